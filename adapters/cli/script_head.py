@@ -12,11 +12,11 @@ from rungwise.adapters.cli.output import counted, one_line, safe
 from rungwise.adapters.cli.script_program import program_of
 from rungwise.adapters.cli.script_request import URL, Asked
 from rungwise.adapters.provider.enacted import EARLY, model_of
-from rungwise.fsm.certificate.worst_case import number_text
+from rungwise.fsm.certificate.verified import number_text
 
 if TYPE_CHECKING:
-    from rungwise.fsm.certificate.scripts import WorstScript
-    from rungwise.fsm.certificate.worst_case import WorstCase
+    from rungwise.fsm.certificate.shown.scripts import WorstScript
+    from rungwise.fsm.certificate.verified import WorstCase
 
 WIDTH: Final = 116
 

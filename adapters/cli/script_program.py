@@ -9,7 +9,7 @@ from rungwise.adapters.cli.imports import IN_PYTHON
 from rungwise.adapters.cli.script_request import URL, Asked
 
 if TYPE_CHECKING:
-    from rungwise.fsm.certificate.scripts import WorstScript
+    from rungwise.fsm.certificate.shown.scripts import WorstScript
 
 PRINTED: Final = {
     "calls": "result.calls",

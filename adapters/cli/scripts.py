@@ -11,8 +11,8 @@ from rungwise.adapters.cli.script_request import Asked
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.policy import Policy
-    from rungwise.fsm.certificate.scripts import WorstScript
-    from rungwise.fsm.certificate.worst_case import WorstCase
+    from rungwise.fsm.certificate.shown.scripts import WorstScript
+    from rungwise.fsm.certificate.verified import WorstCase
     from rungwise.fsm.turn.policy import TurnPolicy
 
 
@@ -32,7 +32,7 @@ def write_scripts(
     """
     from rungwise.adapters.cli.script_head import head_of
     from rungwise.adapters.provider.enacted import notes_of, script_of
-    from rungwise.fsm.certificate.worst_case import number_text
+    from rungwise.fsm.certificate.verified import number_text
 
     place, missing = Path(folder), dict[str, str]()
     for worst in _scripts(policy, cases):
@@ -55,7 +55,7 @@ def name_of(worst: WorstScript) -> str:
 
 
 def _scripts(policy: Policy | TurnPolicy, cases: Mapping[int, Sequence[WorstCase]]) -> Iterator[WorstScript]:
-    from rungwise.fsm.certificate.scripts import WorstScript
+    from rungwise.fsm.certificate.shown.scripts import WorstScript
 
     for backends, worst in cases.items():
         yield from (WorstScript(case, policy, backends) for case in worst)

@@ -17,7 +17,7 @@ from rungwise.adapters.cli.script_request import Asked
 if TYPE_CHECKING:
     from rungwise.fsm.call.conversation.link import Prices
     from rungwise.fsm.call.policy import Policy
-    from rungwise.fsm.certificate.worst_case import WorstCase
+    from rungwise.fsm.certificate.verified import WorstCase
     from rungwise.fsm.turn.policy import TurnPolicy
 
 MOST_COLUMNS: Final = 4

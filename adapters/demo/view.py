@@ -15,16 +15,16 @@ from rungwise.adapters.demo.screen import RUNG_STYLE, STYLES, Screen
 from rungwise.adapters.demo.servers import DemoClock, Servers
 from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.wires.plain.messages import read_message
-from rungwise.fsm.call.conversation.events import Discard, Reasoning
-from rungwise.fsm.call.conversation.events import Text as Visible
+from rungwise.fsm.call.conversation.reply import Discard, Reasoning
+from rungwise.fsm.call.conversation.reply import Text as Visible
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import CallError, TurnError
 from rungwise.fsm.journal.record import Step
-from rungwise.fsm.turn.events import ToolEnded, ToolStarted
+from rungwise.fsm.turn.actions import ToolEnded, ToolStarted
 from rungwise.fsm.turn.journal import TurnStep
 from rungwise.fsm.turn.result import TurnResult
-from rungwise.fsm.turn.results import told as as_told
 from rungwise.fsm.turn.table import CALLS
+from rungwise.fsm.turn.tool_round import told as as_told
 
 QUOTED: Final = 34
 QUOTED_AGAIN: Final = 24

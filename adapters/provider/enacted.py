@@ -11,11 +11,10 @@ import orjson
 from rungwise.adapters.provider.languages.language import event
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.fsm.call.conversation.reply import Reply
-from rungwise.fsm.certificate.attempt import Attempt
-from rungwise.fsm.certificate.scripts import WorstScript
+from rungwise.fsm.certificate.enactment import EnactedAttempt
+from rungwise.fsm.certificate.shown.scripts import WorstScript
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.values.usage import Usage
 
 ERRORS: Final[Mapping[Reason, Mapping[str, str]]] = {
@@ -67,7 +66,7 @@ def notes_of(worst: WorstScript) -> list[str]:
     ]
 
 
-def _scripted(attempt: Attempt, stop: str, longest_pause: float | None) -> ScriptedReply:
+def _scripted(attempt: EnactedAttempt, stop: str, longest_pause: float | None) -> ScriptedReply:
     came = attempt.came if isinstance(attempt.came, Reply) else Reply(interrupted=True, failure=attempt.came)
     said: dict[str, Any] = {"text": came.text, "reasoning": came.reasoning, "tool_calls": came.tool_calls}
     lasts = attempt.seconds

@@ -8,10 +8,10 @@ from typing import Any
 from attrs import evolve, frozen
 
 from rungwise.adapters.arguments import check_functions
-from rungwise.adapters.backend import Backend
 from rungwise.adapters.options import RunOptions
 from rungwise.adapters.turn.async_driver import AsyncTurnCompactor
 from rungwise.adapters.turn.sync_driver import TurnCompactor
+from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.overrides import with_overrides
@@ -22,7 +22,7 @@ from rungwise.fsm.turn.turn import Turn
 
 
 class TurnOptions(RunOptions, total=False):
-    """Name what a turn may be given beside its messages; what is not named here is as in `rungwise.CallOptions`.
+    """Name what a turn may be given beside its messages; what is not named here is as in `rungwise.core.CallOptions`.
 
     Arguments:
         tools: the tools by name, or a list of them: functions, or a `rungwise.Tool` that says more.

@@ -1,1 +1,1 @@
-"""A policy against its table: what is proved, what it costs at worst, and how two policies differ."""
+"""Verify a policy against its table: properties, worst cases, and what real calls do on the worst paths."""

@@ -1,8 +1,8 @@
-"""Play a path of the search to a real call, and see what it spends: what is told of a worst case has happened once.
+"""Play a path of the search to a real call and see what it spends, so that every worst case has happened once.
 
-The search knows rows and counters. Whether a reply can be had that brings the facts of a row about, and what then goes
-out, is the call's to say. So each move becomes a reply or a failure as a provider might send it, at its dearest, and
-the path that is shown is the one that the call took.
+The search knows rows and counters. Which reply brings the facts of a row about, and what then goes out, is up to the
+call. So each move becomes a reply or a failure as a provider might send it, at its dearest, and the certificate shows
+the path that the call took.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from attrs import define, evolve, field, frozen
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.clocks.clocks import CLOSING
+from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.clocks.waiting import longest_wait
 from rungwise.fsm.call.conversation.link import PlainLink, Prices
 from rungwise.fsm.call.conversation.parts import ToolCall
@@ -26,15 +26,35 @@ from rungwise.fsm.call.conversation.reply import Reply, StopReason
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.table import keeps_asked_wait
-from rungwise.fsm.certificate.attempt import Attempt
 from rungwise.fsm.checker.moves import Move
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.journal.record import Record, Step
 from rungwise.fsm.values.usage import Usage
 
+
+@frozen
+class EnactedAttempt:
+    """Hold one attempt of a path that was played to a call.
+
+    Arguments:
+        backend: who was asked, counted from 0.
+        wait: the seconds before it.
+        seconds: how long it lasted.
+        closing: how long closing its connection took.
+        is_late: whether it left no time for another attempt at the same backend.
+        came: what came back.
+    """
+
+    backend: int
+    wait: float
+    seconds: float
+    closing: float
+    is_late: bool
+    came: Reply | Failure = field(repr=False)
+
+
 PASSING: tuple[Reason, ...] = ("server_error", "overloaded")
-"""The failures that may pass with a series of waits of their own."""
+"""The transient failures that have a series of waits of their own."""
 
 PLAIN: tuple[Mapping[str, Any], ...] = ({"role": "user", "content": "say"},)
 AFTER_A_TOOL: tuple[Mapping[str, Any], ...] = (
@@ -47,15 +67,15 @@ AFTER_A_TOOL: tuple[Mapping[str, Any], ...] = (
     {"role": "tool", "tool_call_id": "1", "content": "found"},
 )
 LONGEST_TEXT = 400_000
-"""Bytes of text that one path may gather here; beyond that, parts are shorter than their caps allow."""
+"""Bytes of text that one path gathers at most; longer paths get shorter parts than their caps allow."""
 
 ANSWER = Reply("An answer.", stop_reason="stop")
 
 JUST_BEFORE = 2.0**-32
-"""The part of a budget of seconds by which a wait that is played ends before it: one that ends with it is not kept."""
+"""The part of the seconds by which a wait ends before the budget: one that ends together with it is not made."""
 
 SHORTEST_TEXT = 12
-"""Bytes of a part that is surely kept: of less, a restart could not be told from what follows."""
+"""Bytes of a part that stitching keeps: it could take a shorter one for a restart."""
 
 
 @frozen
@@ -66,16 +86,16 @@ class Enacted:
         steps: the steps that led to a rung, in order.
         rungs: the rungs that it sent from.
         spent: what it spent, by the names of the worst cases.
-        moves: the path that was played.
+        moves: the path of the search.
         attempts: what came back from each request.
-        messages: what was asked.
+        messages: the prompt.
     """
 
     steps: tuple[Step, ...] = ()
     rungs: tuple[str, ...] = ()
     spent: Mapping[str, float] = field(factory=dict, hash=False)
     moves: tuple[Move, ...] = field(default=(), hash=False)
-    attempts: tuple[Attempt, ...] = field(default=(), hash=False, repr=False)
+    attempts: tuple[EnactedAttempt, ...] = field(default=(), hash=False, repr=False)
     messages: tuple[Mapping[str, Any], ...] = field(default=(), hash=False, repr=False)
 
 
@@ -88,31 +108,31 @@ def enact(
     max_tokens: int | None,
     input_tokens: int | None,
 ) -> Enacted:
-    """Play a path to a call in every way that may make it dearest, and return the dearest.
+    """Play a path to a call in every way that might be dearest, and return the dearest.
 
     Arguments:
         policy: how the call recovers, and its budget.
         prices: of each backend.
         moves: the path.
-        name: what is to be spent, by the name of the worst case.
+        name: the name of the worst case.
         max_tokens: the output cap that the caller gives, in tokens.
         input_tokens: the tokens of the prompt.
     """
     longest = LONGEST_TEXT // (len(moves) + 1) if name == "money" else SHORTEST_TEXT
-    if None in prices and policy.budget.money is not None:  # which nothing can be counted against then
+    if None in prices and policy.budget.money is not None:  # without prices, nothing counts against it
         policy = evolve(policy, budget=evolve(policy.budget, money=None))
     links = links_of(prices)
     lasts, asking = name == "seconds", (True,) if policy.budget.seconds is None else (True, False)
-    found = []
-    # Waits that are asked for may not fit the time.
+    ways = []
+    # With a requested wait the path may not fit the time.
     for messages, reason, asks in product((PLAIN, AFTER_A_TOOL), PASSING, asking):
         request = Request(messages, max_tokens=max_tokens, input_tokens=input_tokens)
         call = Call(request, policy, links, jitter=lambda: 1.0, has_compactor=True)
         fills = name == "waiting seconds"
         play = Play(policy, prices, request.input_tokens or 0, reason, longest, lasts=lasts, asks=asks, fills=fills)
         play.run(call, moves, ANSWER)
-        found.append(evolve(_enacted(call, moves), attempts=tuple(play.attempts), messages=messages))
-    return max(found, key=lambda each: each.spent[name])
+        ways.append(evolve(_enacted(call, moves), attempts=tuple(play.attempts), messages=messages))
+    return max(ways, key=lambda each: each.spent[name])
 
 
 def links_of(prices: Sequence[Prices | None]) -> list[PlainLink]:
@@ -128,12 +148,12 @@ class Play:
         policy: how the calls recover.
         prices: of each backend.
         input_tokens: the tokens of the prompt.
-        passing: the failure that may pass.
+        passing: the failure for transient errors.
         longest: bytes of a part of text.
         began: when the call begins, in seconds.
         lasts: whether attempts last as long as they may, or no time at all.
-        asks: whether waits are asked for.
-        fills: whether a wait that is too long for the time that is left is asked for as long as it may be.
+        asks: whether failures request a wait.
+        fills: whether a requested wait that is too long is cut to the remaining time.
         attempts: what has come back so far.
     """
 
@@ -147,7 +167,7 @@ class Play:
     asks: bool = True
     fills: bool = False
     number: int = 0
-    attempts: list[Attempt] = field(factory=list, init=False)
+    attempts: list[EnactedAttempt] = field(factory=list, init=False)
 
     def run(self, call: Call, moves: Iterable[Move], last: Reply) -> None:
         """Play a path to a call that has not begun, and end it with a reply."""
@@ -164,21 +184,21 @@ class Play:
             taken = call.position.state
             later = next((index for index, other in enumerate(todo) if other.row.target == taken), None)
             if taken != move.row.target and later is not None:
-                del todo[later]  # the call did first what was planned for later
+                del todo[later]  # the call took a later move first
                 todo.appendleft(move)
             if send is not None and self.is_filled(call, send):
                 todo.clear()
         if send is not None and not todo and (sent := self.goes_out(call, send)) is not None:
-            # The last attempt, which ends the call and costs all that it may.
+            # The last attempt ends the call, and costs as much as it may.
             self.receive(call, sent, evolve(last, usage=self.usage(sent)), self.ends(call))
 
     def receive(
         self, call: Call, sent: Send, came: Reply | Failure, ends: float, *, is_late: bool = False
     ) -> Send | None:
-        """Let something come back at a moment, and remember it."""
+        """Give the call a reply at a moment, and record it."""
         closing = CLOSING if self.lasts else 0.0
         seconds = ends - closing - (self.began + call.spending.elapsed)
-        self.attempts.append(Attempt(sent.backend, sent.wait, seconds, closing, is_late, came))
+        self.attempts.append(EnactedAttempt(sent.backend, sent.wait, seconds, closing, is_late, came))
         return call.receive(came, ends)
 
     def ends(self, call: Call) -> float:
@@ -191,13 +211,13 @@ class Play:
         return min(until) + CLOSING
 
     def goes_out(self, call: Call, send: Send) -> Send | None:
-        """Wait, compact nothing, and return what goes out; None if it may no longer."""
+        """Wait, compact nothing, and return what goes out; None if no time is left."""
         if send.needs_compaction:
             call.compacted(send.messages)
         return call.sending(self.began + call.spending.elapsed + send.wait)
 
     def usage(self, send: Send) -> Usage:
-        """Return the most that an attempt may be counted as."""
+        """Return the most tokens that an attempt may count as."""
         prompt, price = self.input_tokens + send.added_tokens, self.prices[send.backend]
         output = most_counted(send.max_tokens or 0)
         if price is None:
@@ -211,28 +231,28 @@ class Play:
         )
 
     def text(self, send: Send) -> str:
-        """Return as much text as the cap allows, of which no part is like another."""
+        """Return as much text as the cap allows, with no part twice."""
         size = max(min(BYTES_A_TOKEN * (send.max_tokens or 0), self.longest), SHORTEST_TEXT)
         unit = f"part {self.number} word "
         return "".join(f"{unit}{count} " for count in range(size // len(unit) + 1))[: size - 1] + "."
 
     def reply_for(self, move: Move, call: Call, send: Send, *, is_detour: bool = False) -> Reply | Failure:
-        """Return what brings the event and the facts of a move about; no wait is asked for that no attempt follows."""
+        """Return what causes the event and the facts of a move; it requests a wait only if an attempt follows."""
         event, facts, usage = move.row.event, move.facts, self.usage(send)
-        asked = None if is_detour else self.asked_wait(move, call)
+        requested = None if is_detour else self.requested_wait(move, call)
         if facts.get("connection_was_stale"):
-            return Failure("connection", is_stale=True, asked_wait=asked)
+            return Failure("connection", is_stale=True, asked_wait=requested)
         reason = self.passing if event == "failed_transiently" else _FAILURES.get(event)
         if move.row.target == "fallback":
-            reason = "auth"  # which leaves a backend whatever else is left to try there
+            reason = "auth"  # leaves a backend, whatever else it could still try
         if reason is not None:
-            # An error inside a stream, after all that the cap allows was spent on reasoning.
-            failure = Failure(reason, asked_wait=asked, parameter=f"p{self.number}")
+            # An error inside a stream, after reasoning has used up the cap.
+            failure = Failure(reason, asked_wait=requested, parameter=f"p{self.number}")
             return Reply(usage=usage, interrupted=True, failure=failure)
         text = self.text(send)
         if event == "interrupted":
-            kept = text if facts.get("added_text", True) else ""
-            return Reply(kept, usage=usage, interrupted=True, failure=Failure("connection", asked_wait=asked))
+            visible = text if facts.get("added_text", True) else ""
+            return Reply(visible, usage=usage, interrupted=True, failure=Failure("connection", asked_wait=requested))
         if event in ("tools_truncated", "json_truncated"):
             return Reply(tool_calls=(ToolCall("1", "look_up", "{"),), usage=usage, stop_reason="length")
         if event in ("only_reasoned", "reasoning_truncated"):
@@ -240,11 +260,11 @@ class Play:
             return Reply(reasoning=text, usage=usage, stop_reason=stop)
         if event in _STOPS:
             return Reply(text, usage=usage, stop_reason=_STOPS[event])
-        # Empty, and never twice in the same way.
+        # Empty, and different each time.
         return Reply(usage=usage, stop_reason="stop", stop_raw=f"stop {self.number}")
 
-    def asked_wait(self, move: Move, call: Call) -> float | None:
-        """Return the wait that makes a move dearest: the longest that the policy keeps, or none."""
+    def requested_wait(self, move: Move, call: Call) -> float | None:
+        """Return the requested wait that makes a move dearest: the longest that the policy allows, or none."""
         waits, row = self.policy.waits, move.row
         if not self.asks or not keeps_asked_wait(row.event, row.target):
             return None
@@ -256,17 +276,17 @@ class Play:
             own = 0.0
         if not self.fills:
             return waits.longest_asked if waits.longest_asked > own else None
-        least, left = self.time_left(call)
-        asked = min(waits.longest_asked, left - least)
-        return asked if asked > least and (asked > own or own >= left) else None
+        least, remaining = self.remaining_time(call)
+        requested = min(waits.longest_asked, remaining - least)
+        return requested if requested > least and (requested > own or own >= remaining) else None
 
     def is_filled(self, call: Call, send: Send) -> bool:
-        """Tell whether nothing can be waited for once something has gone out."""
+        """Tell whether no time remains for another wait."""
         limit = call.spending.limit
         return self.fills and limit is not None and call.spending.elapsed + send.wait >= limit * (1 - 2 * JUST_BEFORE)
 
-    def time_left(self, call: Call) -> tuple[float, float]:
-        """Return the least time that is told from none, and what is left for a wait, in seconds."""
+    def remaining_time(self, call: Call) -> tuple[float, float]:
+        """Return the least time that differs from none, and the time for a wait, in seconds."""
         ends_by = call.clocks().ends_by
         if ends_by is None:
             return 0.0, math.inf
@@ -283,13 +303,13 @@ _STOPS: Mapping[str, StopReason] = {"truncated": "length", "paused": "paused", "
 
 
 def waited(journal: Record) -> float:
-    """Return how many seconds a call has waited before its attempts."""
+    """Return the seconds that a call waited before its attempts."""
     path = [step for step in journal.steps if step.event != "skipped"]
     return sum(step.wait for step, after in pairwise(path) if after.event == "sent")
 
 
 def _enacted(call: Call, moves: Sequence[Move]) -> Enacted:
-    """Read off a call what it did and spent."""
+    """Read from a call what it did and spent."""
     path = [step for step in call.journal.steps if step.event != "skipped"]
     rungs = [step.source for step in path if step.event == "sent"]
     spent = {

@@ -1,6 +1,6 @@
-"""What a call does about each trouble that comes back from every attempt: played to the real core, never worked out.
+"""Play what a call does about a trouble that comes back from every attempt, to the real core.
 
-Chance places the waits, so each trouble is played twice: with the shortest waits and with the longest.
+Waits are random, so each trouble is played twice: with the shortest waits and with the longest.
 """
 
 from __future__ import annotations
@@ -17,24 +17,23 @@ from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.run.brought_by import BROUGHT_BY
+from rungwise.fsm.call.run.causes import BROUGHT_BY
 from rungwise.fsm.certificate.enactment import AFTER_A_TOOL, PLAIN, links_of
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.machine.table import Table
 
 MOST_PLAYED = 200
-"""Attempts of one call that are played; what a larger budget would allow behind them is not."""
+"""Attempts of one call that are played, even if the budget allows more."""
 
 SOON = 10.0
-"""Seconds that a service asks for in the first of the troubles that name a wait."""
+"""The shortest wait that a service requests here, in seconds."""
 
 LONGEST_ASKED = 86_400.0
-"""Seconds that a service is let ask for here, however long a wait the policies would keep."""
+"""The longest wait that a service requests here, in seconds, even if a policy allows more."""
 
 Comes = Callable[[int], "Reply | Failure"]
-"""Makes what comes back from an attempt of this number."""
+"""Makes what the attempt of this number returns."""
 
 
 @frozen
@@ -42,11 +41,10 @@ class Trouble:
     """Hold one thing that goes wrong at every attempt.
 
     Arguments:
-        name: in the words of who sees it happen.
+        name: what an operator sees.
         comes: makes what comes back.
-        lasts: how long an attempt lasts before it does: no time, until the clocks of silence end it, or all of its
-            time.
-        messages: what was asked.
+        lasts: how long an attempt takes: no time, until the clocks of silence end it, or all of its time.
+        messages: the prompt.
     """
 
     name: str
@@ -56,14 +54,14 @@ class Trouble:
 
 
 @frozen
-class Played:
+class PlayedCall:
     """Hold what a call did about a trouble.
 
     Arguments:
-        rungs: what it sent from, in order, each with the seconds that it waited before.
-        outcome: how it ended; None where it went on longer than is played.
-        cause: of an end that the budget brings, which part of it; "" for any other.
-        seconds: from its beginning to its end.
+        rungs: the rungs that it sent from, in order, each with the seconds that it waited before.
+        outcome: how it ended; None if it took more attempts than are played.
+        cause: the field of the budget that ended it; "" if none did.
+        seconds: from start to end.
     """
 
     rungs: tuple[tuple[str, float], ...]
@@ -79,26 +77,26 @@ class Played:
 
 @frozen
 class Course:
-    """Hold what is done about a trouble with the shortest waits that chance allows, and with the longest."""
+    """Hold what a call does about a trouble with the shortest random waits, and with the longest."""
 
-    least: Played
-    most: Played
+    least: PlayedCall
+    most: PlayedCall
 
     @property
     def is_one_path(self) -> bool:
-        """Tell whether chance changes nothing but the waits."""
+        """Tell whether both calls take the same path."""
         paths = [[name for name, _ in each.rungs] for each in (self.least, self.most)]
         return paths[0] == paths[1] and self.least.outcome == self.most.outcome
 
 
 @frozen
 class TroubleChange:
-    """Hold what is done about a trouble before and now.
+    """Hold what a call does about a trouble before and now.
 
     Arguments:
-        names: of the troubles about which the same is done.
-        backends: the numbers of backends for which it is so.
-        old, new: what is done; None where the table has no such event.
+        names: the troubles with the same courses.
+        backends: the numbers of backends with the same courses.
+        old, new: the courses; None if the table lacks the event.
     """
 
     names: tuple[str, ...]
@@ -121,7 +119,7 @@ def trouble_changes(
     max_tokens: int | None = None,
     input_tokens: int | None = None,
 ) -> tuple[TroubleChange, ...]:
-    """Play every trouble under two policies, and put together those about which the same is done.
+    """Play every trouble under two policies, and group the troubles with the same courses.
 
     Arguments:
         old, new: how calls recover.
@@ -132,7 +130,7 @@ def trouble_changes(
     """
     before, after = _playable(old, prices), _playable(new, prices)
     play = partial(course_of, prices=prices, max_tokens=max_tokens, input_tokens=input_tokens)
-    found: dict[tuple[TroubleChange, ...], list[str]] = {}
+    groups: dict[tuple[TroubleChange, ...], list[str]] = {}
     for trouble in troubles_of(before, after):
         of_this: list[TroubleChange] = []
         for count in chains:
@@ -143,12 +141,12 @@ def trouble_changes(
                 of_this[of_this.index(same)] = evolve(same, backends=(*same.backends, count))
             elif was is not None or now is not None:
                 of_this.append(TroubleChange((), (count,), was, now))
-        found.setdefault(tuple(of_this), []).append(trouble.name)
-    return tuple(evolve(each, names=tuple(names)) for of_these, names in found.items() for each in of_these)
+        groups.setdefault(tuple(of_this), []).append(trouble.name)
+    return tuple(evolve(each, names=tuple(names)) for of_these, names in groups.items() for each in of_these)
 
 
 def _playable(policy: Policy, prices: Prices | None) -> Policy:
-    """Leave out what nothing can be counted against, and let facts of one's own hold where a reply says so."""
+    """Drop a budget of money without prices, and let own facts hold if a reply says so."""
     if policy.budget.money is not None and prices is None:
         policy = evolve(policy, budget=evolve(policy.budget, money=None))
     table = policy.table
@@ -160,7 +158,7 @@ def _playable(policy: Policy, prices: Prices | None) -> Policy:
 
 @frozen
 class _Holds:
-    """Tell whether a reply that is made here is one on which a fact holds."""
+    """Tell whether a made-up reply is one on which a fact holds."""
 
     name: str
 
@@ -173,10 +171,10 @@ def _marked(fact: str) -> str:
 
 
 def troubles_of(old: Policy, new: Policy) -> Iterator[Trouble]:
-    """Yield what may go wrong; waits that services ask for lie on either side of what each policy keeps."""
+    """Yield what may go wrong; requested waits lie on either side of what each policy allows."""
     yield Trouble("429", _fails("rate_limit", 429))
-    asked = {SOON, *(min(policy.waits.longest_asked, LONGEST_ASKED) for policy in (old, new))} - {0.0}
-    for seconds in sorted({*asked, max(asked) + 1}):
+    waits = {SOON, *(min(policy.waits.longest_asked, LONGEST_ASKED) for policy in (old, new))} - {0.0}
+    for seconds in sorted({*waits, max(waits) + 1}):
         name = f"429 that asks for a wait of {seconds:,.10g} s"
         yield Trouble(name, _fails("rate_limit", 429, asked_wait=seconds))
     yield Trouble("503, or any other server error", _fails("server_error", 503))
@@ -197,7 +195,7 @@ def troubles_of(old: Policy, new: Policy) -> Iterator[Trouble]:
 
 
 def _where_facts_hold(tables: Iterable[Table]) -> Iterator[Trouble]:
-    """Yield for each fact of one's own the replies on which something depends on it."""
+    """Yield for each of the table's own facts the replies on which a guard depends on it."""
     seen: set[tuple[str, str]] = set()
     for table in tables:
         for fact in table.own_facts:
@@ -206,8 +204,8 @@ def _where_facts_hold(tables: Iterable[Table]) -> Iterator[Trouble]:
                 looks = any(fact.name in (*guard.holds, *guard.lacks) for guard in guards)
                 if looks and event in EVENTS and (fact.name, event) not in seen:
                     seen.add((fact.name, event))
-                    told = BROUGHT_BY[event].replace("`", "")
-                    yield Trouble(f"{told}, on which {fact.name} holds", _made(event, _marked(fact.name)))
+                    cause = BROUGHT_BY[event].replace("`", "")
+                    yield Trouble(f"{cause}, on which {fact.name} holds", _made(event, _marked(fact.name)))
 
 
 def _made(event: str, stop_raw: str | None = None) -> Comes:
@@ -230,7 +228,7 @@ def _cut(*, text: bool) -> Comes:
 
 
 def _text(number: int) -> str:
-    """Return text of which no part is like another."""
+    """Return text with no part twice."""
     return " ".join(f"part {number} word {count}" for count in range(6)) + "."
 
 
@@ -254,7 +252,7 @@ EVENTS: Mapping[str, Callable[[int, str | None], Reply]] = {
     "malformed": lambda number, stop_raw: Reply(_text(number), stop_reason="unknown", stop_raw=stop_raw),
     "refused": lambda number, stop_raw: Reply(stop_reason="content_filter", stop_raw=stop_raw),
 }
-"""Replies by the event that they bring about: made of the number of the attempt and of a finish reason."""
+"""Replies by the event that they cause: made from the number of the attempt and a finish reason."""
 
 NAMES: Mapping[str, str] = {
     "reasoning, and no text": "only_reasoned",
@@ -276,12 +274,12 @@ def course_of(
     max_tokens: int | None = None,
     input_tokens: int | None = None,
 ) -> Course | None:
-    """Play a trouble to calls until they end; None where the table has no such event.
+    """Play a trouble to calls until they end; None if the table lacks the event.
 
     Arguments:
-        policy: how the call recovers.
+        policy: of the calls.
         trouble: what comes back each time.
-        backends: how many there are.
+        backends: how many the chain has.
         prices, max_tokens, input_tokens: see `trouble_changes`.
     """
     request = Request(trouble.messages, max_tokens=max_tokens, input_tokens=input_tokens)
@@ -291,12 +289,12 @@ def course_of(
             _play(Call(request, policy, links_of([prices] * backends), jitter=partial(float, draw)), trouble)
             for draw in draws
         ]
-    except (IllegalEvent, ConfigurationError):  # a table of one's own need not take this event
+    except (IllegalEvent, ConfigurationError):  # a user's table may lack this event
         return None
     return Course(played[0], played[-1])
 
 
-def _play(call: Call, trouble: Trouble) -> Played:
+def _play(call: Call, trouble: Trouble) -> PlayedCall:
     rungs: list[tuple[str, float]] = []
     now, number = 0.0, 0
     send = call.begin(now)
@@ -307,19 +305,19 @@ def _play(call: Call, trouble: Trouble) -> Played:
         if send is None:
             break
         number += 1
-        # The budget may have led elsewhere when the wait was over.
+        # The budget may have led elsewhere by the end of the wait.
         rungs.append((rung, wait))
         now, came = _comes_back(call, send, trouble, number, now)
         send = call.receive(came, now)
     if not call.is_over:
-        return Played(tuple(rungs), None, "", now)
+        return PlayedCall(tuple(rungs), None, "", now)
     last = call.journal.last
     cause = (last.note or "") if last.event == "ran_out" else ""
-    return Played(tuple(rungs), call.result.outcome, cause, call.spending.elapsed)
+    return PlayedCall(tuple(rungs), call.result.outcome, cause, call.spending.elapsed)
 
 
 def _comes_back(call: Call, send: Send, trouble: Trouble, number: int, now: float) -> tuple[float, Reply | Failure]:
-    """Return when something comes back, and what: as a driver does that keeps the clocks."""
+    """Return when something comes back, and what, as a driver would."""
     came = trouble.comes(number)
     if trouble.lasts == "no time":
         return now, came

@@ -1,7 +1,7 @@
-"""Play a turn at its dearest to a real `Turn`, and see what it spends: what is told of a worst case has happened once.
+"""Play a turn at its dearest to a real `Turn` and see what it spends, so that every worst case has happened once.
 
-Each call plays the path that is dearest for one call, ends with as many tool calls as one reply may have run, and each
-of them works, so that the turn goes on as often as it may.
+Each call takes the dearest path of one call and ends with as many tool calls as a reply may have. Every tool works, so
+the turn continues as often as it can.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.certificate.enactment import AFTER_A_TOOL, PASSING, Enacted, Play, links_of, waited
 from rungwise.fsm.checker.moves import Move
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.tools import Tool
 from rungwise.fsm.turn.turn import Turn
 
 MOST_RUNS = 20_000
-"""Tool runs that are played; beyond that, each reply calls one tool."""
+"""Tool runs of one turn at most; if more are possible, each reply calls one tool."""
 
 WORKS = Tool(lambda number: number, name="work", parameters={"type": "object", "properties": {"number": {}}})
 
@@ -39,26 +39,26 @@ def enact_turn(
     max_tokens: int | None,
     input_tokens: int | None,
 ) -> Enacted:
-    """Play a turn in every way that may make it dearest, and return the dearest.
+    """Play a turn in every way that might be dearest, and return the dearest.
 
     Arguments:
-        policy: how the turn goes on, and what it may spend.
+        policy: of the turn.
         prices: of each backend.
-        name: what is to be spent, by the name of the worst case.
+        name: the name of the worst case.
         moves: the path of each call.
         max_tokens: the output cap that the caller gives, in tokens.
         input_tokens: the tokens of the first prompt.
     """
-    if None in prices:  # which nothing can be counted against then
+    if None in prices:  # without them, nothing counts against a budget of money
         calls = evolve(policy.of_calls, budget=evolve(policy.of_calls.budget, money=None))
         policy = evolve(policy, call=calls, budget=evolve(policy.budget, money=None))
     request = Request(AFTER_A_TOOL, max_tokens=max_tokens, input_tokens=input_tokens)
     is_timed = policy.of_calls.budget.seconds is not None or policy.budget.seconds is not None
     ways = [*product([moves], PASSING, (True, False) if is_timed else (True,))] if moves else []
-    if not moves or name == "seconds":  # a call that takes all of its time may not come to an answer
+    if not moves or name == "seconds":  # a call that takes all of its time may get no answer
         ways.append(((), PASSING[0], True))
-    found = [_TurnPlay(policy, prices, request, path, passing, name, asks).run() for path, passing, asks in ways]
-    return max(found, key=lambda each: each.spent[name])
+    enacted = [_TurnPlay(policy, prices, request, path, passing, name, asks).run() for path, passing, asks in ways]
+    return max(enacted, key=lambda each: each.spent[name])
 
 
 @define
@@ -68,7 +68,7 @@ class _TurnPlay:
     request: Request
     moves: Sequence[Move]
     passing: Reason
-    name: str  # of what is to be spent
+    name: str  # of the worst case
     asks: bool
     now: float = 0.0
     runs: int = 0
@@ -100,7 +100,7 @@ class _TurnPlay:
                 case RunTools():
                     outcomes = self.outcomes(action)
                     action = turn.tools_ran(outcomes, self.now)
-                case Compact():  # which nobody asks for where there is no compactor
+                case Compact():  # never without a compactor
                     action = turn.compacted(action.messages, self.now)
         return self.enacted(turn)
 
@@ -111,22 +111,22 @@ class _TurnPlay:
         self.now += call.spending.elapsed
 
     def last(self) -> Reply:
-        """Return the reply that ends a call; no two of its tool calls are alike."""
+        """Return the reply that ends a call; all tool calls differ."""
         most = self.policy.calls_per_reply
-        wanted = most if most * (self.policy.auto_continues + 1) <= MOST_RUNS else 1
-        self.number += wanted
-        numbers = range(self.number - wanted, self.number)
+        count = most if most * (self.policy.auto_continues + 1) <= MOST_RUNS else 1
+        self.number += count
+        numbers = range(self.number - count, self.number)
         calls = [ToolCall(f"call_{number}", "work", f'{{"number": {number}}}') for number in numbers]
-        return Reply(tool_calls=tuple(calls), stop_reason="stop")  # at the cap, any other reason would be a cut
+        return Reply(tool_calls=tuple(calls), stop_reason="stop")  # any other reason would be a cut at the cap
 
     def outcomes(self, action: RunTools) -> list[ToolOutcome]:
-        """Run tools one after the other, each as long as it may where time is to be spent."""
-        outcomes, left = [], 0.0
+        """Run tools one after the other, each as long as it may if time is what counts."""
+        outcomes, remaining = [], 0.0
         if self.name in ("seconds", "tool seconds"):
-            left = math.inf if action.seconds is None else action.seconds
+            remaining = math.inf if action.seconds is None else action.seconds
         for run in action.runs:
-            took = min(run.seconds, left)
-            left -= took
+            took = min(run.seconds, remaining)
+            remaining -= took
             self.runs += 1
             self.now += took
             self.tool_seconds += took
@@ -134,7 +134,7 @@ class _TurnPlay:
         return outcomes
 
     def enacted(self, turn: Turn) -> Enacted:
-        """Read off the turn what it did and spent."""
+        """Read from the turn what it did and spent."""
         result, path = turn.result, turn.journal.steps
         spent = {
             "calls": result.calls,

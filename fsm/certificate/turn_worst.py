@@ -1,4 +1,4 @@
-"""The worst that a turn can cost, from the worst that each of its calls can: the longest path, and sums along it."""
+"""The worst cases of a turn, from those of its calls: the longest path, and sums along it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import Any
 
 from attrs import define, evolve, field
 
-from rungwise.fsm.call.clocks.clocks import CLOSING
+from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.conversation.link import Prices
-from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.enactment import Enacted
-from rungwise.fsm.certificate.growth import Growth
-from rungwise.fsm.certificate.together import together
+from rungwise.fsm.certificate.money import Growth, together
 from rungwise.fsm.certificate.turn_enactment import enact_turn
-from rungwise.fsm.certificate.worst_case import NEVER_ALL, WorstCase
+from rungwise.fsm.certificate.verified import NEVER_ALL, Verified, WorstCase
 from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.checker.longest import Longest, longest
 from rungwise.fsm.checker.moves import Move, moves_of
@@ -27,7 +25,7 @@ from rungwise.fsm.turn.table import CALLS, SUMMARIZE
 def worst_of_turn(
     policy: TurnPolicy,
     table: Table,
-    call: Certificate,
+    call: Verified,
     prices: Sequence[Prices | None],
 ) -> tuple[WorstCase, ...]:
     """Compute the worst cases of a turn.
@@ -38,7 +36,7 @@ def worst_of_turn(
         call: the certificate of each call.
         prices: of each backend, in the order in which they are asked.
     """
-    search = _Search(policy, table, call, prices)
+    search = _TurnSearch(policy, table, call, prices)
     return (
         search.calls(),
         search.summed("attempts", "every request of every call"),
@@ -46,7 +44,7 @@ def worst_of_turn(
         search.seconds(),
         search.tool_runs(),
         search.tool_seconds(),
-        search.summed("output tokens", "the cap of every request of every call, and what a server may count beside"),
+        search.summed("output tokens", "the cap of every request of every call, and what a server may count besides"),
         search.money(),
     )
 
@@ -59,14 +57,14 @@ BUDGETS = {
     "output tokens": "output_tokens",
     "money": "money",
 }
-"""The field of the turn's budget that bounds what is spent."""
+"""The field of the turn's budget that bounds each thing that is spent."""
 
 
 @define
-class _Search:
+class _TurnSearch:
     policy: TurnPolicy
     table: Table
-    call: Certificate
+    call: Verified
     prices: Sequence[Prices | None]
     moves: tuple[Move, ...] = field(init=False)
     path: tuple[Move, ...] = field(init=False)
@@ -75,9 +73,9 @@ class _Search:
 
     def __attrs_post_init__(self) -> None:
         self.moves = moves_of(self.table, self.policy.limits)
-        found = self.heaviest(CALLS)
-        self.path, self.most_calls = found.path, int(found.value)
-        # Each call but the summary may bring a round of tools, and nothing else does.
+        most = self.heaviest(CALLS)
+        self.path, self.most_calls = most.path, int(most.value)
+        # Each call but the summary may bring a round of tools; nothing else does.
         self.most_rounds = int(self.heaviest(CALLS - {SUMMARIZE.name}).value)
 
     def heaviest(self, rungs: Collection[str]) -> Longest:
@@ -98,54 +96,50 @@ class _Search:
 
     @property
     def rounds(self) -> int:
-        """Return how many rounds of tools the budget allows, each of which follows an attempt."""
+        """Return how many rounds of tools the budget allows: each follows an attempt."""
         return min(self.most_rounds, self.attempts)
 
     def of_call(self, name: str) -> WorstCase:
         """Return the worst case of one call."""
-        return next(each for each in self.call.worst if each.name == name)
-
-    # each worst case
+        return self.call.worst_of(name)
 
     def calls(self) -> WorstCase:
-        note = "each model call; for the last of them the budget may have nothing left"
+        note = "each model call; the budget may have nothing left for the last of them"
         return self.case("calls", min(self.most_calls, self.attempts + 1), self.most_calls, note)
 
     def tool_runs(self) -> WorstCase:
         each = self.policy.calls_per_reply
-        note = f"{self.rounds} rounds of tools, each with the {each} calls that one reply may have run"
+        note = f"{self.rounds} rounds of tools, each with the {each} tool calls that one reply may have"
         return self.case("tool runs", self.rounds * each, self.most_rounds * each, note)
 
     def tool_seconds(self) -> WorstCase:
         each = self.policy.calls_per_reply * self.policy.tool_seconds
         note = (
-            f"every run {self.policy.tool_seconds:g} s long, and one after the other, as tools that must run alone; a "
-            "tool with seconds of its own counts with those"
+            f"every run takes {self.policy.tool_seconds:g} s, and tools run one after the other; a tool with its own "
+            "seconds counts with those"
         )
         return self.case("tool seconds", self.rounds * each, self.most_rounds * each, note)
 
     def waits(self) -> WorstCase:
-        found = self.summed("waiting seconds", "the waits of every call; nothing waits between calls")
-        ended_by = found.ended_by, self.of_call("waiting seconds").ended_by
-        return evolve(found, note=f"{found.note}; {NEVER_ALL}") if "budget.seconds" in ended_by else found
+        case = self.summed("waiting seconds", "the waits of every call; a turn does not wait between calls")
+        ended_by = case.ended_by, self.of_call("waiting seconds").ended_by
+        return evolve(case, note=f"{case.note}; {NEVER_ALL}") if "budget.seconds" in ended_by else case
 
     def seconds(self) -> WorstCase:
         """Sum up the time of all calls and of all tools."""
-        of_call, note = (
-            self.of_call("seconds"),
-            "the calls and the tools, one after the other, each as long as it may be",
-        )
+        of_call = self.of_call("seconds")
+        note = "the calls and the tools, one after the other, each as long as it may take"
         if of_call.value is None:
             return self.unknown("seconds", of_call.note, CLOSING)
         within = together(of_call.within or (of_call.value,), self.most_calls, self.attempts)
         each = self.policy.calls_per_reply * self.policy.tool_seconds
         value, ladder = within[-1] + self.rounds * each, self.most_calls * of_call.value + self.most_rounds * each
         if self.policy.budget.seconds is None:
-            note += "; not what the caller's own compactor takes"
+            note += "; without the caller's compactor"
         return self.case("seconds", value, ladder, note, of_call.enacted.moves, CLOSING)
 
     def summed(self, name: str, note: str) -> WorstCase:
-        """Sum up what all calls can spend of something, within the attempts that they have together."""
+        """Sum up what all calls can spend of something within the attempts that they share."""
         of_call = self.of_call(name)
         if of_call.value is None:
             return self.unknown(name, of_call.note)
@@ -153,7 +147,7 @@ class _Search:
         return self.case(name, within[-1], self.most_calls * of_call.value, note, of_call.enacted.moves)
 
     def money(self) -> WorstCase:
-        """Sum up the money of all calls, the prompt of each as long as those before it can have made it."""
+        """Sum up the money of all calls, each with the longest prompt that the calls before it can make."""
         of_call, tokens = self.of_call("money"), self.of_call("output tokens")
         if of_call.value is None or tokens.value is None or not of_call.within:
             return self.unknown("money", of_call.note)
@@ -162,33 +156,25 @@ class _Search:
         value = min(ladder, growth.most(self.most_calls, self.most_rounds, self.attempts))
         return self.case("money", value, ladder, growth.note, of_call.enacted.moves)
 
-    # how each is told
-
     def case(
         self, name: str, value: Number, ladder: Number, note: str, moves: Sequence[Move] = (), beyond: float = 0.0
     ) -> WorstCase:
-        """Apply a field of the budget, and play the path; the attempts are looked at already.
+        """Apply a field of the budget besides the attempts, and play the path.
 
         Arguments:
-            beyond: what may be spent after that field of the budget is used up.
+            beyond: what a turn may spend after that field of the budget is used up.
         """
         ended_by = "ladder" if math.isclose(value, ladder) else "budget.attempts"
         budget = BUDGETS.get(name)
         most = getattr(self.policy.budget, budget) if budget else None
         if most is not None and most + beyond < value:
             value, ended_by = most + beyond, f"budget.{budget}"
-        asked = self.call.max_tokens, self.call.input_tokens
-        enacted = enact_turn(self.policy, self.prices, name, moves, *asked)
+        request = self.call.max_tokens, self.call.input_tokens
+        enacted = enact_turn(self.policy, self.prices, name, moves, *request)
         return WorstCase(name, value, ladder, ended_by, enacted, note)
 
     def unknown(self, name: str, why: str, beyond: float = 0.0) -> WorstCase:
-        """Return a worst case that only one field of the budget bounds, if anything does."""
+        """Return a worst case that at most one field of the budget bounds."""
         most = getattr(self.policy.budget, BUDGETS[name])
-        return WorstCase(
-            name,
-            most + beyond if most else None,
-            None,
-            f"budget.{BUDGETS[name]}" if most else "nothing",
-            Enacted(),
-            why,
-        )
+        value, ended_by = (most + beyond, f"budget.{BUDGETS[name]}") if most else (None, "nothing")
+        return WorstCase(name, value, None, ended_by, Enacted(), why)

@@ -1,30 +1,57 @@
-"""Check a policy and its table, and write the certificate."""
+"""Verify a policy: check its table, walk over it, find its worst cases, and return the certificate."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from math import prod
 from typing import Any
 
 from attrs import evolve
 
 from rungwise.fsm.call.budget.reserve import seconds_kept
-from rungwise.fsm.call.conversation.json_instruction import most_in_words
+from rungwise.fsm.call.conversation.json_instruction import longest_json_instruction
 from rungwise.fsm.call.conversation.link import Link, PlainLink, Prices
-from rungwise.fsm.call.limits import LARGEST_LIMIT
-from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.conversation.observation import ANSWERS
+from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.rules import faults_of
-from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
+from rungwise.fsm.call.run.outcome import LAST_RESORTS
+from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.certificate import Certificate
-from rungwise.fsm.certificate.checked import checked
-from rungwise.fsm.certificate.reached import reached
-from rungwise.fsm.certificate.turns import calls_of, verify_turn
+from rungwise.fsm.certificate.turn_worst import worst_of_turn
+from rungwise.fsm.certificate.verified import WorstCase
 from rungwise.fsm.certificate.worst import worst_cases
-from rungwise.fsm.certificate.worst_case import WorstCase
+from rungwise.fsm.checker.branches import Branch, branches, dead_rows, overlaps
+from rungwise.fsm.checker.counterexample import Property
+from rungwise.fsm.checker.firing import ORDERED
+from rungwise.fsm.checker.proof import prove
+from rungwise.fsm.checker.structure import problems
+from rungwise.fsm.checker.walk import Walk, walk
+from rungwise.fsm.checker.walked import ALIVE
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.machine.table import Table
 from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.rules import faults_of_turn
+from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.values.label import short
 
-HONEST_CALL = "only an answer is done, and text that was gathered is no error"
+WELL_FORMED = "well-formed table"
+HONEST = "honest endings"
+TERMINATES = "terminates for all limits"
+REACHED = "the next backend is reached"
+
+HONEST_CALL = "only an answer is done, and gathered text never becomes an error"
+HONEST_TURN = "only an answer is finished, and nothing follows the summary or a round that repeats itself"
+
+SMALL = 1_000
+"""Counter vectors that a walk covers in about a second."""
+
+NO_FAILURES = ANSWERS | {"sent", "cancelled", "ran_out", "truncated"}
+"""The events that are no failure: an answer, what the driver does, and a reply that ends early but in good order."""
+
+Progress = Callable[[int], None]
+"""Called with the number of configurations seen, every thousand of them."""
 
 
 def verify(
@@ -42,71 +69,99 @@ def verify(
 
     Arguments:
         policy: of a call, or of a turn.
-        chain: the backends, or how many there are; unusable ones and duplicates are left out, as a call does.
+        chain: the backends, or how many there are; unusable ones and duplicates are skipped, as a call skips them.
         max_tokens: the output cap that the caller will give, in tokens; without it the output is unbounded.
-        input_tokens: the tokens of the prompt, which the worst case in money needs; for a turn, those of its first.
-        assistant_turns: how many assistant turns the prompt has, to each of which a repair may add tokens; without it
-            there are taken to be as many as `input_tokens` can hold.
-        response_format: the JSON that the caller will ask for: a backend that cannot be held to it is asked in words,
-            which hold the schema, and are more input. Without it the schema is not known.
-        exhaustive: walk with the policy's own limits; otherwise each is clipped to 1, and the proof covers the rest
-            (those of a turn are walked over as they are where they are as small as the default ones).
-        progress: is given the number of configurations looked at, every thousand of them.
+        input_tokens: the tokens of the prompt, which the worst case in money needs; for a turn, of its first prompt.
+        assistant_turns: how many assistant turns the prompt has, to each of which a repair may add tokens; by default
+            as many as `input_tokens` can hold.
+        response_format: the JSON that the caller will ask for: a backend without such an option gets it in words,
+            which include the schema and count as input. By default the schema is unknown.
+        exhaustive: walk with the policy's own limits; otherwise each is clipped to 1, and the proof covers the rest.
+            A turn is walked with its own limits if these are as small as the default ones.
+        progress: called with the number of configurations seen, every thousand of them.
 
     Raises:
         ConfigurationError: no backend is usable.
     """
-    if isinstance(policy, TurnPolicy):
-        call = verify(
-            calls_of(policy),
-            chain,
-            max_tokens=max_tokens,
-            input_tokens=input_tokens,
-            assistant_turns=assistant_turns,
-            response_format=response_format,
-            exhaustive=exhaustive,
-            progress=progress,
-        )
-        prices = [each for _, each in _backends(chain)]
-        return verify_turn(policy, call, prices, exhaustive=exhaustive, progress=progress)
-    if not isinstance(policy, Policy):
+    if not isinstance(policy, (Policy, TurnPolicy)):
         kinds = "a Policy or a TurnPolicy"
         raise ConfigurationError(f"policy must be {kinds}, not {type(policy).__name__}: Policy.load reads a file")
     backends = _backends(chain)
-    table, limits = policy.table, _limits(policy, len(backends))
-    walked = limits if exhaustive else {name: min(limit, 1) for name, limit in limits.items()}
+    prices = [each for _, each in backends]
+    calls = calls_of(policy) if isinstance(policy, TurnPolicy) else policy
+    limits = _limits(calls, len(backends))
     blank = Certificate(
-        table=table.name,
+        table=calls.table.name,
         limits=limits,
-        budget=policy.budget,
+        budget=calls.budget,
         chain=tuple(name for name, _ in backends),
         max_tokens=max_tokens,
         input_tokens=input_tokens,
         assistant_turns=assistant_turns,
-        walked=walked,
+        walked=limits if exhaustive else {name: min(limit, 1) for name, limit in limits.items()},
     )
-    certificate = checked(blank, table, faults_of, HONEST_CALL, progress)
-    if not certificate.ok:
-        return certificate
-    prices = [each for _, each in backends]
-    if input_tokens is not None and not isinstance(chain, int):
-        input_tokens += most_in_words(chain, policy.hints, response_format)
-    next_backend = reached(policy)
-    return evolve(
-        certificate,
-        properties=(*certificate.properties, next_backend),
-        worst=worst_cases(policy, limits, prices, max_tokens, input_tokens, assistant_turns, response_format),
-        kept=_kept(policy, limits, len(backends)) if next_backend.holds else None,
-    )
+    certificate = _checked(blank, calls.table, faults_of, HONEST_CALL, progress)
+    if certificate.ok:
+        if input_tokens is not None and not isinstance(chain, int):
+            input_tokens += longest_json_instruction(chain, calls.hints, response_format)
+        next_backend = _reached(calls)
+        certificate = evolve(
+            certificate,
+            properties=(*certificate.properties, next_backend),
+            worst=worst_cases(calls, limits, prices, max_tokens, input_tokens, assistant_turns, response_format),
+            kept=_reserved(calls, limits, len(backends)) if next_backend.holds else None,
+        )
+    if isinstance(policy, TurnPolicy):
+        return verify_turn(policy, certificate, prices, exhaustive=exhaustive, progress=progress)
+    return certificate
 
 
-def _kept(policy: Policy, limits: Mapping[str, int], backends: int) -> Mapping[str, float] | None:
-    """Return what the last of several backends has at least, whatever those before it do."""
-    is_reached = "fallback" in policy.table.rungs and limits["fallbacks"] == backends - 1
-    if backends == 1 or not policy.reserve.is_on or not is_reached:
-        return None
-    attempts, seconds = int(policy.budget.attempts >= backends), policy.budget.seconds
-    return {"attempts": attempts, **({} if seconds is None else {"seconds": seconds_kept(policy, seconds, backends)})}
+def calls_of(policy: TurnPolicy) -> Policy:
+    """Return the policy for checking a turn's calls: the turn has the compactor, and its calls have none."""
+    calls = policy.of_calls
+    if "compactions" not in calls.table.counters:
+        return calls
+    return evolve(calls, limits=Limits(**{**calls.limits, "compactions": 0}))
+
+
+def verify_turn(
+    policy: TurnPolicy,
+    call: Certificate,
+    prices: Sequence[Prices | None],
+    *,
+    table: Table = TURN,
+    exhaustive: bool = False,
+    progress: Progress | None = None,
+) -> Certificate:
+    """Check the policy of a turn, and find its worst cases.
+
+    Arguments:
+        policy: of the turn.
+        call: the certificate of the policy that `calls_of` returns.
+        prices: of each backend.
+        table: the machine of the turn.
+        exhaustive: walk with the policy's own limits, however large.
+        progress: called with the number of configurations seen, every thousand of them.
+    """
+    limits = policy.limits
+    blank = Certificate(
+        table=table.name,
+        limits=limits,
+        budget=policy.budget,
+        chain=call.chain,
+        max_tokens=call.max_tokens,
+        input_tokens=call.input_tokens,
+        assistant_turns=call.assistant_turns,
+        walked=limits if exhaustive or _is_small(limits) else {name: min(limit, 1) for name, limit in limits.items()},
+        call=call,
+        tools={
+            "calls_per_reply": policy.calls_per_reply,
+            "tool_seconds": policy.tool_seconds,
+            "result_tokens": policy.result_tokens,
+        },
+    )
+    certificate = _checked(blank, table, faults_of_turn, HONEST_TURN, progress)
+    return evolve(certificate, worst=worst_of_turn(policy, table, call, prices)) if certificate.ok else certificate
 
 
 def worst_by_fallbacks(
@@ -119,37 +174,146 @@ def worst_by_fallbacks(
     assistant_turns: int | None = None,
 ) -> Mapping[int, tuple[WorstCase, ...]]:
     """Find the worst cases for chains with 0 to `most` fallbacks, all of them at the same prices."""
-    asked = max_tokens, input_tokens, assistant_turns
-    found = {}
+    request = max_tokens, input_tokens, assistant_turns
+    worst = {}
     for fallbacks in range(most + 1):
+        count = fallbacks + 1
         if isinstance(policy, TurnPolicy):
-            links = [PlainLink(f"backend {number}", prices=prices) for number in range(1, fallbacks + 2)]
-            certificate = verify(
+            links = [PlainLink(f"backend {number}", prices=prices) for number in range(1, count + 1)]
+            worst[fallbacks] = verify(
                 policy, links, max_tokens=max_tokens, input_tokens=input_tokens, assistant_turns=assistant_turns
-            )
-            found[fallbacks] = certificate.worst
+            ).worst
         else:
-            found[fallbacks] = worst_cases(policy, _limits(policy, fallbacks + 1), [prices] * (fallbacks + 1), *asked)
-    return found
+            worst[fallbacks] = worst_cases(policy, _limits(policy, count), [prices] * count, *request)
+    return worst
+
+
+def _checked(
+    blank: Certificate,
+    table: Table,
+    faults_of: Callable[[Table], Iterable[str]],
+    honest: str,
+    progress: Progress | None = None,
+) -> Certificate:
+    """Fill in the properties, the proof and the walk.
+
+    Arguments:
+        blank: the certificate, with the limits of the walk.
+        table: the machine.
+        faults_of: yields what is dishonest about a table, in words.
+        honest: the detail of the property if nothing is.
+        progress: called with the number of configurations seen, every thousand of them.
+    """
+    malformed = problems(table)
+    if malformed:
+        return evolve(blank, properties=(Property(WELL_FORMED, False, "; ".join(malformed)),))
+    rows = prove(table)
+    refused = [proof for proof in rows if proof.verdict == "refused"]
+    if progress is None and _is_small(blank.walked):  # larger walks take memory, and are seldom asked for twice
+        seen = _small_walk(table, tuple(blank.walked.items()))
+    else:
+        seen = walk(table, blank.walked, progress=progress)
+    properties = {each.name: each for each in seen.properties}
+    together = () if refused else overlaps(table)
+    if not refused:
+        if properties[ORDERED].holds:
+            detail = "pairs of guards can hold at once; the machine takes the first row, as the table does"
+            properties[ORDERED] = Property(ORDERED, True, f"{len(together)} {detail}")
+        if dead := dead_rows(table):
+            properties[ALIVE] = Property(ALIVE, False, f"the rows before it always win: {'; '.join(map(str, dead))}")
+    shape = f"{len(table.rows)} rows, {len(table.events)} events, {len(table.states)} states"
+    dishonest = "; ".join(faults_of(table))
+    endless = "; ".join(f"{each.row}: {each.why}" for each in refused)
+    first = (
+        Property(WELL_FORMED, True, shape),
+        Property(HONEST, not dishonest, dishonest or honest),
+        Property(TERMINATES, not endless, endless or f"proved for each of {len(rows)} rows; the argument is below"),
+    )
+    return evolve(
+        blank,
+        configurations=len(seen.configurations),
+        properties=(*first, *properties.values()),
+        rows=rows,
+        overlaps=together,
+    )
+
+
+@lru_cache(maxsize=16)
+def _small_walk(table: Table, limits: tuple[tuple[str, int], ...]) -> Walk:
+    return walk(table, dict(limits))
+
+
+def _is_small(limits: Mapping[str, int]) -> bool:
+    return max(limits.values()) <= 1 or prod(limit + 1 for limit in limits.values()) <= SMALL
+
+
+def _reached(policy: Policy) -> Property:
+    """Check that no failure ends a call while a usable backend follows and a fallback is left.
+
+    It holds row by row, for all limits at once. A table of your own may do without: the certificate then says so, and
+    still holds.
+    """
+    table = policy.table
+    lost = list(dict.fromkeys(_lost(table)))
+    if lost:
+        detail = f"a backend may follow and not be asked after {', '.join(lost)}"
+        return Property(REACHED, False, detail, is_required=False)
+    paths = sum(len(branches(table, event, table.hub)) for event in _failures(table))
+    refusals = "; a refusal ends the call, as the policy says" if policy.after_refusal == "end" else ""
+    detail = f"no failure ends a call before it: {paths} paths through {len(_failures(table))} events{refusals}"
+    return Property(REACHED, True, f"{detail}; nothing else uses its reserve", is_required=False)
+
+
+def _lost(table: Table) -> Iterator[str]:
+    """Name the events that can end a call though another backend could be asked."""
+    for event in _failures(table):
+        if any(_is_lost(each, LAST_RESORTS) for each in branches(table, event, table.hub)):
+            yield event
+    for rung in table.rungs:
+        # Nothing is reserved from the first attempt at a backend, so it never runs out because of a reserve.
+        if rung != "fallback" and any(
+            _is_lost(each, table.outcomes) and each.facts.get("reserve_left", True)
+            for each in branches(table, "ran_out", rung)
+        ):
+            yield f"ran_out in {rung}"
+
+
+def _is_lost(branch: Branch, ends: Collection[str]) -> bool:
+    if branch.row is None or branch.row.target not in ends or branch.facts.get("refusal_ends"):
+        return False
+    return branch.facts.get("has_next_backend", True) and "fallbacks" not in branch.spent
+
+
+def _failures(table: Table) -> list[str]:
+    return [event for event in CALL.events if event not in NO_FAILURES and table.ladder(event, table.hub)]
+
+
+def _reserved(policy: Policy, limits: Mapping[str, int], backends: int) -> Mapping[str, float] | None:
+    """Return what the last of several backends has at least, whatever those before it do."""
+    is_reached = "fallback" in policy.table.rungs and limits["fallbacks"] == backends - 1
+    if backends == 1 or not policy.reserve.is_on or not is_reached:
+        return None
+    attempts, seconds = int(policy.budget.attempts >= backends), policy.budget.seconds
+    return {"attempts": attempts, **({} if seconds is None else {"seconds": seconds_kept(policy, seconds, backends)})}
 
 
 def _backends(chain: int | Sequence[Link]) -> list[tuple[str, Prices | None]]:
-    """List the backends that a call can come to, by the rule that a call follows."""
+    """List the backends that a call can reach, by the rule that a call follows."""
     if isinstance(chain, int):
         if isinstance(chain, bool) or not 1 <= chain <= LARGEST_LIMIT + 1:
             raise ConfigurationError(f"the chain must have 1 to {LARGEST_LIMIT + 1} backends, not {short(chain)}")
         return [(f"backend {number}", None) for number in range(1, chain + 1)]
-    taken: list[Link] = []
     if not isinstance(chain, (list, tuple)):
         raise ConfigurationError(f"the chain must be backends, or how many there are, not {type(chain).__name__}")
+    usable: list[Link] = []
     for link in chain:
         if not hasattr(link, "identities"):
             raise ConfigurationError(f"the chain must hold backends, not {type(link).__name__}")
-        if link.problem is None and not (taken and link.identities & taken[-1].identities):
-            taken.append(link)
-    if not taken:
+        if link.problem is None and not (usable and link.identities & usable[-1].identities):
+            usable.append(link)
+    if not usable:
         raise ConfigurationError("no backend of the chain can be used")
-    return [(link.name, link.prices) for link in taken]
+    return [(link.name, link.prices) for link in usable]
 
 
 def _limits(policy: Policy, backends: int) -> Mapping[str, int]:

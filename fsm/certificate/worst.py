@@ -1,4 +1,4 @@
-"""The worst that a call can cost: attempts, seconds, output tokens and money, each with the path to it."""
+"""The worst cases of a call: attempts, waits, seconds, output tokens and money, each with the path to it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from attrs import define, evolve, field
 
 from rungwise.fsm.call.budget.estimate import STAND_IN_TOKENS
 from rungwise.fsm.call.budget.metering import COUNTED_BESIDE, most_counted
-from rungwise.fsm.call.clocks.clocks import CLOSING
+from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.clocks.waiting import RAISING, cap_of, longest_wait
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.table import LEAVES, MAY_ASK
-from rungwise.fsm.certificate.cost import OWN_TURNS, Cost
 from rungwise.fsm.certificate.enactment import Enacted, enact
-from rungwise.fsm.certificate.worst_case import NEVER_ALL, WorstCase
+from rungwise.fsm.certificate.money import OWN_TURNS, Cost
+from rungwise.fsm.certificate.verified import NEVER_ALL, WorstCase
 from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.checker.branches import Branch
 from rungwise.fsm.checker.longest import Longest, TooLarge, Weight, longest
@@ -39,14 +39,14 @@ def worst_cases(
     """Compute the worst cases of a policy.
 
     Arguments:
-        limits: the limit of each counter, the fallbacks bounded by the chain.
-        prices: of each backend, in the order in which they are asked.
+        limits: the limit of each counter; the chain bounds the fallbacks.
+        prices: of each backend, in order.
         max_tokens: the output cap that the caller gives, in tokens.
         input_tokens: the tokens of the prompt.
-        assistant_turns: how many assistant turns the prompt has; None takes as many as `input_tokens` can hold.
-        response_format: the JSON that is asked for, whose words are counted in `input_tokens`; None where nobody said.
+        assistant_turns: how many assistant turns the prompt has; None assumes as many as `input_tokens` can hold.
+        response_format: the JSON that the caller asks for, counted in `input_tokens`; None if it is unknown.
     """
-    search = _Search(policy, limits, prices, max_tokens, input_tokens, assistant_turns, response_format)
+    search = _CallSearch(policy, limits, prices, max_tokens, input_tokens, assistant_turns, response_format)
     return (
         search.worst("attempts", lambda spent: 1, 1, None, "every request that goes out"),
         _waits(search),
@@ -57,10 +57,10 @@ def worst_cases(
 
 
 RESENT = "resent"
-"""The kind of a move that repeats what nobody had read, at once."""
+"""The kind of a move that repeats a request at once, because nobody had read it."""
 
 RESENT_WHEN_ASKED = "resent when asked"
-"""The kind of one that repeats it likewise, but keeps a wait that the service asks for."""
+"""The kind of a move that repeats it too, but after the wait that the service requests."""
 
 
 def _is_resent(branch: Branch) -> str:
@@ -68,7 +68,7 @@ def _is_resent(branch: Branch) -> str:
 
 
 def _kind(branch: Branch) -> str:
-    """Tell apart the moves to a rung that waits longer after one event than after another."""
+    """Distinguish moves to a rung that waits longer after one event than after another."""
     assert branch.row is not None
     event = branch.row.event if branch.row.event in MAY_ASK else ""
     if _is_resent(branch):
@@ -77,17 +77,17 @@ def _kind(branch: Branch) -> str:
 
 
 def _moves(table: Table, limits: Mapping[str, int], kind: Callable[[Branch], str]) -> tuple[Move, ...]:
-    """List the moves of a table, but for what is sent again at once where the same can be sent after a longer wait."""
-    found = [(move, (move.row.target, move.takes, move.refills)) for move in moves_of(table, limits, kind)]
-    own = {what for move, what in found if move.kind not in (RESENT, RESENT_WHEN_ASKED)}
-    asked = {what for move, what in found if move.kind in MAY_ASK}
-    outdone = {RESENT: own, RESENT_WHEN_ASKED: asked}
-    moves = tuple(move for move, what in found if what not in outdone.get(move.kind, ()))
+    """List the moves of a table, without immediate repeats for which a longer wait exists."""
+    pairs = [(move, (move.row.target, move.takes, move.refills)) for move in moves_of(table, limits, kind)]
+    own = {effect for move, effect in pairs if move.kind not in (RESENT, RESENT_WHEN_ASKED)}
+    requested = {effect for move, effect in pairs if move.kind in MAY_ASK}
+    outdone = {RESENT: own, RESENT_WHEN_ASKED: requested}
+    moves = tuple(move for move, effect in pairs if effect not in outdone.get(move.kind, ()))
     return (*moves, *detours_of(table, limits, moves, kind))
 
 
 @define
-class _Search:
+class _CallSearch:
     policy: Policy
     limits: Mapping[str, int]
     prices: Sequence[Prices | None]
@@ -102,12 +102,12 @@ class _Search:
     def __attrs_post_init__(self) -> None:
         self.table = self.policy.table
         self.moves = _moves(self.table, self.limits, _is_resent)
-        # To send nothing from a rung makes no more attempts than to send something.
+        # A rung that sends nothing makes no more attempts than one that sends.
         sending = [move for move in self.moves if move.via is None]
         self.most = 1 + sum(_uses(sending, self.limits, self.table.ranks).values())
 
     def cap(self, spent: Any) -> int:
-        """Return what a reply within its cap may be counted as."""
+        """Return the most tokens that a reply within its cap may count as."""
         raises = sum(getattr(spent, name, 0) for name in RAISING)
         return most_counted(cap_of(self.policy, raises, self.max_tokens) or 0)
 
@@ -121,10 +121,10 @@ class _Search:
         kind: Callable[[Branch], str] | None = None,
         beyond: float = 0.0,
     ) -> WorstCase:
-        """Search with the budget of attempts and without, apply one more field of the budget, and play the path.
+        """Search with the budget of attempts and without it, apply one more field of the budget, and play the path.
 
         Arguments:
-            beyond: what may be spent after that field of the budget is used up.
+            beyond: what a call may spend after that field of the budget is used up.
         """
         attempts, table = self.policy.budget.attempts, self.table
         moves = self.moves if kind is None else _moves(table, self.limits, kind)
@@ -134,53 +134,54 @@ class _Search:
 
         alone: Number | None = None
         try:
-            found = search(attempts)
-            alone = found.value if self.most <= attempts else search(None).value
+            heaviest = search(attempts)
+            alone = heaviest.value if self.most <= attempts else search(None).value
         except TooLarge as error:
             within = tuple(ceiling * count for count in range(1, min(attempts, self.most) + 1))
-            found = Longest(within[-1], (), within)
-            note = f"{note}; this is an upper bound, as there are too many states to be exact: {error}"
-        ended_by = "ladder" if alone is not None and math.isclose(alone, found.value) else "budget.attempts"
-        value, most = found.value, getattr(self.policy.budget, budget) if budget else None
+            heaviest = Longest(within[-1], (), within)
+            note = f"{note}; an upper bound, because there are too many states to search: {error}"
+        ended_by = "ladder" if alone is not None and math.isclose(alone, heaviest.value) else "budget.attempts"
+        value, most = heaviest.value, getattr(self.policy.budget, budget) if budget else None
         if most is not None and most + beyond < value:
             value, ended_by = most + beyond, f"budget.{budget}"
-        enacted = self.enacted(found, name) if alone is not None else Enacted()
-        case = WorstCase(name, value, alone, ended_by, enacted, note, tuple(min(each, value) for each in found.within))
-        if case.attained is None or case.is_exact or not self.keeps or name == "money":  # which takes long
+        enacted = self.enacted(heaviest, name) if alone is not None else Enacted()
+        within = tuple(min(each, value) for each in heaviest.within)
+        case = WorstCase(name, value, alone, ended_by, enacted, note, within)
+        if case.attained is None or case.is_exact or not self.reserves or name == "money":  # which takes long
             return case
-        # An attempt is kept for each backend to come, of which the value knows nothing; and without a deadline nobody
-        # is late, so that no rung is spent on the way to one.
+        # The value ignores that an attempt is reserved for each backend to come. And without a deadline nobody is
+        # late, so no rung is spent on the way to the next backend.
         sent = moves if self.policy.budget.seconds is not None else [move for move in moves if move.via is None]
         with suppress(TooLarge):
             other = self.enacted(search(attempts, sent, "fallbacks"), name)
             return evolve(case, enacted=max(enacted, other, key=lambda each: each.spent[name]))
         return case
 
-    def enacted(self, found: Longest, name: str) -> Enacted:
+    def enacted(self, heaviest: Longest, name: str) -> Enacted:
         """Play a path."""
-        asked = {"max_tokens": self.max_tokens, "input_tokens": self.input_tokens}
-        return enact(self.policy, self.prices, found.path, name, **asked)
+        request = {"max_tokens": self.max_tokens, "input_tokens": self.input_tokens}
+        return enact(self.policy, self.prices, heaviest.path, name, **request)
 
     @property
-    def keeps(self) -> bool:
-        """Tell whether attempts are kept for backends to come."""
+    def reserves(self) -> bool:
+        """Tell whether attempts are reserved for backends to come."""
         return self.limits.get("fallbacks", 0) > 0 and self.policy.reserve.is_on
 
     def unknown(self, name: str, budget: str, why: str) -> WorstCase:
-        """Return a worst case that only one field of the budget bounds, if anything does."""
+        """Return a worst case that at most one field of the budget bounds."""
         most = getattr(self.policy.budget, budget)
         return WorstCase(name, most, None, f"budget.{budget}" if most else "nothing", Enacted(), why)
 
 
-def _waits(search: _Search) -> WorstCase:
+def _waits(search: _CallSearch) -> WorstCase:
     weight, longest = _weight_of_wait(search)
-    note = "waits between attempts, with jitter and waits that a service asks for at their longest; not the attempts"
-    found = search.worst("waiting seconds", weight, longest, "seconds", note, _kind)
-    return evolve(found, note=f"{found.note}; {NEVER_ALL}") if found.ended_by == "budget.seconds" else found
+    note = "waits between attempts, with the most jitter and the longest requested waits; without the attempts"
+    case = search.worst("waiting seconds", weight, longest, "seconds", note, _kind)
+    return evolve(case, note=f"{case.note}; {NEVER_ALL}") if case.ended_by == "budget.seconds" else case
 
 
-def _weight_of_wait(search: _Search) -> tuple[Weight, float]:
-    """Return what weighs an attempt by the wait before it, and the longest such wait."""
+def _weight_of_wait(search: _CallSearch) -> tuple[Weight, float]:
+    """Return a weight of an attempt by the wait before it, and the longest such wait."""
     waits = search.policy.waits
 
     def weight(spent: Any) -> float:
@@ -198,68 +199,68 @@ def _weight_of_wait(search: _Search) -> tuple[Weight, float]:
     return weight, max(map(weight, last))
 
 
-def _seconds(search: _Search) -> WorstCase:
+def _seconds(search: _CallSearch) -> WorstCase:
     total, seconds = search.policy.timeouts.total, search.policy.budget.seconds
     if total is None and seconds is None:
         return search.unknown("seconds", "seconds", "neither timeouts.total nor budget.seconds bounds an attempt")
     longest = min(each for each in (total, seconds) if each is not None) + CLOSING
     wait, most = _weight_of_wait(search)
     note = (
-        "from the beginning of the call to its end: every attempt as long as it may be, connecting included, with "
-        f"{CLOSING:g} s to close its connection, and every wait; not what the caller's own compactor and functions "
-        "take" + ("" if seconds is not None else ", nor waiting for a place among the connections")
+        "from start to end: every wait, and every attempt as long as it may take, from connecting to the "
+        f"{CLOSING:g} s that close its connection; without the caller's compactor and functions"
+        + ("" if seconds is not None else ", and without waiting for a free connection")
     )
-    found = search.worst(
+    case = search.worst(
         *("seconds", lambda spent: longest + wait(spent), longest + most, "seconds", note, _kind, CLOSING)
     )
-    return found if total is not None else evolve(found, ladder=None)
+    return case if total is not None else evolve(case, ladder=None)
 
 
-def _tokens(search: _Search) -> WorstCase:
+def _tokens(search: _CallSearch) -> WorstCase:
     max_tokens = search.max_tokens
     if max_tokens is None:
-        note = "without max_tokens nothing caps the first request but budget.output_tokens, where that is set"
+        note = "without max_tokens, only budget.output_tokens can cap the first request"
         return search.unknown("output tokens", "output_tokens", note)
     policy = search.policy
     ceiling = most_counted(max(policy.largest_cap, max_tokens))
     note = (
-        f"the cap of every request, with max_tokens of {max_tokens}, and up to {COUNTED_BESIDE} tokens that a server "
-        "may count beside each"
+        f"the cap of every request, with max_tokens of {max_tokens}, and up to {COUNTED_BESIDE} more tokens that a "
+        "server may count for each"
     )
     if policy.budget.output_tokens is None and policy.budget.money is None:
-        note += "; a stream that passes its cap is cut only under a budget of output tokens or money"
+        note += "; a stream that exceeds its cap is cut only under a budget of output tokens or money"
     return search.worst("output tokens", search.cap, ceiling, "output_tokens", note)
 
 
-def _money(search: _Search) -> WorstCase:
+def _money(search: _CallSearch) -> WorstCase:
     prices, max_tokens, input_tokens = search.prices, search.max_tokens, search.input_tokens
-    known = [each for each in prices if each is not None]
-    if len(known) < len(prices):
+    priced = [each for each in prices if each is not None]
+    if len(priced) < len(prices):
         return search.unknown("money", "money", "a backend of the chain has no prices")
     if max_tokens is None or input_tokens is None:
         missing = "max_tokens" if max_tokens is None else "input_tokens"
         return search.unknown("money", "money", f"needs {missing}")
     targets = {move.row.target for move in search.moves}
-    cost = Cost(search.policy, search.limits, targets, search.cap, known, input_tokens, search.assistant_turns)
+    cost = Cost(search.policy, search.limits, targets, search.cap, priced, input_tokens, search.assistant_turns)
     note = (
-        f"every cap used up, with what is counted beside it; {input_tokens} input tokens at the dearest input price, "
-        "growing by the text of each continuation, compaction and fallback, by the seeds of reasoning, all as long as "
-        "the caps allow, and by every hint; a compaction is taken to shorten what it is given, each tool call of the "
-        "prompt to have its result, and a turn that its provider has paused to hold no more than was written"
+        f"every cap used up, with what a server may count besides; {input_tokens} input tokens at the dearest input "
+        "price, growing by the text of each continuation, compaction and fallback and by seeds of reasoning, all as "
+        "long as the caps allow, and by every hint; assumes that a compaction shortens the prompt, that each tool call "
+        "in the prompt has its result, and that a paused turn holds no more than was written"
     )
     if search.response_format is None:
-        note += "; not a JSON schema of the caller's that a backend is told in words: give response_format"
+        note += "; without a JSON schema that a backend gets in words: give response_format"
     if cost.stand_ins:
-        given = "" if search.assistant_turns is not None else ", as many as the input can hold: give assistant_turns"
+        guess = "" if search.assistant_turns is not None else ", as many as the input can hold: give assistant_turns"
         note += (
-            f"; a repair may add {STAND_IN_TOKENS} tokens to each of {cost.turns} assistant turns{given}, "
-            f"and of {OWN_TURNS} that the rungs add"
+            f"; a repair may add {STAND_IN_TOKENS} tokens to each of {cost.turns} assistant turns{guess}, "
+            f"and to {OWN_TURNS} that the rungs add"
         )
     return search.worst("money", cost, cost.ceiling(), "money", note)
 
 
 def _uses(moves: Sequence[Move], limits: Mapping[str, int], ranks: Iterable[Iterable[str]]) -> dict[str, int]:
-    """Return how often each counter can be taken from, at most: its limit once, and again with each refill."""
+    """Return how often each counter can be spent at most: its limit once, and again after each refill."""
     uses: dict[str, int] = {}
     for name in (name for group in ranks for name in group):
         refills = {move.takes for move in moves if name in move.refills}

@@ -12,11 +12,10 @@ from attrs import field, frozen
 from rungwise.fsm.call.conversation.link import Link, PlainLink, Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.certificate.certificate import Certificate
-from rungwise.fsm.certificate.settings import off_rows, settings_of, table_of
+from rungwise.fsm.certificate.shown.settings import off_rows, settings_of, table_of
 from rungwise.fsm.certificate.troubles import TroubleChange, trouble_changes
-from rungwise.fsm.certificate.turns import calls_of
-from rungwise.fsm.certificate.verify import verify, worst_by_fallbacks
-from rungwise.fsm.certificate.worst_case import WorstCase
+from rungwise.fsm.certificate.verified import WorstCase
+from rungwise.fsm.certificate.verify import calls_of, verify, worst_by_fallbacks
 from rungwise.fsm.checker.counterexample import Property
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.merge import change_of

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 from attrs import evolve, frozen
 
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.certificate.settings import table_of
-from rungwise.fsm.certificate.worst_case import WorstCase, number_text
+from rungwise.fsm.certificate.shown.settings import table_of
+from rungwise.fsm.certificate.verified import WorstCase, number_text
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.review.rows import RowGroup
 from rungwise.fsm.review.setting import conflicts_of

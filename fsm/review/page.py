@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from rungwise.fsm.call.clocks.clocks import CLOSING
-from rungwise.fsm.certificate.settings import table_of
+from rungwise.fsm.call.clocks.silence import CLOSING
+from rungwise.fsm.certificate.shown.settings import table_of
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.page.ladder import change_in, ladder_of
 from rungwise.fsm.diagram.page.markup import plain_document, section
@@ -33,7 +33,7 @@ from rungwise.fsm.review.troubles import trouble_part
 from rungwise.fsm.review.words import broken, counted, says_of, value_text, words_that_differ
 
 if TYPE_CHECKING:
-    from rungwise.fsm.certificate.worst_case import WorstCase
+    from rungwise.fsm.certificate.verified import WorstCase
     from rungwise.fsm.diagram.model import Decision
     from rungwise.fsm.machine.table import Row
     from rungwise.fsm.review.diff import FieldChange, PolicyDiff, WorstChange

@@ -10,8 +10,8 @@ from attrs import frozen
 from rungwise.fsm.call.clocks.waiting import longest_wait
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.certificate.settings import limits_of
-from rungwise.fsm.certificate.worst_case import number_text
+from rungwise.fsm.certificate.shown.settings import limits_of
+from rungwise.fsm.certificate.verified import number_text
 from rungwise.fsm.review.words import duration
 
 LONGEST_NAME = 120

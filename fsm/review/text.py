@@ -25,7 +25,7 @@ from rungwise.fsm.review.troubles import backends_of, course_text, names_of
 from rungwise.fsm.review.words import value_text
 
 if TYPE_CHECKING:
-    from rungwise.fsm.certificate.worst_case import WorstCase
+    from rungwise.fsm.certificate.verified import WorstCase
     from rungwise.fsm.review.diff import PolicyDiff, WorstChange
     from rungwise.fsm.review.events import EventChange
 

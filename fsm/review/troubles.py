@@ -8,7 +8,7 @@ from itertools import groupby
 
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.troubles import MOST_PLAYED, Course, TroubleChange
-from rungwise.fsm.certificate.worst_case import number_text
+from rungwise.fsm.certificate.verified import number_text
 from rungwise.fsm.diagram.model import Kind, Node
 from rungwise.fsm.diagram.page.ladder import state_chip
 from rungwise.fsm.machine.table import Table

@@ -9,10 +9,10 @@ from html import escape
 
 from attrs import frozen
 
-from rungwise.fsm.call.clocks.backoff import backoff
+from rungwise.fsm.call.clocks.waiting import backoff
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.certificate.settings import limits_of
-from rungwise.fsm.certificate.worst_case import number_text
+from rungwise.fsm.certificate.shown.settings import limits_of
+from rungwise.fsm.certificate.verified import number_text
 
 A_WHILE = 120
 """Seconds from which on a duration is told in minutes as well."""

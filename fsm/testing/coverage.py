@@ -8,7 +8,7 @@ from threading import Lock
 
 from attrs import define, field, frozen
 
-from rungwise.fsm.certificate.worst_case import compressed
+from rungwise.fsm.certificate.verified import compressed
 from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.testing.checks.ended import EndedCall
 from rungwise.fsm.testing.checks.spending import spending

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import evolve, field
+from attrs import define, evolve, field
 
 from rungwise.fsm.call.conversation.parts import Message, Part, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.text.blank import is_blank
-from rungwise.fsm.turn.names import as_name
 from rungwise.fsm.turn.reading import read
-from rungwise.fsm.values.records import define
+from rungwise.fsm.turn.validity import as_name
 
 
 @define(eq=False, repr=False)

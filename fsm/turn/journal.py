@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from attrs import field
+from attrs import define, field, frozen
 
 from rungwise.fsm.call.policy import from_mapping
+from rungwise.fsm.call.run.displayable import Displayable
 from rungwise.fsm.call.run.journal import Journal, read_policy
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import FLAG, NUMBER, OBJECT, OBJECTS, Forms, list_of
 from rungwise.fsm.journal.record import Record, Step
-from rungwise.fsm.journal.shown import Shown
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import CALLS
 from rungwise.fsm.values.checks import is_flag, is_text
-from rungwise.fsm.values.records import define, frozen
 from rungwise.fsm.values.usage import Usage  # noqa: F401 # the type of an inherited field, for who reads signatures
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def _is_result(value: Any) -> bool:
 
 
 @define(eq=False, kw_only=True)
-class TurnJournal(Shown, Record):
+class TurnJournal(Displayable, Record):
     """Record one turn.
 
     Arguments:

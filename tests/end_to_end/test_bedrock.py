@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, Message, ScriptedReply, ToolResult
+from rungwise import Client, Message, ToolResult
 from rungwise.adapters.provider.languages.language import SIGNATURE
 from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.testing import ScriptedReply
 from support.modes import EVERY, ask, options_of, waits_into
 from support.runs import Stage
+
+pytestmark = pytest.mark.sampled(4)
 
 NEW, OLD = "anthropic.claude-opus-5-5", "eu.anthropic.claude-sonnet-4-5-20250929-v1:0"
 KEYS = {"access_key_id": "AKIDEXAMPLE", "secret_access_key": "wJalrXUtnFEMI"}

@@ -9,9 +9,12 @@ import httpx
 import pytest
 
 import rungwise
-from rungwise import Budget, Client, Policy, ScriptedReply
+from rungwise import Budget, Client, Policy
+from rungwise.testing import ScriptedReply
 from support.modes import MODES, WHOLE, Caller
 from support.sampling import sampled
+
+pytestmark = pytest.mark.sampled(4)
 
 DOWN = ScriptedReply(status=500)
 EMPTY = ScriptedReply()
@@ -100,6 +103,7 @@ def test_a_provider_that_hangs_ends_with_the_seconds_of_the_budget(run: Any) -> 
     assert "0.6 s" in str(ended.error)
 
 
+@pytest.mark.full
 @OFTEN
 def test_a_provider_that_hangs_leaves_the_fallback_its_reserve(run: Any) -> None:
     ended = run([HANGS], [ScriptedReply(text=FIRST)], policy=Policy(budget=Budget(seconds=2)))

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, EmbeddedProvider, ScriptedReply
+from rungwise import Client
+from rungwise.testing import EmbeddedProvider, ScriptedReply
 from support import protocols
 from support.modes import waits_into
+
+pytestmark = pytest.mark.sampled(4)
 
 WANTS = {"type": "object", "properties": {"bird": {"type": "string"}}, "required": ["bird"]}
 TOOLS = [

@@ -16,12 +16,16 @@ import httpx2
 import pytest
 
 import rungwise
-from rungwise import Cancellation, Client, ScriptedReply
+from rungwise import Cancellation, Client
 from rungwise.adapters.http.cancellation import SLICE
+from rungwise.testing import ScriptedReply
 from support.modes import aask, ask, follow, options_of
-from support.waiting import auntil, until
+from support.waiting import auntil, ctrl_c_interrupts, until
 
-pytestmark = pytest.mark.filterwarnings("error")  # nothing may be left behind that Python has to clean up
+pytestmark = [
+    pytest.mark.sampled(4),
+    pytest.mark.filterwarnings("error"),  # nothing may be left behind that Python has to clean up
+]
 
 SOON = 1.0  # the promise is 0.1 s, a broken one takes 2 s or more; the rest is for a busy machine
 FIRST = "Herons nest in reeds, "
@@ -35,10 +39,9 @@ STREAMED = pytest.mark.parametrize("mode", ["call", "stream"])
 
 @pytest.fixture(autouse=True)
 def ctrl_c() -> Iterator[None]:
-    """Let Ctrl-C interrupt, also where the tests run in the background of a shell, which ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+    """Let Ctrl-C interrupt, also where a shell has started the tests in the background and ignores it."""
+    with ctrl_c_interrupts():
+        yield
 
 
 @pytest.fixture

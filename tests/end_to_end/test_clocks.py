@@ -17,6 +17,8 @@ from support.sampling import sampled
 from support.waiting import until
 from support.ways import ALL, OWN, PASSED_IN, Asked, aask, aclose, ask, backend, client_for
 
+pytestmark = pytest.mark.sampled(4)
+
 LIMIT = 0.4
 OFTEN, LATE = 0.15, 0.8  # pauses on both sides of it
 SLACK = 5.0  # for a busy machine; a broken clock costs more, or never ends
@@ -418,6 +420,7 @@ def test_a_policy_may_ask_the_silent_one_again_first(way: str) -> None:
 # the last backend
 
 
+@pytest.mark.full
 @EVERY_WAY
 def test_the_last_backend_is_asked_again_and_then_waited_for(way: str) -> None:
     limits = Limits(retries=1, continuations=0)

@@ -26,6 +26,8 @@ from support.ways import (
     quick,
 )
 
+pytestmark = [pytest.mark.own_connections, pytest.mark.sampled(4)]
+
 
 @pytest.mark.parametrize("way", OWN)
 def test_calls_beyond_the_connections_wait_in_turn(way: str) -> None:

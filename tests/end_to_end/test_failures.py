@@ -8,9 +8,12 @@ import anyio
 import pytest
 
 import rungwise
-from rungwise import Client, OldestFirst, OpenAIChat, ScriptedReply
+from rungwise import Client, OldestFirst, OpenAIChat
 from rungwise.fsm.turn.compaction import STUB
+from rungwise.testing import ScriptedReply
 from support.sampling import sampled
+
+pytestmark = pytest.mark.sampled(4)
 
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 EMPTY = ScriptedReply()
@@ -98,6 +101,7 @@ def test_the_services_own_word_on_retrying_wins(run: Any, word: str, requests: i
     assert len(ended.requests) == requests
 
 
+@pytest.mark.own_connections
 def test_a_backend_that_refuses_connections_is_retried_then_left(run: Any, dead_url: str) -> None:
     dead = OpenAIChat("model", base_url=dead_url, name="dead", api_key="sk-dead0f2b7d9e6a1c3")
     ended = run([ANSWER], chain=lambda live: [dead, *live])

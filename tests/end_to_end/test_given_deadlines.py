@@ -12,10 +12,12 @@ import anyio
 import pytest
 
 import rungwise
-from rungwise import Budget, Client, EmbeddedProvider, Journal, Policy, ScriptedReply, TurnPolicy
-from rungwise.fsm.testing import VirtualClock
+from rungwise import Budget, Client, Journal, Policy, TurnPolicy
+from rungwise.testing import EmbeddedProvider, ScriptedReply, VirtualClock
 from support import modes, turn_modes, ways
 from support.sampling import sampled
+
+pytestmark = pytest.mark.sampled(4)
 
 ALL = (*modes.MODES, *turn_modes.MODES)
 WALL = 1_795_168_800.0  # Fri, 20 Nov 2026 10:00:00 GMT

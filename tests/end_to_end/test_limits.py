@@ -10,7 +10,10 @@ import httpx
 import pytest
 
 import rungwise
-from rungwise import Client, OpenAIChat, ScriptedReply
+from rungwise import Client, OpenAIChat
+from rungwise.testing import ScriptedReply
+
+pytestmark = pytest.mark.sampled(4)
 
 
 def test_one_client_serves_one_event_loop_after_another(serve: Any, backend_of: Any) -> None:

@@ -10,9 +10,11 @@ import pytest
 from attrs import define, field
 
 import rungwise
-from rungwise import Budget, Client, EmbeddedProvider, Policy, ScriptedReply, ToolCall, TurnPolicy
-from rungwise.fsm.testing import VirtualClock
+from rungwise import Budget, Client, Policy, ToolCall, TurnPolicy
+from rungwise.testing import EmbeddedProvider, ScriptedReply, VirtualClock
 from support import modes, turn_modes, ways
+
+pytestmark = pytest.mark.sampled(4)
 
 WALL = 1_795_168_800.0
 ANSWER = ScriptedReply("By the lake.")

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, Journal, Limits, Policy, ScriptedReply
+from rungwise import Client, Journal, Limits, Policy
+from rungwise.testing import ScriptedReply
 from support import protocols
 from support.modes import MODES, ask
+
+pytestmark = pytest.mark.sampled(4)
 
 PAGE = "<html><body>sk-secret: please sign in</body></html>"
 POLICY = Policy(limits=Limits(retries=0))

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, ScriptedReply, ToolCall
+from rungwise import Client, ToolCall
+from rungwise.testing import ScriptedReply
+
+pytestmark = pytest.mark.sampled(4)
 
 DOWN = ScriptedReply(status=500)
 ANSWER = ScriptedReply(text="In the reeds, mostly.", usage={"prompt_tokens": 12, "completion_tokens": 5})

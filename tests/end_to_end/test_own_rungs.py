@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import CALL, Fact, Policy, Rung, ScriptedReply
+from rungwise import CALL, Fact, Policy, Rung
+from rungwise.testing import ScriptedReply
+
+pytestmark = pytest.mark.sampled(4)
 
 HINT = "Answer the question about the herons."
 WRONG, RIGHT = "Cats sleep a lot, on sofas mostly.", "Herons nest in tall dead trees."

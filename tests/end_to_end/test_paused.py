@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from rungwise import Anthropic, Client, EmbeddedProvider, OpenAIChat, Script, ScriptedReply
+from rungwise import Anthropic, Client, OpenAIChat
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support import modes
+
+pytestmark = pytest.mark.sampled(4)
 
 USER = {"role": "user", "content": "Where?"}
 SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "herons"}}

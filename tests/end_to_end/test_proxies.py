@@ -19,6 +19,8 @@ from support.ways import (
     several,
 )
 
+pytestmark = [pytest.mark.own_connections, pytest.mark.sampled(4)]
+
 
 def through(monkeypatch: pytest.MonkeyPatch, proxy: RawServer) -> None:
     """Let the environment name a proxy."""

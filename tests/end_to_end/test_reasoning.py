@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import ScriptedReply
+from rungwise.testing import ScriptedReply
+
+pytestmark = pytest.mark.sampled(4)
 
 THOUGHT = "Herons like shallow water and reeds."
 MORE = "So they nest close to it."

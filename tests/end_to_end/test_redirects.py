@@ -20,6 +20,8 @@ from support.ways import (
     is_async,
 )
 
+pytestmark = pytest.mark.sampled(4)
+
 
 @contextmanager
 def redirecting() -> Iterator[tuple[RawServer, RawServer]]:

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import ScriptedReply, ToolCall
+from rungwise import ToolCall
+from rungwise.testing import ScriptedReply
+
+pytestmark = pytest.mark.sampled(4)
 
 WHOLE = ToolCall("call_1", "look", '{"city": "Malmö", "count": 3}')
 OTHER = ToolCall("call_2", "look", '{"city": "Lund"}')

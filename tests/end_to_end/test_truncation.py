@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import ScriptedReply
+from rungwise.testing import ScriptedReply
+
+pytestmark = pytest.mark.sampled(4)
 
 NATIVE = [{"prefill": "trailing"}]
 HINTS = rungwise.Policy(hints=rungwise.Hints(continuation="Go on."))

@@ -10,15 +10,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rungwise import CALL, Budget, Limits, PlainLink, Policy, Prices, Timeouts, TurnPolicy, Waits, verify
+from rungwise import CALL, Budget, Limits, Policy, Prices, Timeouts, TurnPolicy, Waits, verify
 from rungwise.adapters.cli.script_request import Asked
 from rungwise.adapters.cli.scripts import name_of, write_scripts
+from rungwise.core import PlainLink
 from rungwise.fsm.certificate.enactment import AFTER_A_TOOL
-from rungwise.fsm.certificate.scripts import WorstScript
+from rungwise.fsm.certificate.shown.scripts import WorstScript
 from rungwise.fsm.certificate.worst import worst_cases
 from support.command_line import invoke
 from support.sampling import examples
 from support.worst import played, played_turn
+
+pytestmark = pytest.mark.sampled(4)
 
 PRICES = Prices(2.5, 10)
 REQUEST = {"max_tokens": 1000, "input_tokens": 5000}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import runpy
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,9 +11,21 @@ from types import ModuleType
 
 import pytest
 
-from rungwise.fsm.testing import set_testing
+from rungwise.testing import set_testing
+from support.waiting import ctrl_c_interrupts
 
 HERE = Path(__file__).parent
+
+
+RECIPES = ("TestManyTurnsAtOnce", "test_our_turns_are_honest", "TestManyCallsAtOnce")
+"""Tests that users copy, so they bear no mark of this project's; they take seconds, so `.ci/run full` runs them."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the recipes as `full`."""
+    for item in items:
+        if any(name in item.nodeid for name in RECIPES):
+            item.add_marker(pytest.mark.full)
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +58,6 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
-    """Let Ctrl-C interrupt, also where the tests run in the background of a shell, which ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+    """Let Ctrl-C interrupt, also where a shell has started the tests in the background and ignores it."""
+    with ctrl_c_interrupts():
+        yield

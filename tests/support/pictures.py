@@ -10,7 +10,7 @@ from attrs import evolve
 
 from rungwise import CALL, Budget, Fact, Limits, Policy, Rung, TurnPolicy, Waits
 from rungwise.fsm.call.policy import Reserve
-from rungwise.fsm.certificate.settings import settings_of, table_of
+from rungwise.fsm.certificate.shown.settings import settings_of, table_of
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.merge import change_of
 from rungwise.fsm.diagram.model import Marks, Picture

@@ -1,7 +1,8 @@
-"""Which of many like cases, and how many examples, every run takes; the others are left to `.ci/run full`."""
+"""Which of many similar cases, and how many examples, an ordinary run takes; `.ci/run full` takes the others."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,16 +11,36 @@ from hypothesis import settings
 
 
 def sampled(values: Iterable[Any], *, one_in: int) -> list[Any]:
-    """Return the values for `parametrize`, those of every run among them; a tuple is one case of several arguments.
+    """Return values for `parametrize` and mark all but every n-th as `full`; a tuple is one case of several arguments.
 
     Arguments:
         values: the cases.
-        one_in: how many stand for one that every run takes.
+        one_in: n.
     """
     return [
         pytest.param(*_arguments(value), marks=[pytest.mark.full] if place % one_in else [])
         for place, value in enumerate(values)
     ]
+
+
+def mark_the_rest_as_full(items: Iterable[pytest.Item]) -> None:
+    """Mark all but about every n-th case of each test that is marked `sampled(n)` as `full`.
+
+    The choice starts at another case for each test of a file, and moves by one after n cases. So the tests of a file
+    take every mode, and a test with two parameters meets several values of both.
+    """
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("full"):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    places: Counter[str] = Counter()
+    for cases in tests.values():
+        (one_in,) = cases[0].get_closest_marker("sampled").args  # type: ignore[union-attr]
+        step, file = min(one_in, len(cases)), str(cases[0].path)
+        for place, item in enumerate(cases):
+            if (place + place // step + places[file]) % step:
+                item.add_marker(pytest.mark.full)
+        places[file] += 1
 
 
 def examples(many: int) -> int:

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from rungwise import CALL, Policy, TurnPolicy
-from rungwise.fsm.certificate.settings import settings_of
+from rungwise.fsm.certificate.shown.settings import settings_of
 from rungwise.fsm.diagram import FORMATS, VIEWS, Format, View, render
 from rungwise.fsm.turn.table import TURN
 from support.command_line import invoke
+
+pytestmark = pytest.mark.sampled(4)
 
 NARROW = "[limits]\nretries = 0\nreasks = 5\n[waits]\nreask_base = 1.5\n[budget]\nattempts = 7\n"
 

@@ -19,31 +19,31 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from rungwise import (
-    CALL,
-    Budget,
-    Client,
-    Effect,
-    Guard,
-    Link,
-    OpenAIChat,
-    PlainLink,
-    Policy,
-    Script,
-    ScriptedReply,
-    TurnPolicy,
-    verify,
-)
+from rungwise import CALL, Budget, Client, OpenAIChat, Policy, TurnPolicy, verify
 from rungwise.adapters.provider.server import EmbeddedProvider
-from rungwise.adapters.testing import Case, Fuzzer, MemoryProvider, MemoryTransport, fuzzing, scripted_replies, scripts
+from rungwise.adapters.testing import fuzzing
+from rungwise.adapters.testing.case import Case
+from rungwise.adapters.testing.fuzzing import Fuzzer
+from rungwise.adapters.testing.memory import MemoryProvider, MemoryTransport
+from rungwise.adapters.testing.scripts import scripted_replies, scripts
 from rungwise.adapters.wires.chat import stream
+from rungwise.core import Effect, Guard, Link, PlainLink
 from rungwise.fsm.call.budget.budget import Spending
 from rungwise.fsm.call.conversation import classify
 from rungwise.fsm.call.run import delivery, observe
 from rungwise.fsm.certificate.certificate import Certificate
-from rungwise.fsm.machine.compiled import machine_of
-from rungwise.fsm.testing import Compactor, Dishonest, TurnScript, assert_turn_honest, read_turn_script, run_turn
+from rungwise.fsm.machine.machine import machine_of
+from rungwise.fsm.testing.compactors import Compactor
 from rungwise.fsm.turn.conversation import Conversation
+from rungwise.testing import (
+    Dishonest,
+    Script,
+    ScriptedReply,
+    TurnScript,
+    assert_turn_honest,
+    read_turn_script,
+    run_turn,
+)
 from support.command_line import invoke
 from support.sampling import examples, sampled
 from support.tables import redeclaring
@@ -89,18 +89,6 @@ def test_calls_over_http_are_honest_and_within_the_certificate() -> None:
         found = fuzzer.run(examples=50)
     assert found is None, found.to_toml()
     assert fuzzer.examples == 50
-
-
-@pytest.mark.parametrize("count", sampled([4, 60], one_in=2))
-def test_calls_on_aiohttps_connections_are_honest_and_within_the_certificate(count: int) -> None:
-    with Fuzzer(backends=2, seed=1, over_http=True, transport="aiohttp", hostile=0.25) as fuzzer:
-        found = fuzzer.run(examples=count)
-    assert found is None, found.to_toml()
-    assert fuzzer.examples == count
-
-
-def test_in_memory_there_is_no_transport() -> None:
-    assert "give --over-http or --hostile" in invoke("fuzz", "--transport", "aiohttp").stderr
 
 
 @pytest.mark.parametrize("streams", [False, True])
@@ -297,6 +285,7 @@ def test_a_case_is_made_smaller_for_as_long_as_it_fails() -> None:
 # the command
 
 
+@pytest.mark.full
 def test_an_honest_policy_exits_with_0(tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text("[limits]\nretries = 1\nreasks = 1\n[budget]\nattempts = 6\n")
@@ -313,6 +302,7 @@ def test_the_time_can_be_limited() -> None:
     assert re.fullmatch(r"every one of \d+ calls? was honest\n", result.stdout)
 
 
+@pytest.mark.full
 def test_a_finding_exits_with_1_and_writes_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     empties_are_answers(monkeypatch)
     result = invoke("fuzz", "--seed", 5)
@@ -371,6 +361,7 @@ def test_the_command_leaves_no_folder_behind(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.full
 def test_the_command_is_imported_without_hypothesis() -> None:
     code = "import sys, rungwise.adapters.cli.fuzz; print('hypothesis' in sys.modules, 'httpx' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -384,6 +375,7 @@ def forgetful(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Conversation, "say", lambda self, result: self._show(result.text))
 
 
+@pytest.mark.full
 def test_honest_turns_exit_with_0(tmp_path: Path) -> None:
     policy = tmp_path / "turn.toml"
     policy.write_text("auto_continues = 2\n[budget]\nattempts = 8\n")
@@ -402,6 +394,7 @@ def test_a_policy_of_turns_in_python_needs_no_flag() -> None:
     assert (result.exit_code, result.stdout) == (0, "every one of 3 turns was honest\n")
 
 
+@pytest.mark.full
 def test_a_dishonest_turn_is_written_as_a_script_that_fails_again(monkeypatch: pytest.MonkeyPatch) -> None:
     forgetful(monkeypatch)
     result = invoke("fuzz", "--turn", "--seed", 5, "--examples", 50)

@@ -32,6 +32,7 @@ def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", sampled(["POLICY", "Held.POLICY"], one_in=2))
 def test_each_command_shows_the_table_of_a_policy_in_python(ours: Path, name: str) -> None:
     given = f"écoles:{name}"
@@ -42,6 +43,7 @@ def test_each_command_shows_the_table_of_a_policy_in_python(ours: Path, name: st
     assert "plead" in invoke("diff", "plain.toml", given).stdout
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -94,7 +96,7 @@ def test_a_file_is_of_a_turn_where_that_is_said(turn_file: str) -> None:
     assert result.stdout.startswith("turn: everything holds\n")
     assert "auto_continues 2" in result.stdout
     assert "retries 1, reasks 3" in result.stdout
-    assert "  calls: 4; the ladder ends the path\n" in result.stdout
+    assert "  calls: 4; the ladder ends it\n" in result.stdout
     assert "money: no more than" in result.stdout
     by_fallbacks = result.stdout.partition("Worst cases by the number of fallbacks\n")[2].splitlines()
     assert by_fallbacks[0].split() == ["fallbacks", "0", "1", "2"]
@@ -122,6 +124,7 @@ def test_a_policy_of_a_turn_in_python_needs_no_flag(ours: Path, turn_file: str) 
     assert "  limits.retries" in result.stdout.partition("Each call\n")[2]
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("ours")
 def test_where_a_policy_of_calls_is_wanted_that_of_a_turn_is_told_apart() -> None:
     with pytest.raises(click.BadParameter, match=r"is a TurnPolicy, and must be a rungwise\.Policy, as its `call` is"):

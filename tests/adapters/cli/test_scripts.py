@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from rungwise import EmbeddedProvider, Script
+from rungwise.testing import EmbeddedProvider, Script
 from support.command_line import invoke
+
+pytestmark = pytest.mark.sampled(4)
 
 POLICY = """
 [limits]

@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
-from rungwise import Message, Reply, Request, ToolResult
+from rungwise import Message, ToolResult
+from rungwise.core import Reply, Request
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.request import Send
 from support import protocols
 from support.sampling import sampled
 from support.work import grows_within
+
+pytestmark = pytest.mark.sampled(4)
 
 
 def encode(api: str, messages: Any, *, is_portable: bool) -> bytes:

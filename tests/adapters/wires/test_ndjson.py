@@ -16,6 +16,8 @@ from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.failures.failure import Failure
 from support.work import grows_within
 
+pytestmark = pytest.mark.sampled(4)
+
 OLLAMA = Ollama("m")
 END = b'{"model":"m","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop"}\n'
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from rungwise import CALL, Effect, Failure, Guard, Policy, Reply, Row, Table, TableError
+from rungwise import CALL, Policy
+from rungwise.core import Effect, Failure, Guard, Reply, Row, Table, TableError
 from rungwise.fsm.call.rules import check_call_table, faults_of
 from rungwise.fsm.call.table import CONTINUE, FALL_BACK
-from rungwise.fsm.testing import run
-from support.sampling import sampled
+from rungwise.testing import run
 from support.tables import PLEAD, replacing, row_of
 
 DECLARED = (
@@ -62,7 +62,8 @@ FINE = [
 ]
 
 
-@pytest.mark.parametrize("row", sampled(FINE, one_in=3), ids=[f"{row.event} to {row.target}" for row in FINE])
+@pytest.mark.full
+@pytest.mark.parametrize("row", FINE, ids=[f"{row.event} to {row.target}" for row in FINE])
 def test_a_row_with_what_its_target_needs_is_taken(row: Row) -> None:
     failure = Failure({"refused": "content_policy", "malformed": "malformed"}.get(row.event, "server_error"))  # type: ignore[arg-type]
     call = run(Policy(table=with_row(row)), [failure, Reply("An answer.", stop_reason="stop")])
@@ -153,9 +154,8 @@ RELIEVED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("row", "changes", "says"), sampled(RELIEVED, one_in=5), ids=[f"{row} {changes}" for row, changes, _ in RELIEVED]
-)
+@pytest.mark.full
+@pytest.mark.parametrize(("row", "changes", "says"), RELIEVED, ids=[f"{row} {changes}" for row, changes, _ in RELIEVED])
 def test_a_policy_refuses_a_table_on_which_a_call_would_not_be_honest(
     row: Row, changes: dict[str, str | None] | None, says: str
 ) -> None:

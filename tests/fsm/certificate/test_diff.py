@@ -6,6 +6,7 @@ import pytest
 from attrs import evolve
 
 import rungwise
+from rungwise.core import PlainLink
 from rungwise.fsm.call.table import CALL, NUDGE
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.machine.table import Row
@@ -14,8 +15,8 @@ from rungwise.fsm.review.rows import redeclared
 
 DEFAULT = rungwise.Policy()
 PRICED = [
-    rungwise.PlainLink("one", prices=rungwise.Prices(1, 2)),
-    rungwise.PlainLink("two", prices=rungwise.Prices(3, 4)),
+    PlainLink("one", prices=rungwise.Prices(1, 2)),
+    PlainLink("two", prices=rungwise.Prices(3, 4)),
 ]
 
 
@@ -82,6 +83,7 @@ def test_every_part_of_a_policy_is_compared() -> None:
         assert line in squeezed(text)
 
 
+@pytest.mark.full
 def test_a_limit_of_0_kills_its_rows_and_what_only_they_lead_to() -> None:
     found = diff_policies(DEFAULT, limited(nudges=0), 2)
     assert set(found.die) == {row for row in CALL.rows if "nudge" in (row.source, row.target)}
@@ -121,6 +123,7 @@ def test_a_refusal_that_no_longer_falls_back_says_so() -> None:
     )
 
 
+@pytest.mark.full
 def test_rows_of_the_continuation_die_only_with_every_way_to_it() -> None:
     found = diff_policies(DEFAULT, limited(continuations=0))
     assert {str(row) for row in found.die if row.source == "await"} == {
@@ -131,6 +134,7 @@ def test_rows_of_the_continuation_die_only_with_every_way_to_it() -> None:
     }
 
 
+@pytest.mark.full
 def test_the_worst_cases_are_for_one_to_three_backends_unless_a_number_is_given() -> None:
     found = diff_policies(DEFAULT, evolve(DEFAULT, budget=rungwise.Budget(attempts=12)))
     assert (list(found.chains), found.backends) == ([1, 2, 3], 2)
@@ -141,6 +145,7 @@ def test_the_worst_cases_are_for_one_to_three_backends_unless_a_number_is_given(
     assert list(diff_policies(DEFAULT, DEFAULT, PRICED).chains) == [2]
 
 
+@pytest.mark.full
 def test_a_derived_table_shows_its_rows() -> None:
     shorter = rungwise.Policy(table=CALL.without("prefill"))
     found = diff_policies(DEFAULT, shorter, 1)
@@ -269,12 +274,14 @@ def test_a_change_of_words_leaves_the_worst_cases_alone() -> None:
 TURN_POLICY = rungwise.TurnPolicy()
 
 
+@pytest.mark.full
 def test_a_policy_of_a_turn_does_not_differ_from_itself() -> None:
     found = diff_policies(TURN_POLICY, rungwise.TurnPolicy(call=rungwise.Policy()), 1)
     assert found.is_empty
     assert found.to_text() == found.to_markdown() == "Nothing changes: the two policies are the same.\n"
 
 
+@pytest.mark.full
 def test_a_turn_is_compared_with_its_fields_rows_and_worst_cases() -> None:
     new = rungwise.TurnPolicy(compactions=0, auto_continues=5, tool_seconds=10, summary=False)
     found = diff_policies(TURN_POLICY, new, 2)
@@ -300,6 +307,7 @@ def test_a_turn_is_compared_with_its_fields_rows_and_worst_cases() -> None:
     assert "Each call" not in text
 
 
+@pytest.mark.full
 def test_what_changes_for_the_calls_of_a_turn_stands_below() -> None:
     calls = rungwise.Policy(limits=rungwise.Limits(nudges=0, compactions=9), budget=rungwise.Budget(attempts=3))
     found = diff_policies(TURN_POLICY, rungwise.TurnPolicy(call=calls), 1)

@@ -27,6 +27,7 @@ def test_the_headline_stands_first_and_the_long_parts_are_folded() -> None:
     assert "Of 3 past journals: 1 takes the same path to the end, 1 ends earlier" in text
 
 
+@pytest.mark.full
 def test_ladders_whose_rows_change_are_drawn() -> None:
     text = to_other_table().to_markdown()
     (drawn,) = re.findall(r"```mermaid\n(.*?)```", text, flags=re.DOTALL)

@@ -80,6 +80,7 @@ def test_past_calls_say_where_they_differ_and_what_is_not_known() -> None:
     assert friday.startswith("step 2: before: fallback 1 (refused); now: ends as refused (refused)")
 
 
+@pytest.mark.full
 def test_the_ladders_show_what_is_new_gone_and_moved() -> None:
     shown = visible(to_other_table().to_html())
     assert "5 rows are new; 5 rows are gone; the order of malformed changes" in shown
@@ -90,6 +91,7 @@ def test_the_ladders_show_what_is_new_gone_and_moved() -> None:
     assert "hints.nudge what a nudge says That reply answer had no content. ... results above and carry go on" in shown
 
 
+@pytest.mark.full
 def test_a_page_of_a_turn_has_a_part_for_its_calls() -> None:
     page = of_turns().to_html()
     shown = visible(page)

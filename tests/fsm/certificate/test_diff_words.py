@@ -98,6 +98,7 @@ def test_numbers_that_bear_on_an_event_change_it_too() -> None:
     assert attrs.evolve(changed["failed_transiently"], new=changed["failed_transiently"].old).is_change is False
 
 
+@pytest.mark.full
 def test_a_rung_that_waited_for_nothing_was_taken_all_the_same() -> None:
     plead = rungwise.Rung("plead", holds="overran", hint="Please.")
     tables = [rungwise.CALL.with_rung(evolve(plead, wait=wait), answered=None) for wait in (None, "retry")]

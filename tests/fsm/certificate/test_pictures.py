@@ -9,9 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from rungwise import CALL, Budget, PlainLink, Policy, Reserve, Timeouts, TurnPolicy, Waits
-from rungwise.fsm.certificate import pictures
-from rungwise.fsm.certificate.pictures import drift, fill, numbers, turn_numbers, write_all
+from rungwise import CALL, Budget, Policy, Reserve, Timeouts, TurnPolicy, Waits
+from rungwise.core import PlainLink
+from rungwise.fsm.certificate.shown import pictures
+from rungwise.fsm.certificate.shown.pictures import drift, fill, numbers, turn_numbers, write_all
 from rungwise.fsm.turn.table import TURN
 
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"
@@ -39,7 +40,6 @@ def test_writing_makes_a_directory_that_has_not_drifted(tmp_path: Path) -> None:
     pictures = ["mmd", "svg", "dot"]
     names = [f"call.{each}" for each in pictures] + ["ladder.mmd", "ladder.svg", "rows.md"]
     names += [f"turn.{each}" for each in pictures] + ["turn-ladder.mmd", "turn-ladder.svg", "turn-rows.md"]
-    names += [f"{table}.{each}" for table in ("call", "turn") for each in ("pml", "tla", "cfg")]
     names += ["certificate.md", "turn-certificate.md"]
     assert write_all(made) == names
     assert sorted(path.name for path in made.iterdir()) == sorted(names)
@@ -52,6 +52,7 @@ def test_writing_makes_a_directory_that_has_not_drifted(tmp_path: Path) -> None:
     assert "use_tools" not in (made / "rows.md").read_text()
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("headings")
 def test_a_policy_of_a_turn_brings_that_of_its_calls(tmp_path: Path) -> None:
     shorter = Policy(table=CALL.without("prefill"))

@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from rungwise import CALL, Budget, Failure, Limits, Policy, Prices, Reply
+from rungwise import CALL, Budget, Limits, Policy, Prices
 from rungwise.adapters.provider.enacted import script_of
+from rungwise.core import Failure, Reply
 from rungwise.fsm.call.table import RESEND
-from rungwise.fsm.certificate.scripts import WorstScript
+from rungwise.fsm.certificate.shown.scripts import WorstScript
 from rungwise.fsm.certificate.worst import worst_cases
 from rungwise.fsm.errors import ConfigurationError
 from support.tables import limits
+
+pytestmark = pytest.mark.sampled(4)
 
 
 def scripts_of(policy: Policy, backends: int = 1) -> dict[str, WorstScript]:
@@ -41,6 +44,7 @@ def test_waits_that_nobody_asks_for_are_drawn() -> None:
     assert scripts_of(still)["waiting seconds"].drawn == 0.0
 
 
+@pytest.mark.full
 def test_a_connection_that_must_be_lost_is_no_servers_to_lose() -> None:
     table = CALL.without("retry").with_rung(RESEND, failed_transiently="must_switch")
     policy = Policy(table=table, budget=Budget(seconds=None), limits=Limits(**limits(retries=2, continuations=1)))

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from rungwise import CALL, Budget, Limits, Policy, Reply, TurnPolicy, Waits
+from rungwise import CALL, Budget, Limits, Policy, TurnPolicy, Waits
 from rungwise.adapters.testing.fuzzing import Fuzzer
+from rungwise.core import Reply
 from rungwise.fsm.call.policy import Reserve
-from rungwise.fsm.certificate.settings import off_rows, settings_of
+from rungwise.fsm.certificate.shown.settings import off_rows, settings_of
 from rungwise.fsm.checker.walk import ALIVE, walk
-from rungwise.fsm.testing import run
+from rungwise.testing import run
 from support.sampling import examples, sampled
 from support.tables import VECTORS
 
@@ -73,10 +74,8 @@ def test_a_rung_tells_its_waits_in_short(waits: Waits, detail: str) -> None:
 
 def test_a_rung_tells_its_waits_in_words() -> None:
     says = settings_of(Policy(limits=Limits(retries=7, nudges=0, reasks=1, fallbacks=2))).says
-    assert says["retry"].startswith(
-        "at most 7 times, after 2, 4, 8, 16, 32, ... s and up to 50 % more, the series ending"
-    )
-    assert "after overload at 60 s; after malformed it is 5→120 s" in says["retry"]
+    assert says["retry"].startswith("at most 7 times, after 2, 4, 8, 16, 32, ... s and up to 50 % more, doubling up to")
+    assert "after an overload up to 60 s; after malformed 5→120 s" in says["retry"]
     assert says["reask"].startswith("at most once, after 5 s and up to 50 % more")
     assert says["nudge"] == "never: the limit of nudges is 0"
     assert says["fallback"] == "at most twice"

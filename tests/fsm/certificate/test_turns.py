@@ -14,31 +14,23 @@ from rungwise import (
     Budget,
     Certificate,
     ConfigurationError,
-    Effect,
-    Failure,
-    Guard,
     Hints,
     Limits,
-    PlainLink,
     Policy,
     Prices,
-    Reply,
-    Request,
-    Table,
     Timeouts,
-    Turn,
     TurnPolicy,
     TurnResult,
     Usage,
     verify,
 )
+from rungwise.core import Effect, Failure, Guard, PlainLink, Reply, Request, Table, Turn
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.conversation.parts import ToolCall
-from rungwise.fsm.certificate.growth import BESIDE_RESULT
-from rungwise.fsm.certificate.together import together
-from rungwise.fsm.certificate.turns import calls_of, verify_turn
-from rungwise.fsm.certificate.worst_case import WorstCase, compressed
+from rungwise.fsm.certificate.money import BESIDE_RESULT, together
+from rungwise.fsm.certificate.verified import WorstCase, compressed
+from rungwise.fsm.certificate.verify import calls_of, verify_turn
 from rungwise.fsm.checker.walk import walk
 from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.table import CALLS, TURN
@@ -177,12 +169,13 @@ def play(
     return turn.result, runs
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "changes",
     [
         {"auto_continues": 2},
-        pytest.param({"auto_continues": 2, "faults": 1, "compactions": 1}, marks=pytest.mark.full),
-        pytest.param({"budget": Budget(attempts=3)}, marks=pytest.mark.full),
+        {"auto_continues": 2, "faults": 1, "compactions": 1},
+        {"budget": Budget(attempts=3)},
     ],
 )
 def test_no_script_of_a_turn_passes_a_worst_case_and_exact_ones_are_attained(changes: dict[str, Any]) -> None:

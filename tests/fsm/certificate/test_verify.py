@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from attrs import evolve
 
-from rungwise import (
-    CALL,
-    Budget,
-    ConfigurationError,
-    Effect,
-    Guard,
-    Limits,
-    PlainLink,
-    Policy,
-    Prices,
-    Reserve,
-    Table,
-)
-from rungwise.fsm.certificate.checked import TERMINATES, WELL_FORMED
-from rungwise.fsm.certificate.verify import verify
+from rungwise import CALL, Budget, ConfigurationError, Limits, Policy, Prices, Reserve
+from rungwise.core import Effect, Guard, PlainLink, Table
+from rungwise.fsm.certificate.verify import TERMINATES, WELL_FORMED, verify
 from rungwise.fsm.checker.counterexample import Property
 from rungwise.fsm.checker.firing import BOUNDED, COUNTS, FALLS
 from rungwise.fsm.checker.walked import ENDS
@@ -31,7 +20,9 @@ from support.tables import COUNTERS, PLEAD, redeclaring, replacing, row_of, tamp
 # the certificate
 
 
-@pytest.mark.parametrize(("chain", "configurations"), [(1, 1289), (2, 2573), (3, 2573)])
+@pytest.mark.parametrize(
+    ("chain", "configurations"), [(1, 1289), pytest.param(2, 2573, marks=pytest.mark.full), (3, 2573)]
+)
 def test_the_default_policy_is_proved(chain: int, configurations: int) -> None:
     certificate = verify(chain=chain)
     assert certificate.ok
@@ -80,7 +71,7 @@ def test_text_fits_80_columns_and_names_the_figures() -> None:
     text = verify(chain=2, max_tokens=4096).to_text()
     assert max(map(len, text.splitlines())) <= 80
     assert text.startswith("call: everything holds\n")
-    assert "attempts: 24; budget.attempts ends the path (the ladder alone: 62)" in text
+    assert "attempts: 24; budget.attempts ends it (the ladder alone: 62)" in text
     assert "[may_prefill] -> prefill on only_reasoned: finds prefills < limit, takes one" in text
 
 
@@ -117,6 +108,7 @@ def test_the_policy_bounds_the_fallbacks_too() -> None:
     assert verify(Policy(limits=Limits(fallbacks=9)), 4).limits["fallbacks"] == 3
 
 
+@pytest.mark.full
 def test_an_exhaustive_walk_takes_the_limits_of_the_policy() -> None:
     names = ("reasks", "nudges", "prefills", "enlargements", "repairs", "compactions")
     policy = Policy(limits=Limits(**dict.fromkeys(names, 0), retries=12, continuations=40))
@@ -147,6 +139,7 @@ def test_an_unknown_figure_says_what_is_missing() -> None:
 # tables of one's own
 
 
+@pytest.mark.full
 def test_tables_without_some_rungs_are_accepted() -> None:
     table = CALL.without("prefill", "repair")
     certificate = verify(Policy(table=table), 2, max_tokens=100)
@@ -154,11 +147,13 @@ def test_tables_without_some_rungs_are_accepted() -> None:
     assert certificate.worst[0].ladder == 1 + 1 + 3 + 5 * (3 + 3) + 2 * (1 + 3) + 3
 
 
+@pytest.mark.full
 def test_a_table_in_another_order_is_accepted() -> None:
     table = CALL.reordered("malformed", ["may_retry", "may_fall_back", "has_text", None])
     assert verify(Policy(table=table)).ok
 
 
+@pytest.mark.full
 def test_a_rung_with_its_own_counter_is_accepted_and_counted() -> None:
     policy = Policy(table=CALL.with_rung(PLEAD, refused=None), limits=Limits(pleas=2))
     certificate = verify(policy, max_tokens=4096)
@@ -201,6 +196,7 @@ def test_a_machine_that_was_tampered_with_fails_the_walk() -> None:
     assert {each.name for each in certificate.properties if not each.holds} == {COUNTS, FALLS, ENDS}
 
 
+@pytest.mark.full
 def test_a_generous_policy_is_certified() -> None:
     policy = Policy(
         limits=Limits(**{**dict.fromkeys(COUNTERS, 10), "fallbacks": None}), budget=Budget(attempts=200, seconds=None)
@@ -236,8 +232,8 @@ def test_it_says_what_the_last_backend_has_at_least(
     certificate = verify(Policy(budget=budget, reserve=reserve), backends)
     assert certificate.kept == certificate.to_json()["kept"] == kept
     for text in (" ".join(certificate.to_text().split()), certificate.to_markdown()):
-        assert ("at least for the last backend" in text) == (kept is not None)
-        assert kept is None or "seconds" not in kept or f" and {kept['seconds']:g} s at least" in text
+        assert (re.search("at least .* for the last backend", text) is not None) == (kept is not None)
+        assert kept is None or "seconds" not in kept or f" and {kept['seconds']:g} s for the last backend" in text
 
 
 def test_nothing_is_said_to_be_kept_for_a_backend_that_is_never_asked() -> None:
@@ -269,7 +265,7 @@ LOST = [
 ]
 
 
-@pytest.mark.parametrize(("table", "says"), sampled(LOST, one_in=3), ids=[says for _, says in LOST])
+@pytest.mark.parametrize(("table", "says"), sampled(LOST, one_in=6), ids=[says for _, says in LOST])
 def test_a_table_that_loses_a_backend_is_told_so_and_is_not_refused(table: Table, says: str) -> None:
     found = property_of(Policy(table=table))
     assert (found.holds, found.verdict, found.is_required) == (False, "not held", False)

@@ -10,22 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import (
-    CALL,
-    Budget,
-    Failure,
-    Limits,
-    PlainLink,
-    Policy,
-    Prices,
-    Reply,
-    Request,
-    Reserve,
-    Send,
-    Timeouts,
-    ToolCall,
-    Usage,
-)
+from rungwise import CALL, Budget, Limits, Policy, Prices, Reserve, Timeouts, ToolCall, Usage
+from rungwise.core import Failure, PlainLink, Reply, Request, Send
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.table import RESEND
@@ -114,6 +100,7 @@ def test_a_dear_backend_that_is_asked_with_a_raised_cap_stays_within_the_worst_c
     assert call.result.outcome == "done"
 
 
+@pytest.mark.full
 @given(
     script=st.lists(
         st.sampled_from([*SCRIPTED, *(f"{name}+" for name in SCRIPTED), "T", "T+"]), min_size=1, max_size=9

@@ -7,7 +7,8 @@ import pickle
 import pytest
 from attrs import evolve
 
-from rungwise import CALL, Effect, Fact, Guard, Policy, Row, Rung, Table, TableError
+from rungwise import CALL, Fact, Policy, Rung
+from rungwise.core import Effect, Guard, Row, Table, TableError
 from rungwise.fsm.checker.check import check_table
 from rungwise.fsm.checker.structure import problems
 from rungwise.fsm.diagram import render_error
@@ -154,6 +155,7 @@ def test_a_policy_refuses_a_faulty_table_with_the_path_to_the_fault() -> None:
     assert (str(copied), copied.path) == (str(caught.value), caught.value.path)
 
 
+@pytest.mark.full
 def test_a_derived_table_is_checked_by_whoever_uses_it_and_not_before() -> None:
     table = CALL.with_rows(Row("refused", "await", "may_reask", "reask", None))
     assert problems(table) == ()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import rungwise
 from rungwise.fsm.call.table import CALL, REASK, RETRY
-from rungwise.fsm.certificate.settings import settings_of, table_of
+from rungwise.fsm.certificate.shown.settings import settings_of, table_of
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.merge import change_of, merged

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import rungwise
 from rungwise import CALL, Budget, Limits, Policy, Rung, TurnPolicy, Waits
 from rungwise.fsm.call.policy import Hints, Reserve, Timeouts
-from rungwise.fsm.certificate.settings import settings_of, table_of
+from rungwise.fsm.certificate.shown.settings import settings_of, table_of
 from rungwise.fsm.diagram import FORMATS, VIEWS, Format, View, draw
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.merge import change_of
@@ -21,6 +21,8 @@ from rungwise.fsm.diagram.model import Picture
 from support.parsed_pictures import PARSERS, parts, words
 from support.pictures import CHANGES, LONG, POLICIES, SWAPPED, picture, pictures
 from support.sampling import examples
+
+pytestmark = pytest.mark.sampled(4)
 
 PICTURES = [(format, view) for format in FORMATS for view in VIEWS]
 COUNTERS = tuple(CALL.counters)
@@ -182,7 +184,6 @@ def test_one_call_draws_a_policy() -> None:
     for (format, view), text in drawn(narrow).items():
         assert rungwise.draw_policy(narrow, format, view) == text
     assert rungwise.draw_policy(narrow, hides_off=True) == draw(pictures()["narrow, nothing off"], "svg")
-    assert "proctype turn()" in rungwise.draw_policy(POLICIES["turn"], "promela")
     with pytest.raises(rungwise.ConfigurationError, match="no picture of format 'png'"):
         rungwise.draw_policy(narrow, "png")  # type: ignore[arg-type]
 

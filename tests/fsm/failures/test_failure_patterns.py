@@ -17,6 +17,8 @@ from rungwise.fsm.failures import classify as failures
 from rungwise.fsm.failures import rules as failure_rules
 from rungwise.fsm.values.patterns import Pattern
 
+pytestmark = pytest.mark.sampled(4)
+
 LONG = 15_000  # characters; the taxonomy never looks at more than 10 000 of a message
 SECONDS = 0.4  # of the processor; a linear pattern takes a hundredth of it, the fastest quadratic one 0.6 s
 

@@ -18,11 +18,11 @@ from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError, JournalMismatch
 from rungwise.fsm.machine.declare import Fact, Rung
 from rungwise.fsm.replay.replay import replay
-from rungwise.fsm.testing import TurnScript, run_turn
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.turn import Turn
+from rungwise.testing import TurnScript, run_turn
 from support.sampling import examples
 from support.turns import calling, played, random_turn, said
 
@@ -70,6 +70,7 @@ def test_with_contents_the_answer_the_results_and_what_was_handed_off_are_there(
     assert [part.name for part in result.messages[1].parts] == ["look", "ask"]
 
 
+@pytest.mark.full
 def test_a_journal_in_memory_replays_with_its_own_rungs_and_one_from_json_under_the_policy_given() -> None:
     plead = Rung("plead", limit=1, holds=Fact("is_off_topic", of=lambda reply: "sky" in reply.text), hint="Herons!")
     policy = TurnPolicy(call=Policy(table=CALL.with_rung(plead, answered=None)))

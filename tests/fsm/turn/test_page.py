@@ -13,11 +13,12 @@ import pytest
 from rungwise.fsm.call.run.explained import explain_call
 from rungwise.fsm.diagram.page.timeline import bars_of
 from rungwise.fsm.turn.digest import digest_of_turn
-from rungwise.fsm.turn.explained import TurnPath, read_turn
-from rungwise.fsm.turn.page import explain_turn
+from rungwise.fsm.turn.explained import TurnPath, explain_turn, read_turn
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import TURN
 from support.turns import BUSY, OVERFLOW, calling, played, said
+
+pytestmark = pytest.mark.sampled(4)
 
 NASTY = "</script><script>alert('x')</script><img src=x onerror=alert(1)>&\"'"
 END = said("By the lake.")

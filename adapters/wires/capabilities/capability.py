@@ -1,0 +1,60 @@
+"""What a model can do at a place, as far as anybody knows."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from attrs import field, fields, frozen
+
+from rungwise.fsm.call.conversation.request import MOST_TOKENS
+from rungwise.fsm.values.checks import is_flag, is_number, is_whole, must, or_none
+
+_FLAG: Final = must("True, False or None", or_none(is_flag), names_class=True)
+_TOKENS: Final = must(
+    "a whole number of tokens above 0, or None",
+    or_none(lambda value: is_whole(value, 1, MOST_TOKENS)),
+    names_class=True,
+)
+_SECONDS: Final = must(
+    "a number of seconds above 0, or None", or_none(lambda value: is_number(value, 0) and value > 0), names_class=True
+)
+
+
+@frozen(kw_only=True)
+class Capabilities:
+    """Hold what a model can do at a place; None is what nobody knows.
+
+    Arguments:
+        prefill: whether a trailing assistant turn is continued; what nobody knows is taken for a no.
+        tools: whether it calls tools.
+        images: whether it sees pictures.
+        documents: whether it reads documents such as PDFs.
+        json_schema: whether it can be held to a JSON schema.
+        reasoning: whether the effort of its reasoning can be set.
+        caches: whether it takes marks of what is to be kept of a prompt, where a wire must know: on Bedrock.
+        window: tokens of the prompt and the answer together.
+        largest_output: tokens of an answer, at most.
+        first_token: seconds to wait for the first content of a model that thinks in silence.
+
+    Raises:
+        ConfigurationError: a field is not of its form.
+    """
+
+    prefill: bool | None = field(default=None, validator=_FLAG)
+    tools: bool | None = field(default=None, validator=_FLAG)
+    images: bool | None = field(default=None, validator=_FLAG)
+    documents: bool | None = field(default=None, validator=_FLAG)
+    json_schema: bool | None = field(default=None, validator=_FLAG)
+    reasoning: bool | None = field(default=None, validator=_FLAG)
+    caches: bool | None = field(default=None, validator=_FLAG)
+    window: int | None = field(default=None, validator=_TOKENS)
+    largest_output: int | None = field(default=None, validator=_TOKENS)
+    first_token: float | None = field(default=None, validator=_SECONDS)
+
+    def or_else(self, other: Capabilities) -> Capabilities:
+        """Return what these say, and where they say nothing, what the others do."""
+        said: dict[str, Any] = {}
+        for each in fields(Capabilities):
+            mine = getattr(self, each.name)
+            said[each.name] = getattr(other, each.name) if mine is None else mine
+        return Capabilities(**said)

@@ -1,0 +1,187 @@
+"""Where a backend is and what it is reached with: its URL, its key and its headers, checked before anything is sent."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from attrs import frozen
+
+from rungwise.fsm.call.conversation.request import FRAMING
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.secret import Secret, SecretMap
+
+KEY_HEADERS: Final = ("authorization", "api-key", "x-api-key", "x-goog-api-key")
+SECRET_QUERY: Final = re.compile(r"key|token|secret|password|signature|^sig$", re.IGNORECASE)
+LOCAL_HOST: Final = re.compile(r"^[^.:]+$|\.(localhost|local|lan|internal|home\.arpa|test)$")
+HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+PLACEHOLDER: Final = re.compile(
+    r"(sk-)?[.…x*-]*|[<\[{$%].*|(sk-)?(your|insert|enter|put|replace|add|paste)[-_ ].*|(sk-)?change[-_ ]?me"
+    r"|(my[-_ ])?(key|token)|([a-z]+[-_ ])*api[-_ ]?key|placeholder|dummy|empty|none|null|undefined|todo"
+    r"|not[-_ ]needed",
+    re.IGNORECASE,
+)
+DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+@frozen
+class Endpoint:
+    """Hold the parts of a base URL that matter.
+
+    Arguments:
+        problem: why the URL cannot be used, or None; then the rest is empty.
+        place: the host, with its port where that is not the scheme's own.
+        origin: the scheme and the place: what a key belongs to.
+        root: the URL in its normal form, without query and trailing slash.
+        query: the query, with its question mark.
+        is_local: whether the host is loopback, private, or has a name that no public host has.
+    """
+
+    problem: str | None = None
+    place: str = ""
+    origin: str = ""
+    root: str = ""
+    query: str = ""
+    is_local: bool = False
+
+
+def read_url(url: str, path: str) -> Endpoint:
+    """Read a base URL; what makes it unusable becomes its `problem`.
+
+    Arguments:
+        url: the base URL.
+        path: the path that requests add; a URL that has it already is taken too.
+
+    Raises:
+        ConfigurationError: the URL holds a password or a key.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return Endpoint("base_url is not a URL")
+    if "@" in parts.netloc or any(SECRET_QUERY.search(name) for name, _ in parse_qsl(parts.query)):
+        raise ConfigurationError("base_url holds a secret: put it into api_key or headers, which are never shown")
+    host = parts.hostname
+    if parts.scheme not in DEFAULT_PORTS or not host or not is_header_text(url) or " " in url:
+        return Endpoint("base_url must begin with http:// or https://, then a host, and have no blanks")
+    if port == 0:
+        return Endpoint("base_url has the port 0, on which nothing can listen")
+    if not _is_sendable(url):
+        return Endpoint("base_url has a host, or a length, that no request can have")
+    place = f"[{host}]" if ":" in host else host
+    if port not in (None, DEFAULT_PORTS[parts.scheme]):
+        place = f"{place}:{port}"
+    origin = f"{parts.scheme}://{place}"
+    root = f"{origin}{parts.path.rstrip('/').removesuffix(path)}".rstrip("/")
+    query = f"?{parts.query}" if parts.query else ""
+    return Endpoint(place=place, origin=origin, root=root, query=query, is_local=_is_local(host))
+
+
+def _is_sendable(url: str) -> bool:
+    """Ask those who will read it: the HTTP client's own parser, and the codec through which names are looked up."""
+    from httpx import URL, InvalidURL  # the command line reads its options before it imports what it sends with
+
+    try:
+        parsed = URL(url)
+        return bool(parsed.host) and bool(parsed.raw_host.decode("ascii").encode("idna"))
+    except (InvalidURL, UnicodeError):
+        return False
+
+
+def is_this_machine(host: str) -> bool:
+    """Tell whether a host is the machine that asks, in any of the spellings that lead there."""
+    name = host.lower().removesuffix(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        address = ip_address(name)
+    except ValueError:
+        try:
+            address = ip_address(socket.inet_aton(name))  # 127.1, 2130706433 and 0x7f000001 are addresses to it
+        except (OSError, ValueError):
+            return False
+    address = getattr(address, "ipv4_mapped", None) or address
+    return address.is_loopback or address.is_unspecified
+
+
+def _is_local(host: str) -> bool:
+    if is_this_machine(host):
+        return True
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        return LOCAL_HOST.search(host) is not None
+
+
+def shown_url(url: object) -> str:
+    """Return the `repr` of a URL without anything in it that could be a secret."""
+    return repr(re.sub(r"[?#].*", "", re.sub(r"//[^/]*@", "//", str(url))))
+
+
+def is_header_text(value: str) -> bool:
+    """Tell whether a header can hold this text."""
+    return value.isascii() and value.isprintable()
+
+
+def as_secret(key: Any) -> Any:
+    """Take a key as it is given; anything but a string is left to the validator, which can name the field."""
+    return Secret(key) if isinstance(key, str) else key
+
+
+def key_problem(key: Secret | str | None, variables: Iterable[str] = ()) -> str | None:
+    """Say that a key is missing or a placeholder, or return None.
+
+    Arguments:
+        key: the key.
+        variables: those of the environment that it would be taken from.
+    """
+    if key is None or not str(key).strip():
+        ways = ["give the key", *[f"set {name}" for name in variables]]
+        return f"api_key is missing: {', '.join(ways)}, or api_key_required=False for a server without keys"
+    if PLACEHOLDER.fullmatch(str(key)):
+        return "api_key is a placeholder: give the real key"
+    return None
+
+
+def check_key(instance: object, attribute: Any, value: Any, where: str = "api_key") -> None:
+    """Refuse a key that no header can hold, without showing it.
+
+    Raises:
+        ConfigurationError: it is not a string, or has blanks around it or a character that no header can hold.
+    """
+    if value is None:
+        return
+    if not isinstance(value, Secret):
+        raise ConfigurationError(f"{where} must be a string or None, not {type(value).__name__}")
+    key = str(value)
+    if key.strip() and (key != key.strip() or not is_header_text(key)):
+        raise ConfigurationError(f"{where} has blanks around it, or a character that no header can hold")
+
+
+def check_headers(headers: object, where: str) -> None:
+    """Refuse headers that cannot be sent; what is at fault is named, never shown.
+
+    Raises:
+        ConfigurationError: a name or a value is not of its form.
+    """
+    if not isinstance(headers, Mapping):
+        raise ConfigurationError(f"{where} must be a mapping of strings")
+    for name, value in headers.items():
+        if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):
+            raise ConfigurationError(f"{where} has a name that no header can have")
+        if not isinstance(value, str) or not is_header_text(value):
+            raise ConfigurationError(f"{where}[{name!r}] must be a string of printable ASCII")
+        if value != value.strip():
+            raise ConfigurationError(f"{where}[{name!r}] has blanks around it, which no header can have")
+        if name.lower() in FRAMING:
+            raise ConfigurationError(f"{where} must not hold {name!r}, which the transport sets")
+
+
+def merged(*layers: Mapping[str, str]) -> SecretMap:
+    """Return headers with lower-case names; later layers win."""
+    return SecretMap({name.lower(): value for layer in layers for name, value in layer.items()})

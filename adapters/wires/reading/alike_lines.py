@@ -1,0 +1,110 @@
+"""Know the lines of a stream that differ from an earlier one in nothing but their text, so that they are not parsed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, Protocol
+
+import orjson
+from attrs import define, field
+
+Piece = tuple[Any, str]
+"""A text, behind the kind of text that it is."""
+
+_STRING: Final = rb'("(?:[^"\\]++|\\.)*+")'  # possessive, so that no line makes the search go back
+
+
+class PieceReader(Protocol):
+    """Tell what a line says."""
+
+    def piece_in(self, value: Any) -> Piece | None:
+        """Return the piece of text that a line holds and nothing else; None where it may hold anything else."""
+        ...
+
+
+@define(eq=False, repr=False)
+class AlikeLines:
+    """Learn what surrounds the text of a line, and take the text of those like it.
+
+    Arguments:
+        volatile: finds what differs in each line beside its text, such as its number; it has no groups, and finds
+            nothing inside of a string.
+        begins: what each of them begins with; no line begins with what stands here first.
+        ends: what each of them ends with.
+        kind: what kind of text it is.
+        last: the last of them that was seen.
+    """
+
+    volatile: re.Pattern[bytes] | None = None
+    begins: bytes = field(default=b"\n", init=False)
+    ends: bytes = field(default=b"\n", init=False)
+    kind: Any = field(default=None, init=False)
+    last: bytes = field(default=b"", init=False)
+    _whole: re.Pattern[bytes] | None = field(default=None, init=False)
+    _credit: int = field(default=32, init=False)
+
+    def text_in(self, line: bytes) -> str | None:
+        """Return the text of a line that begins and ends as those that were learned; None where more than that differs.
+
+        Arguments:
+            line: begins with `begins`, and ends with `ends`.
+        """
+        if self._whole is None:
+            text = line[len(self.begins) - 1 : 1 - len(self.ends)]  # with its quotes
+        else:
+            found = self._whole.fullmatch(line)
+            text = b"" if found is None else found[1]
+        try:
+            content: str = orjson.loads(text)
+        except orjson.JSONDecodeError:  # more differs, there is half a surrogate pair, or a control character as it is
+            content = _bare(text[1:-1])
+        if not content:
+            return None
+        self._credit += 1
+        self.last = line
+        return content
+
+    def learn(self, prefix: bytes, data: bytes, piece: Piece, reader: PieceReader) -> None:
+        """Learn what surrounds the text of a line, for as long as learning pays.
+
+        Arguments:
+            prefix: what stands in front of its JSON.
+            data: that, as it came.
+            piece: what it says.
+            reader: has read it so.
+        """
+        if self._credit < _PRICE:
+            return
+        self._credit -= _PRICE
+        kind, content = piece
+        text = orjson.dumps(content)[1:-1]
+        head, found, tail = data.partition(b'"' + text + b'"')
+        try:
+            # Only if a longer text there is read as just that was it the place of the text.
+            other = orjson.loads(b"".join((head, b'"', text, b'~"', tail)))
+        except orjson.JSONDecodeError:
+            return
+        if not found or reader.piece_in(other) != (kind, content + "~"):
+            return
+        self.begins, self.ends, self.kind = prefix + head + b'"', b'"' + tail, kind
+        self._whole = None
+        if self.volatile is not None and (self.volatile.search(self.begins) or self.volatile.search(self.ends)):
+            heads, tails = self.volatile.split(self.begins), self.volatile.split(self.ends)
+            self.begins, self.ends = heads[0], tails[-1]
+            others = b"(?:%b)" % self.volatile.pattern
+            around = [others.join(map(re.escape, pieces)) for pieces in (heads, tails)]
+            before, after = around[0].removesuffix(b'"'), around[1].removeprefix(b'"')
+            self._whole = re.compile(before + _STRING + after, self.volatile.flags)
+
+
+def _bare(text: bytes) -> str:
+    """Return a text that needs no parser, "" of any other: some servers do not escape control characters."""
+    if b'"' in text or b"\\" in text:
+        return ""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return ""
+
+
+_PRICE: Final = 8  # lines like it that must follow for learning one to have paid

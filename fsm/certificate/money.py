@@ -1,0 +1,232 @@
+"""The money that an attempt, a call, and all calls of a turn cost at most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate
+from operator import add
+from types import SimpleNamespace
+from typing import Any
+
+from attrs import frozen
+
+from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, STAND_IN_TOKENS, estimate_tokens, message_tokens
+from rungwise.fsm.call.budget.prices import TOKENS_PRICED, dearest_input
+from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.conversation.observation import Observation
+from rungwise.fsm.call.conversation.transcript import Transcript
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.certificate.verified import Verified, WorstCase
+from rungwise.fsm.checker.best_values import Number
+from rungwise.fsm.journal.record import Evidence
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.validity import LONGEST_NAME
+
+
+def together(within: Sequence[Number], calls: int, attempts: int) -> list[Number]:
+    """Return the most that calls can spend together in 0 attempts, in 1, in 2, and so on.
+
+    Arguments:
+        within: the most that one call can spend in 1 attempt, in 2, and so on; the last is the most that it ever can.
+        calls: how many calls there are.
+        attempts: how many attempts they share.
+    """
+    power: list[Number] = [0, *(within[min(count, len(within) - 1)] for count in range(attempts))]
+    best: list[Number] = [0] * (attempts + 1)
+    while calls:  # by doubling: what two calls can, what four can, ...
+        if calls % 2:
+            best = joined(best, power)
+        calls //= 2
+        if calls:
+            power = joined(power, power)
+    return best
+
+
+def joined(one: Sequence[Number], other: Sequence[Number]) -> list[Number]:
+    """Return the most by number of attempts, split in the dearest way between two."""
+    return [max(map(add, one[: count + 1], other[count::-1])) for count in range(len(one))]
+
+
+LEAST_TURN_TOKENS = 3
+"""The fewest tokens of an assistant turn: its marks in the usual chat templates, and a word."""
+
+OWN_TURNS = 3
+"""The most assistant turns that the rungs add: gathered text, the placeholder before a nudge, the seed."""
+
+
+class Cost:
+    """Weigh an attempt by its cost, in the currency of the prices.
+
+    Arguments:
+        policy: how the call recovers.
+        limits: the limit of each counter; the chain bounds the fallbacks.
+        targets: the rungs that some row leads to.
+        cap: returns the most tokens that a reply within the cap of an attempt may count as.
+        prices: of each backend.
+        input_tokens: the tokens of the prompt.
+        assistant_turns: how many assistant turns the prompt has; None assumes as many as fit.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        limits: Mapping[str, int],
+        targets: Collection[str],
+        cap: Callable[[Any], int],
+        prices: Sequence[Prices],
+        input_tokens: int,
+        assistant_turns: int | None,
+    ) -> None:
+        self.policy, self.limits, self.cap = policy, limits, cap
+        self.prices, self.input_tokens = prices, input_tokens
+        self.inputs = [dearest_input(each) for each in prices]
+        start = policy.table.start
+        self.start = start if start not in targets else None
+        self.seeded = {rung for rung in targets if self.keeps_seed(rung)}
+        counts = range(limits["continuations"] + 1)
+        # A part is at most as long as the widest cap of a request after so many continuations.
+        self.widest = [cap(SimpleNamespace(**{**limits, "continuations": count})) for count in counts]
+        self.parts = [0, *accumulate(self.widest)]
+        self.hints = _hint_tokens(policy)
+        self.seeds = limits["prefills"] * policy.hints.seed.count("{reasoning}")
+        self.turns = input_tokens // LEAST_TURN_TOKENS if assistant_turns is None else assistant_turns
+        # If a prompt ends with an assistant turn and cannot be prefilled, the first request adds a hint.
+        self.opening = message_tokens(policy.hints.continuation) if self.turns else 0
+        # After a repair, each assistant turn may carry a stand-in for missing reasoning.
+        self.stand_ins = STAND_IN_TOKENS * (self.turns + OWN_TURNS) if "repair" in targets else 0
+
+    def keeps_seed(self, rung: str) -> bool:
+        """Tell whether a rung still sends the reasoning that an earlier attempt seeded."""
+        transcript, declared = Transcript((), self.policy.hints, seed="seed"), self.policy.table.rung(rung)
+        if declared is not None:
+            transcript.prepare(declared, Observation(evidence=Evidence(event="")))
+        return bool(transcript.seed)
+
+    def __call__(self, spent: Any) -> float:
+        """Return the most that an attempt costs."""
+        backend = min(spent.fallbacks, len(self.prices) - 1)
+        tokens = self.input_tokens + self.parts[spent.continuations]
+        if spent.rung in self.seeded:
+            tokens += self.seeds * self.cap(spent)
+        # An overflow or a broken stream leaves text too, which the next backend continues.
+        tokens += (spent.fallbacks + spent.compactions) * self.widest[spent.continuations]
+        tokens += self.opening if spent.rung == self.start else self.hints + self.stand_ins
+        cost: Number = (tokens * self.inputs[backend] + self.cap(spent) * self.prices[backend].output) / TOKENS_PRICED
+        return cost
+
+    def ceiling(self) -> float:
+        """Return more than any attempt costs."""
+        parts = sum(self.limits[name] for name in ("continuations", "fallbacks", "compactions")) + self.seeds
+        tokens = self.input_tokens + parts * self.widest[-1] + self.hints + self.stand_ins
+        dearest = max(each.output for each in self.prices)
+        return (tokens * max(self.inputs) + self.widest[-1] * dearest) / TOKENS_PRICED
+
+
+def _hint_tokens(policy: Policy) -> int:
+    """Return the tokens of all hints that one request may contain."""
+    hints = policy.hints
+    texts = [hints.placeholder, hints.nudge, hints.continuation, hints.seed, *hints.rungs.values()]
+    own_message = 1  # for the gathered text
+    return sum(map(estimate_tokens, texts)) + (len(texts) + own_message) * MESSAGE_TOKENS
+
+
+MARK_TOKENS = 20
+"""Tokens of the mark that replaces the cut part of a result."""
+
+BESIDE_RESULT = MESSAGE_TOKENS + MARK_TOKENS + 3 * estimate_tokens("x" * LONGEST_NAME)
+"""Tokens of a tool call besides its arguments and its result: a message, a mark, a name, and its id twice."""
+
+MOST_JOINED, LEAST_STEPS = 3_200, 4
+"""How many conversation lengths to distinguish, by the attempts: calls in between count as the longer."""
+
+
+@frozen(slots=False)
+class Growth:
+    """Compute the most money that a turn costs as its conversation grows.
+
+    Arguments:
+        policy: of the turn.
+        call: the certificate of one call, with a worst case in money.
+        prices: of each backend.
+    """
+
+    policy: TurnPolicy
+    call: Verified
+    prices: Sequence[Prices]
+
+    def most(self, calls: int, rounds: int, attempts: int) -> Number:
+        """Return the most that all calls cost together.
+
+        Arguments:
+            calls: how many there are.
+            rounds: how many rounds of tools they bring.
+            attempts: how many attempts they share.
+        """
+        step = -(-calls // max(LEAST_STEPS, MOST_JOINED // attempts))
+        cost: list[Number] = [0] * (attempts + 1)
+        output: list[Number] = cost
+        for first in range(0, calls, step):
+            count = min(step, calls - first)
+            written = together(self.tokens.within, count, attempts)
+            before = joined(output, together(self.tokens.within, count - 1, attempts))[-1]  # the last of these calls
+            added = self.added(before, first + count - 1, rounds) * self.dearest
+            within = [self.capped(each + tries * added) for tries, each in enumerate(self.money.within, 1)]
+            cost, output = joined(cost, together(within, count, attempts)), joined(output, written)
+        return cost[-1]
+
+    def alone(self, calls: int, rounds: int) -> Number:
+        """Return the most that all calls cost together if only their own budgets end them."""
+        each, tries, tokens = self.money.value or 0, len(self.money.within), self.tokens.value or 0
+        added = (self.added(before * tokens, before, rounds) for before in range(calls))
+        return sum(self.capped(each + tries * more * self.dearest) for more in added)
+
+    def capped(self, cost: Number) -> Number:
+        """Return what a call costs within its own budget."""
+        most = self.policy.of_calls.budget.money
+        return cost if most is None else min(cost, most)
+
+    def added(self, output: Number, calls: int, rounds: int) -> int:
+        """Return the most tokens by which a later prompt exceeds the first.
+
+        Arguments:
+            output: the tokens of all replies before it.
+            calls: how many calls came before it.
+            rounds: how many rounds of tools a turn may have.
+        """
+        most = self.policy.budget.output_tokens
+        results = self.policy.result_tokens + self.policy.calls_per_reply * BESIDE_RESULT
+        marks = MESSAGE_TOKENS + (STAND_IN_TOKENS if self.call.limits.get("repairs") else 0)
+        written = output if most is None else min(output, most)
+        return int(written) + min(calls, rounds) * results + calls * marks + (self.hints if calls else 0)
+
+    @cached_property
+    def hints(self) -> int:
+        """Return the tokens of the turn's own hints, and of the message around a text that is continued."""
+        summary = message_tokens(self.policy.hints.summary) if self.policy.limits["summaries"] else 0
+        return summary + message_tokens(self.policy.of_calls.hints.continuation) + MESSAGE_TOKENS
+
+    @cached_property
+    def dearest(self) -> float:
+        """Return the most that a token of a prompt costs."""
+        return max(map(dearest_input, self.prices)) / TOKENS_PRICED
+
+    @cached_property
+    def money(self) -> WorstCase:
+        """Return the worst case of one call in money."""
+        return self.call.worst_of("money")
+
+    @cached_property
+    def tokens(self) -> WorstCase:
+        """Return the worst case of one call in output tokens."""
+        return self.call.worst_of("output tokens")
+
+    @property
+    def note(self) -> str:
+        """Say what is counted."""
+        return (
+            "as for a call, with a prompt that grows from call to call: by all earlier replies, as long as the caps "
+            f"allow; for each round of tools by {self.policy.result_tokens} tokens of results, and by {BESIDE_RESULT} "
+            f"for each of {self.policy.calls_per_reply} calls, whose ids have at most {LONGEST_NAME} bytes; and by the "
+            "turn's own hints; assumes that a compaction shortens the conversation"
+        )

@@ -1,0 +1,203 @@
+"""Write the page on which a reviewer plays a policy's machine, with the facts that usually hold with each event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from attrs import asdict, evolve, frozen
+
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.conversation.link import PlainLink
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import PlainMessage, Request
+from rungwise.fsm.call.limits import Limits
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.certificate.shown.settings import settings_of
+from rungwise.fsm.certificate.verify import verify
+from rungwise.fsm.diagram.page import Setup, play_page
+from rungwise.fsm.errors import IllegalEvent, TableError
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, ToolOutcome
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.table import TURN
+from rungwise.fsm.turn.tools import Tool
+from rungwise.fsm.turn.turn import Turn
+
+EXAMPLES: tuple[Reply | Failure, ...] = (
+    Reply("", stop_reason="stop"),
+    Reply("", reasoning="thoughts", stop_reason="stop"),
+    Reply("some text", stop_reason="length"),
+    Reply("some text", stop_reason="paused"),
+    Reply(tool_calls=(ToolCall("1", "read", "{"),), stop_reason="length"),
+    Reply("", reasoning="thoughts", stop_reason="length"),
+    Reply("some text", interrupted=True),
+    Reply("text", stop_reason="unknown"),
+    Reply(stop_reason="content_filter"),
+    Failure("silence"),
+    Failure("server_error", status=503),
+    Failure("auth", status=401),
+    Failure("parameter_unsupported", status=400, parameter="seed"),
+    Failure("context_overflow", status=400),
+)
+IN_JSON: tuple[Reply | Failure, ...] = (Reply('{"some": "json', stop_reason="length"),)
+"""What comes back if the request asks for JSON."""
+
+SHORT: tuple[PlainMessage, ...] = ({"role": "user", "content": "a prompt"},)
+LONG: tuple[PlainMessage, ...] = ({"role": "user", "content": "a prompt " * 100},)
+
+NO_RECOVERY = Limits(**dict.fromkeys(CALL.counters, 0))
+ANSWER = Reply("An answer.", stop_reason="stop")
+TOO_LONG = Failure("context_overflow", status=400)
+TURN_EXAMPLES: tuple[tuple[Reply | Failure, Sequence[PlainMessage]], ...] = (
+    (ANSWER, SHORT),
+    (Reply(tool_calls=(ToolCall("1", "read", "{}"),), stop_reason="tool_calls"), SHORT),
+    (Reply("some text", stop_reason="length"), SHORT),
+    (Reply("some text", interrupted=True), SHORT),
+    (Reply(stop_reason="content_filter"), SHORT),
+    (Failure("auth", status=401), SHORT),
+    (TOO_LONG, LONG),
+    (TOO_LONG, SHORT),
+)
+"""What comes back first, before answers, and what the compactor makes of a long prompt."""
+
+
+@frozen
+class Usual:
+    """Hold the facts that usually hold with an event, and those of them that still hold at the next reply.
+
+    The core itself finds them from an example. Whoever plays the machine may then set each fact.
+    """
+
+    now: tuple[str, ...]
+    later: tuple[str, ...]
+
+
+def play_policy(policy: Policy | TurnPolicy = DEFAULT_POLICY, backends: int = 1) -> str:
+    """Write the page on which a reviewer plays a policy's machine.
+
+    Arguments:
+        policy: of a call or of a turn.
+        backends: how many backends the chain has.
+
+    Raises:
+        ConfigurationError: there is no backend.
+        TableError: the table cannot be proved.
+    """
+    table = TURN if isinstance(policy, TurnPolicy) else policy.table
+    certificate = verify(policy, backends)
+    if not certificate.ok:
+        failed = "; ".join(each.detail for each in certificate.failed)
+        raise TableError(f"the table {table.name!r} cannot be proved: {failed}")
+    if isinstance(policy, TurnPolicy):
+        return play_page(
+            table,
+            Setup(limits=certificate.limits),  # the budget counts requests, and this page counts actions
+            heading=_turn_at_worst(certificate),
+            facts={event: asdict(facts) for event, facts in usual_facts_of_turn().items()},
+            unit="action",
+            settings=settings_of(policy),
+        )
+    usual = usual_facts(policy, backends)
+    return play_page(
+        table,
+        Setup(limits=certificate.limits, budget=asdict(policy.budget)),
+        heading=_at_worst(certificate),
+        at_first=min((facts.now for event, facts in usual.items() if event != "ran_out"), key=len, default=()),
+        facts={event: asdict(facts) for event, facts in usual.items()},
+        settings=settings_of(policy),
+    )
+
+
+def _turn_at_worst(certificate: Certificate) -> str:
+    worst = {each.name: each.value or 0 for each in certificate.worst}
+    return (
+        f"A turn makes at most {worst['calls']:,} calls with {worst['attempts']:,} requests, and runs at most "
+        f"{worst['tool runs']:,} tools. An action is a call, a round of tools or a compaction. Choose what comes back, "
+        "and see which guard decides. You can choose any event, even one that the last action cannot cause."
+    )
+
+
+def _at_worst(certificate: Certificate) -> str:
+    worst = {each.name: each.value for each in certificate.worst}
+    seconds = "" if worst["seconds"] is None else f" and takes at most {worst['seconds']:,g} s"
+    chain = "one backend" if len(certificate.chain) == 1 else f"a chain of {len(certificate.chain)} backends"
+    return (
+        f"With {chain}, a call makes at most {worst['attempts']:,} attempts{seconds}. Choose what comes back, and "
+        "see which guard decides."
+    )
+
+
+def usual_facts(policy: Policy, backends: int) -> dict[str, Usual]:
+    """Return the usual facts of each event that an example causes, by event.
+
+    Arguments:
+        policy: of the call; its limits and its budget make no difference.
+        backends: how many backends the chain has.
+    """
+    ample = evolve(policy, limits=Limits(), budget=Budget())
+    usual: dict[str, Usual] = {}
+    for example in (*EXAMPLES, *IN_JSON):
+        in_json = example in IN_JSON
+        links = [PlainLink(f"backend {place}", expects_json=in_json) for place in range(1, backends + 1)]
+        call = Call(Request("a prompt"), ample, links)
+        try:
+            call.begin()
+            now = _facts_after(call, example)
+            later = () if call.is_over else _facts_after(call, EXAMPLES[0])
+        except IllegalEvent:  # a user's table may lack this event
+            continue
+        event = next(step.event for step in call.journal.steps if step.event not in ("sent", "skipped"))
+        usual[event] = Usual(now, later)
+    return {**usual, **_where_it_runs_out(ample, backends)}
+
+
+def _where_it_runs_out(policy: Policy, backends: int) -> dict[str, Usual]:
+    """Let the attempts run out at the first backend, except for those reserved for the others."""
+    links = [PlainLink(f"backend {place}") for place in range(1, backends + 1)]
+    call = Call(Request("a prompt"), evolve(policy, budget=Budget(attempts=backends)), links)
+    call.begin()
+    if not policy.table.ladder("failed_transiently", policy.table.hub):
+        return {}
+    call.receive(Failure("server_error", status=503))
+    return {step.event: Usual(step.facts, ()) for step in call.journal.steps if step.event == "ran_out"}
+
+
+def _facts_after(call: Call, reply: Reply | Failure) -> tuple[str, ...]:
+    call.receive(reply)
+    return next(step.facts for step in reversed(call.journal.steps) if step.event not in ("sent", "skipped"))
+
+
+def usual_facts_of_turn() -> dict[str, Usual]:
+    """Return the usual facts of each event of a turn that an example causes, by event."""
+    usual: dict[str, Usual] = {}
+    for first, shortened in TURN_EXAMPLES:
+        turn = _played(first, shortened)
+        steps = [step for step in turn.journal.steps if step.event != "sent"]
+        for step, after in pairwise([*steps, None]):
+            if step is not None and step.event not in usual:
+                usual[step.event] = Usual(step.facts, after.facts if after is not None else ())
+    return usual
+
+
+def _played(first: Reply | Failure, shortened: Sequence[PlainMessage]) -> Turn:
+    """Play a turn to its end; no call in it recovers."""
+    policy = TurnPolicy(call=Policy(limits=NO_RECOVERY))
+    tool = Tool(lambda: "done", name="read", parameters={"type": "object"})
+    turn = Turn(Request(LONG), policy, [PlainLink("backend 1")], tools=[tool], has_compactor=True)
+    action, replies = turn.begin(), iter([first])
+    while action is not None:
+        match action:
+            case MakeCall(call):
+                call.begin()
+                call.sending()
+                call.receive(next(replies, ANSWER))
+                action = turn.called(call.result)
+            case RunTools(runs):
+                action = turn.tools_ran([ToolOutcome("done")] * len(runs))
+            case Compact():
+                action = turn.compacted(shortened)
+    return turn

@@ -1,0 +1,200 @@
+"""Draw the machine of a policy, and keep a directory of pictures in step with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from rungwise.fsm.call.conversation.link import PlainLink
+from rungwise.fsm.call.limits import LARGEST_LIMIT
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, Reserve, Timeouts
+from rungwise.fsm.certificate.shown.settings import settings_of, table_of
+from rungwise.fsm.certificate.verify import verify
+from rungwise.fsm.diagram import Format, View, render
+from rungwise.fsm.diagram.markdown import counters, markdown_table
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.table import TURN
+
+
+def draw_policy(
+    policy: Policy | TurnPolicy = DEFAULT_POLICY,
+    format: Format = "svg",
+    view: View = "hub",
+    *,
+    hides_off: bool = False,
+) -> str:
+    """Draw the machine of a policy as text, with its limits, its waits and its budget.
+
+    Arguments:
+        policy: of a call or of a turn.
+        format: `svg`, `mermaid`, `dot`, or `rows` for Markdown.
+        view: `hub` for the states and their transitions, `ladder` for the order in which guards are tried.
+        hides_off: whether to omit the rows that can never be taken; otherwise they are struck out.
+
+    Raises:
+        ConfigurationError: there is no such format or view.
+    """
+    return render(table_of(policy), format, view, settings=settings_of(policy, hides_off=hides_off))
+
+
+PICTURES: tuple[tuple[str, Format, View], ...] = (
+    ("{name}.mmd", "mermaid", "hub"),
+    ("{name}.svg", "svg", "hub"),
+    ("{name}.dot", "dot", "hub"),
+    ("{of}ladder.mmd", "mermaid", "ladder"),
+    ("{of}ladder.svg", "svg", "ladder"),
+    ("{of}rows.md", "rows", "hub"),
+)
+OF_TURNS = "turn-"
+"""The prefix of a turn's files."""
+
+EXPLANATION = "README.md"
+CERTIFICATE = "certificate.md"
+CHAINS = (1, 2, 3)
+"""The chain lengths that the certificate covers."""
+
+
+def write_all(directory: Path, policy: Policy | TurnPolicy = DEFAULT_POLICY) -> list[str]:
+    """Write the pictures and certificates of a call and of a turn, and refresh the blocks of the README beside them.
+
+    Returns the names of the files that changed.
+
+    Arguments:
+        directory: where to write; made if it is missing.
+        policy: of calls, for turns that are otherwise the default; or of turns, with that of their calls.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    changed = dict(_drifted(directory, policy))
+    for name, text in changed.items():
+        (directory / name).write_text(text, encoding="utf-8", newline="\n")
+    return list(changed)
+
+
+def drift(directory: Path, policy: Policy | TurnPolicy = DEFAULT_POLICY) -> list[str]:
+    """List the files of a directory that `write_all` would change."""
+    return [name for name, _ in _drifted(directory, policy)]
+
+
+def fill(text: str, blocks: dict[str, str]) -> str:
+    """Put each block between its two markers, `<!-- begin NAME -->` and `<!-- end NAME -->`; the rest stays."""
+    for name, block in blocks.items():
+        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+        pattern = re.compile(f"({re.escape(begin)}\n).*?({re.escape(end)})", re.DOTALL)
+        text = pattern.sub(lambda match, block=block: f"{match[1]}\n{block}\n{match[2]}", text)  # type: ignore[misc]
+    return text
+
+
+def _drifted(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, str]]:
+    return ((name, text) for name, text in _files(directory, policy) if _read(directory / name) != text)
+
+
+def _files(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, str]]:
+    turn = policy if isinstance(policy, TurnPolicy) else TurnPolicy(call=policy)
+    call = turn.of_calls
+    yield from _pictures(call, "")
+    yield from _pictures(turn, OF_TURNS)
+    explanation = _read(directory / EXPLANATION)
+    if explanation is not None:
+        blocks = {
+            "decisions": _render(call, "rows", "ladder"),
+            "counters": counters(call.table, call.limits),
+            "numbers": numbers(call),
+            "turn_decisions": _render(turn, "rows", "ladder"),
+            "turn_counters": counters(TURN, turn.limits),
+            "turn_numbers": turn_numbers(turn),
+        }
+        yield EXPLANATION, fill(explanation, blocks)
+    yield CERTIFICATE, _certificates(call)
+    yield f"{OF_TURNS}{CERTIFICATE}", _certificates(turn)
+
+
+def _pictures(policy: Policy | TurnPolicy, of: str) -> Iterator[tuple[str, str]]:
+    for name, format, view in PICTURES:
+        yield name.format(name=table_of(policy).name, of=of), _render(policy, format, view)
+
+
+def _render(policy: Policy | TurnPolicy, format: Format, view: View) -> str:
+    return render(table_of(policy), format, view, settings=settings_of(policy))
+
+
+def _certificates(policy: Policy | TurnPolicy) -> str:
+    """Write the certificate for each chain length, without that of a turn's calls, which has its own file."""
+    chains = [[PlainLink(f"backend {place}") for place in range(1, length + 1)] for length in CHAINS]
+    return "\n".join(verify(policy, chain).to_markdown(calls=False) for chain in chains)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def numbers(policy: Policy) -> str:
+    """Write the numbers of a policy that no row shows: the budget, the waits, the output caps."""
+    budget, waits = policy.budget, policy.waits
+    caps = f"{policy.base_cap * 2}, {policy.base_cap * 3}, ... up to {policy.largest_cap}"
+    reasons = ", ".join(f"{reason} ({count})" for reason, count in policy.switch_after.items() if count < LARGEST_LIMIT)
+    lines = [
+        *_budget(budget, "call"),
+        ["wait before a retry", _series(waits.retry_base, waits.retry_cap)],
+        ["wait before a retry after overload", _series(waits.retry_base, waits.overload_cap)],
+        ["wait before a reask, or a retry after `malformed`", _series(waits.reask_base, waits.reask_cap)],
+        ["chance added to a wait", f"up to {waits.jitter * 100:g} % of it"],
+        ["longest wait that a provider may request", f"{waits.longest_asked:g} s"],
+        ["wait before every other rung", "none, unless the provider requests one"],
+        ["output caps if you gave none", f"none, then {caps} tokens"],
+        ["messages searched for a tool result", f"the last {policy.nudge_window}"],
+        ["failures of one kind before the backend is left", reasons or "no such kind"],
+        ["time of one attempt", _timeouts(policy.timeouts)],
+        ["reserved for each backend to come", _reserve(policy.reserve)],
+    ]
+    return markdown_table(["what", "how much"], lines)
+
+
+def turn_numbers(policy: TurnPolicy) -> str:
+    """Write the numbers of a turn's policy that no row shows: the budget, the tools, the window."""
+    lines = [
+        *_budget(policy.budget, "turn"),
+        ["equal tool calls with equal results that end the turn", f"{policy.same_calls}"],
+        ["tool calls of one reply that are run", f"{policy.calls_per_reply}"],
+        ["tools that run side by side", f"{policy.calls_at_once}"],
+        ["time of one tool", f"{policy.tool_seconds:g} s"],
+        ["window that limits results and compactions", f"{policy.window} tokens"],
+        ["share of it for the results of one reply", f"{policy.results_share:.0%}, {policy.result_tokens} tokens"],
+    ]
+    return markdown_table(["what", "how much"], lines)
+
+
+def _budget(budget: Budget, whole: str) -> list[list[str]]:
+    return [
+        [f"attempts of the whole {whole}", f"{budget.attempts}"],
+        [f"seconds of the whole {whole}", _limit(budget.seconds)],
+        [f"output tokens of the whole {whole}", _limit(budget.output_tokens)],
+        [f"money of the whole {whole}", _limit(budget.money)],
+    ]
+
+
+def _limit(limit: float | None) -> str:
+    return "no limit" if limit is None else f"{limit:g}"
+
+
+def _timeouts(timeouts: Timeouts) -> str:
+    clocks = [("until it is connected", timeouts.connect), ("until the first content", timeouts.first_token)]
+    clocks += [("between two pieces of content", timeouts.stall), ("in all", timeouts.total)]
+    return ", ".join(f"{seconds:g} s {what}" for what, seconds in clocks if seconds is not None)
+
+
+def _reserve(reserve: Reserve) -> str:
+    if not reserve.is_on:
+        return "nothing"
+    seconds = "" if reserve.seconds is None else f"; {reserve.seconds:g} s of the time"
+    return f"one attempt, with up to {reserve.share:.0%} of the budget{seconds}"
+
+
+def _series(base: float, cap: float) -> str:
+    return f"{base:g} s, doubled each time, at most {cap:g} s"

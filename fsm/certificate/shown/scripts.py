@@ -1,0 +1,125 @@
+"""What backends do in a worst case, request by request, so that a server can play it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from attrs import field, frozen
+
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.certificate.enactment import EnactedAttempt
+from rungwise.fsm.certificate.turn_enactment import WORKS
+from rungwise.fsm.certificate.verified import WorstCase
+from rungwise.fsm.turn.policy import TurnPolicy
+
+
+@frozen
+class WorstScript:
+    """Describe what the backends of a chain do in one worst case, and what the client must provide.
+
+    Requests follow one another, so their order alone decides which backend gets each.
+
+    Arguments:
+        case: the worst case.
+        policy: of the call or the turn.
+        backends: how many backends the chain has.
+    """
+
+    case: WorstCase
+    policy: Policy | TurnPolicy = field(repr=False)
+    backends: int
+
+    @property
+    def attempts(self) -> tuple[EnactedAttempt, ...]:
+        """Return what comes back from each request, in order; empty if no path is known."""
+        return self.case.enacted.attempts
+
+    @property
+    def calls(self) -> Policy:
+        """Return the policy of its calls."""
+        return self.policy.of_calls if isinstance(self.policy, TurnPolicy) else self.policy
+
+    @property
+    def requests(self) -> tuple[int, ...]:
+        """Count the requests to each backend."""
+        return tuple(sum(each.backend == number for each in self.attempts) for number in range(self.backends))
+
+    @property
+    def rungs(self) -> tuple[str, ...]:
+        """Name the rung of each request; for a turn, only `request`."""
+        return ("request",) * len(self.attempts) if isinstance(self.policy, TurnPolicy) else self.case.rungs
+
+    @property
+    def takes(self) -> float:
+        """Return the seconds of all waits and attempts."""
+        return sum(each.wait + each.seconds for each in self.attempts) + self.closing
+
+    @property
+    def closing(self) -> float:
+        """Return the seconds in which connections close."""
+        return sum(each.closing for each in self.attempts)
+
+    @property
+    def longest_pause(self) -> float | None:
+        """Return the longest pause within a reply that silence does not end, in seconds; None for no limit."""
+        timeouts = self.calls.timeouts
+        clocks = [each for each in (timeouts.first_token, timeouts.stall) if each is not None]
+        return min(clocks) / 2 if clocks else None
+
+    @property
+    def drawn(self) -> float:
+        """Return the seconds of the waits with jitter: those that no reply requests."""
+        if not self.calls.waits.jitter:
+            return 0.0
+        return sum(after.wait for before, after in pairwise(self.attempts) if _requested_wait(before) is None)
+
+    @property
+    def follows_tool(self) -> bool:
+        """Tell whether the prompt must end with a tool result."""
+        return len(self.case.enacted.messages) > 1
+
+    @property
+    def needs_compactor(self) -> bool:
+        """Tell whether the client must have a compactor."""
+        return any(step.target == "compact" for step in self.case.enacted.steps)
+
+    @property
+    def tool(self) -> str | None:
+        """Name the tool that the client must have, with a number as its argument; None if none runs."""
+        return WORKS.name if any(call.name == WORKS.name for call in self._called()) else None
+
+    @property
+    def tool_seconds(self) -> float:
+        """Return how long each run of that tool takes."""
+        is_timed = self.case.name in ("seconds", "tool seconds")
+        return self.policy.tool_seconds if isinstance(self.policy, TurnPolicy) and is_timed else 0.0
+
+    @property
+    def unseen(self) -> str | None:
+        """Return why no server can play the worst case; None if one can."""
+        if self.case.value is None:
+            return self.case.note
+        if not self.attempts:
+            return "no path to it is known"
+        for attempt in self.attempts:
+            came = attempt.came
+            failure = came.failure if isinstance(came, Reply) else came
+            if failure is not None and failure.is_stale:
+                return "it needs a connection that breaks before its answer, at a moment that no script can choose"
+            if failure is not None and failure.reason == "malformed" and failure.asked_wait is not None:
+                return "it needs a wait that an unreadable reply requests"
+        return None
+
+    def _called(self) -> Iterator[ToolCall]:
+        for attempt in self.attempts:
+            if isinstance(attempt.came, Reply):
+                yield from attempt.came.tool_calls
+
+
+def _requested_wait(attempt: EnactedAttempt) -> float | None:
+    came = attempt.came
+    failure = came.failure if isinstance(came, Reply) else came
+    return None if failure is None else failure.asked_wait

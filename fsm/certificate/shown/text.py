@@ -1,0 +1,175 @@
+"""Write a certificate for a terminal, or as Markdown."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from rungwise.fsm.call.clocks.silence import CLOSING
+from rungwise.fsm.certificate.verified import Verified, WorstCase, number_text
+from rungwise.fsm.checker.counterexample import WIDTH, path_text
+from rungwise.fsm.checker.proof import RowProof
+from rungwise.fsm.diagram.markdown import markdown_table
+from rungwise.fsm.machine.table import Row
+
+
+def as_text(certificate: Verified) -> str:
+    """Write a certificate for a terminal of 80 columns; for a turn, with that of its calls below."""
+    of_calls = f"\nEach {as_text(certificate.call)}" if certificate.call is not None else ""
+    return "\n".join(_text(certificate)) + "\n" + of_calls
+
+
+def as_markdown(certificate: Verified, *, calls: bool = True) -> str:
+    """Write a certificate as Markdown.
+
+    Arguments:
+        calls: whether the certificate of a turn's calls follows.
+    """
+    of_calls = f"\n{as_markdown(certificate.call)}" if calls and certificate.call is not None else ""
+    return "\n".join(_markdown(certificate)) + "\n" + of_calls
+
+
+def _text(certificate: Verified) -> Iterator[str]:
+    yield from (f"{certificate.table}: {_verdict(certificate)}", "")
+    for name, value in _settings(certificate):
+        yield from _wrapped(f"{name:9}{value}", 9)
+    yield from ("", "Properties")
+    for each in certificate.properties:
+        yield from _wrapped(f"  {each.verdict:9} {each.name}: {each.detail}", 12)
+        if each.path:
+            yield textwrap.indent(path_text(each.path), "  ")
+    if certificate.worst:
+        yield from ("", "Worst cases")
+    for worst in certificate.worst:
+        yield from _wrapped(f"  {worst.name}: {_figure(worst)}", 4)
+        yield from _wrapped(f"    {_path(worst)}", 6) if worst.rungs else ()
+        yield from _wrapped(f"    ({worst.note})", 5)
+    if not certificate.rows:
+        return
+    why = f"Why every {certificate.table} ends: each step to a rung takes one unit that its guard has checked"
+    yield from ("", *_wrapped(why, 2))
+    for title, proof, events in _arguments(certificate.rows):
+        yield from _wrapped(f"  {title} on {', '.join(events)}: {_argument(proof)}", 4)
+    yield from _wrapped(f"  {_others(certificate)}", 4)
+
+
+def _markdown(certificate: Verified) -> Iterator[str]:
+    yield from (f"# Certificate: {certificate.table}", "", f"{_verdict(certificate).capitalize()}.", "")
+    yield _table(["", ""], _settings(certificate))
+    yield from ("## Properties", "")
+    properties = ((each.verdict, each.name, each.detail) for each in certificate.properties)
+    yield _table(["verdict", "property", "detail"], properties)
+    for each in certificate.properties:
+        if each.path:
+            yield from (f"`{each.name}` fails here:", "", "```", path_text(each.path), "```", "")
+    if not certificate.rows:
+        return
+    yield from ("## Worst cases", "")
+    figures = ((worst.name, _figure(worst), _path(worst), worst.note) for worst in certificate.worst)
+    yield _table(["what", "at most", "path", "counted"], figures)
+    yield from (f"## Why every {certificate.table} ends", "")
+    yield "Each step to a rung takes one unit of a counter that its guard has checked, and refills only lower ranks."
+    yield ""
+    arguments = (
+        (title, proof.takes or "", ", ".join(proof.refills), proof.why, ", ".join(events))
+        for title, proof, events in _arguments(certificate.rows)
+    )
+    yield _table(["row", "takes", "refills", "argument", "events"], arguments)
+    yield from (_others(certificate), "", "## Guards that can hold at once", "")
+    yield from ("The first one in table order wins.", "")
+    yield _table(["event", "guard", "wins over"], _winners(certificate.overlaps))
+
+
+def _verdict(certificate: Verified) -> str:
+    failed = [each.name for each in certificate.failed]
+    if certificate.call is not None and not certificate.call.ok:
+        failed.append("its calls are not proved")
+    return "everything holds" if certificate.ok else f"fails: {'; '.join(failed)}"
+
+
+def _settings(certificate: Verified) -> Iterator[tuple[str, str]]:
+    yield "limits", _pairs(certificate.limits)
+    yield "budget", _pairs(attrs.asdict(certificate.budget))
+    if certificate.tools is not None:
+        yield "tools", _pairs(certificate.tools)
+    yield "chain", ", ".join(certificate.chain)
+    if certificate.kept is not None:
+        yield "reserved", _reserved(certificate.kept)
+    request = {name: getattr(certificate, name) for name in ("max_tokens", "input_tokens", "assistant_turns")}
+    yield "request", _pairs(request) or "of unknown size"
+    if certificate.configurations:
+        yield "walked", f"{certificate.configurations} configurations with {_pairs(certificate.walked)}"
+
+
+def _reserved(kept: Mapping[str, float]) -> str:
+    attempts = "1 attempt" if kept["attempts"] == 1 else f"{kept['attempts']:g} attempts"
+    if "seconds" not in kept:
+        return f"at least {attempts} for the last backend"
+    seconds = number_text(kept["seconds"])
+    return (
+        f"at least {attempts} and {seconds} s for the last backend, unless a deadline comes before the end of the "
+        f"budget; each backend before it may take up to {CLOSING:g} s of that to close its last connection"
+    )
+
+
+def _figure(worst: WorstCase) -> str:
+    if worst.value is None:
+        return "not known"
+    figure = ("" if worst.is_exact else "no more than ") + number_text(worst.value)
+    if worst.ended_by == "ladder":
+        return f"{figure}; the ladder ends it"
+    alone = f" (the ladder alone: {number_text(worst.ladder)})" if worst.ladder is not None else ""
+    return f"{figure}; {worst.ended_by} ends it{alone}"
+
+
+def _path(worst: WorstCase) -> str:
+    """Write the path, and what it spends if that is less than the bound."""
+    short = worst.value is not None and worst.attained is not None and not worst.is_exact
+    return f"{worst.path} (spends {number_text(worst.attained or 0)})" if short else worst.path
+
+
+def _arguments(rows: Iterable[RowProof]) -> list[tuple[str, RowProof, list[str]]]:
+    """Group the rows to rungs by their argument; refused rows come first."""
+    arguments: dict[tuple[str, str], tuple[str, RowProof, list[str]]] = {}
+    for proof in rows:
+        if proof.takes is None and proof.verdict == "proved":
+            continue
+        row = proof.row
+        title = f"[{row.guard}] -> {row.target}" if row.guard else f"-> {row.target}"
+        events = arguments.setdefault((title, _argument(proof)), (title, proof, []))[2]
+        if row.event not in events:
+            events.append(row.event)
+    return sorted(arguments.values(), key=lambda each: each[1].verdict == "proved")
+
+
+def _argument(proof: RowProof) -> str:
+    return f"REFUSED, {proof.why}" if proof.verdict == "refused" else proof.why
+
+
+def _others(certificate: Verified) -> str:
+    plain = [proof for proof in certificate.rows if proof.takes is None and proof.verdict == "proved"]
+    ends, name = sum("ends" in proof.why for proof in plain), certificate.table
+    sends = "send a rung's request" if certificate.call is None else "begin a rung's action"
+    return f"Of the other rows, {ends} end the {name} and {len(plain) - ends} {sends}."
+
+
+def _winners(overlaps: Iterable[tuple[Row, Row]]) -> Iterator[tuple[str, str, str]]:
+    winners: dict[tuple[str, str], list[str]] = {}
+    for first, second in overlaps:
+        winners.setdefault((first.event, str(first.guard)), []).append(str(second.guard))
+    return ((event, guard, ", ".join(others)) for (event, guard), others in winners.items())
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)
+
+
+def _table(head: list[str], rows: Iterable[tuple[str, ...]]) -> str:
+    return markdown_table(head, [[cell.replace("|", "/") for cell in row] for row in rows])
+
+
+def _wrapped(line: str, indent: int) -> list[str]:
+    return textwrap.wrap(line, WIDTH, subsequent_indent=" " * indent, break_on_hyphens=False)

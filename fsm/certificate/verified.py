@@ -1,0 +1,182 @@
+"""What a check of a policy finds: the properties that hold, and the worst case of each thing that is spent."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+from attrs import field, frozen
+
+from rungwise.fsm.call.policy import Budget
+from rungwise.fsm.certificate.enactment import Enacted
+from rungwise.fsm.checker.best_values import Number
+from rungwise.fsm.checker.counterexample import Property
+from rungwise.fsm.checker.proof import RowProof
+from rungwise.fsm.machine.table import Row
+
+NEVER_ALL = "waits come as close to the budget of seconds as you like, and never reach it"
+"""A note on waits that a budget of seconds ends: a wait that ends together with the budget is not made."""
+
+
+@frozen
+class WorstCase:
+    """Hold the most that a call or a turn can spend of one thing.
+
+    Arguments:
+        name: what is spent.
+        value: the most that can be spent; None if it is unbounded or unknown.
+        ladder: what the ladder could spend without any budget; None if it is unbounded, unknown or too hard to find.
+        ended_by: what ends the worst path: `ladder`, or the field of the budget.
+        enacted: the costliest path that was found, as a real call took it.
+        note: what is counted and what is not.
+        within: the most that can be spent in 1 attempt, in 2, and so on up to the budget; empty if unknown.
+    """
+
+    name: str
+    value: Number | None
+    ladder: Number | None
+    ended_by: str
+    enacted: Enacted
+    note: str
+    within: tuple[Number, ...] = field(default=(), repr=False)
+
+    @property
+    def attained(self) -> Number | None:
+        """Return what a call spent on the path; None if there is no path."""
+        return self.enacted.spent.get(self.name)
+
+    @property
+    def is_exact(self) -> bool:
+        """Tell whether the path attains the value, up to rounding; otherwise the value is an upper bound."""
+        return self.value is not None and self.attained is not None and math.isclose(self.value, self.attained)
+
+    @property
+    def rungs(self) -> tuple[str, ...]:
+        """List the rungs of the path."""
+        return self.enacted.rungs
+
+    @property
+    def path(self) -> str:
+        """Write the rungs of the path with repeats counted: `ask, retry x3, continuation`."""
+        return compressed(self.rungs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the worst case as plain values."""
+        return {
+            "name": self.name,
+            "value": self.value,
+            "ladder": self.ladder,
+            "ended_by": self.ended_by,
+            "path": self.path,
+            "events": [step.event for step in self.enacted.steps],
+            "guards": [step.guard for step in self.enacted.steps],
+            "attained": self.attained,
+            "exact": self.is_exact,
+            "note": self.note,
+        }
+
+
+@frozen
+class Verified:
+    """Hold the result of a check.
+
+    Arguments:
+        table: the name of the table.
+        limits: the limit of each counter; the chain bounds the fallbacks of a call.
+        budget: the budget of the whole call or turn.
+        chain: the names of the backends, in order.
+        max_tokens: the caller's output cap, in tokens, that the worst cases assume.
+        input_tokens: the tokens of the prompt that they assume.
+        assistant_turns: the assistant turns of the prompt that they assume; None for any number.
+        walked: the limits that the walk used.
+        configurations: how many configurations the walk saw.
+        properties: what must hold, with the verdicts.
+        rows: the argument for each row.
+        overlaps: the pairs of rows of one event whose guards can hold at once; their order decides.
+        worst: the worst cases; empty if a required property fails.
+        kept: what is reserved for the last of several backends, whatever the others do: attempts, and seconds if the
+            budget has seconds; None if nothing is reserved, or if a failure may end the call before that backend.
+        call: for a turn, the certificate of each of its calls, on which its worst cases rest.
+        tools: for a turn, the bounds of its tools: calls of one reply, seconds of a tool, tokens of the results.
+    """
+
+    table: str
+    limits: Mapping[str, int] = field(hash=False)
+    budget: Budget
+    chain: tuple[str, ...]
+    max_tokens: int | None
+    input_tokens: int | None
+    assistant_turns: int | None
+    walked: Mapping[str, int] = field(hash=False)
+    configurations: int = 0
+    properties: tuple[Property, ...] = ()
+    rows: tuple[RowProof, ...] = field(default=(), repr=False)
+    overlaps: tuple[tuple[Row, Row], ...] = field(default=(), repr=False)
+    worst: tuple[WorstCase, ...] = ()
+    kept: Mapping[str, float] | None = field(default=None, hash=False)
+    call: "Verified | None" = None
+    tools: Mapping[str, float] | None = field(default=None, hash=False)
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether every required property holds, for a turn also those of its calls."""
+        return not self.failed and (self.call is None or self.call.ok)
+
+    @property
+    def failed(self) -> tuple[Property, ...]:
+        """List the required properties that do not hold, without those of a turn's calls."""
+        return tuple(each for each in self.properties if each.is_required and not each.holds)
+
+    def worst_of(self, name: str) -> WorstCase:
+        """Return the worst case of one thing that is spent, by its name."""
+        return next(each for each in self.worst if each.name == name)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the certificate as plain values."""
+        nested = attrs.filters.exclude("properties", "rows", "overlaps", "worst", "call", "tools")
+        of_turn = {} if self.call is None else {"tools": dict(self.tools or {}), "call": self.call.to_json()}
+        return {
+            "table": self.table,
+            "ok": self.ok,
+            **attrs.asdict(self, filter=nested),
+            "chain": list(self.chain),
+            "properties": [each.to_json() for each in self.properties],
+            "worst": [each.to_json() for each in self.worst],
+            "rows": [each.to_json() for each in self.rows],
+            "overlaps": [[str(first), str(second)] for first, second in self.overlaps],
+            **of_turn,
+        }
+
+
+def number_text(value: int | float) -> str:
+    """Write a figure with thousands separators and at most six places."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6f}".rstrip("0").rstrip(".")
+
+
+def compressed(names: Sequence[str]) -> str:
+    """Write names with each run of equal names, or of equal pairs, as one entry and its count."""
+    runs: list[str] = []
+    place = 0
+    while place < len(names):
+        size, times = _run(names, place)
+        block = ", ".join(names[place : place + size])
+        runs.append(block if times == 1 else f"{block if size == 1 else f'({block})'} x{times}")
+        place += size * times
+    return ", ".join(runs)
+
+
+LEAST_PAIRS = 3
+"""How many equal pairs in a row are written as one."""
+
+
+def _run(names: Sequence[str], start: int) -> tuple[int, int]:
+    """Return the length of the block that repeats from a place on, and how often it repeats."""
+    single, pairs = _times(names, start, 1), _times(names, start, 2)
+    return (2, pairs) if single == 1 and pairs >= LEAST_PAIRS else (1, single)
+
+
+def _times(names: Sequence[str], start: int, size: int) -> int:
+    block, times = names[start : start + size], 1
+    while len(block) == size and names[start + size * times : start + size * (times + 1)] == block:
+        times += 1
+    return times

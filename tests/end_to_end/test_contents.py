@@ -1,0 +1,147 @@
+"""The contents of earlier turns: what one provider alone can read goes back word for word, others get what all read."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import pytest
+
+from rungwise import Client, Message, Result, TextPart, ToolCall
+from rungwise.adapters.wires.chat.request import STAND_IN
+from rungwise.core import OpaquePart, ReasoningPart
+from rungwise.testing import ReceivedRequest, ScriptedReply
+from support.modes import options_of
+
+pytestmark = pytest.mark.sampled(4)
+
+ASKED = {"role": "user", "content": "Where do herons nest?"}
+FOUND = {"role": "tool", "tool_call_id": "call_1", "content": "Three nests."}
+DETAILS = [
+    {"type": "reasoning.text", "text": "Herons like reeds.", "format": "v1", "index": 0, "signature": "c2ln"},
+    {"type": "reasoning.encrypted", "data": "gAAA", "id": "r1", "index": 1},
+    {"type": "reasoning.encrypted", "data": "gBBB", "id": "r2", "index": 1},
+]
+FUNCTION = {"name": "look", "arguments": '{"city": "Malmö"}'}
+SIGNED = {"id": "call_1", "type": "function", "function": FUNCTION, "extra_content": {"google": {"signature": "s"}}}
+PLAIN = {"id": "call_1", "type": "function", "function": FUNCTION}
+PORTABLE = {"role": "assistant", "content": "I look.", "tool_calls": [PLAIN]}
+OWN = {**PORTABLE, "tool_calls": [SIGNED], "reasoning_details": DETAILS}
+ANSWER = ScriptedReply(text="In the reeds, mostly.")
+EVERY_MODE = pytest.mark.parametrize("mode", ["stream", "call", "whole"])
+
+
+def deltas() -> list[dict[str, Any]]:
+    text, encrypted, other = DETAILS
+    pieces = [{**text, "text": piece, "signature": None} for piece in ("Herons ", "like ", "reeds.")]
+    ends = {"type": text["type"], "index": 0, "signature": text["signature"]}
+    opening = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "look", "arguments": ""}}
+    arguments = [{"index": 0, "function": {"arguments": piece}} for piece in ('{"city": ', '"Malmö"}')]
+    return [
+        *({"reasoning_details": [piece]} for piece in (*pieces, ends, encrypted, other)),
+        *({"content": piece} for piece in ("I ", "look.")),
+        *({"tool_calls": [call]} for call in (opening, *arguments)),
+        {"tool_calls": [{"index": 0, "extra_content": SIGNED["extra_content"]}]},
+    ]
+
+
+def asks(request: ReceivedRequest) -> ScriptedReply:
+    """Reason, say something and call a tool, each with what the provider wants back."""
+    if not request.body.get("stream"):
+        return ScriptedReply(
+            body=json.dumps({"choices": [{"index": 0, "message": OWN, "finish_reason": "tool_calls"}]})
+        )
+    chunks: list[Any] = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas()]
+    chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+    events = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
+    return ScriptedReply(body="".join([*events, "data: [DONE]\n\n"]), headers={"content-type": "text/event-stream"})
+
+
+def ask(client: Client, messages: list[Any], *, mode: str = "call") -> Result:
+    result = list(client.stream(messages))[-1] if mode == "stream" else client.call(messages)
+    assert isinstance(result, Result)
+    return result
+
+
+def sent(provider: Any) -> list[Any]:
+    return [request.body["messages"][1] for request in provider.requests if len(request.body["messages"]) > 1]
+
+
+@EVERY_MODE
+def test_it_goes_back_to_its_provider_word_for_word(serve: Any, backend_of: Any, mode: str) -> None:
+    provider = serve(asks, ANSWER)
+    with Client(backend_of(provider), **options_of(mode)) as client:
+        first = ask(client, [ASKED], mode=mode)
+        assert ask(client, [ASKED, first.message, FOUND], mode=mode).text == "In the reeds, mostly."
+    assert sent(provider) == [OWN]
+    assert [type(part) for part in first.message.parts] == [ReasoningPart, OpaquePart, TextPart, ToolCall]
+    assert (first.message.text, first.message.reasoning) == ("I look.", "Herons like reeds.")
+    assert first.tool_calls == (ToolCall("call_1", "look", FUNCTION["arguments"]),)
+
+
+@EVERY_MODE
+def test_another_provider_gets_what_anyone_can_read(serve: Any, backend_of: Any, mode: str) -> None:
+    with Client(backend_of(serve(asks)), **options_of(mode)) as client:
+        turn = ask(client, [ASKED], mode=mode).message
+    other = serve(ANSWER)
+    with Client(backend_of(other)) as client:
+        ask(client, [ASKED, turn, FOUND])
+    with Client(backend_of(other, model="another")) as client:
+        ask(client, [ASKED, turn, FOUND])
+    assert sent(other) == [PORTABLE, PORTABLE]
+
+
+def test_after_a_fallback_each_gets_its_own(serve: Any, backend_of: Any) -> None:
+    down, provider = serve(ScriptedReply(status=401)), serve(asks, ANSWER)
+    with Client([backend_of(down), backend_of(provider, name="second")]) as client:
+        ask(client, [ASKED, ask(client, [ASKED]).message, FOUND])
+    assert (sent(down), sent(provider)) == ([PORTABLE], [OWN])
+
+
+def test_a_provider_that_rejects_its_own_signature_gets_none(serve: Any, backend_of: Any) -> None:
+    provider = serve(asks, ScriptedReply(status=400, error={"message": "Corrupted thought signature."}), ANSWER)
+    with Client(backend_of(provider)) as client:
+        ask(client, [ASKED, ask(client, [ASKED]).message, FOUND])
+    assert sent(provider) == [OWN, PORTABLE]
+
+
+@pytest.mark.parametrize("thought", ["Herons like reeds.", ""])
+def test_a_provider_that_wants_plain_reasoning_back_gets_that(serve: Any, backend_of: Any, thought: str) -> None:
+    wanted = "The `reasoning_content` in the thinking mode must be passed back to the API."
+    provider = serve(
+        ScriptedReply(text="I look.", reasoning=thought), ScriptedReply(status=400, error={"message": wanted}), ANSWER
+    )
+    with Client(backend_of(provider)) as client:
+        ask(client, [ASKED, ask(client, [ASKED]).message, {"role": "user", "content": "And?"}])
+    message = {"role": "assistant", "content": "I look."}
+    assert sent(provider) == [message, {**message, "reasoning_content": thought or STAND_IN}]
+
+
+def test_a_message_holds_nothing_of_a_providers_own_and_a_copy_of_the_result_says_the_same(
+    serve: Any, backend_of: Any
+) -> None:
+    with Client(backend_of(serve(asks))) as client:
+        result = ask(client, [ASKED])
+    for each in (result, pickle.loads(pickle.dumps(result))):
+        assert each.plain_message == PORTABLE
+        assert each.plain_message_with_reasoning == {**PORTABLE, "reasoning_content": "Herons like reeds."}
+        assert each.message.parts[1].block == {"reasoning_details": DETAILS}
+
+
+def test_what_is_nested_too_deeply_to_go_back_does_not_break_the_reply(serve: Any, backend_of: Any) -> None:
+    deep: list[Any] = []
+    for _ in range(250):
+        deep = [deep]
+    message = {**OWN, "reasoning_details": deep, "tool_calls": [{**PLAIN, "extra_content": {"x": deep}}]}
+    body = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]})
+    provider = serve(ScriptedReply(body=body), ANSWER)
+    with Client(backend_of(provider)) as client:
+        ask(client, [ASKED, ask(client, [ASKED]).message, FOUND])
+    assert sent(provider) == [PORTABLE]
+
+
+def test_text_of_several_replies_goes_back_as_one_turn(serve: Any, backend_of: Any) -> None:
+    provider = serve(ScriptedReply(text="In the reeds, ", finish="length"), ScriptedReply(text="mostly."))
+    with Client(backend_of(provider)) as client:
+        assert ask(client, [ASKED]).message == Message.saying("assistant", "In the reeds, mostly.")

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import pytest
+
+import rungwise
+from rungwise.core import Reply
+from rungwise.fsm.call.conversation.observation import event_of_reply
+from rungwise.fsm.call.conversation.reading import PLAIN, read_reply
+
+TOOLS = (
+    {"name": "now", "parameters": {"type": "object", "properties": {}}},
+    {"name": "read", "parameters": {"type": "object", "required": ["path"]}},
+)
+
+
+def classified(cap=None, **fields):
+    read = read_reply(Reply(**fields), PLAIN, "", may_unsay=False, tools=TOOLS)
+    return event_of_reply(read, cap)
+
+
+def call(arguments="{}", name="read"):
+    return (rungwise.ToolCall("1", name, arguments),)
+
+
+@pytest.mark.parametrize(
+    ("event", "fields"),
+    [
+        ("answered", {"text": "hi", "stop_reason": "stop"}),
+        ("answered", {"text": "hi"}),
+        ("came_empty", {"stop_reason": "stop"}),
+        ("came_empty", {"text": " \n", "stop_reason": "stop"}),
+        ("came_empty", {"text": "<think></think>", "stop_reason": "stop"}),
+        ("came_empty", {"text": "<think> \n</think>\n", "stop_reason": "stop"}),
+        ("only_reasoned", {"reasoning": "hm", "stop_reason": "stop"}),
+        ("only_reasoned", {"text": "<think>hm</think>", "stop_reason": "stop"}),
+        ("only_reasoned", {"text": "<reasoning>hm", "stop_reason": "stop"}),
+        ("answered", {"text": "<think>hm</think>hi", "stop_reason": "stop"}),
+        ("truncated", {"text": "hi", "stop_reason": "length"}),
+        ("reasoning_truncated", {"reasoning": "hm", "stop_reason": "length"}),
+        ("reasoning_truncated", {"text": "<think>hm", "stop_reason": "length"}),
+        ("reasoning_truncated", {"stop_reason": "length"}),
+        ("paused", {"text": "hi", "stop_reason": "paused"}),
+        ("interrupted", {"text": "hi", "interrupted": True}),
+        ("interrupted", {"interrupted": True}),
+        ("interrupted", {"tool_calls": call(), "interrupted": True, "stop_reason": "length"}),
+        ("refused", {"text": "hi", "stop_reason": "content_filter"}),
+        ("refused", {"refusal": "no", "stop_reason": "stop"}),
+        ("overflowed", {"text": "hi", "stop_reason": "overflow"}),
+        ("malformed", {"text": "hi", "stop_reason": "unknown", "stop_raw": "weird"}),
+        ("malformed", {"stop_reason": "unknown"}),
+        ("malformed", {"text": "hi", "stop_reason": "tool_calls"}),
+        ("called_tools", {"tool_calls": call(), "stop_reason": "tool_calls"}),
+        ("called_tools", {"tool_calls": call(), "stop_reason": "stop", "text": ""}),
+        ("called_tools", {"tool_calls": call('{"path": "a"}')}),
+        ("called_tools", {"tool_calls": call("", name="now"), "stop_reason": "tool_calls"}),
+        ("tools_truncated", {"tool_calls": call("", name="read"), "stop_reason": "tool_calls"}),
+        ("tools_truncated", {"tool_calls": call("", name="unheard"), "stop_reason": "tool_calls"}),
+        ("tools_truncated", {"tool_calls": call('{"path": "a'), "stop_reason": "tool_calls"}),
+        ("tools_truncated", {"tool_calls": call("[1]"), "stop_reason": "tool_calls"}),
+        ("tools_truncated", {"tool_calls": call("{}", name=""), "stop_reason": "tool_calls"}),
+        ("tools_truncated", {"tool_calls": call("{}", name=" \n"), "stop_reason": "tool_calls"}),
+        ("tools_truncated", {"tool_calls": call("{}", name="\u200b\u3164"), "stop_reason": "tool_calls"}),
+        ("came_empty", {"text": "\u200b\ufeff\x00", "stop_reason": "stop"}),
+        ("came_empty", {"text": "\u2800", "reasoning": "\u200b", "stop_reason": "stop"}),
+        ("came_empty", {"text": "<think>\u200b</think>\ufeff", "stop_reason": "stop"}),
+        ("only_reasoned", {"text": "\u200b", "reasoning": "hm", "stop_reason": "stop"}),
+        ("only_reasoned", {"text": "hm\n</think>\n\n", "stop_reason": "stop"}),
+        ("answered", {"text": "hm\n</think>\n\nhi", "stop_reason": "stop"}),
+        ("answered", {"text": '{"tag": "<think>"}', "stop_reason": "stop"}),
+        ("reasoning_truncated", {"text": "\u200b", "stop_reason": "length"}),
+        ("tools_truncated", {"tool_calls": call() + call("{"), "stop_reason": "tool_calls"}),
+        ("tools_truncated", {"tool_calls": call(), "stop_reason": "length"}),
+        ("malformed", {"tool_calls": call(), "stop_reason": "unknown"}),
+    ],
+)
+def test_the_event_of_a_reply(event, fields):
+    assert classified(**fields) == event
+
+
+@pytest.mark.parametrize("stop", [None, "unknown", "tool_calls"])
+@pytest.mark.parametrize(("tokens", "cut"), [(99, False), (100, True), (101, True)])
+def test_tokens_at_the_cap_betray_a_cut_that_the_finish_hides(stop, tokens, cut):
+    event = classified(100, tool_calls=call(), stop_reason=stop, usage=rungwise.Usage(0, tokens))
+    assert (event == "tools_truncated") is cut
+
+
+def test_a_clean_stop_at_the_cap_is_an_answer():
+    assert classified(100, text="hi", stop_reason="stop", usage=rungwise.Usage(0, 100)) == "answered"
+
+
+def test_an_estimated_count_proves_no_cut():
+    assert classified(100, text="hi", usage=rungwise.Usage(0, 100, estimated=True)) == "answered"
