@@ -45,10 +45,15 @@ class Outcome:
             cause: why the call did not simply succeed, in a sentence.
         """
         context, last = self.context, self.last
-        transcript, spending, chain = context.transcript, context.spending, context.chain
-        outcome, text, parts, turn = row.target, transcript.gathered, tuple(transcript.parts), transcript.turn
-        if transcript.spare and outcome not in ("done", "salvaged"):
-            text = transcript.spare
+        answer, spending, chain = context.transcript.answer, context.spending, context.chain
+        outcome, text, parts, turn = (
+            row.target,
+            answer.gathered,
+            answer.parts,
+            answer.turn,
+        )
+        if answer.spare and outcome not in ("done", "salvaged"):
+            text = answer.spare
             parts = (text,)
             turn = (*turn, TextPart(text)) if turn else ()
         elif outcome == "salvaged":

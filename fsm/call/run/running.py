@@ -183,7 +183,7 @@ class RunningCall:
 
     def text_watch(self) -> TextWatch:
         """Return what tells when the attempt in flight has brought visible text; see `Clocks`."""
-        return TextWatch(self._ensure_sent().reading, self._context.transcript.gathered)
+        return TextWatch(self._ensure_sent().reading, self._context.transcript.answer.gathered)
 
     def hear(self, delta: Text | Reasoning) -> tuple[StreamEvent, ...]:
         """Take a piece of the reply in flight and return what the consumer may be shown."""
@@ -191,7 +191,7 @@ class RunningCall:
             raise ConfigurationError(f"delta must be Text or Reasoning, not {type(delta).__name__}")
         opened = self._delivery.filter
         if opened is None:
-            opened = self._delivery.open(self._ensure_sent().reading, self._context.transcript.gathered)
+            opened = self._delivery.open(self._ensure_sent().reading, self._context.transcript.answer.gathered)
         return opened.feed(delta)
 
     def receive(self, reply: Reply | Failure, now: float | None = None) -> Send | None:
@@ -210,7 +210,7 @@ class RunningCall:
         position = self.position
         own: tuple[str, ...] = ()
         if position.table.own_facts:
-            own = own_facts_of(position.table, observation, self._context.transcript.gathered)
+            own = own_facts_of(position.table, observation, self._context.transcript.answer.gathered)
         self._gather(observation)
         facts: tuple[str, ...] = ("overran",) if observation.overran else ()
         if position.is_guarded(observation.event):
@@ -277,7 +277,7 @@ class RunningCall:
     def _gather(self, observation: Observation) -> None:
         transcript = self._context.transcript
         if observation.unsays:
-            self._delivery.show(Reasoning(transcript.gathered))
+            self._delivery.show(Reasoning(transcript.answer.gathered))
         transcript.gather(observation)
 
     def _advance(self, observation: Observation, facts: tuple[str, ...]) -> Send | None:
@@ -300,7 +300,7 @@ class RunningCall:
         context.transcript.prepare(rung, observation)
         if row.target == "fallback":
             self._fall_back()
-        self._delivery.correct(context.transcript.gathered)
+        self._delivery.correct(context.transcript.answer.gathered)
         self._proposed = self._proposer.propose(wait.seconds)
         return self._affordable(wait.seconds)
 
@@ -391,7 +391,7 @@ class RunningCall:
 
     def _heed(self) -> None:
         """Shape what is sent to the current backend by what is remembered of it."""
-        self._context.transcript.heed(self._context.lessons, self._context.chain.index)
+        self._context.transcript.changes.apply(self._context.lessons, self._context.chain.index)
 
     def _end(
         self,
@@ -418,4 +418,4 @@ class RunningCall:
             )
             self._result = self._outcome.settle(row, cause)
             is_shown = row.effect == KEEP_PRIOR.effect and self.turn.is_shown
-            self._delivery.correct(self._context.transcript.gathered if is_shown else self._result.text)
+            self._delivery.correct(self._context.transcript.answer.gathered if is_shown else self._result.text)
