@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import floor
 from typing import Final
 
-from attrs import evolve, field
+from attrs import define, evolve, field
 
 from rungwise.adapters.http.connection import StaleConnection
 from rungwise.adapters.http.encodings import Plain, Unpacker, Unreadable, asking, encoding_of
@@ -27,7 +27,6 @@ from rungwise.fsm.failures.asked_wait import has_date
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.failures.transport import classify_exception
 from rungwise.fsm.tracebacks import forget_locals
-from rungwise.fsm.values.records import define
 from rungwise.fsm.values.secret import NO_HEADERS
 
 LARGEST_REPLY: Final = 8 * 2**20

@@ -14,10 +14,9 @@ from rungwise.fsm.call.conversation.json_instruction import longest_json_instruc
 from rungwise.fsm.call.conversation.link import Link, PlainLink, Prices
 from rungwise.fsm.call.conversation.observation import ANSWERS
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
-from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.rules import faults_of
-from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
-from rungwise.fsm.call.run.running import LAST_RESORTS
+from rungwise.fsm.call.run.outcome import LAST_RESORTS
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.turn_worst import worst_of_turn

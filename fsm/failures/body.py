@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Final
 
-from attrs import Factory
+from attrs import Factory, define
 
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER
 from rungwise.fsm.values.patterns import Pattern
-from rungwise.fsm.values.records import define
 
 # How many output tokens there is room for: `cap` outright, `below` exclusively, or `limit` less `used` and `more`.
 # vLLM gives no more than a lower bound of the prompt; there, where what was `asked` for fills most of the `limit`, half

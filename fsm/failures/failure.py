@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, get_args
 
-from attrs import field, fields
+from attrs import field, fields, frozen
 
 from rungwise.fsm.values.checks import LARGEST, is_number, is_whole, must, must_be_one_of, or_none
 from rungwise.fsm.values.label import label
-from rungwise.fsm.values.records import frozen
 
 Reason = Literal[
     "auth", "billing", "rate_limit", "overloaded", "server_error", "timeout", "connection", "certificate",

@@ -12,12 +12,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.fsm.failures.body import ErrorBody
 from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.values.patterns import Pattern
-from rungwise.fsm.values.records import frozen
 
 _Statuses = frozenset[int | None]  # None stands for an error inside a 2xx response or stream
 

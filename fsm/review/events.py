@@ -8,7 +8,7 @@ from attrs import frozen
 
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import EMPTY_REPLY, Policy
-from rungwise.fsm.call.run.brought_by import BROUGHT_BY
+from rungwise.fsm.call.run.causes import BROUGHT_BY
 from rungwise.fsm.call.table import MAY_ASK
 from rungwise.fsm.certificate.shown.settings import settings_of, table_of
 from rungwise.fsm.diagram.extract import picture_of

@@ -14,9 +14,8 @@ from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Request, Send
-from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.run.chain import Chain
-from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.replay.replay import replay

@@ -14,21 +14,11 @@ import anyio
 import pytest
 
 import rungwise
-from rungwise import (
-    Budget,
-    Cancellation,
-    Client,
-    EmbeddedProvider,
-    Limits,
-    Policy,
-    Prices,
-    ReceivedRequest,
-    ScriptedReply,
-    SharedBudget,
-    Usage,
-)
+from rungwise import Budget, Cancellation, Client, Limits, Policy, Prices, SharedBudget, Usage
+from rungwise.core import AsyncStream, Call, Request, Stream
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.budget.prices import price_of
+from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import modes
 from support.modes import MODES
 from support.sampling import sampled
@@ -220,13 +210,13 @@ def test_nested_budgets_hold_on_every_level(way: str) -> None:
 # waiting
 
 
-def read_on(stream: rungwise.Stream) -> None:
+def read_on(stream: Stream) -> None:
     """Read a stream until there is text of it."""
     while not isinstance(next(stream), rungwise.Text):
         pass
 
 
-async def aread_on(stream: rungwise.AsyncStream) -> None:
+async def aread_on(stream: AsyncStream) -> None:
     """Read a stream until there is text of it."""
     while not isinstance(await anext(stream), rungwise.Text):
         pass
@@ -337,7 +327,7 @@ def test_tasks_of_another_kind_of_event_loop_wait_as_well() -> None:
 def test_a_wait_lasts_no_longer_than_the_time_of_the_call(way: str) -> None:
     policy = Policy(budget=Budget(seconds=0.3))
     shared = SharedBudget(Budget(output_tokens=108))
-    holder = rungwise.Call(rungwise.Request("Where?", max_tokens=100), within=shared)
+    holder = Call(Request("Where?", max_tokens=100), within=shared)
     holder.begin(time.monotonic())
     assert holder.sending() is not None
     with asking(way, Meter().answer, policy=policy) as (provider, client):
@@ -353,7 +343,7 @@ def test_a_wait_lasts_no_longer_than_the_time_of_the_call(way: str) -> None:
 
 def test_closing_a_client_ends_the_wait(serve: Any) -> None:
     shared = SharedBudget(Budget(output_tokens=108))
-    holder = rungwise.Call(rungwise.Request("Where?", max_tokens=100), within=shared)
+    holder = Call(Request("Where?", max_tokens=100), within=shared)
     holder.begin(time.monotonic())
     assert holder.sending() is not None
     client = client_for("own sync", backend(serve(ScriptedReply(text="Yes.")).base_url))
@@ -419,5 +409,5 @@ def test_what_it_needs_is_checked_at_the_call(serve: Any) -> None:
             client.acall("Where?", within=Budget())
         with pytest.raises(rungwise.ConfigurationError, match=r"unknown option 'withn'; did you mean 'within'"):
             client.call("Where?", withn=SharedBudget(Budget()))
-        assert client.call(rungwise.Request("Where?"), within=SharedBudget(Budget())).text == "In reeds."
+        assert client.call(Request("Where?"), within=SharedBudget(Budget())).text == "In reeds."
     assert len(provider.requests) == 1

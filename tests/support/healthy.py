@@ -7,21 +7,8 @@ from collections.abc import Sequence
 from attrs import define, field, frozen
 from hypothesis import strategies as st
 
-from rungwise import (
-    Budget,
-    Failure,
-    Limits,
-    PlainLink,
-    Policy,
-    Prices,
-    Reply,
-    Request,
-    Reserve,
-    Timeouts,
-    ToolCall,
-    Usage,
-    Waits,
-)
+from rungwise import Budget, Limits, Policy, Prices, Reserve, Timeouts, ToolCall, Usage, Waits
+from rungwise.core import Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.budget.reserve import seconds_kept
 from rungwise.fsm.call.call import Call

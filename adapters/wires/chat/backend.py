@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, get_args
 
-from attrs import evolve, field
+from attrs import evolve, field, frozen
 
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.chat.dialects import CapField, Dialect, PrefillMode, dialect_of
@@ -23,7 +23,6 @@ from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.checks import is_flag, must, must_be_one_of
-from rungwise.fsm.values.records import frozen
 
 
 @built_without_locals

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from attrs import frozen
+
 from rungwise.fsm.call.budget.metering import reserve_of
 from rungwise.fsm.call.budget.prices import bought, dearest_prompt, price_of
 from rungwise.fsm.call.budget.shared import Share
@@ -10,11 +12,10 @@ from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.values.checks import LARGEST, is_number
 from rungwise.fsm.values.label import short
-from rungwise.fsm.values.records import record
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 
-@record
+@frozen
 class Reserved:
     """Hold what no attempt at the current backend may use; it is worked out when that backend is entered.
 

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from attrs import field, setters
+from attrs import define, field, setters
 
 from rungwise.fsm.call.budget.ledger import Ledger, Reservation, ReservationQueue
 from rungwise.fsm.call.conversation.link import Prices
@@ -15,7 +15,6 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.checks import LARGEST, is_number
 from rungwise.fsm.values.label import short
-from rungwise.fsm.values.records import define
 from rungwise.fsm.values.usage import Usage
 
 MOST_LEVELS = 32

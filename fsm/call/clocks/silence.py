@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from attrs import frozen
+
 from rungwise.fsm.call.budget.budget import NOTHING_RESERVED
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.budget.reserve import may_fall_back
@@ -12,13 +14,12 @@ from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.facts import FactFinder
 from rungwise.fsm.call.run.proposal import Proposal
 from rungwise.fsm.machine.declare import Rung
-from rungwise.fsm.values.records import record
 
 CLOSING = 1.0
 """Seconds that a driver may take beyond the end of an attempt, to let go of its connection."""
 
 
-@record(kw_only=True)
+@frozen(kw_only=True)
 class Clocks:
     """Hold the limits of one attempt, as the policy, the backend and what is left of the budget set them.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import evolve, field
+from attrs import evolve, field, frozen
 
 from rungwise.fsm.call.conversation.json_instruction import json_format_of
 from rungwise.fsm.call.conversation.link import Link
@@ -16,11 +16,10 @@ from rungwise.fsm.call.run.chain import Chain
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import note
-from rungwise.fsm.values.records import record
 from rungwise.fsm.values.secret import NO_HEADERS
 
 
-@record(eq=False)
+@frozen(eq=False)
 class ForBackend:
     """Hold what one backend is sent of a request, the same in every attempt there.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
-from attrs import Factory, field, validators
+from attrs import Factory, field, frozen, validators
 
 from rungwise.fsm.call.conversation.request import MOST_TOKENS, Request, token_count
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
@@ -14,7 +14,6 @@ from rungwise.fsm.journal.forms import FLAG, NAMES, TEXT, Forms, check_object, o
 from rungwise.fsm.values.checks import is_flag, is_number, is_text, is_whole, must, or_none
 from rungwise.fsm.values.fields import instance, number
 from rungwise.fsm.values.label import label
-from rungwise.fsm.values.records import frozen
 
 HIGHEST_PRICE = 1e12
 """No price may exceed this."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, Literal
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,
@@ -21,7 +21,6 @@ from rungwise.fsm.call.conversation.parts import (
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.label import label
-from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 StopReason = Literal["stop", "length", "tool_calls", "content_filter", "paused", "overflow", "error", "unknown"]

@@ -79,10 +79,6 @@ class Transcript:
     answer: Answer = field(factory=Answer)
     changes: Changes = field(init=False)
     _hint_turns: dict[tuple[str, str], CountedTurn] | None = field(default=None, init=False)
-    # The messages, their shapes, how many of them were read, and their roles.
-    _roles: tuple[tuple[PlainMessage | Message, ...], Shapes, int, tuple[str, ...]] | None = field(
-        default=None, init=False
-    )
 
     def __attrs_post_init__(self) -> None:
         self.changes = Changes(self.answer)
@@ -118,21 +114,12 @@ class Transcript:
 
     def has_recent_tool_result(self, window: int, shapes: Shapes) -> bool:
         """Tell whether a tool result is among the last `window` messages."""
-        return window > 0 and "tool" in self._last_roles(shapes, window)[-window:]
-
-    def _last_roles(self, shapes: Shapes, most: int) -> tuple[str, ...]:
-        """Return the roles of at least so many messages at the end."""
-        read = self._roles
-        if read is not None and read[0] is self.messages and read[1] is shapes and read[2] >= most:
-            return read[3]
-        roles = tuple(map(shapes.role_of, self.messages[-most:]))
-        self._roles = (self.messages, shapes, most, roles)
-        return roles
+        return window > 0 and "tool" in map(shapes.role_of, self.messages[-window:])
 
     def is_plain(self, shapes: Shapes) -> bool:
         """Tell whether the messages go out as they are."""
         is_bare = self.changes.are_none and not self.answer.gathered and not self.answer.turn
-        return is_bare and self._last_roles(shapes, 1)[-1] != "assistant"
+        return is_bare and shapes.role_of(self.messages[-1]) != "assistant"
 
     def compose(self, shapes: Shapes, prefills: bool, echoes: bool) -> Composed:
         """Put the messages of the next attempt together.

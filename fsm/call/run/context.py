@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from attrs import define
+
 from rungwise.fsm.call.budget.budget import NOTHING_RESERVED, Reserved, Spending
 from rungwise.fsm.call.budget.shared import SharedBudget, check_within
 from rungwise.fsm.call.conversation.answer import Answer
@@ -18,7 +20,6 @@ from rungwise.fsm.call.run.journal import Journal, Links, Setting
 from rungwise.fsm.call.run.position import Position
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER
-from rungwise.fsm.values.records import define
 
 _FORMAT_REPAIR: Final = f"parameter_unsupported:{FORMAT_PARAMETER}"
 
@@ -92,6 +93,19 @@ class CallContext:
         journal = Journal(table=table.name, counters=table.counters, contents=contents, setting=setting)
         transcript = Transcript(request.messages, policy.hints, Answer.continuing(turn.gathered))
         return cls(request, policy, turn, has_compactor, backends, position, transcript, spending, journal)
+
+    def fall_back(self) -> list[tuple[Link, str]]:
+        """Turn to the next usable backend, and return those passed over on the way, each with the reason."""
+        following = self.chain.next_usable()
+        assert following is not None  # or the guard would not have held
+        passed_over = list(self.chain.passed_over(following))
+        self.chain.move_to(following)
+        self.apply_lessons()
+        return passed_over
+
+    def apply_lessons(self) -> None:
+        """Shape what is sent to the current backend by what is remembered of it."""
+        self.transcript.changes.apply(self.lessons, self.chain.index)
 
     def newly_told(self) -> str | None:
         """Say what the journal is to tell of the request that goes out, as far as it has not; None for nothing."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from attrs import frozen
+
 from rungwise.fsm.call.conversation.for_backend import ForBackend
 from rungwise.fsm.call.conversation.reading import Reading
 from rungwise.fsm.call.conversation.request import Send
-from rungwise.fsm.values.records import record
 
 
-@record
+@frozen
 class Proposal:
     """Hold what one attempt sends, and how its answer is to be read.
 

@@ -12,7 +12,7 @@ from rungwise.fsm.call.budget.reserve import count_money, eaten_by, enter, share
 from rungwise.fsm.call.budget.shared import Share
 from rungwise.fsm.call.conversation.for_backend import ForBackend
 from rungwise.fsm.call.conversation.json_instruction import with_json_instruction
-from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send, new_send
+from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
 from rungwise.fsm.call.conversation.transcript import Composed
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.proposal import Proposal
@@ -60,30 +60,30 @@ class Proposer:
             if spending.needs_prices:
                 prompt = self.counter.prompt(composed.messages, composed.added_tokens)
             cap = self._cap(resolved.max_tokens, prompt or 0)
-        send = new_send()
-        send.rung = rung
-        send.backend = chain.index
-        send.wait = wait
-        send.messages = composed.messages
-        send.max_tokens = cap
-        send.request = context.request
-        send.prefill = composed.prefill
-        send.dropped = transcript.changes.dropped
-        send.lower_reasoning = transcript.changes.lower_reasoning
-        send.portable = transcript.changes.portable
-        send.unsigned = "reasoning_signature" in transcript.changes.repaired
-        send.deadline = spending.deadline()
-        send.needs_compaction = needs_compaction
-        send.added_tokens = composed.added_tokens
-        send.must_cut = spending.needs_cap
-        send.restore_reasoning = transcript.changes.restore_reasoning
-        send.headers = resolved.headers
-        send.parameters = resolved.request.parameters
-        send.tools = resolved.tools
-        send.__class__ = Send
+        send = Send(
+            rung=rung,
+            backend=chain.index,
+            wait=wait,
+            messages=composed.messages,
+            max_tokens=cap,
+            request=context.request,
+            prefill=composed.prefill,
+            dropped=transcript.changes.dropped,
+            lower_reasoning=transcript.changes.lower_reasoning,
+            portable=transcript.changes.portable,
+            unsigned="reasoning_signature" in transcript.changes.repaired,
+            deadline=spending.deadline(),
+            needs_compaction=needs_compaction,
+            added_tokens=composed.added_tokens,
+            must_cut=spending.needs_cap,
+            restore_reasoning=transcript.changes.restore_reasoning,
+            headers=resolved.headers,
+            parameters=resolved.request.parameters,
+            tools=resolved.tools,
+        )
         return Proposal(send, composed.reading, resolved, prompt)
 
-    def lacking(self, proposal: Proposal, wait: float) -> str | None:
+    def shortfall(self, proposal: Proposal, wait: float) -> str | None:
         """Name the part of a budget that does not allow an attempt, if any.
 
         Arguments:
@@ -92,20 +92,20 @@ class Proposer:
         """
         context, cap = self.context, proposal.send.max_tokens
         spending, share = context.spending, context.spending.share
-        lacking = spending.spent(context.position.attempts)  # first: what nobody has left is kept for nobody
-        if lacking is None and context.reserved is not NOTHING_RESERVED and not self._is_first():
-            lacking = eaten_by(context, cap, wait)
-        lacking = lacking or spending.shortfall(wait, cap)
-        if lacking is None and share is not None:  # last, for a replay knows of it only what came of it
-            lacking = None if self._is_first() else shared_eaten_by(context)
+        shortfall = spending.spent(context.position.attempts)  # first: what nobody has left is kept for nobody
+        if shortfall is None and context.reserved is not NOTHING_RESERVED and not self._is_first():
+            shortfall = eaten_by(context, cap, wait)
+        shortfall = shortfall or spending.shortfall(wait, cap)
+        if shortfall is None and share is not None:  # last, for a replay knows of it only what came of it
+            shortfall = None if self._is_first() else shared_eaten_by(context)
             prices = context.chain.link.prices
-            lacking = lacking or share.shortfall(spending.now, wait, proposal.prompt_tokens, prices)
-        return lacking
+            shortfall = shortfall or share.shortfall(spending.now, wait, proposal.prompt_tokens, prices)
+        return shortfall
 
     def reserve(self, proposal: Proposal, wake: Callable[[], None]) -> bool:
         """Reserve an attempt under a shared budget; tell whether there is nothing to wait for. See `Call.reserve`."""
         share = self.context.spending.share
-        if share is None or self.lacking(proposal, 0.0) is not None:
+        if share is None or self.shortfall(proposal, 0.0) is not None:
             return True  # or the call ends when it is said to be sending
         return share.reserve(proposal.send.max_tokens, proposal.prompt_tokens, self.context.chain.link.prices, wake)
 
@@ -117,9 +117,9 @@ class Proposer:
             share: what the call has of that budget.
         """
         cap = proposal.send.max_tokens
-        lacking = share.send(cap, proposal.prompt_tokens, self.context.chain.link.prices)
-        if lacking is not None:
-            return lacking
+        shortfall = share.send(cap, proposal.prompt_tokens, self.context.chain.link.prices)
+        if shortfall is not None:
+            return shortfall
         if share.cap == cap or cap is None:
             return proposal
         return evolve(proposal, send=evolve(proposal.send, max_tokens=share.cap))

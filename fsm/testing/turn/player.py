@@ -307,7 +307,7 @@ def run_turn(
 
     Raises:
         Dishonest: the turn does not end.
-        ConfigurationError: what `rungwise.Turn` raises.
+        ConfigurationError: what `rungwise.core.Turn` raises.
     """
     player = TurnPlayer.of(policy, script, chain=chain, tools=tools, within=within, clock=clock, request=request)
     run, stop = player.run, script.stop

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rungwise.fsm.call.run.brought_by import BROUGHT_BY
+from rungwise.fsm.call.run.causes import BROUGHT_BY
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.failures.classify import classify_response
 from rungwise.fsm.failures.failure import event_of_failure

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 import rungwise
+from rungwise.core import Reply
 from rungwise.fsm.call.conversation.observation import event_of_reply
 from rungwise.fsm.call.conversation.reading import PLAIN, read_reply
 
@@ -13,7 +14,7 @@ TOOLS = (
 
 
 def classified(cap=None, **fields):
-    read = read_reply(rungwise.Reply(**fields), PLAIN, "", may_unsay=False, tools=TOOLS)
+    read = read_reply(Reply(**fields), PLAIN, "", may_unsay=False, tools=TOOLS)
     return event_of_reply(read, cap)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rungwise import Call, Reply, Request
+from rungwise.core import Call, Reply, Request
 from rungwise.fsm.call.conversation.reading import Reading, ReplyFilter
 from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Text
 from rungwise.fsm.call.run.delivery import correction

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from rungwise import Budget, Failure, Policy, Reply, SharedBudget, Usage
+from rungwise import Budget, Policy, SharedBudget, Usage
+from rungwise.core import Failure, Reply
 from rungwise.fsm.call.budget.ledger import Ledger
 from rungwise.fsm.call.budget.metering import most_counted
 from support.sharing import PRICED, answer, begun, over_budget, sent, waiting

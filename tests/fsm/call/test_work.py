@@ -8,7 +8,8 @@ import tracemalloc
 import pytest
 
 import rungwise
-from rungwise import Budget, Call, Failure, Limits, PlainLink, Policy, Reply, Request, SharedBudget, Usage
+from rungwise import Budget, Limits, Policy, SharedBudget, Usage
+from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from support.growth import calls_made
 
 REQUEST = Request([{"role": "user", "content": "Where does the bittern nest?"}])

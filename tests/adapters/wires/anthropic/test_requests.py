@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import Anthropic, ConfigurationError, MediaPart, Message, OpenAIChat, Request, Send
+from rungwise import Anthropic, ConfigurationError, MediaPart, Message, OpenAIChat
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.adapters.wires.capabilities.capability import Capabilities
+from rungwise.core import Request, Send
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall, ToolResult
 from rungwise.fsm.testing.conversations import conversations
 from support.sampling import examples
