@@ -23,8 +23,7 @@ from rungwise.fsm.testing.backend import PROMPT
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.checks.honesty import check_all
 from rungwise.fsm.testing.coverage import RECORDER
-from rungwise.fsm.testing.hostile.raw import RawResponse
-from rungwise.fsm.testing.hostile.valid import healthy_response
+from rungwise.fsm.testing.hostile.raw import RawResponse, healthy_response
 from rungwise.fsm.text.thinking import split_thinking
 
 IN_TIME: Final = "a call ends within its seconds"

@@ -66,9 +66,9 @@ class TurnResult(Displayable):
         return brief("TurnResult", self.outcome, self.text, self.cause, Spent(**taken))
 
     def _digest(self) -> Digest | None:
-        from rungwise.fsm.turn.digest import digest_of_turn_result
+        from rungwise.fsm.turn.digest import digest_of_turn_journal
 
-        return digest_of_turn_result(self)
+        return digest_of_turn_journal(self.journal, self.journal.calls, self.text)
 
     @property
     def is_success(self) -> bool:

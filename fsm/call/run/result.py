@@ -74,9 +74,9 @@ class Result(Displayable):
         return brief("Result", self.outcome, self.text, self.cause or calls, spent)
 
     def _digest(self) -> Digest | None:
-        from rungwise.fsm.call.run.digest import digest_of_result
+        from rungwise.fsm.call.run.digest import digest_of_journal
 
-        return digest_of_result(self)
+        return digest_of_journal(self.journal, self.text)
 
     @property
     def is_success(self) -> bool:
