@@ -14,7 +14,7 @@ CountedTurn = tuple[Message, int]
 """A turn that is added to the caller's messages, with its tokens."""
 
 
-@define(eq=False, weakref_slot=False)
+@define(eq=False, repr=False, weakref_slot=False)
 class AnswerTokens:
     """Count the tokens of an answer that is sent back. Each piece is measured once, however often it goes out.
 
@@ -51,7 +51,7 @@ class AnswerTokens:
         return tokens + max(self.of_text(), tokens_in(text)) + tokens_in(json)
 
 
-@define(eq=False, weakref_slot=False)
+@define(eq=False, repr=False, weakref_slot=False)
 class Answer:
     """Gather the answer of a call, part by part.
 
@@ -65,10 +65,10 @@ class Answer:
         tokens: what the answer counts as when it is sent back.
     """
 
-    gathered: str = field(default="", repr=False)
-    parts: tuple[str, ...] = field(default=(), repr=False)
-    spare: str = field(default="", repr=False)
-    turn: tuple[Part, ...] = field(default=(), repr=False)
+    gathered: str = ""
+    parts: tuple[str, ...] = ()
+    spare: str = ""
+    turn: tuple[Part, ...] = ()
     thinks_inline: bool = False
     is_foreign: bool = False
     tokens: AnswerTokens = field(factory=AnswerTokens)

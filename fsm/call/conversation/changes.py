@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define
 
 from rungwise.fsm.call.budget.estimate import tokens_of
 from rungwise.fsm.call.conversation.answer import Answer
@@ -19,7 +19,7 @@ RESERVE_BELOW_AVAILABLE = 64
 _NONE: Final[frozenset[Any]] = frozenset()
 
 
-@define(eq=False, weakref_slot=False)
+@define(eq=False, repr=False, weakref_slot=False)
 class Changes:
     """Hold what the rungs have changed in the next request. A rung's `change` is called with this.
 
@@ -41,11 +41,11 @@ class Changes:
     """
 
     answer: Answer
-    seed: str = field(default="", repr=False)
+    seed: str = ""
     seed_tokens: int = 0
     seed_is_inline: bool = False
     nudged_at: int | None = None
-    hint: str | None = field(default=None, repr=False)
+    hint: str | None = None
     hinted_at: int = 0
     is_paused: bool = False
     portable: bool = False

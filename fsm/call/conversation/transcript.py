@@ -46,7 +46,7 @@ from rungwise.fsm.machine.declare import Rung
 # it is a turn of its own or continues text that may end amid code, quotes or a line.
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class Composed:
     """Hold the messages of one attempt.
 
@@ -57,13 +57,13 @@ class Composed:
         reading: how the reply is to be read.
     """
 
-    messages: tuple[PlainMessage | Message, ...] = field(repr=False)
+    messages: tuple[PlainMessage | Message, ...]
     prefill: bool = False
     added_tokens: int = 0
     reading: Reading = PLAIN
 
 
-@define(eq=False, weakref_slot=False)
+@define(eq=False, repr=False, weakref_slot=False)
 class Transcript:
     """Hold the conversation of a call, and compose what each attempt sends.
 
@@ -74,7 +74,7 @@ class Transcript:
         changes: what the rungs have changed.
     """
 
-    messages: tuple[PlainMessage | Message, ...] = field(repr=False)
+    messages: tuple[PlainMessage | Message, ...]
     hints: Hints
     answer: Answer = field(factory=Answer)
     changes: Changes = field(init=False)
