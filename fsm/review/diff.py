@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 from attrs import field, frozen
@@ -19,6 +19,7 @@ from rungwise.fsm.certificate.verify import calls_of, verify, worst_by_fallbacks
 from rungwise.fsm.checker.counterexample import Property
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.merge import change_of
+from rungwise.fsm.diagram.model import Picture
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.replay.what_if import WhatIf
@@ -30,9 +31,6 @@ from rungwise.fsm.review.setting import Setting
 from rungwise.fsm.review.text import as_text
 from rungwise.fsm.review.words import WaitChange, waits_of
 from rungwise.fsm.turn.policy import TurnPolicy
-
-if TYPE_CHECKING:
-    from rungwise.fsm.diagram.model import Picture
 
 CHAINS = (1, 2, 3)
 """The numbers of backends for which the worst cases are told where nothing else is asked for."""
