@@ -12,7 +12,6 @@ from attrs import field
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.tracebacks import without_locals
 from rungwise.fsm.values.records import define
 
 if TYPE_CHECKING:
@@ -75,7 +74,6 @@ class SyncStream(RunStream[Generator[Event], End], Iterator[Event | End]):
     def __iter__(self) -> Self:
         return self
 
-    @without_locals
     def __next__(self) -> Event | End:
         if self._ended:
             raise StopIteration
@@ -84,7 +82,6 @@ class SyncStream(RunStream[Generator[Event], End], Iterator[Event | End]):
                 return event
         return self._last()
 
-    @without_locals
     def close(self) -> None:
         """End what runs; what was delivered stays in the result. Who waits for an event meanwhile is told."""
         if self.end():
@@ -120,7 +117,6 @@ class LoopStream(RunStream[AsyncGenerator[Event], End], AsyncIterator[Event | En
     def __aiter__(self) -> Self:
         return self
 
-    @without_locals
     async def __anext__(self) -> Event | End:
         if self._ended:
             raise StopAsyncIteration
@@ -128,7 +124,6 @@ class LoopStream(RunStream[AsyncGenerator[Event], End], AsyncIterator[Event | En
             return event
         return self._last()
 
-    @without_locals
     async def aclose(self) -> None:
         """End what runs; what was delivered stays in the result. Who waits for an event meanwhile is told."""
         if await self.end():

@@ -38,7 +38,6 @@ from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.text.blank import is_blank
-from rungwise.fsm.tracebacks import built_without_locals, without_locals
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.compaction import helps, room_for
 from rungwise.fsm.turn.conversation import Conversation
@@ -55,7 +54,6 @@ from rungwise.fsm.turn.validity import problems_of
 from rungwise.fsm.values.records import define
 
 
-@built_without_locals
 @define(init=False, eq=False, repr=False)
 class Turn:
     """Run one turn through the machine: calls, the tools between them, and when to stop.
@@ -170,7 +168,6 @@ class Turn:
         """Return the conversation so far; it is valid at any moment, whatever is still in flight."""
         return self._conversation.whole(self.policy.hints.not_run)
 
-    @without_locals
     def begin(self, now: float = 0.0) -> Action | None:
         """Start the turn and return the first thing to do.
 
@@ -186,7 +183,6 @@ class Turn:
             self.journal.setting.deadline = self._given_deadline - now
         return self._act()
 
-    @without_locals
     def called(self, result: Result, now: float | None = None) -> Action | None:
         """Take what the call that was to be made ended with, and return the next thing to do; None at the end.
 
@@ -214,7 +210,6 @@ class Turn:
         content = None if asked is None else {"ids": [call.id for call in asked.tool_calls]}
         return self._advance(event, facts, result=result, content=content)
 
-    @without_locals
     def tools_ran(self, outcomes: Sequence[ToolOutcome], now: float | None = None) -> Action | None:
         """Take what came of the tools that were to be run, in their order, and return the next thing to do.
 
@@ -249,7 +244,6 @@ class Turn:
         content = {**_in_journal(results), "handed_off": [call.id for call in handed_off]}
         return self._advance("tools_ran", facts, note=note, content=content, handed_off=handed_off)
 
-    @without_locals
     def compacted(
         self, messages: Sequence[PlainMessage | Message] | Exception, now: float | None = None
     ) -> Action | None:
