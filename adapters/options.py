@@ -12,6 +12,7 @@ from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnContext
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.secret import SecretMap
 
 Messages = str | Iterable[PlainMessage | Message] | Request
 
@@ -30,7 +31,7 @@ class CallOptions(RunOptions, total=False):
         temperature, top_p, stop, seed, response_format: as chat completions has them; each protocol says them in its
             own words. None is the same as saying nothing.
         reasoning_effort, tool_choice, parallel_tool_calls: likewise.
-        max_tokens, parameters, headers, input_tokens: as a `rungwise.Request` has them.
+        max_tokens, parameters, headers, input_tokens: as a `rungwise.core.Request` has them.
         tools: the definitions of tools, as the provider takes them.
         within: a `rungwise.SharedBudget` that the call is a part of.
         deadline: the point in time at which it must have ended: a `datetime` with a time zone, or seconds since 1970.
@@ -45,6 +46,12 @@ class CallOptions(RunOptions, total=False):
 
 OF_CALLS: Final = frozenset({"turn", "policy", "within", "deadline"})
 """The options of a call that are none of a request."""
+
+
+def hide_headers(options: RequestOptions) -> None:
+    """Hide the values of headers in place: a traceback shows the options of the method that was called."""
+    if isinstance(headers := options.get("headers"), Mapping):
+        options["headers"] = SecretMap(headers)
 
 
 def request_of(messages: Messages, options: Mapping[str, Any], others: frozenset[str]) -> Request:

@@ -27,7 +27,7 @@ from rungwise.adapters.cli.output import (
     one_line,
     put,
 )
-from rungwise.fsm.call.conversation.events import Discard, Text
+from rungwise.fsm.call.conversation.reply import Discard, Text
 from rungwise.fsm.errors import CallError, TurnCancelled, TurnError
 from rungwise.fsm.journal.record import Step
 

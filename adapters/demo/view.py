@@ -15,8 +15,8 @@ from rungwise.adapters.demo.screen import RUNG_STYLE, STYLES, Screen
 from rungwise.adapters.demo.servers import DemoClock, Servers
 from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.wires.plain.messages import read_message
-from rungwise.fsm.call.conversation.events import Discard, Reasoning
-from rungwise.fsm.call.conversation.events import Text as Visible
+from rungwise.fsm.call.conversation.reply import Discard, Reasoning
+from rungwise.fsm.call.conversation.reply import Text as Visible
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import CallError, TurnError
 from rungwise.fsm.journal.record import Step

@@ -27,7 +27,7 @@ from rungwise.adapters.http.mailbox import Mailbox, Nothing
 from rungwise.adapters.http.progress import Progress
 from rungwise.adapters.http.waiting import CallEnded, within
 from rungwise.adapters.wires.backend import HttpRequest
-from rungwise.fsm.call.clocks.clocks import CLOSING
+from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.values.secret import drop_frames
 
 AHEAD = 8192

@@ -20,10 +20,10 @@ BASE_URL = "http://provider.test/v1"
 
 @define(eq=False)
 class MemoryProvider:
-    """Answer from a script what a `rungwise.EmbeddedProvider` would answer.
+    """Answer from a script what a `rungwise.testing.EmbeddedProvider` would answer.
 
     Arguments:
-        script: a `rungwise.Script`, or a function from the request to its reply.
+        script: a `rungwise.testing.Script`, or a function from the request to its reply.
         clock: what `delay`, `chunk_delay` and `lasts` move, up to the moment at which the driver would give the attempt
             up; a reply that hangs ends in a timeout at once.
         requests: what has arrived.

@@ -39,7 +39,7 @@ class TurnCase:
 
     def describe(self) -> Iterator[str]:
         """Say how the script is played again."""
-        yield "play it again: rungwise.fsm.testing.run_turn(POLICY, rungwise.fsm.testing.read_turn_script(text))"
+        yield "play it again: rungwise.testing.run_turn(POLICY, rungwise.testing.read_turn_script(text))"
 
     def to_toml(self) -> str:
         """Write the script as `read_turn_script` takes it."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.adapters.wires.endpoint import as_secret, check_key
 from rungwise.fsm.values.patterns import Pattern
-from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.secret import Secret
 
 

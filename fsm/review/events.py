@@ -8,14 +8,13 @@ from attrs import frozen
 
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import EMPTY_REPLY, Policy
-from rungwise.fsm.call.run.brought_by import BROUGHT_BY
+from rungwise.fsm.call.run.causes import BROUGHT_BY
 from rungwise.fsm.call.table import MAY_ASK
 from rungwise.fsm.certificate.shown.settings import settings_of, table_of
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.merge import merged
 from rungwise.fsm.diagram.model import Decision, Kind, Picture
-from rungwise.fsm.failures.events import event_of_failure
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.failures.failure import Failure, event_of_failure
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.review.words import counted, duration, kept_for_others, retries_after_malformed
 from rungwise.fsm.turn.policy import TurnPolicy

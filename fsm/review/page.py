@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from rungwise.fsm.call.clocks.clocks import CLOSING
+from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.certificate.shown.settings import table_of
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.page.ladder import change_in, ladder_of

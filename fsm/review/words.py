@@ -9,7 +9,7 @@ from html import escape
 
 from attrs import frozen
 
-from rungwise.fsm.call.clocks.backoff import backoff
+from rungwise.fsm.call.clocks.waiting import backoff
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.certificate.shown.settings import limits_of
 from rungwise.fsm.certificate.verified import number_text

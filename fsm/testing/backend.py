@@ -10,14 +10,11 @@ from typing import Any
 from attrs import define, field, frozen
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.events import Reasoning, Text
-from rungwise.fsm.call.conversation.lessons import NO_LESSONS, Lessons
-from rungwise.fsm.call.conversation.link import Link, PlainLink
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Link, PlainLink
+from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.call.conversation.shapes import Shapes
-from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.overrides import with_overrides
 from rungwise.fsm.errors import ConfigurationError
@@ -135,11 +132,11 @@ class ScriptedBackend:
         Arguments:
             policy: how it recovers.
             chain: the backends, or how many there are.
-            request: a prompt, messages, or a `rungwise.Request`.
-            options: the other arguments of `rungwise.Call`: `turn`, `jitter`, `is_streaming`, `has_compactor`, ...
+            request: a prompt, messages, or a `rungwise.core.Request`.
+            options: the other arguments of `rungwise.core.Call`: `turn`, `jitter`, `is_streaming`, `has_compactor`, ...
 
         Raises:
-            ConfigurationError: what `rungwise.Call` or `rungwise.Request` raise.
+            ConfigurationError: what `rungwise.core.Call` or `rungwise.core.Request` raise.
         """
         asked = request if isinstance(request, Request) else Request(request)
         options.setdefault("has_compactor", self.compactor is not None)
@@ -234,7 +231,7 @@ def run(
         latency, sizes, cancel_at, compactor, is_fair: as in `ScriptedBackend`.
 
     Raises:
-        ConfigurationError: the script is empty, or what `rungwise.Call` raises.
+        ConfigurationError: the script is empty, or what `rungwise.core.Call` raises.
     """
     backend = ScriptedBackend(
         script, latency=latency, sizes=sizes, cancel_at=cancel_at, compactor=compactor, is_fair=is_fair

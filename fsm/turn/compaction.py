@@ -6,14 +6,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from attrs import Factory, evolve, field
+from attrs import Factory, define, evolve, field, frozen
 
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.conversation.parts import Message, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.turn.reading import ReadMessage, answers_behind, blocks_of, is_result, read
 from rungwise.fsm.values.checks import is_whole, must, or_none
-from rungwise.fsm.values.records import define, frozen
 
 
 @frozen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import evolve, field
+from attrs import define, evolve, field
 
 from rungwise.fsm.call.conversation.parts import Message, Part, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage
@@ -12,7 +12,6 @@ from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.turn.reading import read
 from rungwise.fsm.turn.validity import as_name
-from rungwise.fsm.values.records import define
 
 
 @define(eq=False, repr=False)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from attrs import define
+
 from rungwise.fsm.call.run.recording import Observer, announce
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import IllegalEvent
@@ -12,7 +14,6 @@ from rungwise.fsm.journal.record import Evidence, RecordedStep
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.turn.journal import TurnJournal
-from rungwise.fsm.values.records import define
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.parts import Message, ToolCall
 from rungwise.fsm.call.conversation.request import PlainMessage
@@ -15,7 +15,6 @@ from rungwise.fsm.errors import TurnCancelled, TurnError, TurnFailed, TurnOverBu
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.values.frozen_map import thawed
-from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.usage import Usage
 
 if TYPE_CHECKING:

@@ -18,19 +18,17 @@ from uuid import UUID
 
 import attrs
 import orjson
-from attrs import evolve, field
+from attrs import define, evolve, field, frozen
 
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
 from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from rungwise.fsm.errors import ConfigurationError, ToolError
-from rungwise.fsm.text.numbers import exact
-from rungwise.fsm.text.surrogates import without_halves
+from rungwise.fsm.text.json_text import exact, without_halves
 from rungwise.fsm.turn.actions import ToolOutcome
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.tools import Toolbox, ToolRun
 from rungwise.fsm.values.label import label
-from rungwise.fsm.values.records import define, frozen
 
 DONE: Final = "done"
 """What a model is told of a tool that returned nothing."""

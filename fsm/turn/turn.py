@@ -20,18 +20,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from attrs import evolve
+from attrs import define, evolve
 
 from rungwise.fsm.call.budget.budget import check_deadline
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.budget.shared import SharedBudget
-from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.call import NO_CHAIN, Call
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.conversation.parts import Message, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnContext
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.run.chain import shapes_of
-from rungwise.fsm.call.run.defaults import NO_CHAIN
 from rungwise.fsm.call.run.recording import Observer
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
@@ -51,7 +50,6 @@ from rungwise.fsm.turn.table import CALLS, OUTCOMES, TURN
 from rungwise.fsm.turn.tool_round import Repeats, ToolRound
 from rungwise.fsm.turn.tools import Toolbox, Tools
 from rungwise.fsm.turn.validity import problems_of
-from rungwise.fsm.values.records import define
 
 
 @define(init=False, eq=False, repr=False)

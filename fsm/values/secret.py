@@ -110,13 +110,13 @@ def hides_arguments(kind: K) -> K:
     construct: Callable[..., None] = kind.__init__  # type: ignore[misc]
 
     @wraps(construct)
-    def constructed(self: object, *args: Any, **kwargs: Any) -> None:
+    def constructed(self: Any, *args: Any, **kwargs: Any) -> None:
         try:
             construct(self, *args, **kwargs)
             return
         except Exception as raised:
             error = raised.with_traceback(None)
-        del self, args, kwargs
+        self, args, kwargs = None, (), {}  # printers look each of them up
         error.__context__ = None
         raise error from None
 

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, Journal, Request, ScriptedReply
+from rungwise import Client, Journal
 from rungwise.adapters.cli.clients import CLIENTS
 from rungwise.adapters.cli.told import told_in_lines
 from rungwise.adapters.provider.languages.registry import language_of
 from rungwise.adapters.wires.registry import backend_class
+from rungwise.core import Request
 from rungwise.fsm.journal.path import read_path
+from rungwise.testing import ScriptedReply
 from support.command_line import invoke
 from support.modes import MODES, ask, waits_into
 from support.protocols import PROTOCOLS, backend

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from attrs import field, fields
+from attrs import field, fields, frozen
 
 from rungwise.fsm.call.conversation.request import MOST_TOKENS
 from rungwise.fsm.values.checks import is_flag, is_number, is_whole, must, or_none
-from rungwise.fsm.values.records import frozen
 
 _FLAG: Final = must("True, False or None", or_none(is_flag), names_class=True)
 _TOKENS: Final = must(

@@ -11,11 +11,10 @@ from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.fsm.values.patterns import Pattern
-from rungwise.fsm.values.records import frozen
 
 _ANY: Final[Any] = ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.parts import Message, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.call.conversation.reply import Reply
@@ -13,9 +13,7 @@ from rungwise.fsm.call.run.displayable import Displayable
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import CallError, Cancelled, EmptyResponse, Exhausted, Failed, OverBudget, Refused
-from rungwise.fsm.failures.events import KEY_HINT_REASONS
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.values.records import draft_of, frozen
+from rungwise.fsm.failures.failure import KEY_HINT_REASONS, Failure
 from rungwise.fsm.values.usage import Usage
 
 if TYPE_CHECKING:
@@ -130,8 +128,6 @@ class Result(Displayable):
             return self
         raise error_of(self)
 
-
-new_result = draft_of(Result)
 
 SUCCESSES = frozenset({*CALL.answers, *CALL.lesser})
 

@@ -30,7 +30,7 @@ HOSTILITIES: Final = tuple(_KINDS)
 def hostile_responses(
     *, kinds: Collection[str] = HOSTILITIES, streams: bool | None = None
 ) -> SearchStrategy[RawResponse]:
-    """Generate responses of a hostile server, for `rungwise.adapters.testing.assert_survives`.
+    """Generate responses of a hostile server, for `rungwise.testing.assert_survives`.
 
     Arguments:
         kinds: the ways in which they are hostile, of `HOSTILITIES`.

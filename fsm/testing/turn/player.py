@@ -10,10 +10,9 @@ from attrs import define, field
 
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.events import Reasoning, Text
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.conversation.parts import Message
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.testing.backend import Played, links, partial_reply
 from rungwise.fsm.testing.checks.ended import Dishonest
@@ -308,7 +307,7 @@ def run_turn(
 
     Raises:
         Dishonest: the turn does not end.
-        ConfigurationError: what `rungwise.Turn` raises.
+        ConfigurationError: what `rungwise.core.Turn` raises.
     """
     player = TurnPlayer.of(policy, script, chain=chain, tools=tools, within=within, clock=clock, request=request)
     run, stop = player.run, script.stop

@@ -32,8 +32,7 @@ from rungwise.fsm.call.conversation.link import PlainLink, Prices
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.limits import Limits
-from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.certificate.verify import verify
 from support.command_line import invoke

@@ -19,31 +19,31 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from rungwise import (
-    CALL,
-    Budget,
-    Client,
-    Effect,
-    Guard,
-    Link,
-    OpenAIChat,
-    PlainLink,
-    Policy,
-    Script,
-    ScriptedReply,
-    TurnPolicy,
-    verify,
-)
+from rungwise import CALL, Budget, Client, OpenAIChat, Policy, TurnPolicy, verify
 from rungwise.adapters.provider.server import EmbeddedProvider
-from rungwise.adapters.testing import Case, Fuzzer, MemoryProvider, MemoryTransport, fuzzing, scripted_replies, scripts
+from rungwise.adapters.testing import fuzzing
+from rungwise.adapters.testing.case import Case
+from rungwise.adapters.testing.fuzzing import Fuzzer
+from rungwise.adapters.testing.memory import MemoryProvider, MemoryTransport
+from rungwise.adapters.testing.scripts import scripted_replies, scripts
 from rungwise.adapters.wires.chat import stream
+from rungwise.core import Effect, Guard, Link, PlainLink
 from rungwise.fsm.call.budget.budget import Spending
 from rungwise.fsm.call.conversation import classify
 from rungwise.fsm.call.run import delivery, observe
 from rungwise.fsm.certificate.certificate import Certificate
-from rungwise.fsm.machine.compiled import machine_of
-from rungwise.fsm.testing import Compactor, Dishonest, TurnScript, assert_turn_honest, read_turn_script, run_turn
+from rungwise.fsm.machine.machine import machine_of
+from rungwise.fsm.testing.compactors import Compactor
 from rungwise.fsm.turn.conversation import Conversation
+from rungwise.testing import (
+    Dishonest,
+    Script,
+    ScriptedReply,
+    TurnScript,
+    assert_turn_honest,
+    read_turn_script,
+    run_turn,
+)
 from support.command_line import invoke
 from support.sampling import examples, sampled
 from support.tables import redeclaring

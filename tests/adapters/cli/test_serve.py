@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from rungwise import Client, Request
+from rungwise import Client
 from rungwise.adapters.cli.clients import CLIENTS, asked_in, pointers, text_of
 from rungwise.adapters.cli.serve import _line
 from rungwise.adapters.provider.languages.registry import LANGUAGES, language_of
 from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.wires.registry import APIS, backend_class
+from rungwise.core import Request
 
 ANSWER = ScriptedReply(text="Yes.")
 SPOKEN = [client for client in CLIENTS if language_of(client.path) is not None]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import rungwise
+from rungwise.core import Call, Reply, Request
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate import troubles
 from rungwise.fsm.certificate.troubles import TroubleChange, course_of, trouble_changes, troubles_of
@@ -148,7 +149,7 @@ def test_without_clocks_silence_lasts_and_what_is_played_is_bounded(monkeypatch:
 
 
 def test_a_fact_of_ones_own_is_played_as_held_without_asking_its_function() -> None:
-    def never(reply: rungwise.Reply) -> bool:
+    def never(reply: Reply) -> bool:
         raise AssertionError
 
     fact = rungwise.Fact("is_off_topic", of=never, says="the answer is beside the point")
@@ -174,7 +175,7 @@ def test_the_table_of_a_page_shows_first_what_differs() -> None:
 
 @pytest.mark.parametrize("event", troubles.EVENTS)
 def test_each_reply_that_is_made_brings_its_event_about(event: str) -> None:
-    call = rungwise.Call(rungwise.Request("say"))
+    call = Call(Request("say"))
     call.begin()
     call.receive(troubles.EVENTS[event](1, "odd"))
     assert call.journal.steps[1].event == event

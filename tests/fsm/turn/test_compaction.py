@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise import ConfigurationError, Message, OldestFirst, PlainMessage, Request, ToolResult
+from rungwise import ConfigurationError, Message, OldestFirst, ToolResult
+from rungwise.core import PlainMessage, Request
 from rungwise.fsm.call.budget.estimate import estimate_tokens
-from rungwise.fsm.testing import conversations
 from rungwise.fsm.turn.compaction import STUB, helps, room_for
 from rungwise.fsm.turn.reading import read
 from rungwise.fsm.turn.validity import problems_of
+from rungwise.testing import conversations
 
 Conversation = tuple[PlainMessage | Message, ...]
 

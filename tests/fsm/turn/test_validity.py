@@ -8,10 +8,12 @@ import pytest
 from hypothesis import assume, find, given
 from hypothesis import strategies as st
 
-from rungwise import Message, PlainMessage, ReasoningPart, Request, TextPart, ToolCall, ToolResult
-from rungwise.fsm.testing import FORMS, conversations
+from rungwise import Message, TextPart, ToolCall, ToolResult
+from rungwise.core import PlainMessage, ReasoningPart, Request
+from rungwise.fsm.testing.conversations import FORMS
 from rungwise.fsm.turn.reading import read
 from rungwise.fsm.turn.validity import problems_of
+from rungwise.testing import conversations
 
 Conversation = tuple[PlainMessage | Message, ...]
 

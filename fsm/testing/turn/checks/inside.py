@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 import orjson
 
-from rungwise.fsm.call.conversation.events import Text
 from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.reply import Text
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import RungwiseError, TurnError
 from rungwise.fsm.replay.replay import replay
