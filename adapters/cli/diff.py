@@ -161,7 +161,7 @@ def _past(file: str, old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> What
     table = _table(old)
     try:
         found = read_recorded(Path(file).read_bytes(), table)
-        record = found.journal if isinstance(found, TurnPath) else found.record
+        record = found.path.record if isinstance(found, TurnPath) else found.record
         assert isinstance(record, (Journal, TurnJournal))
         return what_if_recorded(record, new, name=one_line(Path(file).name), old_table=table)
     except OSError as error:

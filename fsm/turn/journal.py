@@ -74,7 +74,7 @@ class TurnJournal(Displayable, Record):
     def _digest(self) -> Digest | None:
         from rungwise.fsm.turn.digest import digest_of_turn_journal  # as in `Journal`
 
-        return digest_of_turn_journal(self)
+        return digest_of_turn_journal(self, self.calls)
 
     def _in_short(self) -> str:
         return f"<Journal of a turn, {self.size} steps>"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import define
 
+from rungwise.fsm.call.conversation.parts import ToolResult
 from rungwise.fsm.call.run.recording import Observer, announce
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import IllegalEvent
@@ -115,3 +116,8 @@ class TurnRecorder:
             )
         )
         announce(self.journal, self.observer)
+
+
+def results_content(results: Sequence[ToolResult]) -> dict[str, Any]:
+    """Return the results of tools as a step records them."""
+    return {"results": [[each.id, each.name, each.text, each.is_fault] for each in results]}

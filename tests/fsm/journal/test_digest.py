@@ -19,7 +19,7 @@ from rich.console import Console
 
 import rungwise
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
-from rungwise.fsm.call.run.digest import digest_of_call, digest_of_journal, digest_of_result
+from rungwise.fsm.call.run.digest import digest_of_call, digest_of_journal
 from rungwise.fsm.diagram.page.notebook import MOST_LINES, digest_html
 from rungwise.fsm.journal.attempts import attempts_of
 from rungwise.fsm.journal.digest.text import digest_lines
@@ -92,7 +92,7 @@ def test_what_ends_a_call_in_a_rung_stands_below_its_attempts() -> None:
 def test_a_call_that_was_cancelled_before_it_sent_anything_has_no_line() -> None:
     call = Call(Request("?"))
     call.cancel()
-    digest = digest_of_result(call.result)
+    digest = digest_of_journal(call.result.journal, call.result.text)
     assert digest is not None
     assert (digest.lines, digest.headline) == ((), "cancelled: the caller ended the call")
 
@@ -108,7 +108,7 @@ def test_a_backend_that_was_passed_over_is_told() -> None:
     call.begin()
     call.receive(OVERLOADED)
     call.receive(ANSWER)
-    digest = digest_of_result(call.result)
+    digest = digest_of_journal(call.result.journal, call.result.text)
     assert digest is not None
     assert digest.lines[1].text == "2 · fallback · 503 · skipped two: no key · three → answered: done"
 
@@ -146,7 +146,7 @@ def test_the_cost_says_how_well_it_is_known(
     call.begin()
     for text, estimated in zip(("", "Yes."), usages, strict=True):
         call.receive(Reply(text, stop_reason="stop", usage=rungwise.Usage(1200, 100, estimated=estimated)))
-    digest = digest_of_result(call.result)
+    digest = digest_of_journal(call.result.journal, call.result.text)
     assert digest is not None
     assert (digest.outcome, digest.amounts.get("cost")) == ("done", says)
 
@@ -296,7 +296,7 @@ def on_terminal(value: Any) -> str:
 
 def test_a_terminal_shows_the_same_lines() -> None:
     for result in (recorded.failed().result, recorded.hostile().result):
-        digest = digest_of_result(result)
+        digest = digest_of_journal(result.journal, result.text)
         assert digest is not None
         assert on_terminal(result).splitlines() == [line.rstrip() for line in digest_lines(digest)]
         assert on_terminal(result.journal).splitlines()[0] == f"call {digest.headline}"

@@ -81,7 +81,7 @@ def play(
     played, coming = Played(turn), iter(replies)
     action = turn.begin()
     while action is not None:
-        assert not problems_of(turn.messages, given=turn.messages)
+        assert not problems_of(turn.messages, callers=turn.messages)
         if stop_in and stop_in in (type(action).__name__, turn.position.row.source if turn.position.row else ""):
             turn.cancel(1.0)
             break
@@ -100,7 +100,7 @@ def play(
                 except ValueError as error:
                     action = turn.compacted(error)
     assert turn.is_over
-    assert not problems_of(turn.result.messages, given=turn.result.messages)
+    assert not problems_of(turn.result.messages, callers=turn.result.messages)
     text = turn.journal.to_json()
     assert TurnJournal.from_json(text).to_json() == text
     return played
@@ -397,7 +397,7 @@ def test_the_time_of_the_turn_ends_before_its_tools_begin() -> None:
     assert turn.called(action.call.result, 110.0) is None
     assert turn.result.outcome == "over_budget"
     assert "10 s" in str(turn.result.cause)
-    assert not problems_of(turn.result.messages, given=turn.result.messages)
+    assert not problems_of(turn.result.messages, callers=turn.result.messages)
 
 
 def test_a_tool_has_no_more_time_than_the_turn() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rungwise import Bedrock, Policy
-from rungwise.adapters.provider.languages.converse import frame
+from rungwise.adapters.provider.languages.bedrock import frame
 from rungwise.core import Call, Failure, Reply, Request
 from rungwise.fsm.failures.failure import event_of_failure
 
