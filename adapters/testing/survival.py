@@ -18,9 +18,9 @@ from rungwise.adapters.testing.case import MODES, ask, ask_async, is_async, is_s
 from rungwise.adapters.testing.raw_server import RawServer
 from rungwise.adapters.testing.wire_checks import check_requests
 from rungwise.fsm.call.conversation.request import Request
-from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.certificate.certificate import Certificate
-from rungwise.fsm.errors import CallError, ConfigurationError
+from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.testing.backend import PROMPT
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.checks.honesty import check_all

@@ -75,7 +75,7 @@ def test_the_walk_finds_imports_of_every_kind() -> None:
     source = (
         "from typing import TYPE_CHECKING\n"
         "from rungwise.fsm import errors\n"
-        "if TYPE_CHECKING:\n    from rungwise.fsm.errors import CallError\n"
+        "if TYPE_CHECKING:\n    from rungwise.fsm.errors import TableError\n"
         "else:\n    import rungwise.fsm\n"
         "def late():\n    import rungwise.adapters.client\n    import_module('rungwise.fsm.call')\n"
     )

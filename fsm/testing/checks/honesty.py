@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.reply import Text
 from rungwise.fsm.call.conversation.request import Request
-from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.errors import CallError
+from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.testing.checks import delivery, path, privacy, replays, spending, success
 from rungwise.fsm.testing.checks import turn_tools as tools
 from rungwise.fsm.testing.checks import turn_transcript as transcript

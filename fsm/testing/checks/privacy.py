@@ -10,11 +10,11 @@ import orjson
 
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.run.result import SUCCESSES, error_of
-from rungwise.fsm.errors import TurnError
 from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.checks.turns import SeenTurn
+from rungwise.fsm.turn.result import TurnError
 
 PRIVATE = "no secret and no message is told"
 
