@@ -273,7 +273,6 @@ def write_scripts(
     Raises:
         click.ClickException: the folder, or a file in it, cannot be written.
     """
-    from rungwise.adapters.cli.scripts import head_of
     from rungwise.adapters.provider.enacted import notes_of, script_of
     from rungwise.fsm.certificate.verified import number_text
 
