@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -77,9 +76,8 @@ _MAY_BE_ASYNC = frozenset({"compactor", "async_sleep"})
 _MAY_BE_NONE = frozenset({"observer", "compactor", "sleep"})
 
 
-def check_http(http: object, async_http: object, transport: object) -> None:
-    """Refuse what is no HTTP client, or one of the other kind, and what is no transport."""
-    check_transport(transport, async_http)
+def check_http(http: object, async_http: object) -> None:
+    """Refuse what is no HTTP client, or one of the other kind."""
     for name, given, other in (("http", http, "async_http"), ("async_http", async_http, "http")):
         if given is None:
             continue
@@ -87,20 +85,6 @@ def check_http(http: object, async_http: object, transport: object) -> None:
             raise ConfigurationError(f"{name} must be an HTTP client of httpx's shape, not {type(given).__name__}")
         if inspect.iscoroutinefunction(given.send) is not (name == "async_http"):
             raise ConfigurationError(f"{name} cannot be of type {type(given).__name__}: give it as {other}")
-
-
-def check_transport(transport: object, async_http: object) -> None:
-    """Refuse what is no transport, one that is not installed, and one beside a client that has its own."""
-    if transport not in ("own", "aiohttp"):
-        raise ConfigurationError(f"transport must be 'own' or 'aiohttp', not {short(transport)}")
-    if transport == "own":
-        return
-    if async_http is not None:
-        raise ConfigurationError("transport='aiohttp' cannot go with async_http, a client that has its own")
-    if importlib.util.find_spec("aiohttp") is None:
-        raise ConfigurationError(
-            "transport='aiohttp' needs aiohttp, which is not installed: pip install 'rungwise[aiohttp]'"
-        )
 
 
 def check_sizes(max_connections: object, largest_reply: object) -> None:

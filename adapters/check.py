@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from rungwise.adapters.backend import Backend
-from rungwise.adapters.capability import Capabilities
+from rungwise.adapters.wires.backend import Backend
+from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.conversation.link import losses_of, parameters_for

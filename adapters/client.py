@@ -23,8 +23,7 @@ from rungwise.adapters.arguments import (
     checked_sleep,
     checked_waits,
 )
-from rungwise.adapters.backend import Backend
-from rungwise.adapters.connections import Connections, LoopCalls, Transport
+from rungwise.adapters.connections import Connections, LoopCalls
 from rungwise.adapters.deadline import Deadlines, header_name
 from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver
 from rungwise.adapters.http.borrowed import AsyncHttpClient, HttpClient
@@ -33,6 +32,7 @@ from rungwise.adapters.http.exchange import LARGEST_REPLY
 from rungwise.adapters.http.streams import AsyncStream, Stream
 from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
 from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, request_of
+from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.request import TurnContext
 from rungwise.fsm.call.policy import Policy, Timeouts
@@ -46,12 +46,12 @@ from rungwise.fsm.tracebacks import built_without_locals, without_locals
 
 if TYPE_CHECKING:
     from rungwise.adapters.check import Check
-    from rungwise.adapters.discovery import Server
     from rungwise.adapters.turn.async_driver import AsyncTurnDriver
     from rungwise.adapters.turn.options import Planned, TurnOptions
     from rungwise.adapters.turn.streams import AsyncTurnStream, TurnStream
     from rungwise.adapters.turn.sync_driver import SyncTurnDriver
-    from rungwise.fsm.turn.events import TurnEvent
+    from rungwise.adapters.wires.chat.discovery import Server
+    from rungwise.fsm.turn.actions import TurnEvent
     from rungwise.fsm.turn.result import TurnResult
 
 
@@ -64,8 +64,6 @@ class Client:
         policy: how calls recover, and the budget of each, where a call is given no other.
         http: an `httpx.Client` (or one of its shape) for `call` and `stream`; it is neither closed nor changed.
         async_http: an `httpx.AsyncClient` for `acall` and `astream`, likewise.
-        transport: what `acall` and `astream` send with, where not `async_http`: `own`, or `aiohttp`, as fast, for those
-            who have it anyway (`pip install 'rungwise[aiohttp]'`; not on trio).
         max_connections: how many connections there may be at once, of threads and of each event loop; further calls
             wait in turn, within their own time. A client that was passed in has limits of its own.
         stream_calls: whether `call` and `acall` have the reply streamed too, where the backend can, so that silence
@@ -95,7 +93,6 @@ class Client:
         policy: Policy = DEFAULT_POLICY,
         http: HttpClient | None = None,
         async_http: AsyncHttpClient | None = None,
-        transport: Transport = "own",
         max_connections: int = 100,
         stream_calls: bool = True,
         observer: Observer | None = None,
@@ -115,9 +112,9 @@ class Client:
         self.policy = check_policy(policy)
         clocks = {"clock": clock, "wall_clock": wall_clock, "sleep": sleep, "async_sleep": async_sleep}
         check_functions(observer=observer, compactor=compactor, jitter=jitter, **clocks)
-        check_http(http, async_http, transport)
+        check_http(http, async_http)
         self._largest_reply, self._stream_calls = largest_reply, stream_calls
-        self._connections = Connections(http, async_http, max_connections, transport)
+        self._connections = Connections(http, async_http, max_connections)
         self._options: dict[str, Any] = {
             "observer": observer,
             "contents": contents,

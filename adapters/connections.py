@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from rungwise.adapters.http.borrowed import AsyncHttpClient, BorrowedAsyncHttp, BorrowedHttp, HttpClient
@@ -14,9 +13,6 @@ from rungwise.adapters.http.streams import LoopStream, RunningCalls, SyncStream
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-
-Transport = Literal["own", "aiohttp"]
-"""What asynchronous calls are sent with: our own connections, or those of aiohttp."""
 
 ThreadCalls = RunningCalls[SyncStream[Any, Any], OwnHttp]
 LoopCalls = RunningCalls[LoopStream[Any, Any], OwnAsyncHttp]
@@ -31,15 +27,12 @@ class Connections:
         http: a client that was passed in, for threads; None opens connections of our own.
         async_http: likewise for event loops.
         most: how many there may be at once, of threads and of each event loop.
-        transport: what event loops send with: `own` or `aiohttp`.
     """
 
-    def __init__(
-        self, http: HttpClient | None, async_http: AsyncHttpClient | None, most: int, transport: Transport = "own"
-    ) -> None:
+    def __init__(self, http: HttpClient | None, async_http: AsyncHttpClient | None, most: int) -> None:
         self._borrowed = None if http is None else BorrowedHttp(http)
         self._borrowed_async = None if async_http is None else BorrowedAsyncHttp(async_http)
-        self._most, self._open = most, _opened_by(transport)
+        self._most = most
         self.in_threads = ThreadCalls()
         self._in_loops: dict[AbstractEventLoop | None, LoopCalls] = {}
         self._lock = threading.Lock()
@@ -58,7 +51,7 @@ class Connections:
         """Return what the tasks of an event loop send with."""
         if self._borrowed_async is not None:
             return self._borrowed_async
-        running.http = running.http or self._open(self._most)
+        running.http = running.http or OwnAsyncHttp(self._most)
         return running.http
 
     def add(self, stream: SyncStream[Any, Any]) -> None:
@@ -110,15 +103,6 @@ class Connections:
         """Forget, in a forked child, what the threads of the parent were doing."""
         self._lock = threading.Lock()
         self.in_threads, self._in_loops = ThreadCalls(), {}
-
-
-def _opened_by(transport: Transport) -> Callable[[int], OwnAsyncHttp]:
-    """Return what opens the connections of an event loop; aiohttp is imported where it is asked for alone."""
-    if transport == "own":
-        return OwnAsyncHttp
-    from rungwise.adapters.http.aiohttp_transport import AiohttpHttp
-
-    return AiohttpHttp
 
 
 def _event_loop() -> AbstractEventLoop | None:

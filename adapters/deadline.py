@@ -9,7 +9,7 @@ from contextvars import Context, ContextVar, copy_context
 from datetime import datetime
 from typing import Any, Final
 
-from rungwise.adapters.endpoint import HEADER_NAME, KEY_HEADERS
+from rungwise.adapters.wires.endpoint import HEADER_NAME, KEY_HEADERS
 from rungwise.fsm.call.conversation.request import FRAMING
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_number

@@ -19,8 +19,8 @@ in which unit, what it returns, and what it raises. How all of it behaves togeth
   (`Client.turn`, `Client.stream_turn`, `Client.aturn`, `Client.astream_turn`). `CallOptions` and `TurnOptions` name
   what they may be given: a `SharedBudget`, a `TurnContext`, a `Policy`, ... A `Cancellation` ends a call of
   another thread.
-* The chain is made of `OpenAIChat`, `OpenAIResponses`, `Anthropic`, `Gemini`, `Ollama` and `Bedrock`. What all of them
-  take stands in `rungwise.adapters.wires.backend.HttpBackend`; `Capabilities` and `Prices` say what you know of one.
+* The chain is made of `OpenAIChat`, `OpenAIResponses`, `Anthropic`, `Gemini`, `Ollama` and `Bedrock`. All of them
+  take what `rungwise.adapters.wires.http_backend.HttpBackend` lists; `Capabilities` and `Prices` describe a model.
   `Client.check` gives a `Check`, with a `BackendCheck` for each; `LEARNED` is what servers taught, as `Lessons`.
 * Messages are mappings (`PlainMessage`), or a `Message` made of `Part`s: `TextPart`, `MediaPart`, `ReasoningPart`,
   `ToolCall`, `ToolResult`, `OpaquePart`. A `Tool`, or a `Toolbox` of them, says more of a function; `OldestFirst` is a
@@ -69,13 +69,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rungwise import adapters, fsm
-    from rungwise.adapters.backend import Backend, Decoder, HttpRequest
-    from rungwise.adapters.capability import Capabilities
     from rungwise.adapters.check import BackendCheck, Check
     from rungwise.adapters.client import Client
     from rungwise.adapters.http.cancellation import Cancellation
     from rungwise.adapters.http.streams import AsyncStream, Stream
-    from rungwise.adapters.learned import LEARNED
     from rungwise.adapters.options import CallOptions
     from rungwise.adapters.provider.playback import ReceivedRequest
     from rungwise.adapters.provider.script import Script, ScriptedReply
@@ -83,9 +80,12 @@ if TYPE_CHECKING:
     from rungwise.adapters.turn.options import TurnOptions
     from rungwise.adapters.turn.streams import AsyncTurnStream, TurnStream
     from rungwise.adapters.wires.anthropic.backend import Anthropic
+    from rungwise.adapters.wires.backend import Backend, Decoder, HttpRequest
     from rungwise.adapters.wires.bedrock.backend import Bedrock
+    from rungwise.adapters.wires.capabilities.capability import Capabilities
     from rungwise.adapters.wires.chat.backend import OpenAIChat
     from rungwise.adapters.wires.gemini.backend import Gemini
+    from rungwise.adapters.wires.learned import LEARNED
     from rungwise.adapters.wires.ollama.backend import Ollama
     from rungwise.adapters.wires.responses.backend import OpenAIResponses
     from rungwise.fsm.call.budget.shared import SharedBudget
@@ -142,26 +142,34 @@ if TYPE_CHECKING:
     from rungwise.fsm.machine.table import Row, Table
     from rungwise.fsm.replay.replay import replay
     from rungwise.fsm.review.diff import PolicyDiff, diff_policies
-    from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome, ToolRun
+    from rungwise.fsm.turn.actions import (
+        Action,
+        Compact,
+        MakeCall,
+        RunTools,
+        ToolEnded,
+        ToolOutcome,
+        ToolStarted,
+        TurnEvent,
+    )
     from rungwise.fsm.turn.compaction import OldestFirst
-    from rungwise.fsm.turn.events import ToolEnded, ToolStarted, TurnEvent
     from rungwise.fsm.turn.journal import TurnJournal, TurnStep
     from rungwise.fsm.turn.policy import TurnHints, TurnPolicy
     from rungwise.fsm.turn.result import TurnResult
     from rungwise.fsm.turn.table import TURN
-    from rungwise.fsm.turn.tools import Tool, Toolbox
+    from rungwise.fsm.turn.tools import Tool, Toolbox, ToolRun
     from rungwise.fsm.turn.turn import Turn
     from rungwise.fsm.values.usage import Usage
 
 _NAMES = {
-    "adapters.backend": ("Backend", "Decoder", "HttpRequest"),
-    "adapters.capability": ("Capabilities",),
+    "adapters.wires.backend": ("Backend", "Decoder", "HttpRequest"),
+    "adapters.wires.capabilities.capability": ("Capabilities",),
     "adapters.check": ("BackendCheck", "Check"),
     "adapters.client": ("Client",),
     "adapters.http.cancellation": ("Cancellation",),
     "adapters.http.streams": ("AsyncStream", "Stream"),
     "adapters.options": ("CallOptions",),
-    "adapters.learned": ("LEARNED",),
+    "adapters.wires.learned": ("LEARNED",),
     "adapters.provider.playback": ("ReceivedRequest",),
     "adapters.provider.script": ("Script", "ScriptedReply"),
     "adapters.provider.server": ("EmbeddedProvider",),
@@ -225,13 +233,21 @@ _NAMES = {
     "fsm.machine.declare": ("Effect", "Entry", "Event", "Fact", "Guard", "Rung"),
     "fsm.machine.table": ("Row", "Table"),
     "fsm.replay.replay": ("replay",),
-    "fsm.turn.actions": ("Action", "Compact", "MakeCall", "RunTools", "ToolOutcome", "ToolRun"),
-    "fsm.turn.events": ("ToolEnded", "ToolStarted", "TurnEvent"),
+    "fsm.turn.actions": (
+        "Action",
+        "Compact",
+        "MakeCall",
+        "RunTools",
+        "ToolEnded",
+        "ToolOutcome",
+        "ToolStarted",
+        "TurnEvent",
+    ),
     "fsm.turn.journal": ("TurnJournal", "TurnStep"),
     "fsm.turn.policy": ("TurnHints", "TurnPolicy"),
     "fsm.turn.result": ("TurnResult",),
     "fsm.turn.table": ("TURN",),
-    "fsm.turn.tools": ("Tool", "Toolbox"),
+    "fsm.turn.tools": ("Tool", "ToolRun", "Toolbox"),
     "fsm.turn.turn": ("Turn",),
     "adapters.turn.options": ("TurnOptions",),
     "adapters.turn.streams": ("AsyncTurnStream", "TurnStream"),

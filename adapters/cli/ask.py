@@ -23,7 +23,7 @@ from rungwise.adapters.cli.tools import TOOLS
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
     from rungwise.adapters.http.streams import SyncStream
-    from rungwise.adapters.wires.backend import HttpBackend
+    from rungwise.adapters.wires.http_backend import HttpBackend
     from rungwise.fsm.call.conversation.link import Prices
     from rungwise.fsm.call.conversation.request import Request
     from rungwise.fsm.call.policy import Policy

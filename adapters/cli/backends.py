@@ -13,13 +13,13 @@ from attrs import field, frozen
 
 from rungwise.adapters.cli.options import choice_option, text
 from rungwise.adapters.cli.output import bad_input
-from rungwise.adapters.endpoint import read_url, shown_url
+from rungwise.adapters.wires.endpoint import read_url, shown_url
 from rungwise.adapters.wires.registry import APIS, backend_class
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.suggest import close_to
 
 if TYPE_CHECKING:
-    from rungwise.adapters.wires.backend import HttpBackend
+    from rungwise.adapters.wires.http_backend import HttpBackend
     from rungwise.fsm.call.conversation.link import Prices
 
 OPENAI: Final = "https://api.openai.com/v1"
@@ -167,7 +167,7 @@ def _check_set(target: Target) -> None:
 
 def _told(problem: str, target: Target) -> str:
     """Say why a backend cannot be used, and which variable would be right."""
-    from rungwise.adapters.keys import variables_of
+    from rungwise.adapters.wires.keys import variables_of
 
     if "api_key" not in problem:
         return f"{target.place}: {problem}"

@@ -15,7 +15,7 @@ from rungwise.adapters.cli.output import bad_input, put
 from rungwise.adapters.cli.tools import TOOLS
 
 if TYPE_CHECKING:
-    from rungwise.adapters.wires.backend import HttpBackend
+    from rungwise.adapters.wires.http_backend import HttpBackend
     from rungwise.fsm.call.conversation.request import Request
 
 LOSES: Final = 1

@@ -1,4 +1,4 @@
-"""`rungwise diagram`: the picture of the machine."""
+"""`rungwise diagram`: draw the machine of a policy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_opt
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.policy import Policy
-    from rungwise.fsm.diagram import Format, Model, View
+    from rungwise.fsm.diagram import Format, View
     from rungwise.fsm.turn.policy import TurnPolicy
 
 
@@ -22,51 +22,54 @@ if TYPE_CHECKING:
 @turn_option
 @choice_option(
     "--format",
-    ("mermaid", "svg", "dot", "rows", "html", "promela", "tla", "tlc"),
-    "Mermaid, SVG, Graphviz DOT, the rows as a Markdown table, or a page on which to play the machine; for independent "
-    "checkers, a model for SPIN, a TLA+ specification, or its configuration for TLC.",
+    ("mermaid", "svg", "dot", "rows", "html"),
+    "Mermaid, SVG, Graphviz DOT, the rows as a Markdown table, or an HTML page on which you play the machine.",
 )
 @choice_option(
     "--view",
     ("hub", "ladder"),
-    "The states and what leads from one to another; or, for each event, the order in which its guards are tried.",
+    "hub: the states and their transitions. ladder: for each event, its guards in the order they are tried.",
 )
 @choice_option(
     "--off",
     ("grey", "hide"),
-    "What the policy switches off, as by a limit of 0: struck, with the reason; or left out.",
+    "Rows that the policy switches off, such as by a limit of 0: greyed with the reason, or hidden.",
 )
 @output_option
 @click.option(
-    "--write", "write_to", type=click.Path(file_okay=False), metavar="DIR", help="Write every picture to DIR."
+    "--write",
+    "write_to",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write all files to DIR.",
 )
 @click.option(
     "--check",
     type=click.Path(exists=True, file_okay=False),
     metavar="DIR",
-    help="Name the pictures in DIR that no longer agree with the machine.",
+    help="List the files in DIR that are out of date.",
 )
 def diagram(
     policy: Policy | TurnPolicy | None,
     turn: bool,
-    format: Format | Model | Literal["html"],
+    format: Format | Literal["html"],
     view: View,
     off: Literal["grey", "hide"],
     output: str | None,
     write_to: str | None,
     check: str | None,
 ) -> int:
-    """Draw the machine of a call, from the very rows that run it, with the limits and waits of a policy.
+    """Draw the machine of a policy from the rows that run it, with the policy's limits and waits.
 
-    That is the policy given, or else the default one. With --turn it is the machine of a turn, the loop above the call.
+    Without POLICY this is the default policy. With --turn it is the machine of a turn, the loop above the call.
 
-    The picture goes to stdout unless -o names a file. --write and --check are for a repository that keeps the
-    pictures: the first renews them, the second fails where they are out of date. Both are about calls and turns.
+    The picture goes to stdout unless -o names a file. --write and --check are for a repository that stores the pictures
+    of calls and turns: --write renews them, --check fails if one is out of date.
 
     \b
     Exit codes:
       0  drawn; or with --check, everything agrees
-      1  with --check: the files named on stdout are out of date
+      1  with --check: files are out of date; stdout lists them
       2  bad input, or a file that cannot be written
 
     \b
@@ -78,7 +81,6 @@ def diagram(
       rungwise diagram --turn --format svg -o turn.svg
       rungwise diagram ours.policies:POLICY --format svg -o ours.svg
       rungwise diagram policy.toml --off hide --view ladder
-      rungwise diagram ours.toml --format promela -o ours.pml
       rungwise diagram --check diagrams || rungwise diagram --write diagrams
     """
     if write_to is not None and check is not None:
@@ -100,7 +102,7 @@ def diagram(
 
 def _draw(
     policy: Policy | TurnPolicy,
-    format: Format | Model | Literal["html"],
+    format: Format | Literal["html"],
     view: View,
     output: str | None,
     *,
@@ -108,14 +110,9 @@ def _draw(
 ) -> int:
     from rungwise.fsm.certificate.shown.page import play_policy
     from rungwise.fsm.certificate.shown.pictures import draw_policy
-    from rungwise.fsm.diagram import MODELS
 
     if format == "html" and view == "ladder":
         bad_input("--format html shows the hub view, with the ladder of each event in it: leave --view out")
-    if format in MODELS and hides_off:
-        bad_input(f"--format {format} holds every row: leave --off out")
-    if format in MODELS and view == "ladder":
-        bad_input(f"--format {format} holds the ladder of each event: leave --view out")
     if format == "html":
         write_out(output, play_policy(policy))
     else:

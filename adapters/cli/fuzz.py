@@ -18,7 +18,6 @@ from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_opt
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rungwise.adapters.connections import Transport
     from rungwise.adapters.testing.fuzzing import Fuzzer
     from rungwise.adapters.testing.search import Finding
     from rungwise.adapters.testing.turn_fuzzing import TurnFuzzer
@@ -45,13 +44,6 @@ REFRESH_SECONDS: Final = 0.1
 @click.option(
     "--over-http", is_flag=True, help="Use a real server on loopback; a tenth of the calls meet hostile bytes."
 )
-@click.option(
-    "--transport",
-    type=click.Choice(["own", "aiohttp"]),
-    default="own",
-    show_default=True,
-    help="What the calls of --over-http and --hostile are sent with; on aiohttp all of them are asynchronous.",
-)
 @click.option("--hostile", is_flag=True, help="Let every call meet a server on loopback that writes hostile bytes.")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the failing script to FILE."
@@ -64,7 +56,6 @@ def fuzz(
     seed: int | None,
     backends: int,
     over_http: bool,
-    transport: Transport,
     hostile: bool,
     output: str | None,
 ) -> int:
@@ -93,7 +84,6 @@ def fuzz(
       rungwise fuzz policy.toml --backends 3 --seconds 60
       rungwise fuzz --examples 20000
       rungwise fuzz --over-http --examples 500
-      rungwise fuzz --over-http --transport aiohttp --examples 500
       rungwise fuzz policy.toml --hostile --seconds 60
       rungwise fuzz turn.toml --turn --seconds 60
       rungwise fuzz --seed 7 -o failing.toml || rungwise serve failing.toml
@@ -106,14 +96,11 @@ def fuzz(
 
         seed = randbelow(1_000_000)
     share = 1.0 if hostile else HOSTILE_SHARE if over_http else 0.0
-    if transport != "own" and not (over_http or hostile):
-        bad_input("in memory there is no transport: give --over-http or --hostile with --transport")
     options: dict[str, Any] = {
         "backends": backends,
         "seed": seed,
         "over_http": over_http,
         "hostile": share,
-        "transport": transport,
     }
     with _no_litter(), _fuzzer(chosen, **options) as fuzzer:
         _check_certificate(fuzzer)
@@ -142,16 +129,12 @@ def _no_litter() -> Iterator[None]:
 
 
 def _fuzzer(policy: Policy | TurnPolicy, *, backends: int, seed: int, **over_http: Any) -> Fuzzer | TurnFuzzer:
-    from rungwise.adapters.arguments import check_transport
     from rungwise.fsm.call.policy import Policy
-    from rungwise.fsm.errors import ConfigurationError
 
     try:
         from rungwise.adapters.testing.fuzzing import Fuzzer
         from rungwise.adapters.testing.turn_fuzzing import TurnFuzzer
-
-        check_transport(over_http["transport"], None)
-    except (ImportError, ConfigurationError) as error:
+    except ImportError as error:
         bad_input(str(error))
     if isinstance(policy, Policy):
         return Fuzzer(policy, backends=backends, seed=seed, **over_http)

@@ -15,10 +15,10 @@ from rungwise.adapters.cli.shown_call import calls_of, failures_of
 from rungwise.adapters.cli.words import sentence, took, turn_ending, turn_sentence
 from rungwise.fsm.errors import ToolError
 from rungwise.fsm.journal.record import Step
-from rungwise.fsm.turn.events import ToolEnded, ToolStarted
+from rungwise.fsm.turn.actions import ToolEnded, ToolStarted
 from rungwise.fsm.turn.journal import TurnStep
-from rungwise.fsm.turn.results import told
 from rungwise.fsm.turn.table import CALLS
+from rungwise.fsm.turn.tool_round import told
 from rungwise.fsm.values.label import label
 
 if TYPE_CHECKING:

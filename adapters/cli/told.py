@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def told_in_brief(found: Path | TurnPath) -> str:
     """Return how a call or a turn ended and why, what it took, and a line for each attempt."""
     from rungwise.fsm.call.run.digest import digest_of_call
-    from rungwise.fsm.journal.digest.lines import digest_lines
+    from rungwise.fsm.journal.digest.text import digest_lines
     from rungwise.fsm.turn.digest import digest_of_turn
     from rungwise.fsm.turn.explained import TurnPath
 

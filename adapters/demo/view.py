@@ -20,11 +20,11 @@ from rungwise.fsm.call.conversation.events import Text as Visible
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import CallError, TurnError
 from rungwise.fsm.journal.record import Step
-from rungwise.fsm.turn.events import ToolEnded, ToolStarted
+from rungwise.fsm.turn.actions import ToolEnded, ToolStarted
 from rungwise.fsm.turn.journal import TurnStep
 from rungwise.fsm.turn.result import TurnResult
-from rungwise.fsm.turn.results import told as as_told
 from rungwise.fsm.turn.table import CALLS
+from rungwise.fsm.turn.tool_round import told as as_told
 
 QUOTED: Final = 34
 QUOTED_AGAIN: Final = 24

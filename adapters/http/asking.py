@@ -7,17 +7,17 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, closing
 from typing import TYPE_CHECKING, Any, Final
 
-from rungwise.adapters.backend import HttpRequest
-from rungwise.adapters.discovery import LARGEST_PAGE, SECONDS, Answer, Server, inquiry
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp, BorrowedHttp
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnHttp
 from rungwise.adapters.http.waiting import CallEnded
-from rungwise.adapters.learned import LEARNED
+from rungwise.adapters.wires.backend import HttpRequest
+from rungwise.adapters.wires.chat.discovery import LARGEST_PAGE, SECONDS, Answer, Server, inquiry
+from rungwise.adapters.wires.learned import LEARNED
 
 if TYPE_CHECKING:
-    from rungwise.adapters.backend import Backend
+    from rungwise.adapters.wires.backend import Backend
     from rungwise.adapters.wires.chat.backend import OpenAIChat
 
 UNASKED: Final = Server(name="")

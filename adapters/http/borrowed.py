@@ -19,13 +19,13 @@ from typing import Any, Protocol
 import anyio
 import httpx
 
-from rungwise.adapters.backend import HttpRequest
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.encodings import comes_decoded
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.mailbox import Mailbox, Nothing
 from rungwise.adapters.http.progress import Progress
 from rungwise.adapters.http.waiting import CallEnded, within
+from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.fsm.call.clocks.clocks import CLOSING
 
 AHEAD = 8192

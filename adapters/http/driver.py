@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from rungwise.adapters.backend import Backend
 from rungwise.adapters.deadline import Deadline, Deadlines
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.limits import AttemptLimits
+from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Send

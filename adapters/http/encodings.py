@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from rungwise.adapters.backend import PIECE
+from rungwise.adapters.wires.backend import PIECE
 
 ACCEPTED: Final = "gzip, deflate"
 """The encodings that servers are asked for: zlib can stop in the middle of them."""

@@ -14,11 +14,11 @@ from typing import Final
 
 from attrs import evolve, field
 
-from rungwise.adapters.backend import PIECE, Backend, Decoder, HttpRequest
 from rungwise.adapters.http.connection import StaleConnection
 from rungwise.adapters.http.encodings import Plain, Unpacker, Unreadable, asking, encoding_of
 from rungwise.adapters.http.limits import AttemptLimits
-from rungwise.adapters.learned import learn_from
+from rungwise.adapters.wires.backend import PIECE, Backend, Decoder, HttpRequest
+from rungwise.adapters.wires.learned import learn_from
 from rungwise.fsm.call.budget.metering import BYTES_A_TOKEN, Meter, is_beyond
 from rungwise.fsm.call.clocks.text_watch import TextWatch
 from rungwise.fsm.call.conversation.events import Reasoning, Text

@@ -19,9 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 import h11
 import httpx
 
-from rungwise.adapters.backend import HttpRequest
-from rungwise.adapters.endpoint import DEFAULT_PORTS, is_this_machine
-from rungwise.adapters.http.borrowed import BorrowedAsyncHttp, BorrowedHttp, BorrowedResponse
+from rungwise.adapters.http.borrowed import BorrowedAsyncHttp, BorrowedAsyncResponse, BorrowedHttp, BorrowedResponse
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.connection import Connection, Origin, StaleConnection
 from rungwise.adapters.http.environment import environment_named
@@ -29,9 +27,10 @@ from rungwise.adapters.http.heads import read_headers
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.mailbox import Mailbox, Nothing
 from rungwise.adapters.http.pool import Pool
-from rungwise.adapters.http.response import AsyncResponse
 from rungwise.adapters.http.sockets import connect
 from rungwise.adapters.http.waiting import Bell, Operation, arun, check, run
+from rungwise.adapters.wires.backend import HttpRequest
+from rungwise.adapters.wires.endpoint import DEFAULT_PORTS, is_this_machine
 
 HEADERS = {"accept": "*/*", "connection": "keep-alive", "user-agent": "rungwise"}
 """What every request says beside the headers of its backend."""
@@ -73,7 +72,7 @@ class _PooledHttp:
     """
 
     def __init__(self, max_connections: int) -> None:
-        self.pool: Pool[Connection] = Pool(max_connections)
+        self.pool: Pool = Pool(max_connections)
         self._proxies = getproxies()
         if self._proxies:
             with environment_named():
@@ -123,7 +122,7 @@ class _Holder(ABC):
 
     __slots__ = ("_cancellation", "_pool", "_seconds", "has_place")
 
-    def __init__(self, pool: Pool[Any], seconds: float | None, cancellation: Cancellation) -> None:
+    def __init__(self, pool: Pool, seconds: float | None, cancellation: Cancellation) -> None:
         self.has_place = False
         self._pool, self._seconds, self._cancellation = pool, seconds, cancellation
 
@@ -233,7 +232,7 @@ class OwnAsyncHttp(_PooledHttp):
         """Hold a place among the connections; see `OwnHttp.place`."""
         return _AsyncPlace(self.pool, seconds, cancellation)
 
-    async def send(self, request: HttpRequest, limits: AttemptLimits) -> AsyncResponse:
+    async def send(self, request: HttpRequest, limits: AttemptLimits) -> OwnResponse | BorrowedAsyncResponse:
         """Send a request and return the response, its body unread."""
         if self._is_proxied(request):
             return await self._proxied.send(request, limits)
@@ -257,9 +256,7 @@ class OwnResponse:
 
     is_decoded = False
 
-    def __init__(
-        self, pool: Pool[Connection], connection: Connection, head: h11.Response, limits: AttemptLimits
-    ) -> None:
+    def __init__(self, pool: Pool, connection: Connection, head: h11.Response, limits: AttemptLimits) -> None:
         self.status_code = head.status_code
         self.headers = read_headers(head.headers.raw_items())
         self._pool, self._limits = pool, limits

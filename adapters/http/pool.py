@@ -6,11 +6,11 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Protocol
 
 from attrs import field
 
-from rungwise.adapters.http.connection import Origin
+from rungwise.adapters.http.connection import Connection, Origin
 from rungwise.fsm.values.records import define
 
 SOON = 1.0
@@ -26,32 +26,8 @@ class Waiter(Protocol):
         """Go on: a place was given."""
 
 
-class Kept(Protocol):
-    """A connection that may be kept for another request; see `Connection`."""
-
-    origin: Origin
-
-    @property
-    def is_old(self) -> bool:
-        """Tell whether it has been idle for long enough."""
-
-    @property
-    def idle_seconds(self) -> float:
-        """Return for how long it has been idle."""
-
-    @property
-    def is_usable(self) -> bool:
-        """Tell whether it can take a request."""
-
-    def close(self) -> None:
-        """Close it."""
-
-
-C = TypeVar("C", bound=Kept)
-
-
 @define(eq=False)
-class Pool(Generic[C]):
+class Pool:
     """Keep idle connections, and let no more than a number of calls have one; the others wait in turn.
 
     Arguments:
@@ -64,9 +40,9 @@ class Pool(Generic[C]):
     _taken: int = field(default=0, init=False)
     _waiting: OrderedDict[Waiter, None] = field(factory=OrderedDict, init=False)
     # In the order in which they became idle, all of them and those to each origin: no step looks at more than one end.
-    _idle: OrderedDict[C, None] = field(factory=OrderedDict, init=False)
-    _idle_to: dict[Origin, OrderedDict[C, None]] = field(factory=dict, init=False)
-    _active: set[C] = field(factory=set, init=False)
+    _idle: OrderedDict[Connection, None] = field(factory=OrderedDict, init=False)
+    _idle_to: dict[Origin, OrderedDict[Connection, None]] = field(factory=dict, init=False)
+    _active: set[Connection] = field(factory=set, init=False)
     _closers: set[Origin] = field(factory=set, init=False)
     _is_closed: bool = field(default=False, init=False)
 
@@ -101,13 +77,13 @@ class Pool(Generic[C]):
 
     # connections
 
-    def take(self, origin: Origin, *, is_fresh: bool) -> C | None:
+    def take(self, origin: Origin, *, is_fresh: bool) -> Connection | None:
         """Take the idle connection to an origin that was used last; None where a new one is to be made.
 
         Arguments:
             is_fresh: whether none that has served a request will do; then those to the origin are closed.
         """
-        useless: list[C] = []
+        useless: list[Connection] = []
         with self._lock:
             while self._idle and (oldest := next(iter(self._idle))).is_old:
                 self._remove(oldest)
@@ -121,7 +97,7 @@ class Pool(Generic[C]):
             connection.close()
         return found
 
-    def _usable(self, origin: Origin, useless: list[C], *, is_fresh: bool) -> C | None:
+    def _usable(self, origin: Origin, useless: list[Connection], *, is_fresh: bool) -> Connection | None:
         """Take the connection that serves next, and add those that serve no more to the useless ones."""
         while idle := self._idle_to.get(origin):
             connection = next(reversed(idle))
@@ -138,7 +114,7 @@ class Pool(Generic[C]):
             useless.append(connection)
         return None
 
-    def _remove(self, connection: C) -> None:
+    def _remove(self, connection: Connection) -> None:
         """Take a connection out of the idle ones."""
         del self._idle[connection]
         there = self._idle_to[connection.origin]
@@ -160,12 +136,12 @@ class Pool(Generic[C]):
             with self._lock:
                 self._closers.add(origin)
 
-    def add(self, connection: C) -> None:
+    def add(self, connection: Connection) -> None:
         """Count a new connection."""
         with self._lock:
             self._active.add(connection)
 
-    def give_back(self, connection: C, *, is_usable: bool) -> None:
+    def give_back(self, connection: Connection, *, is_usable: bool) -> None:
         """Keep a connection for the next request, or close it."""
         with self._lock:
             self._active.discard(connection)
@@ -194,7 +170,7 @@ class Pool(Generic[C]):
             connection.close()
 
 
-_pools: weakref.WeakSet[Pool[Any]] = weakref.WeakSet()
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
 def _forget() -> None:

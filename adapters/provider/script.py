@@ -29,7 +29,7 @@ from typing import Any, Literal, Self, get_args
 import attrs
 from attrs import field, frozen
 
-from rungwise.adapters.endpoint import HEADER_NAME
+from rungwise.adapters.wires.endpoint import HEADER_NAME
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_flag, is_number, is_text, is_whole, must, must_be_one_of, or_none

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import attrs
@@ -124,17 +124,16 @@ class Case:
                 yield attrs.evolve(self, **change)
 
 
-def cases(replies: SearchStrategy[ScriptedReply], *, modes: Sequence[str] = MODES) -> SearchStrategy[Case]:
+def cases(replies: SearchStrategy[ScriptedReply]) -> SearchStrategy[Case]:
     """Generate calls.
 
     Arguments:
         replies: generates one reply of a script.
-        modes: the methods of the client.
     """
     return st.builds(
         Case,
         script=scripts(items=replies),
-        mode=st.sampled_from(modes),
+        mode=st.sampled_from(MODES),
         request=requests(),
         turn=seldom(turns()).map(lambda turn: turn or TurnContext()),
         prefill=st.sampled_from(PREFILLS),

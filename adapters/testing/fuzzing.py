@@ -9,10 +9,8 @@ import attrs
 from attrs import define, field
 from hypothesis import Phase
 
-from rungwise.adapters.connections import Transport
 from rungwise.adapters.testing.case import PRICES, Case, cases
 from rungwise.adapters.testing.hostile_case import HostileCase, hostile_cases
-from rungwise.adapters.testing.modes import modes_on
 from rungwise.adapters.testing.runner import KEY, CaseRunner
 from rungwise.adapters.testing.scripts import scripted_replies
 from rungwise.adapters.testing.search import Finding, Search
@@ -34,7 +32,6 @@ class Fuzzer(Search):
     Arguments:
         policy: how the calls recover.
         over_http: whether the provider is a server on loopback and not in memory.
-        transport: what the calls are sent with, over HTTP; those on aiohttp are all asynchronous.
         hostile: the share of the calls, from 0 to 1, whose provider is a server that writes hostile bytes.
         backends: how many backends the chain has.
         seed: what the examples follow from.
@@ -46,12 +43,11 @@ class Fuzzer(Search):
     policy: Policy = DEFAULT_POLICY
     over_http: bool = False
     hostile: float = 0.0
-    transport: Transport = "own"
     _runner: CaseRunner = field(init=False)
     _certificates: dict[tuple[int | None, int | None, Prices], Certificate] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._runner = CaseRunner(self.policy, self.backends, self.over_http, self.transport)
+        self._runner = CaseRunner(self.policy, self.backends, self.over_http)
 
     def __enter__(self) -> Fuzzer:
         self._runner.__enter__()
@@ -66,14 +62,11 @@ class Fuzzer(Search):
 
     def _run_scripted(self, number: int, count: int) -> Finding | None:
         replies = scripted_replies(hangs=not self.over_http, delays=not self.over_http)
-        drawn = cases(replies, modes=modes_on(self.transport))
-        return self._run_batch(drawn, f"{self.seed}/{number}", count, (Phase.generate, Phase.shrink))
+        return self._run_batch(cases(replies), f"{self.seed}/{number}", count, (Phase.generate, Phase.shrink))
 
     def _run_hostile(self, number: int, count: int) -> Finding | None:
         # Hypothesis would try hundreds of smaller cases, each of which takes real time.
-        return self._run_batch(
-            hostile_cases(transport=self.transport), f"{self.seed}/{number}/hostile", count, (Phase.generate,)
-        )
+        return self._run_batch(hostile_cases(), f"{self.seed}/{number}/hostile", count, (Phase.generate,))
 
     def check(self, case: Case | HostileCase) -> None:
         """Make one call and check that it is honest.

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from rungwise.adapters.client import Client
-from rungwise.adapters.connections import Transport
-from rungwise.adapters.learned import LEARNED
 from rungwise.adapters.testing.case import PRICES
-from rungwise.adapters.testing.modes import is_async, is_streaming, modes_on
+from rungwise.adapters.testing.modes import MODES, is_async, is_streaming
 from rungwise.adapters.testing.survival import assert_survives
 from rungwise.adapters.wires.chat.backend import OpenAIChat
+from rungwise.adapters.wires.learned import LEARNED
 from rungwise.fsm.call.policy import Policy, Timeouts
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.certificate.certificate import Certificate
@@ -40,7 +39,6 @@ class HostileCase:
     Arguments:
         responses: what the server writes, request by request; the last is repeated.
         mode: the method of the client.
-        transport: what the client sends it with.
     """
 
     is_served: ClassVar[bool] = False
@@ -48,13 +46,10 @@ class HostileCase:
 
     responses: tuple[RawResponse, ...] = field(converter=_tuple)
     mode: str = "call"
-    transport: Transport = "own"
 
     def describe(self) -> Iterator[str]:
         """Say what the responses alone do not tell."""
         yield f"mode: {self.mode}"
-        if self.transport != "own":
-            yield f"transport: {self.transport}"
         yield f"hostile bytes: {', '.join(response.kind for response in self.responses)}"
         yield "replay: assert_survives(client_of, read_responses(text), mode=...), from the two kits for tests"
 
@@ -75,7 +70,7 @@ class HostileCase:
                 OpenAIChat(f"model-{number}", name=f"backend-{number}", base_url=base_url, api_key=key, prices=PRICES)
                 for number in range(1, backends + 1)
             ]
-            return Client(chain, policy=hurried(policy), transport=self.transport)
+            return Client(chain, policy=hurried(policy))
 
         return assert_survives(client_of, self.responses, mode=self.mode, certificate=certificate, secrets=[key])
 
@@ -103,20 +98,17 @@ def hurried(policy: Policy) -> Policy:
     )
 
 
-def hostile_cases(*, kinds: Sequence[str] = HOSTILITIES, transport: Transport = "own") -> SearchStrategy[HostileCase]:
+def hostile_cases(*, kinds: Sequence[str] = HOSTILITIES) -> SearchStrategy[HostileCase]:
     """Generate calls.
 
     Arguments:
         kinds: the ways in which the server is hostile.
-        transport: what the calls are sent with.
     """
 
     def of(mode: str) -> SearchStrategy[HostileCase]:
         streams = st.just(True) if is_streaming(mode) else st.booleans()  # a client may have a call streamed too
         return streams.flatmap(
-            lambda streamed: st.builds(
-                HostileCase, raw_responses(streams=streamed, kinds=kinds), st.just(mode), st.just(transport)
-            )
+            lambda streamed: st.builds(HostileCase, raw_responses(streams=streamed, kinds=kinds), st.just(mode))
         )
 
-    return st.sampled_from(modes_on(transport)).flatmap(of)
+    return st.sampled_from(MODES).flatmap(of)

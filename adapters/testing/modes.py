@@ -5,19 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rungwise.adapters.client import Client
-    from rungwise.adapters.connections import Transport
     from rungwise.fsm.call.conversation.request import Request
     from rungwise.fsm.call.run.result import Result
 
 MODES: Final = ("call", "stream", "acall", "astream")
-
-
-def modes_on(transport: Transport) -> Sequence[str]:
-    """Return the methods that send on a transport; threads have but one."""
-    return MODES if transport == "own" else [mode for mode in MODES if is_async(mode)]
 
 
 def is_streaming(mode: str) -> bool:

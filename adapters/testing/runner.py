@@ -12,8 +12,6 @@ import httpx
 from attrs import define, field
 
 from rungwise.adapters.client import Client
-from rungwise.adapters.connections import Transport
-from rungwise.adapters.learned import LEARNED
 from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider
@@ -22,6 +20,7 @@ from rungwise.adapters.testing.memory import MemoryProvider, MemoryTransport
 from rungwise.adapters.testing.modes import ask, ask_async
 from rungwise.adapters.testing.wire_checks import CAPS
 from rungwise.adapters.wires.chat.backend import OpenAIChat
+from rungwise.adapters.wires.learned import LEARNED
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.policy import Policy
@@ -42,7 +41,6 @@ class CaseRunner:
         policy: how the calls recover.
         backends: how many backends the chain has; all of them are the same provider.
         over_http: whether the provider is a server on loopback and not in memory.
-        transport: what asynchronous calls are sent with, over HTTP.
         received: the requests of the last case.
         replies: what each of them was answered.
         compactor_raised: whether the compactor ended its call, so that its consumer has not seen the end.
@@ -51,7 +49,6 @@ class CaseRunner:
     policy: Policy
     backends: int
     over_http: bool
-    transport: Transport = "own"
     received: list[ReceivedRequest] = field(factory=list, init=False)
     replies: list[ScriptedReply] = field(factory=list, init=False)
     compactor_raised: bool = field(default=False, init=False)
@@ -126,8 +123,7 @@ class CaseRunner:
 
     async def _ask_async(self, case: Case, events: list[object]) -> Result:
         http = None if self.over_http else httpx.AsyncClient(transport=MemoryTransport(self._provider), trust_env=False)
-        sent = {"async_http": http} if http else {"transport": self.transport}
-        async with http or nullcontext(), self._client(case, **sent) as client:
+        async with http or nullcontext(), self._client(case, async_http=http) as client:
             return await ask_async(client, case.mode, case.request, events, case.leaves_after, turn=case.turn)
 
     def _client(self, case: Case, **http: Any) -> Client:

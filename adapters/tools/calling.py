@@ -13,8 +13,7 @@ from typing import Any
 
 from attrs import frozen
 
-from rungwise.fsm.turn.actions import ToolRun
-from rungwise.fsm.turn.tools import Executor
+from rungwise.fsm.turn.tools import Executor, ToolRun
 
 
 @frozen(eq=False)

@@ -11,7 +11,7 @@ from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
 from rungwise.fsm.errors import ToolError
 from rungwise.fsm.text.surrogates import without_halves
 from rungwise.fsm.turn.actions import ToolOutcome
-from rungwise.fsm.turn.results import shortened
+from rungwise.fsm.turn.tool_round import shortened
 from rungwise.fsm.values.label import label
 
 LONGEST_FAULT: Final = 2_000

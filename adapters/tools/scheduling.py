@@ -12,8 +12,8 @@ from attrs import define, field
 from rungwise.adapters.tools import faults
 from rungwise.adapters.tools.calling import Brought
 from rungwise.adapters.tools.faults import ToolsEnded, fault_of, is_failure
-from rungwise.fsm.turn.actions import RunTools, ToolOutcome, ToolRun
-from rungwise.fsm.turn.events import ToolEnded, ToolStarted
+from rungwise.fsm.turn.actions import RunTools, ToolEnded, ToolOutcome, ToolStarted
+from rungwise.fsm.turn.tools import ToolRun
 
 GRACE: Final = 2.0
 """Seconds that an async tool which was cancelled is given to end."""

@@ -18,8 +18,7 @@ from rungwise.adapters.tools.calling import Report, awaited
 from rungwise.adapters.tools.running import Runner
 from rungwise.adapters.tools.scheduling import Schedule
 from rungwise.adapters.tools.spawning import EventLoop
-from rungwise.fsm.turn.actions import RunTools, ToolOutcome
-from rungwise.fsm.turn.events import ToolEnded, ToolStarted
+from rungwise.fsm.turn.actions import RunTools, ToolEnded, ToolOutcome, ToolStarted
 from rungwise.fsm.turn.tools import Executor
 
 

@@ -14,8 +14,7 @@ from rungwise.adapters.turn.compacting import ashorten
 from rungwise.adapters.turn.sync_driver import TurnCompactor, leave, seconds_left, when_compacted
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage
-from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools
-from rungwise.fsm.turn.events import TurnEvent
+from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, TurnEvent
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.turn import Turn
 

@@ -8,10 +8,10 @@ from typing import Any
 from attrs import evolve, frozen
 
 from rungwise.adapters.arguments import check_functions
-from rungwise.adapters.backend import Backend
 from rungwise.adapters.options import RunOptions
 from rungwise.adapters.turn.async_driver import AsyncTurnCompactor
 from rungwise.adapters.turn.sync_driver import TurnCompactor
+from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.overrides import with_overrides

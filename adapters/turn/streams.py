@@ -5,7 +5,7 @@ from __future__ import annotations
 from rungwise.adapters.http.streams import LoopStream, SyncStream
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage
-from rungwise.fsm.turn.events import TurnEvent
+from rungwise.fsm.turn.actions import TurnEvent
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.turn import Turn
 

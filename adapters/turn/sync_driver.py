@@ -16,8 +16,7 @@ from rungwise.adapters.tools.threads import run_tools
 from rungwise.adapters.turn.compacting import LATE, shorten
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage
-from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools
-from rungwise.fsm.turn.events import TurnEvent
+from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, TurnEvent
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.turn import Turn
 

@@ -1,402 +1,59 @@
-"""What all backends over HTTP have in common: a place, a key, parameters, and what is known of the model there."""
+"""What an adapter is: pure functions between a `Send`, HTTP and a `Reply`."""
 
-# Annotations are no strings here: subclasses in other modules have these fields, and what reads their signatures could
-# not resolve the types there.
-from abc import ABC, abstractmethod
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Final, Protocol
 
-from attrs import Factory, field
+from attrs import field
 
-from rungwise.adapters.backend import PIECE, Decoder, HttpRequest
-from rungwise.adapters.capabilities import Capabilities, capabilities_of
-from rungwise.adapters.endpoint import (
-    KEY_HEADERS,
-    Endpoint,
-    as_secret,
-    check_headers,
-    check_key,
-    key_problem,
-    merged,
-    read_url,
-    shown_url,
-)
-from rungwise.adapters.keys import key_of_environment, variables_of
-from rungwise.adapters.learned import LEARNED
-from rungwise.adapters.wires.composing import NO_END, classified, described
-from rungwise.adapters.wires.form import Form
-from rungwise.adapters.wires.losses import in_words, losses
-from rungwise.adapters.wires.sse import is_event_stream, unframed
-from rungwise.fsm.call.conversation.lessons import NO_LESSONS, Lessons
-from rungwise.fsm.call.conversation.link import Prices
-from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
+from rungwise.fsm.call.conversation.events import Reasoning, Text
+from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.conversation.reply import Reply
-from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, MOST_TOKENS, Request, Send
-from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.values.checks import is_flag, is_number, is_whole, must, or_none
-from rungwise.fsm.values.fields import LONGEST_SECONDS
-from rungwise.fsm.values.frozen_map import sendable_copy
 from rungwise.fsm.values.records import frozen
-from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
 
-# Anything but a mapping is left to the validators.
-
-
-def _parameters(value: Mapping[str, Any] | None) -> Any:
-    return sendable_copy({} if value is None else value, "parameters")
-
-
-def _headers(value: Mapping[str, str] | None) -> Mapping[str, str]:
-    if value is None or isinstance(value, Mapping):
-        return SecretMap(value or {})
-    return value
-
-
-def _check_text(instance: object, attribute: Any, value: Any) -> None:
-    if not isinstance(value, str) or not value.strip():
-        raise ConfigurationError(f"{attribute.name} must be a string with something in it")
-
-
-def _check_headers(instance: object, attribute: Any, value: Any) -> None:
-    check_headers(value, "headers")
-
-
-def _check_parameters(instance: "HttpBackend", attribute: Any, value: Any) -> None:
-    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
-        raise ConfigurationError("parameters must be a mapping whose keys are strings")
-    instance.refuse_reserved(value, "parameters")
-    for name in CAP_PARAMETERS:
-        cap = value.get(name)
-        if cap is not None and not is_whole(cap, 1, MOST_TOKENS):
-            raise ConfigurationError(f"parameters[{name!r}] must be a whole number of tokens above 0")
-
-
-def optional(kind: type) -> Any:
-    """Return the check that a field is of a type, or None."""
-    return must(f"of type {kind.__name__}, or None", or_none(lambda value: isinstance(value, kind)))
-
-
-_SECONDS: Final = must(
-    f"a number of seconds above 0, at most {LONGEST_SECONDS:,.0f}, or None",
-    or_none(lambda value: is_number(value, 0, LONGEST_SECONDS) and value > 0),
-)
-
-
-def _default_url(backend: "HttpBackend") -> str:
-    return backend.DEFAULT_URL
+PIECE: Final = 2**16
+"""The most bytes of a body that are unpacked or looked at in one go."""
 
 
 @frozen
-class HttpBackend(ABC):
-    """Speak to one model of one server over HTTP; each protocol is a subclass.
+class HttpRequest:
+    """Hold one HTTP request; headers and body stay out of `repr`, they hold the key and the prompt."""
 
-    Arguments:
-        model: the model id that is sent.
-        api_key: the key. None sends none, but for the host of a provider that is known: its key is then taken from the
-            variable of the environment that this provider's own client reads, unless `headers` hold one or
-            `api_key_required` is False. It is kept as a secret, which only `str()` opens.
-        base_url: the URL up to the path of the protocol; a query is kept.
-        name: what journals and errors call this backend; None is "<host>/<model>".
-        headers: HTTP headers for each request to this backend; those of a `rungwise.Request` win.
-        parameters: fields for each body, as this protocol has them; those of a `rungwise.Request` win.
-        capabilities: what is known better of this model and server than the capability table knows.
-        prices: what a million tokens cost.
-        streams: whether the server can stream. Say False of one that cannot, or that streams only what it has written.
-        first_token: seconds to wait for the first content of a stream; None asks the capability table, and then the
-            policy.
-        stall: seconds to wait between two pieces of content; None asks the policy.
-        api_key_required: whether a missing key makes the backend unusable; None requires one except for local hosts.
-        learns: whether later calls in this process begin with what the server has rejected before.
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+    method: str = "POST"
 
-    Raises:
-        ConfigurationError: a field is not of its form.
-    """
 
-    DEFAULT_URL: ClassVar[str]
-    """The provider's own."""
-    PATH: ClassVar[str]
-    """What follows the base URL; one that is given with it is taken too."""
-    API: ClassVar[str]
-    """What the command line and the capability table call this protocol."""
-    FORM: ClassVar[Form]
-    """The form of its conversations."""
-    RESERVED: ClassVar[Mapping[str, str]]
-    """What a parameter cannot set, and what to do instead."""
-
-    model: str = field(validator=_check_text)
-    api_key: str | Secret | None = field(
-        default=None, kw_only=True, repr=False, converter=as_secret, validator=check_key
-    )
-    base_url: str = field(
-        default=Factory(_default_url, takes_self=True), kw_only=True, repr=shown_url, validator=_check_text
-    )
-    _name: str | None = field(default=None, alias="name", kw_only=True, repr=False, validator=optional(str))
-    headers: Mapping[str, str] = field(
-        default=None, kw_only=True, repr=False, hash=False, converter=_headers, validator=_check_headers
-    )
-    parameters: Mapping[str, Any] = field(
-        default=None,
-        kw_only=True,
-        repr=False,
-        hash=False,
-        converter=_parameters,
-        validator=_check_parameters,
-    )
-    _given: Capabilities | None = field(
-        default=None, alias="capabilities", kw_only=True, repr=False, validator=optional(Capabilities)
-    )
-    prices: Prices | None = field(default=None, kw_only=True, validator=optional(Prices))
-    _streams: bool = field(
-        default=True, alias="streams", kw_only=True, repr=False, validator=must("True or False", is_flag)
-    )
-    _first_token: float | None = field(default=None, alias="first_token", kw_only=True, repr=False, validator=_SECONDS)
-    stall: float | None = field(default=None, kw_only=True, repr=False, validator=_SECONDS)
-    api_key_required: bool | None = field(default=None, kw_only=True, validator=optional(bool))
-    learns: bool = field(default=True, kw_only=True, repr=False, validator=must("True or False", is_flag))
-    _endpoint: Endpoint = field(init=False, eq=False, repr=False)
-    _key: Secret | None = field(init=False, eq=False, repr=False)
-    _sent_headers: SecretMap = field(init=False, eq=False, repr=False)
-    _identities: frozenset[tuple[str, str]] = field(init=False, eq=False, repr=False)
-    capabilities: Capabilities = field(init=False, eq=False, repr=False)
-
-    def __attrs_post_init__(self) -> None:
-        endpoint = self._read_endpoint()
-        key = as_secret(self.api_key)
-        if key is None and self.api_key_required is not False and not self._has_key_header:
-            key = key_of_environment(endpoint.origin)
-        own = self._credentials(str(key)) if key and str(key).strip() else {}
-        credentials = merged(own, self.headers)
-        # Two keys for one model are two accounts, each with limits of its own.
-        who = f"{self.model} ({fingerprint(credentials)})" if credentials else self.model
-        known = capabilities_of(self.API, self.base_url, self.model)
-        self._set(
-            _endpoint=endpoint,
-            _key=key,
-            _sent_headers=merged({"content-type": "application/json"}, self._own_headers(), credentials),
-            _identities=frozenset({(endpoint.place, who), (endpoint.root, who)}),
-            capabilities=known if self._given is None else self._given.or_else(known),
-        )
-
-    def _set(self, **values: Any) -> None:
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+class Decoder(Protocol):
+    """Turn the bytes of one streamed response into deltas, and at its end into a `Reply` or a `Failure`."""
 
     @property
-    def _has_key_header(self) -> bool:
-        return any(name.lower() in KEY_HEADERS for name in self.headers)
+    def finished(self) -> bool:
+        """Tell whether the terminal event has come, so that nothing more need be read."""
 
-    # what a protocol declares
+    def feed(self, data: bytes) -> list[Text | Reasoning]:
+        """Take bytes cut anywhere and return what they add, inline think tags still in the text."""
 
-    def _credentials(self, key: str) -> dict[str, str]:
-        """Return the headers that carry the key."""
-        return {"authorization": f"Bearer {key}"}
+    def close(self, failure: Failure | None = None) -> Reply | Failure:
+        """Return what the stream amounts to; `failure` says what cut it, if anything did."""
 
-    def _read_endpoint(self) -> Endpoint:
-        """Read the base URL."""
-        return read_url(self.base_url, self.PATH)
 
-    def _own_headers(self) -> dict[str, str]:
-        """Return headers that the protocol wants in every request."""
-        return {}
-
-    def _url(self, *, stream: bool) -> str:
-        """Return the URL of a request."""
-        return f"{self._endpoint.root}{self.PATH}{self._endpoint.query}"
-
-    @abstractmethod
-    def _body(self, send: Send, *, stream: bool) -> bytes:
-        """Write the body of a request."""
-
-    @abstractmethod
-    def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
-        """Read the whole body of a response with a status of success."""
-
-    @abstractmethod
-    def decoder(self, headers: Mapping[str, str]) -> Decoder:
-        """Start to read a streamed response of status 200."""
-
-    @classmethod
-    def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse parameters that set what has its own place.
-
-        Raises:
-            ConfigurationError: one of them does.
-        """
-        for name, instead in cls.RESERVED.items():
-            if name in parameters:
-                raise ConfigurationError(f"{where} cannot set {name!r}: {instead}")
-
-    @classmethod
-    def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return those of the common parameters that this protocol cannot say, each with the reason in a few words.
-
-        Arguments:
-            parameters: the common ones among those of a request, as they were given.
-        """
-        return {}
-
-    def _bars_prefill(self, parameters: Mapping[str, Any]) -> bool:
-        """Tell whether parameters rule out what the model could do without them: to continue an assistant turn."""
-        return False
-
-    def _cannot_say(self, request: Request) -> Mapping[str, str]:
-        """Return the common parameters of a request that go unsaid, each with the reason."""
-        said = self._asked_of(request)
-        if not said:
-            return {}
-        common = {name: said[name] for name in COMMON_PARAMETERS & said.keys()}
-        return self.lost_parameters({name: value for name, value in common.items() if value is not None})
-
-    def _asked_of(self, request: Request) -> Mapping[str, Any]:
-        """Return the parameters that count for a request: its own, and those of the backend."""
-        return {**self.parameters, **request.parameters}
-
-    # what the core and the drivers ask
-
-    def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
-        """Say what of a request no body of this protocol can say, in a short sentence each; it is left out."""
-        unsaid, form = self._cannot_say(request), self.shapes
-        wish = in_words(self._asked_of(request), unsaid, form, frozenset())
-        return losses(request, unsaid, form, wish, is_portable=is_portable)
-
-    def lost_behind(self, request: Request) -> tuple[str, ...]:
-        """Say the same of a request that was written for another backend, the first of the chain."""
-        return self.lost(request, is_portable=True)
-
-    def in_words(self, request: Request, dropped: frozenset[str] = frozenset()) -> Mapping[str, Any] | None:
-        """Return the `response_format` that is asked for in words, where it is."""
-        return in_words(self._asked_of(request), self._cannot_say(request), self.shapes, dropped)
+class Backend(Link, Protocol):
+    """Speak to one model at one place: a link of the fallback chain."""
 
     @property
-    def name(self) -> str:
-        """Name the backend in journals and errors."""
-        return self._name or "/".join(filter(None, (self._endpoint.place, self.model)))
-
-    @property
-    def identities(self) -> frozenset[tuple[str, str]]:
-        """Return what it has in common with a duplicate: its host or its base URL, each with the model.
-
-        A key and headers stand beside the model as a number that only this process could have made of them.
-        """
-        return self._identities
-
-    @property
-    def places(self) -> frozenset[tuple[str, str]]:
-        """Return what servers are known by, whatever the key: the host and the base URL, each with the model."""
-        return frozenset(((self._endpoint.place, self.model), (self._endpoint.root, self.model)))
-
-    @property
-    def root(self) -> str:
-        """Return the base URL in its normal form, without a query."""
-        return self._endpoint.root
-
-    @property
-    def is_local(self) -> bool:
-        """Tell whether the host is loopback, private, or has a name that no public host has."""
-        return self._endpoint.is_local
-
-    def question(self, url: str) -> HttpRequest:
-        """Write a request for a page at the backend's own origin, with its key.
-
-        Raises:
-            ConfigurationError: the page is elsewhere.
-        """
-        if not url.startswith(f"{self.origin}/"):
-            raise ConfigurationError("a page must be at the origin of the backend")
-        return HttpRequest(url, {**self._sent_headers, "accept-encoding": "identity"}, b"", "GET")
-
-    @property
-    def origin(self) -> str:
-        """Return the scheme, the host and the port that its key and the headers of a request belong to."""
-        return self._endpoint.origin
-
-    @property
-    def problem(self) -> str | None:
-        """Say that the base URL is not an HTTP URL, or the key missing or a placeholder; None where neither is."""
-        if self._endpoint.problem:
-            return self._endpoint.problem
-        required = not self._endpoint.is_local if self.api_key_required is None else self.api_key_required
-        if not required or self._has_key_header:
-            return None
-        return key_problem(self._key, variables_of(self._endpoint.origin))
-
-    @property
-    def prefills(self) -> bool:
-        """Tell whether a trailing assistant turn is continued, as far as the table knows."""
-        return self.prefills_with({})
-
-    def prefills_with(self, parameters: Mapping[str, Any]) -> bool:
-        """Tell the same of a request with these parameters."""
-        return self.capabilities.prefill is True and not self._bars_prefill({**self.parameters, **parameters})
-
-    @property
-    def echoes(self) -> bool:
-        """Tell whether a continued assistant turn is repeated at the start of the answer."""
-        return False
-
-    @property
-    def streams(self) -> bool:
-        """Tell whether replies can be streamed."""
-        return self._streams
-
-    @property
-    def lessons(self) -> Lessons:
-        """Return what the server has taught this process; a call asks once, when it begins."""
-        return LEARNED.of(self.places | self._identities) if self.learns else NO_LESSONS
-
-    @property
-    def first_token(self) -> float | None:
-        """Return the seconds to wait for the first content, where they are not those of the policy."""
-        return self.capabilities.first_token if self._first_token is None else self._first_token
-
-    @property
-    def max_tokens(self) -> int | None:
-        """Return the output cap among the backend's own parameters, in tokens."""
-        caps = [self.parameters[name] for name in CAP_PARAMETERS if name in self.parameters]
-        return caps[0] if caps and isinstance(caps[0], int) else None
-
-    @property
-    def expects_json(self) -> bool:
-        """Tell whether the backend's own parameters ask for JSON."""
-        return bool(self.FORM.asks_for_json(self.parameters))
-
-    @property
-    def shapes(self) -> Form:
-        """Return the form of its conversations."""
-        return self.FORM
-
-    @property
-    def provider(self) -> str:
-        """Name whom a signature or an encrypted block of this backend's replies may go back to: the host, the model.
-
-        The protocol is told too: some hosts serve a model in several, and each has a form of its own for them.
-        """
-        return f"{self.API}:{self._endpoint.place}/{self.model}"
+    def model(self) -> str:
+        """Return the model id that is sent."""
 
     def encode(self, send: Send, *, stream: bool) -> HttpRequest:
-        """Write the HTTP request of one attempt.
-
-        Raises:
-            ConfigurationError: a parameter or a header of the request is not of its form, or has no form in JSON.
-        """
-        headers = self._sent_headers
-        if send.headers:
-            check_headers(send.headers, "Request.headers")
-            headers = merged(headers, send.headers)
-        self.refuse_reserved(send.parameters, "Request.parameters")
-        return HttpRequest(self._url(stream=stream), headers, self._body(send, stream=stream))
+        """Write the HTTP request of one attempt."""
 
     def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         """Read a whole response, of any status."""
-        if not 200 <= status < 300:
-            return classified(status, headers, unframed(body))
-        if is_event_stream(body):  # some proxies stream whatever was asked for
-            return self._read_stream(headers, body)
-        return described(self._read(headers, body), headers, body)
 
-    def _read_stream(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
-        decoder = self.decoder(headers)
-        for start in range(0, len(body), PIECE):
-            decoder.feed(body[start : start + PIECE])
-        return decoder.close(NO_END)
+    def decoder(self, headers: Mapping[str, str]) -> Decoder:
+        """Start to read a streamed response of status 200."""

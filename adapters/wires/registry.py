@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rungwise.fsm.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from rungwise.adapters.wires.backend import HttpBackend
+    from rungwise.adapters.wires.http_backend import HttpBackend
 
 APIS: Final[Mapping[str, str]] = {
     "openai": "rungwise.adapters.wires.chat.backend:OpenAIChat",

@@ -20,8 +20,8 @@ from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.certificate.verified import Verified, WorstCase
 from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.journal.record import Evidence
-from rungwise.fsm.turn.names import LONGEST_NAME
 from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.validity import LONGEST_NAME
 
 
 def together(within: Sequence[Number], calls: int, attempts: int) -> list[Number]:

@@ -1,14 +1,11 @@
-"""Pictures of a machine, drawn from the machine that runs: as Mermaid, SVG, DOT and Markdown, in two views.
-
-And what independent checkers read of it: a model for SPIN, and a TLA+ specification with what TLC is told of it.
-"""
+"""Pictures of a machine, drawn from the machine that runs: as Mermaid, SVG, DOT and Markdown, in two views."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Literal
 
-from rungwise.fsm.diagram import dot, markdown, mermaid, promela, tla
+from rungwise.fsm.diagram import dot, markdown, mermaid
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.model import Marks, Picture, Settings
 from rungwise.fsm.diagram.svg.hub import draw_hub_view
@@ -18,22 +15,18 @@ from rungwise.fsm.machine.table import Table
 
 __all__ = [
     "FORMATS",
-    "MODELS",
     "VIEWS",
     "Format",
     "Marks",
-    "Model",
     "Settings",
     "View",
     "draw",
-    "model",
     "render",
     "render_error",
 ]
 
 Format = Literal["mermaid", "svg", "dot", "rows"]
 View = Literal["hub", "ladder"]
-Model = Literal["promela", "tla", "tlc"]
 
 _RENDERERS: dict[tuple[str, str], Callable[[Picture], str]] = {
     ("mermaid", "hub"): mermaid.hub_view,
@@ -48,13 +41,6 @@ _RENDERERS: dict[tuple[str, str], Callable[[Picture], str]] = {
 FORMATS: tuple[Format, ...] = ("mermaid", "svg", "dot", "rows")
 VIEWS: tuple[View, ...] = ("hub", "ladder")
 
-_MODELS: dict[Model, Callable[[Table, Mapping[str, int | None] | None], str]] = {
-    "promela": promela.model,
-    "tla": tla.specification,
-    "tlc": tla.configuration,
-}
-MODELS: tuple[Model, ...] = tuple(_MODELS)
-
 
 def render(
     table: Table, format: Format, view: View = "hub", marks: Marks | None = None, settings: Settings | None = None
@@ -63,8 +49,8 @@ def render(
 
     Arguments:
         format: `mermaid`, `svg`, `dot`, or `rows` for Markdown.
-        view: `hub` for the states and what leads from one to another, `ladder` for the order in which guards are tried.
-        marks: the path of a call, to be painted on the picture.
+        view: `hub` for the states and their transitions, `ladder` for the order in which guards are tried.
+        marks: the path of a call, painted on the picture.
         settings: what a policy makes of the table: `rungwise.fsm.certificate.shown.settings.settings_of` reads it.
 
     Raises:
@@ -81,29 +67,13 @@ def draw(picture: Picture, format: Format, view: View = "hub") -> str:
     """
     renderer = _RENDERERS.get((format, view))
     if renderer is None:
-        known = f"formats: {', '.join(FORMATS)}; views: {', '.join(VIEWS)}"
-        raise ConfigurationError(f"there is no picture of format {format!r} and view {view!r}; {known}")
+        choices = f"formats: {', '.join(FORMATS)}; views: {', '.join(VIEWS)}"
+        raise ConfigurationError(f"there is no picture of format {format!r} and view {view!r}; {choices}")
     return renderer(picture)
 
 
-def model(table: Table, format: Model, limits: Mapping[str, int | None] | None = None) -> str:
-    """Write a table for an independent checker; the same table and limits always give the same text.
-
-    Arguments:
-        format: `promela` for SPIN, `tla` for the specification, `tlc` for the configuration that TLC reads beside it.
-        limits: the limit of each counter; by default as the rungs declare it. None is one fallback.
-
-    Raises:
-        ConfigurationError: there is no such format.
-    """
-    writer = _MODELS.get(format)
-    if writer is None:
-        raise ConfigurationError(f"there is no model of format {format!r}; formats: {', '.join(MODELS)}")
-    return writer(table, limits)
-
-
 def render_error(error: TableError, format: Format = "svg", view: View = "hub") -> str:
-    """Paint the path to what is wrong with a table on the diagram of that table.
+    """Draw a table with the path to its fault painted on it.
 
     Raises:
         ConfigurationError: there is no path, because a row alone is at fault.

@@ -111,6 +111,11 @@ class Line:
         return f"now {self.turned}" if self.turned else ""
 
     @property
+    def difference(self) -> str | None:
+        """Name what a change does to the row: `added`, `removed`, `off`, `on` or `moved`; None if nothing."""
+        return self.change or self.turned or ("moved" if self.was is not None else None)
+
+    @property
     def is_struck(self) -> bool:
         """Tell whether the row is never taken: it is off, or gone."""
         return self.off is not None or self.change == "removed"

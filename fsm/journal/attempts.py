@@ -20,7 +20,7 @@ LEAST_ERROR: Final = 400
 
 
 @frozen(kw_only=True)
-class Attempt:
+class RecordedAttempt:
     """Hold one attempt: a step to the hub, and the step back.
 
     Arguments:
@@ -75,19 +75,19 @@ class Attempt:
         return None if self.back is None else words_of(self.back)
 
 
-def attempts_of(path: Path) -> tuple[Attempt, ...]:
+def attempts_of(path: Path) -> tuple[RecordedAttempt, ...]:
     """Return the attempts of a run, in order; what stands before the first belongs to that one."""
     places = [place for place, step in enumerate(path.steps) if step.event == SENT and path.rows[place] is not None]
     bounds = [*places[1:], len(path.steps)][: len(places)]
     return tuple(_attempts(path.steps, places, bounds))
 
 
-def _attempts(steps: Sequence[Step], places: Sequence[int], bounds: Sequence[int]) -> Iterator[Attempt]:
+def _attempts(steps: Sequence[Step], places: Sequence[int], bounds: Sequence[int]) -> Iterator[RecordedAttempt]:
     start = 0
     for number, (place, bound) in enumerate(zip(places, bounds, strict=True), start=1):
         before, after = steps[start:place], steps[place + 1 : bound]
         rows = [step for step in before if step.event != SKIPPED]
-        yield Attempt(
+        yield RecordedAttempt(
             number=number,
             sent=steps[place],
             back=next((step for step in after if step.event != SKIPPED), None),
@@ -98,7 +98,7 @@ def _attempts(steps: Sequence[Step], places: Sequence[int], bounds: Sequence[int
         start = place + 1
 
 
-def ending_of(path: Path, attempts: Sequence[Attempt]) -> Step | None:
+def ending_of(path: Path, attempts: Sequence[RecordedAttempt]) -> Step | None:
     """Return the last step where no attempt came back with it: what ended the run in a rung."""
     last = path.steps[-1]
     is_told = not attempts or (attempts[-1].back is not None and attempts[-1].back.number < last.number)

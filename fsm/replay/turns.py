@@ -16,14 +16,12 @@ from rungwise.fsm.machine.run import Run
 from rungwise.fsm.replay.calls import replay_call
 from rungwise.fsm.replay.comparing import check_alike
 from rungwise.fsm.replay.retold import Retold
-from rungwise.fsm.turn.causes import cause_of
 from rungwise.fsm.turn.journal import TurnJournal
-from rungwise.fsm.turn.observe import counts_of, event_of, facts_of, facts_of_tools
+from rungwise.fsm.turn.observe import cause_of, counts_of, event_of, facts_of, facts_of_tools
 from rungwise.fsm.turn.policy import TurnPolicy
-from rungwise.fsm.turn.recording import TurnRecorder
+from rungwise.fsm.turn.recording import Tally, TurnRecorder
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.table import CALLS, OUTCOMES, TURN
-from rungwise.fsm.turn.tally import Tally
 from rungwise.fsm.values.label import short
 
 _ANSWERS = {"use_tools": ("tools_ran",), "compact": ("compacted", "stayed_long", "ran_out")}

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field
 
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.parts import Message, ToolCall
 from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.call.run.delivery import StreamEvent
+from rungwise.fsm.turn.tools import ToolRun
 from rungwise.fsm.values.records import frozen
-
-if TYPE_CHECKING:
-    from rungwise.fsm.turn.tools import Tool
 
 
 @frozen(eq=False)
@@ -25,23 +23,6 @@ class MakeCall:
     """
 
     call: Call
-
-
-@frozen
-class ToolRun:
-    """Hold one tool call that is to be run.
-
-    Arguments:
-        call: what the model asked for.
-        tool: what runs it; where it has no function, the caller's executor does.
-        arguments: the arguments, which fit the schema.
-        seconds: how long it may take.
-    """
-
-    call: ToolCall
-    tool: Tool
-    arguments: Mapping[str, Any] = field(repr=False)
-    seconds: float
 
 
 @frozen
@@ -86,3 +67,30 @@ class Compact:
 
 
 Action = MakeCall | RunTools | Compact
+
+
+@frozen
+class ToolStarted:
+    """Say that a tool runs.
+
+    Arguments:
+        call: what the model asked for.
+    """
+
+    call: ToolCall
+
+
+@frozen
+class ToolEnded:
+    """Say what came of a tool that has run.
+
+    Arguments:
+        call: what the model asked for.
+        outcome: what it returned, or what went wrong.
+    """
+
+    call: ToolCall
+    outcome: ToolOutcome
+
+
+TurnEvent = StreamEvent | ToolStarted | ToolEnded

@@ -10,8 +10,8 @@ from rungwise.fsm.call.conversation.parts import Message, Part, ToolCall, ToolRe
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.text.blank import is_blank
-from rungwise.fsm.turn.names import as_name
 from rungwise.fsm.turn.reading import read
+from rungwise.fsm.turn.validity import as_name
 from rungwise.fsm.values.records import define
 
 

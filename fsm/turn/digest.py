@@ -2,27 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
-from attrs import asdict
+from attrs import asdict, frozen
 
 from rungwise.fsm.call.run.digest import digest_of_call, first_words
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.attempts import attempts_of
-from rungwise.fsm.journal.digest import Digest, Line, Spent, digest_of, end_of
-from rungwise.fsm.journal.path import path_of
-from rungwise.fsm.turn.causes import cause_of
-from rungwise.fsm.turn.path import TurnPath, turn_path_of
-from rungwise.fsm.turn.table import TURN
+from rungwise.fsm.journal.digest import AttemptLine, Digest, Spent, digest_of, end_of
+from rungwise.fsm.journal.path import Path, path_of
+from rungwise.fsm.journal.record import Record
+from rungwise.fsm.machine.table import Table
+from rungwise.fsm.turn.observe import cause_of
+from rungwise.fsm.turn.table import CALLS, TURN
 from rungwise.fsm.values.usage import NO_USAGE
 
 if TYPE_CHECKING:
     from rungwise.fsm.turn.journal import TurnJournal
     from rungwise.fsm.turn.result import TurnResult
+
+
+@frozen
+class TurnPath:
+    """Hold the path of one turn, and those of its calls.
+
+    Arguments:
+        path: that of the turn.
+        calls: that of each call; None for one that was killed before its first step.
+        call_of: the number of the call, from 1, that a step made, or that came back with it, by the number of the step.
+    """
+
+    path: Path
+    calls: tuple[Path | None, ...]
+    call_of: Mapping[int, int]
+
+    @property
+    def journal(self) -> TurnJournal:
+        """Return what was recorded."""
+        return cast("TurnJournal", self.path.record)
+
+
+def turn_path_of(path: Path, table: Table) -> TurnPath:
+    """Find the paths of the calls of a turn.
+
+    Arguments:
+        path: that of the turn.
+        table: the machine that its calls ran on.
+
+    Raises:
+        ConfigurationError: a call took what is no row of the table.
+    """
+    calls = cast("TurnJournal", path.record).calls
+    return TurnPath(path, tuple(_paths(calls, table)), dict(_numbers(path)))
+
+
+def _numbers(path: Path) -> Iterator[tuple[int, int]]:
+    """Yield the number of each step that has to do with a call, and that of the call."""
+    made, in_flight = 0, False
+    for step in path.steps:
+        if step.event == "sent":
+            in_flight = step.source in CALLS
+            made += in_flight
+        if in_flight:
+            yield step.number, made
+        in_flight = in_flight and step.event == "sent"
+
+
+def _paths(calls: Sequence[Record], table: Table) -> Iterator[Path | None]:
+    for number, call in enumerate(calls, start=1):
+        if call.table != table.name:
+            raise ConfigurationError(f"journal: call {number}: it is not of the table {table.name!r}")
+        try:
+            yield path_of(call, table) if call.size else None
+        except ConfigurationError as error:
+            raise ConfigurationError(f"journal: call {number}: {str(error).removeprefix('journal: ')}") from None
+
 
 KINDS: Final = {"use_tools": "tools", "compact": "compaction"}
 """What a rung that makes no call is drawn as."""
@@ -64,11 +122,11 @@ def _digest(journal: TurnJournal, says: str) -> Digest | None:
         return None
 
 
-def _lines(turn: TurnPath, calls: tuple[Digest | None, ...]) -> Iterator[Line]:
+def _lines(turn: TurnPath, calls: tuple[Digest | None, ...]) -> Iterator[AttemptLine]:
     for attempt in attempts_of(turn.path):
         number = turn.call_of.get(attempt.sent.number)
         within = None if number is None else calls[number - 1]
-        yield Line(
+        yield AttemptLine(
             attempt=attempt,
             name="" if number is None else f"call {number}",
             cost=None if within is None else within.spent.cost,

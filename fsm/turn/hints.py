@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from weakref import WeakKeyDictionary
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.turn.checking import MOST_FAULTS
-from rungwise.fsm.turn.schemas import Arguments, Misfit, missing, place_of, together, unwanted
+from rungwise.fsm.turn.schemas import MOST_FAULTS, Arguments, Misfit, missing, place_of, together, unwanted
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
 from rungwise.fsm.values.label import label
 from rungwise.fsm.values.records import frozen

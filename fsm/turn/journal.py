@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from attrs import field
 
 from rungwise.fsm.call.policy import from_mapping
+from rungwise.fsm.call.run.displayable import Displayable
 from rungwise.fsm.call.run.journal import Journal, read_policy
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import FLAG, NUMBER, OBJECT, OBJECTS, Forms, list_of
 from rungwise.fsm.journal.record import Record, Step
-from rungwise.fsm.journal.shown import Shown
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import CALLS
 from rungwise.fsm.values.checks import is_flag, is_text
@@ -50,7 +50,7 @@ def _is_result(value: Any) -> bool:
 
 
 @define(eq=False, kw_only=True)
-class TurnJournal(Shown, Record):
+class TurnJournal(Displayable, Record):
     """Record one turn.
 
     Arguments:

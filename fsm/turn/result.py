@@ -9,9 +9,9 @@ from attrs import field
 from rungwise.fsm.call.conversation.parts import Message, ToolCall
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
+from rungwise.fsm.call.run.displayable import Displayable
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import TurnCancelled, TurnError, TurnFailed, TurnOverBudget
-from rungwise.fsm.journal.shown import Shown
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.values.frozen_map import thawed
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @frozen(repr=False)
-class TurnResult(Shown):
+class TurnResult(Displayable):
     """Hold the end of a turn, whatever it was.
 
     Arguments:
@@ -61,7 +61,7 @@ class TurnResult(Shown):
 
     def __repr__(self) -> str:
         from rungwise.fsm.journal.digest import Spent  # as in `Result`
-        from rungwise.fsm.journal.digest.brief import brief
+        from rungwise.fsm.journal.digest.text import brief
 
         taken = {name: getattr(self, name) for name in ("calls", "attempts", "seconds", "usage", "cost")}
         return brief("TurnResult", self.outcome, self.text, self.cause, Spent(**taken))

@@ -2,22 +2,167 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any
+import json
+import sys
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import PurePath
+from typing import Any, Final
+from uuid import UUID
 
+import attrs
 import orjson
 from attrs import evolve, field
 
+from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
 from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from rungwise.fsm.errors import ConfigurationError, ToolError
 from rungwise.fsm.text.numbers import exact
-from rungwise.fsm.turn.actions import ToolOutcome, ToolRun
+from rungwise.fsm.text.surrogates import without_halves
+from rungwise.fsm.turn.actions import ToolOutcome
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.fsm.turn.policy import TurnPolicy
-from rungwise.fsm.turn.results import shortened, told
-from rungwise.fsm.turn.tools import Toolbox
+from rungwise.fsm.turn.tools import Toolbox, ToolRun
+from rungwise.fsm.values.label import label
 from rungwise.fsm.values.records import define, frozen
+
+DONE: Final = "done"
+"""What a model is told of a tool that returned nothing."""
+
+_OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+_WRITTEN: Final = (Decimal, PurePath, UUID, IPv4Address, IPv6Address)
+_LISTED: Final = (AbstractSet, deque, tuple)
+
+
+class _NoForm(TypeError):
+    """Say which type has no form in JSON; never what it holds."""
+
+
+def told(value: Any) -> str:
+    """Return the text of what a tool returned: a text as it is, anything else as JSON.
+
+    Arguments:
+        value: what it returned; None is a word that says that it is done.
+
+    Raises:
+        ToolError: it has no form in JSON; says of which type it is.
+    """
+    if value is None:
+        return DONE
+    if isinstance(value, str):
+        return without_halves(str(value.value if isinstance(value, Enum) else value))
+    try:
+        return orjson.dumps(value, default=_plain, option=_OPTIONS).decode()
+    except TypeError:
+        pass  # not only what has no form: also halves of surrogate pairs, and integers of more than 64 bits
+    try:
+        return without_halves(json.dumps(value, default=_plain, ensure_ascii=False))
+    except _NoForm as fault:
+        raise ToolError(f"the tool returned what has no form in JSON: {fault}") from None
+    except RecursionError:
+        raise ToolError("the tool returned what is nested too deeply for JSON") from None
+    except (TypeError, ValueError):  # odd keys, a circle, an integer of too many digits
+        kind = label(type(value).__name__)
+        raise ToolError(f"the tool returned what has no form in JSON, within an object of type {kind}") from None
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON makes of a value that is not of JSON's own types."""
+    kind = type(value)
+    try:
+        if isinstance(value, Mapping):
+            return dict(value)
+        if isinstance(value, tuple) and hasattr(kind, "_asdict"):
+            return value._asdict()  # type: ignore[attr-defined]
+        if isinstance(value, _LISTED):
+            return _listed(value)
+        if isinstance(value, _WRITTEN):
+            return str(value)
+        if isinstance(value, date | time):
+            return value.isoformat()
+        if isinstance(value, timedelta):
+            return value.total_seconds()
+        if isinstance(value, Enum):
+            return value.value
+        if attrs.has(kind):
+            return {field.name: getattr(value, field.name) for field in attrs.fields(kind)}
+        if is_dataclass(kind):
+            return {field.name: getattr(value, field.name) for field in fields(value)}
+        pydantic = sys.modules.get("pydantic")  # a value of its kind exists only where it was imported
+        if pydantic is not None and isinstance(value, pydantic.BaseModel):
+            return value.model_dump(mode="json")
+    except Exception:  # whatever a stranger's properties do
+        pass
+    raise _NoForm(f"an object of type {label(kind.__name__)}")
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return the values of a set in order, where they have one: the order of a set says nothing, and changes."""
+    if isinstance(value, AbstractSet):
+        try:
+            return sorted(value)
+        except TypeError:
+            pass
+    return list(value)
+
+
+def shortened(texts: Sequence[str], tokens: int) -> tuple[str, ...]:
+    """Return texts that together take up no more tokens than that, but for the marks of what was left out.
+
+    The longest are cut first, and those that are cut become equally long. Their beginnings and ends are kept, and the
+    mark between them says how many characters were left out.
+
+    Arguments:
+        texts: the results of one reply's tools.
+        tokens: how many they may share.
+    """
+    sizes = [_size(text) for text in texts]
+    most = _level(sizes, tokens * BYTES_A_TOKEN)
+    return tuple([text if size <= most else _cut(text, size, most) for text, size in zip(texts, sizes, strict=True)])
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _level(sizes: Sequence[int], room: int) -> int:
+    """Return how many bytes each may have so that they fill the room; what the smaller ones leave is shared."""
+    for number, size in enumerate(sorted(sizes)):
+        share = max(0, room) // (len(sizes) - number)
+        if size > share:
+            return share
+        room -= size
+    return max(sizes, default=0)
+
+
+def _mark(characters: int) -> str:
+    return f"\n[... {characters} characters left out ...]\n"
+
+
+def _cut(text: str, size: int, most: int) -> str:
+    """Return the head and the tail of a text, with a mark between them; the whole where the mark is no shorter."""
+    room = max(0, most - len(_mark(len(text))))
+    if len(_mark(len(text))) + room >= size:
+        return text
+    data = text.encode("utf-8", "surrogatepass")
+    end, start = room - room // 3, size - room // 3
+    while end > 0 and _is_within(data[end]):
+        end -= 1
+    while start < size and _is_within(data[start]):
+        start += 1
+    head, tail = (part.decode("utf-8", "surrogatepass") for part in (data[:end], data[start:]))
+    return f"{head}{_mark(len(text) - len(head) - len(tail))}{tail}"
+
+
+def _is_within(byte: int) -> bool:
+    """Tell whether a byte of UTF-8 goes on with the code point before it."""
+    return byte & 0xC0 == 0x80
 
 
 @frozen

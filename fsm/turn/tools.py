@@ -16,10 +16,9 @@ from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.text.numbers import exact
-from rungwise.fsm.turn.actions import ToolRun
 from rungwise.fsm.turn.hints import HintedSchema
-from rungwise.fsm.turn.names import LONGEST_NAME, NAME_FORM, is_name
 from rungwise.fsm.turn.schemas import AnyArguments, Arguments, GivenSchema, Misfit, Schema, quoted
+from rungwise.fsm.turn.validity import LONGEST_NAME, NAME_FORM, is_name
 from rungwise.fsm.values.checks import LARGEST, is_flag, is_number, is_text, must, or_none
 from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy
 from rungwise.fsm.values.label import label, short
@@ -115,6 +114,23 @@ class Tool:
         if self.description is not None or self.function is None:
             return self.description or ""
         return _docstring_of(self.function)
+
+
+@frozen
+class ToolRun:
+    """Hold one tool call that is to be run.
+
+    Arguments:
+        call: what the model asked for.
+        tool: what runs it; where it has no function, the caller's executor does.
+        arguments: the arguments, which fit the schema.
+        seconds: how long it may take.
+    """
+
+    call: ToolCall
+    tool: Tool
+    arguments: Mapping[str, Any] = field(repr=False)
+    seconds: float
 
 
 Given = Callable[..., Any] | Tool | Mapping[str, Any]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage
-from rungwise.fsm.turn.names import LONGEST_NAME, is_name
 from rungwise.fsm.turn.reading import (
     Key,
     ReadCall,
@@ -17,6 +17,23 @@ from rungwise.fsm.turn.reading import (
     answers_behind,
     read,
 )
+
+LONGEST_NAME: Final = 64
+NAME_FORM: Final = f"1 to {LONGEST_NAME} letters, digits, '_' or '-'"
+
+_NAME: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{LONGEST_NAME}}}")
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def is_name(value: object) -> bool:
+    """Tell whether every provider takes this as the name of a tool."""
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None
+
+
+def as_name(text: str) -> str:
+    """Return the name that is nearest to a text: a model that makes one up may write anything."""
+    return _NOT_IN_NAMES.sub("_", text)[:LONGEST_NAME] or "_"
+
 
 Messages = Sequence[PlainMessage | Message]
 Problem = tuple[int, str]

@@ -23,7 +23,7 @@ from benchmarks.workers import Worker, serving
 MEASURES = ("core", "imports", "calls", "streams", "at_once", "growth")
 HERE = Path(__file__).parent
 DISTRIBUTIONS = {
-    "rungwise": ["anyio", "attrs", "h11", "httpcore", "httpx", "transitions", "aiohttp", "matplotlib"],
+    "rungwise": ["anyio", "attrs", "h11", "httpcore", "httpx", "transitions", "matplotlib"],
     "httpx": ["httpx", "tenacity"],
     "openai": ["openai"],
     "litellm": ["litellm"],

@@ -25,7 +25,7 @@ PEERS = {
     "langchain": ("langchain-openai",),
 }
 """The environments beside that of Rungwise, and which requirements of the extra go into each."""
-OWN_EXTRAS = ("aiohttp", "bedrock", "testing")
+OWN_EXTRAS = ("bedrock", "testing")
 OWN_TOOLS = ("matplotlib",)
 
 

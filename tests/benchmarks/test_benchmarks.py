@@ -12,6 +12,7 @@ import pytest
 from benchmarks import pages
 from benchmarks.environments import PEERS, requirements
 from benchmarks.figures import Goal, compared
+from support.waiting import patience
 
 RUN = Path(__file__).with_name("run.py")
 
@@ -29,7 +30,7 @@ def test_every_peer_is_in_the_extra() -> None:
 def test_the_command_measures_and_writes_it_down(tmp_path: Path) -> None:
     file = tmp_path / "results.json"
     asked = ["--here", "--quick", "--rounds", "1", "--only", "core", "--only", "calls", "--json", str(file)]
-    done = subprocess.run([sys.executable, str(RUN), *asked], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, str(RUN), *asked], capture_output=True, text=True, timeout=patience(120))
     sections = {each["name"]: each for each in json.loads(file.read_text(encoding="utf-8"))["sections"]}
     assert [*sections] == ["core.calls", "core.memory", "calls.call", "calls.acall"], done.stderr
     verdicts = [verdict for section in sections.values() for verdict in section["verdicts"]]

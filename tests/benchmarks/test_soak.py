@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from support.waiting import patience
+
 SOAK = Path(__file__).with_name("soak.py")
 
 
@@ -16,7 +18,7 @@ SOAK = Path(__file__).with_name("soak.py")
 def test_nothing_stays_behind_calls_with_mixed_faults(calls: int, every: int, tmp_path: Path) -> None:
     written = tmp_path / "soak.json"
     command = [sys.executable, str(SOAK), "--calls", str(calls), "--every", str(every), "--json", str(written)]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=patience(600), check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     assert not run.stderr
     seen = json.loads(written.read_text())

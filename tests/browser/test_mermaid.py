@@ -15,6 +15,7 @@ from browser.conftest import Tab
 from rungwise.fsm.diagram import VIEWS, View, draw
 from support.colours import contrast
 from support.pictures import pictures
+from support.waiting import patience
 
 RELEASE = "mermaid@11"
 """The major version that GitHub runs."""
@@ -49,7 +50,12 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mermaid")
     try:
         packed = subprocess.run(
-            ["npm", "pack", RELEASE, "--json"], cwd=folder, capture_output=True, text=True, timeout=240, check=True
+            ["npm", "pack", RELEASE, "--json"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=patience(240),
+            check=True,
         )
     except (OSError, subprocess.SubprocessError) as error:
         pytest.fail(f"npm pack {RELEASE} failed, so that nobody knows whether Mermaid takes the pictures: {error}")

@@ -9,8 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from rungwise.fsm.turn.explained import TurnPath, read_turn
-from rungwise.fsm.turn.page import explain_turn
+from rungwise.fsm.turn.explained import TurnPath, explain_turn, read_turn
 from support.turns import BUSY, calling, played, said
 
 Open = Callable[..., Any]  # opens a file in a new tab

@@ -295,6 +295,7 @@ REFUSED = (
 )
 
 
+@pytest.mark.own_connections
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("name", "value"), REFUSED)
 def test_a_variable_that_no_client_can_be_made_of_is_named_and_not_shown(

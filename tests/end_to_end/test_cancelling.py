@@ -19,7 +19,7 @@ import rungwise
 from rungwise import Cancellation, Client, ScriptedReply
 from rungwise.adapters.http.cancellation import SLICE
 from support.modes import aask, ask, follow, options_of
-from support.waiting import auntil, until
+from support.waiting import auntil, ctrl_c_interrupts, until
 
 pytestmark = [
     pytest.mark.sampled(4),
@@ -38,10 +38,9 @@ STREAMED = pytest.mark.parametrize("mode", ["call", "stream"])
 
 @pytest.fixture(autouse=True)
 def ctrl_c() -> Iterator[None]:
-    """Let Ctrl-C interrupt, also where the tests run in the background of a shell, which ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+    """Let Ctrl-C interrupt, also where a shell has started the tests in the background and ignores it."""
+    with ctrl_c_interrupts():
+        yield
 
 
 @pytest.fixture

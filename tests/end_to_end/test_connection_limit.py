@@ -26,7 +26,7 @@ from support.ways import (
     quick,
 )
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = [pytest.mark.own_connections, pytest.mark.sampled(4)]
 
 
 @pytest.mark.parametrize("way", OWN)

@@ -166,6 +166,7 @@ OFTEN = [*OWN, *[pytest.param(way, marks=pytest.mark.full) for way in PASSED_IN]
 IN_EVERY_PHASE = pytest.mark.parametrize("phase", PHASES, ids=lambda phase: getattr(phase, "__name__", phase))
 
 
+@pytest.mark.own_connections
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.parametrize("way", OFTEN)
 @pytest.mark.parametrize("phase", sampled(PHASES, one_in=2), ids=lambda phase: getattr(phase, "__name__", phase))
@@ -184,6 +185,7 @@ def test_the_budget_ends_a_call_in_every_phase(names: Any, way: str, phase: Any)
         assert asked.failures[-1].reason == "timeout" if asked.failures else asked.outcome == "over_budget"
 
 
+@pytest.mark.own_connections
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.parametrize("way", [OWN[0], *[pytest.param(way, marks=pytest.mark.full) for way in ALL[1:]]])
 @IN_EVERY_PHASE

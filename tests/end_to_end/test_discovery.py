@@ -13,10 +13,10 @@ import pytest
 
 import rungwise
 from rungwise import Capabilities, Client, OpenAIChat, ScriptedReply
-from rungwise.adapters.discovery import LARGEST_PAGE, Server, inquiry
-from rungwise.adapters.learned import LEARNED
 from rungwise.adapters.provider import handler
 from rungwise.adapters.provider.languages.chat import ChatCompletions
+from rungwise.adapters.wires.chat.discovery import LARGEST_PAGE, Server, inquiry
+from rungwise.adapters.wires.learned import LEARNED
 
 pytestmark = pytest.mark.sampled(4)
 

@@ -100,6 +100,7 @@ def test_the_services_own_word_on_retrying_wins(run: Any, word: str, requests: i
     assert len(ended.requests) == requests
 
 
+@pytest.mark.own_connections
 def test_a_backend_that_refuses_connections_is_retried_then_left(run: Any, dead_url: str) -> None:
     dead = OpenAIChat("model", base_url=dead_url, name="dead", api_key="sk-dead0f2b7d9e6a1c3")
     ended = run([ANSWER], chain=lambda live: [dead, *live])

@@ -10,7 +10,7 @@ import pytest
 
 import rungwise
 from rungwise import Client, OpenAIChat, ReceivedRequest, ScriptedReply
-from rungwise.adapters.learned import LEARNED
+from rungwise.adapters.wires.learned import LEARNED
 from support.modes import MODES, Caller, waits_into
 
 pytestmark = pytest.mark.sampled(4)

@@ -19,7 +19,7 @@ from support.ways import (
     several,
 )
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = [pytest.mark.own_connections, pytest.mark.sampled(4)]
 
 
 def through(monkeypatch: pytest.MonkeyPatch, proxy: RawServer) -> None:

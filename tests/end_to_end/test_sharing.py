@@ -13,9 +13,9 @@ import pytest
 
 import rungwise
 from rungwise import Client, OpenAIChat, ScriptedReply
-from rungwise.adapters.backend import HttpRequest
 from rungwise.adapters.http.own import OwnHttp
-from rungwise.adapters.keys import key_of_environment
+from rungwise.adapters.wires.backend import HttpRequest
+from rungwise.adapters.wires.keys import key_of_environment
 from rungwise.fsm.call.conversation.link import headers_for
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
 from support.modes import MODES, ask

@@ -5,8 +5,7 @@ from __future__ import annotations
 import rungwise
 from rungwise import EmbeddedProvider, OpenAIChat, Script, ScriptedReply, Tool
 from rungwise.adapters.wires.chat.shapes import CHAT
-from rungwise.fsm.turn.actions import ToolRun
-from rungwise.fsm.turn.tools import Toolbox
+from rungwise.fsm.turn.tools import Toolbox, ToolRun
 
 
 def search(query: str, most: int = 3) -> list[str]:

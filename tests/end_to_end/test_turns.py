@@ -10,8 +10,7 @@ import pytest
 
 import rungwise
 from rungwise import Budget, Policy, ScriptedReply, Tool, TurnPolicy
-from rungwise.fsm.turn.explained import read_turn
-from rungwise.fsm.turn.page import explain_turn
+from rungwise.fsm.turn.explained import explain_turn, read_turn
 from support.modes import follow
 from support.turn_modes import MODES, calling, is_async, run_turn, streams
 

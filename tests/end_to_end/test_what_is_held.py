@@ -80,6 +80,7 @@ ENDINGS: dict[str, tuple[ScriptedReply, ...]] = {
 }
 
 
+@pytest.mark.own_connections
 @pytest.mark.parametrize("mode", ["call", "stream", "acall", "astream"])
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_call_leaves_nothing_for_the_collector(
@@ -107,6 +108,7 @@ def test_a_call_leaves_nothing_for_the_collector(
 PROTOCOLS = ("OpenAIChat", "OpenAIResponses", "Anthropic", "Gemini", "Ollama", "Bedrock")
 
 
+@pytest.mark.own_connections
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("mode", ["stream", "astream"])
 def test_a_stream_in_a_cycle_that_is_collected_ends_its_call_with_what_was_said(
@@ -143,6 +145,7 @@ def test_a_stream_in_a_cycle_that_is_collected_ends_its_call_with_what_was_said(
     assert not caplog.records
 
 
+@pytest.mark.own_connections
 @pytest.mark.parametrize("tool", [look, alook])
 @pytest.mark.parametrize("mode", ["turn", "stream_turn", "aturn", "astream_turn", "left", "aleft"])
 def test_a_turn_leaves_nothing_for_the_collector(
@@ -201,6 +204,7 @@ def warned() -> Iterator[list[str]]:
         yield found
 
 
+@pytest.mark.own_connections
 @pytest.mark.parametrize("mode", ["call", "stream", "acall", "astream"])
 @pytest.mark.parametrize("is_in_a_cycle", [False, True])
 def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
@@ -211,7 +215,7 @@ def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
 
     def kept(http: Any) -> weakref.ref[Any]:
         idle = next(iter(http.pool._idle))
-        return weakref.ref(getattr(idle, "sock", idle))  # aiohttp has the socket of its own
+        return weakref.ref(idle.sock)
 
     def call() -> None:
         client = Client(backend_of(provider))
@@ -240,6 +244,7 @@ def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
     assert not warned
 
 
+@pytest.mark.own_connections
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("mode", ["acall", "left"])
 @pytest.mark.parametrize("loop", ["asyncio", "trio"])
@@ -308,28 +313,3 @@ def test_a_client_that_is_dropped_behind_an_event_loop_is_gone_at_once(
         assert connections() is None
     finally:
         gc.enable()
-
-
-@pytest.mark.parametrize("ending", ["answered", "cut"])
-def test_over_aiohttp_nothing_of_ours_is_left_to_the_collector(
-    ending: str, serve: Callable[..., EmbeddedProvider], backend_of: Any
-) -> None:
-    backend = backend_of(serve(*ENDINGS[ending]))
-
-    async def main() -> None:
-        for _ in range(3):
-            async with Client(backend, policy=QUICK, transport="aiohttp") as client:
-                with suppress(rungwise.CallError):
-                    await client.acall("Where?")
-
-    asyncio.run(main())
-    gc.collect()
-    gc.set_debug(gc.DEBUG_SAVEALL)
-    try:
-        asyncio.run(main())
-        gc.collect()
-        found = {type(each).__qualname__ for each in gc.garbage if type(each).__module__.startswith("rungwise")}
-    finally:
-        gc.set_debug(0)
-        gc.garbage.clear()
-    assert not found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import runpy
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from types import ModuleType
 import pytest
 
 from rungwise.fsm.testing import set_testing
+from support.waiting import ctrl_c_interrupts
 
 HERE = Path(__file__).parent
 
@@ -58,7 +58,6 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
-    """Let Ctrl-C interrupt, also where the tests run in the background of a shell, which ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+    """Let Ctrl-C interrupt, also where a shell has started the tests in the background and ignores it."""
+    with ctrl_c_interrupts():
+        yield

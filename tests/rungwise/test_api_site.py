@@ -18,6 +18,7 @@ import rungwise
 import rungwise.adapters.testing
 import rungwise.fsm.testing
 import rungwise.pytest_plugin
+from support.waiting import patience
 
 ROOT = Path(__file__).parents[2]
 PUBLIC = [rungwise, rungwise.adapters.testing, rungwise.fsm.testing, rungwise.pytest_plugin]
@@ -57,7 +58,7 @@ def test_the_site_is_built_without_a_warning_and_every_reference_in_it_leads_som
         env={**os.environ, "PYTHON": sys.executable},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=patience(120),
     )
     assert built.returncode == 0, built.stderr
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in tmp_path.rglob("*.html")}

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from support.waiting import patience
+
 ROOT = Path(__file__).parents[2]
 PAGES = "".join((ROOT / folder / "README.md").read_text(encoding="utf-8") for folder in ("fsm", "adapters"))
 DIFFS = re.findall(r"```diff\n(.*?)```", PAGES, re.DOTALL)
@@ -96,6 +98,6 @@ def test_a_diff_of_a_contributors_page_does_what_it_says(diff: str, use: str, tm
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patience(),
     )
     assert done.returncode == 0, done.stderr

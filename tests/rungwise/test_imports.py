@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
 
-import attrs
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from support.imports import MODULES, ROOT, Import, imports_in, in_circles
 
 FLOORS = (
     {"errors", "tracebacks"},
@@ -39,72 +36,18 @@ LATE_IMPORTS_ALLOWED = {
     ("rungwise.fsm.call.limits", "rungwise.fsm.call.table"),
     ("rungwise.fsm.call.policy", "rungwise.fsm.call.rules"),
     ("rungwise.fsm.machine.compiled", "rungwise.fsm.machine.machine"),
-    ("rungwise.fsm.journal.shown", "rungwise.fsm.journal.digest.html"),
-    ("rungwise.fsm.journal.shown", "rungwise.fsm.journal.digest.terminal"),
+    ("rungwise.fsm.call.run.displayable", "rungwise.fsm.diagram.page.notebook"),
+    ("rungwise.fsm.call.run.displayable", "rungwise.fsm.journal.digest.text"),
     ("rungwise.fsm.call.run.journal", "rungwise.fsm.call.run.digest"),
     ("rungwise.fsm.call.run.result", "rungwise.fsm.call.run.digest"),
     ("rungwise.fsm.call.run.result", "rungwise.fsm.journal.digest"),
-    ("rungwise.fsm.call.run.result", "rungwise.fsm.journal.digest.brief"),
+    ("rungwise.fsm.call.run.result", "rungwise.fsm.journal.digest.text"),
     ("rungwise.fsm.turn.journal", "rungwise.fsm.turn.digest"),
     ("rungwise.fsm.turn.result", "rungwise.fsm.turn.digest"),
     ("rungwise.fsm.turn.result", "rungwise.fsm.journal.digest"),
-    ("rungwise.fsm.turn.result", "rungwise.fsm.journal.digest.brief"),
+    ("rungwise.fsm.turn.result", "rungwise.fsm.journal.digest.text"),
 }
 """Who imports what of our own inside a function of `fsm/`, for a reason that a comment beside the import gives."""
-
-
-@attrs.frozen(kw_only=True)
-class Import:
-    """One import of one of our modules by another."""
-
-    by: str
-    of: str
-    is_late: bool
-    is_for_types: bool
-
-
-def modules() -> dict[str, Path]:
-    """Return the file of each module of ours by its name."""
-    found = {}
-    for folder in ("fsm", "adapters", "rungwise"):
-        for path in (ROOT / folder).rglob("*.py"):
-            parts = path.relative_to(ROOT).with_suffix("").parts
-            if "rungwise" in parts[1:] or (folder == "rungwise" and parts[1] in ("fsm", "adapters")):
-                continue  # a link, followed from Python 3.13 on
-            name = ".".join(part for part in parts if part != "__init__")
-            found[name if folder == "rungwise" else f"rungwise.{name}"] = path
-    return found
-
-
-MODULES = modules()
-
-
-def imports_in(by: str, source: str) -> Iterator[Import]:
-    """List what a module imports of ours, at its top, inside its functions, and for types alone."""
-
-    def visit(node: ast.AST, is_late: bool, is_for_types: bool) -> Iterator[Import]:
-        for of in _named_by(node):
-            yield Import(by=by, of=of, is_late=is_late, is_for_types=is_for_types)
-        is_late |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        for child in ast.iter_child_nodes(node):
-            for_types = isinstance(node, ast.If) and child in node.body and "TYPE_CHECKING" in ast.unparse(node.test)
-            yield from visit(child, is_late, is_for_types or for_types)
-
-    yield from visit(ast.parse(source), False, False)
-
-
-def _named_by(node: ast.AST) -> Iterable[str]:
-    match node:
-        case ast.Import(names):
-            named = [alias.name for alias in names]
-        case ast.ImportFrom(module=str(module), names=names, level=0):
-            full = [f"{module}.{alias.name}" for alias in names]
-            named = [name if name in MODULES else module for name in full]
-        case ast.Call(func=ast.Name("import_module"), args=[ast.Constant(str(name))]):
-            named = [name]
-        case _:
-            return ()
-    return dict.fromkeys(name for name in named if name in MODULES)
 
 
 @cache
@@ -129,24 +72,6 @@ def floor_of(module: str) -> int:
     """Return how far down the list of floors a module stands; the package `rungwise.fsm` itself holds nothing."""
     room = room_of(module)
     return next((number for number, rooms in enumerate(FLOORS) if room in rooms), -1)
-
-
-def in_circles(given: Iterable[Import]) -> set[str]:
-    """Return the modules that import themselves by way of others."""
-    leads: dict[str, set[str]] = {}
-    for each in given:
-        leads.setdefault(each.by, set()).add(each.of)
-
-    def reached_from(start: str) -> set[str]:
-        reached: set[str] = set()
-        ahead = [start]
-        while ahead:
-            new = leads.get(ahead.pop(), set()) - reached
-            reached |= new
-            ahead += new
-        return reached
-
-    return {name for name in leads if name in reached_from(name)}
 
 
 def test_the_walk_finds_imports_of_every_kind() -> None:
@@ -265,6 +190,12 @@ def test_the_core_loads_little(line: str, beside: str, most: int) -> None:
     ours = parts_of(["rungwise"], loaded)
     assert parts_of(["rungwise.adapters", "rungwise.fsm.turn"], ours) == set()
     assert len(ours) <= most, sorted(ours)
+
+
+def test_jinja_is_loaded_when_a_page_is_written() -> None:
+    pages = "import rungwise.fsm.review.page, rungwise.fsm.diagram.page as page, rungwise.fsm.turn.explained"
+    assert "jinja2" not in loaded_by(pages)
+    assert "jinja2" in loaded_by(f"{pages}; from rungwise.fsm.certificate.shown.page import play_policy; play_policy()")
 
 
 def test_the_names_of_the_core_bring_no_table_and_nothing_that_runs_it() -> None:

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 import rungwise
 from rungwise import OpenAIChat, Script
 from rungwise.adapters.cli.told import told_in_brief
-from rungwise.adapters.endpoint import read_url
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.testing import scripted_replies
+from rungwise.adapters.wires.endpoint import read_url
 from rungwise.fsm.call.policy import from_mapping
 from rungwise.fsm.call.run.explained import explain_call, read_call
 from rungwise.fsm.diagram import Marks

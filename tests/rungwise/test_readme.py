@@ -20,6 +20,7 @@ import rungwise
 from rungwise import ScriptedReply
 from rungwise.adapters.cli.command import main
 from support.command_line import invoke
+from support.waiting import patience
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -249,7 +250,7 @@ def test_the_workflow_comments_what_the_change_does(tmp_path: Path, monkeypatch:
     rungwise() { echo "rungwise $*" >>asked.txt; }
     """
     (tmp_path / "policy.toml").write_text(small_policy(retries=1), encoding="utf-8")
-    subprocess.run(["bash", "-c", stubs + script], cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    subprocess.run(["bash", "-c", stubs + script], cwd=tmp_path, check=True, capture_output=True, timeout=patience())
     compared, commented, proved = (tmp_path / "asked.txt").read_text().splitlines()
     assert commented == "gh pr comment 7 --body-file review.md"
     assert proved == "rungwise verify policy.toml"

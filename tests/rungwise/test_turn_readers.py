@@ -17,9 +17,8 @@ from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.errors import ConfigurationError, JournalMismatch
 from rungwise.fsm.journal.path import Path
 from rungwise.fsm.replay.replay import replay
-from rungwise.fsm.turn.explained import TurnPath, read_recorded, read_turn
+from rungwise.fsm.turn.explained import TurnPath, explain_turn, read_recorded, read_turn
 from rungwise.fsm.turn.journal import TurnJournal
-from rungwise.fsm.turn.page import explain_turn
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.turn import Turn

@@ -97,10 +97,14 @@ def test_the_wheel_holds_one_package_and_nothing_else(wheel: Path) -> None:
     names = contents(wheel)
     assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"rungwise"}
     sources = {
-        f"rungwise/{path.relative_to(ROOT)}" for part in ("fsm", "adapters") for path in (ROOT / part).rglob("*.py")
+        f"rungwise/{path.relative_to(ROOT)}"
+        for part in ("fsm", "adapters")
+        for path in (ROOT / part).rglob("*")
+        if path.suffix in (".py", ".j2", ".css", ".js")
     }
     assert sources <= names.keys()
-    assert {"rungwise/py.typed", "rungwise/fsm/diagram/page/page.css"} <= names.keys()
+    page = "rungwise/fsm/diagram/page"
+    assert {"rungwise/py.typed", f"{page}/page.css", f"{page}/templates/base.html.j2"} <= names.keys()
 
 
 def test_the_wheel_is_the_same_from_the_source_distribution(wheel: Path, sdist: Path, tmp_path: Path) -> None:

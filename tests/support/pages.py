@@ -12,8 +12,7 @@ from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.shown.page import play_policy
 from rungwise.fsm.journal.path import Path as Route
 from rungwise.fsm.journal.path import path_of
-from rungwise.fsm.turn.explained import TurnPath, read_turn
-from rungwise.fsm.turn.page import explain_turn
+from rungwise.fsm.turn.explained import TurnPath, explain_turn, read_turn
 from support import recorded
 from support.turns import BUSY, OVERFLOW, calling, played, said
 

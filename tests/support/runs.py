@@ -15,9 +15,9 @@ import pytest
 
 import rungwise
 from rungwise import Client, EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
-from rungwise.adapters.learned import LEARNED
+from rungwise.adapters.wires.learned import LEARNED
 from rungwise.adapters.wires.plain.messages import read_messages
-from rungwise.fsm.journal.digest.brief import WORDS
+from rungwise.fsm.journal.digest.text import WORDS
 from support import modes, protocols
 from support.modes import ask, follow, waits_into
 

@@ -14,8 +14,8 @@ import attrs
 from rungwise import Cancellation, Tool, ToolCall, ToolEnded, ToolOutcome, ToolStarted
 from rungwise.adapters.tools import tasks, threads
 from rungwise.adapters.tools.faults import ToolsEnded
-from rungwise.fsm.turn.actions import RunTools, ToolRun
-from rungwise.fsm.turn.tools import Toolbox
+from rungwise.fsm.turn.actions import RunTools
+from rungwise.fsm.turn.tools import Toolbox, ToolRun
 
 LOOPS = ("asyncio", "trio")
 WAYS = ("threads", *LOOPS)

@@ -19,7 +19,7 @@ from rungwise import Client, OpenAIChat
 from support import modes
 from support.raw_server import RawServer
 
-OWN = ("own sync", "own async", "aiohttp")
+OWN = ("own sync", "own async")
 PASSED_IN = ("httpx.Client", "httpx.AsyncClient", "httpx2.Client", "httpx2.AsyncClient")
 ALL = OWN + PASSED_IN
 SYNC = ("own sync", "httpx.Client", "httpx2.Client")
@@ -34,7 +34,7 @@ RETRYING = rungwise.Policy(limits=rungwise.Limits(retries=2))
 
 def is_async(way: str) -> bool:
     """Tell whether a way is taken in an event loop."""
-    return way in ("own async", "aiohttp") or way.endswith("AsyncClient")
+    return way == "own async" or way.endswith("AsyncClient")
 
 
 def http_of(way: str, **options: Any) -> Any:
@@ -109,8 +109,6 @@ def client_for(way: str, chain: Any, http: Any = None, **options: Any) -> Client
     """Return a client that goes a way; `http` stands in for a new HTTP client."""
     http = http or http_of(way)
     options = {"policy": rungwise.Policy(limits=ONCE), "jitter": lambda: 0.0, **options}
-    if way == "aiohttp":
-        options["transport"] = "aiohttp"
     if http is not None:
         options["async_http" if is_async(way) else "http"] = http
     client = Client(chain, **options)

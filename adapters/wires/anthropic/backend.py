@@ -7,15 +7,15 @@ from typing import Any, ClassVar, Final
 
 from attrs import field, frozen
 
-from rungwise.adapters.endpoint import is_header_text
 from rungwise.adapters.wires.anthropic.models import Generation, generation_of
 from rungwise.adapters.wires.anthropic.parameters import budget_in, lost_parameters, thinks
 from rungwise.adapters.wires.anthropic.reply import read_reply
 from rungwise.adapters.wires.anthropic.request import RESERVED, write_body
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.adapters.wires.anthropic.stream import AnthropicDecoder
-from rungwise.adapters.wires.backend import HttpBackend
+from rungwise.adapters.wires.endpoint import is_header_text
 from rungwise.adapters.wires.form import Form
+from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.errors import ConfigurationError
@@ -51,7 +51,8 @@ class Anthropic(HttpBackend):
     of a request that forces a tool, and of one in a tool loop that another provider has begun without it.
 
     Arguments:
-        what every backend takes: see `rungwise.adapters.wires.backend.HttpBackend`. The URL goes up to `/messages`.
+        what every backend takes: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends before
+            `/messages`.
         api_key: the key, sent as `x-api-key`.
         beta: the beta features to ask for.
 

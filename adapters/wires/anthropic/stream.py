@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from attrs import Factory, define, field
 
-from rungwise.adapters.wires.alike import Piece
 from rungwise.adapters.wires.anthropic.blocks import (
     CITATIONS,
     opaque_parts,
@@ -18,9 +17,10 @@ from rungwise.adapters.wires.anthropic.blocks import (
 )
 from rungwise.adapters.wires.anthropic.reply import STOP_REASONS, compose, read_reply, stop_of, usage_of
 from rungwise.adapters.wires.composing import at_least, classified, count_of, grown, settled, text_at
-from rungwise.adapters.wires.decoding import Kind, StreamDecoder
-from rungwise.adapters.wires.held_text import HeldText
 from rungwise.adapters.wires.json_text import load, weight_of
+from rungwise.adapters.wires.reading.alike_lines import Piece
+from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
+from rungwise.adapters.wires.reading.held_text import HeldText
 from rungwise.fsm.call.conversation.events import Reasoning, Text
 from rungwise.fsm.call.conversation.parts import Part
 from rungwise.fsm.call.conversation.reply import Reply

@@ -8,10 +8,8 @@ from urllib.parse import quote
 
 from attrs import evolve, field, frozen
 
-from rungwise.adapters.backend import HttpRequest
-from rungwise.adapters.endpoint import as_secret, check_key, merged
 from rungwise.adapters.wires.anthropic.models import Generation, generation_of
-from rungwise.adapters.wires.backend import HttpBackend, optional
+from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.bedrock.marks import lost_marks, marks_tools
 from rungwise.adapters.wires.bedrock.parameters import lost_parameters, mapping, thinks
 from rungwise.adapters.wires.bedrock.reply import read_reply
@@ -19,7 +17,9 @@ from rungwise.adapters.wires.bedrock.request import RESERVED, write_body
 from rungwise.adapters.wires.bedrock.shapes import CONVERSE
 from rungwise.adapters.wires.bedrock.signing import OWN_HOST, Account
 from rungwise.adapters.wires.bedrock.stream import ConverseDecoder
+from rungwise.adapters.wires.endpoint import as_secret, check_key, merged
 from rungwise.adapters.wires.form import Form
+from rungwise.adapters.wires.http_backend import HttpBackend, optional
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.errors import ConfigurationError
@@ -42,7 +42,7 @@ class Bedrock(HttpBackend):
     What is found so goes to AWS's own hosts alone; to any other go the credentials that are given, or of a `profile`.
 
     Arguments:
-        what every backend takes: see `rungwise.adapters.wires.backend.HttpBackend`. A model is also an inference
+        what every backend takes: see `rungwise.adapters.wires.http_backend.HttpBackend`. A model is also an inference
             profile or an ARN.
         base_url: None is the service in the region.
         api_key: an API key of Bedrock's, which is sent as a bearer token; None takes `AWS_BEARER_TOKEN_BEDROCK` from

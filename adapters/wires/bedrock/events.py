@@ -16,10 +16,10 @@ from zlib import crc32
 import orjson
 from attrs import define, field
 
-from rungwise.adapters.wires.alike import AlikeLines, Piece
 from rungwise.adapters.wires.bedrock.signing import botocore
 from rungwise.adapters.wires.json_text import load
-from rungwise.adapters.wires.sse import EventHandler
+from rungwise.adapters.wires.reading.alike_lines import AlikeLines, Piece
+from rungwise.adapters.wires.reading.sse import EventHandler
 
 _PRELUDE: Final = 12
 _LENGTHS: Final = Struct(">III").unpack_from  # of the event and of its headers, and their checksum

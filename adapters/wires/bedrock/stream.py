@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from attrs import Factory, define, field
 
-from rungwise.adapters.wires.alike import Piece
 from rungwise.adapters.wires.anthropic.blocks import opaque_parts, text_parts, thinking_parts
 from rungwise.adapters.wires.bedrock.events import FrameReader
 from rungwise.adapters.wires.bedrock.reply import STOP_REASONS, compose, read_reply, stop_of, tool_call
 from rungwise.adapters.wires.composing import settled, text_at
-from rungwise.adapters.wires.decoding import Kind, Reader, StreamDecoder
-from rungwise.adapters.wires.held_text import HeldText
 from rungwise.adapters.wires.json_text import load, weight_of
+from rungwise.adapters.wires.reading.alike_lines import Piece
+from rungwise.adapters.wires.reading.decoding import Kind, Reader, StreamDecoder
+from rungwise.adapters.wires.reading.held_text import HeldText
 from rungwise.fsm.call.conversation.events import Reasoning, Text
 from rungwise.fsm.call.conversation.parts import Part
 from rungwise.fsm.call.conversation.reply import Reply

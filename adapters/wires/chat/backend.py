@@ -7,15 +7,15 @@ from typing import Any, ClassVar, Literal, get_args
 
 from attrs import evolve, field
 
-from rungwise.adapters.capability import Capabilities
-from rungwise.adapters.discovery import Server
-from rungwise.adapters.wires.backend import HttpBackend, optional
+from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.chat.dialects import CapField, Dialect, PrefillMode, dialect_of
+from rungwise.adapters.wires.chat.discovery import Server
 from rungwise.adapters.wires.chat.reply import read_reply
 from rungwise.adapters.wires.chat.request import OTHER_CAP, RESERVED, refuse_many, type_not_sent, write_body
 from rungwise.adapters.wires.chat.shapes import CHAT, ChatShapes
 from rungwise.adapters.wires.chat.stream import ChatDecoder
 from rungwise.adapters.wires.form import Form
+from rungwise.adapters.wires.http_backend import HttpBackend, optional
 from rungwise.adapters.wires.plain.choices import chat_choice
 from rungwise.fsm.call.conversation.lessons import Lessons
 from rungwise.fsm.call.conversation.reply import Reply
@@ -35,7 +35,7 @@ class OpenAIChat(HttpBackend):
     [one table](https://github.com/rungwise/rungwise/blob/main/adapters/wires/chat/dialects.py), by host and model.
 
     Arguments:
-        what every backend takes: see `rungwise.adapters.wires.backend.HttpBackend`. The URL goes up to
+        what every backend takes: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL goes up to
             `/chat/completions`, and a query such as `?api-version=...` is kept.
         api_key: the key, sent as a bearer token; as `api-key` to Azure's APIs before v1.
         cap_field: the field that holds the output cap in tokens; "auto" tells by the host.

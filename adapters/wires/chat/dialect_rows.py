@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rungwise.adapters.capability_rows import CLAUDE_PREFILLS, GEMINI_PREFILLS
+from rungwise.adapters.wires.capabilities.table import CLAUDE_PREFILLS, GEMINI_PREFILLS
 from rungwise.adapters.wires.chat.dialect import Dialect
 
 _REASONERS: Final = r"reason|thinking|qwq|qvq|gpt~oss|qwen~?3|~r1"

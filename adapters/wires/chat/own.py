@@ -8,8 +8,8 @@ from typing import Any, Final
 from attrs import field
 
 from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, REASONING_FIELDS
-from rungwise.adapters.wires.held_text import HeldText
 from rungwise.adapters.wires.json_text import as_json, weight_of
+from rungwise.adapters.wires.reading.held_text import HeldText
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy
 from rungwise.fsm.values.records import define

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from attrs import evolve, field
 
-from rungwise.adapters.wires.alike import Piece
 from rungwise.adapters.wires.chat.beside import Beside
 from rungwise.adapters.wires.chat.dialects import ERRORS, REASONING_FIELDS, STOP_REASONS, USAGE
 from rungwise.adapters.wires.chat.own import OwnMembers
@@ -29,9 +28,10 @@ from rungwise.adapters.wires.chat.reply import (
 from rungwise.adapters.wires.chat.text import GatheredText
 from rungwise.adapters.wires.chat.tools import ToolCalls, calls_in
 from rungwise.adapters.wires.composing import at_least, grown, settled
-from rungwise.adapters.wires.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.keeping import Aside
-from rungwise.adapters.wires.sse import EventReader
+from rungwise.adapters.wires.reading.alike_lines import Piece
+from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
+from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.fsm.call.conversation.events import Reasoning, Text
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.failures.failure import Failure

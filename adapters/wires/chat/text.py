@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rungwise.adapters.wires.held_text import HeldText
+from rungwise.adapters.wires.reading.held_text import HeldText
 from rungwise.fsm.text.stitching import MINIMUM_ECHO
 
 

@@ -10,8 +10,8 @@ from typing import Any, Final, Self
 from attrs import Factory, evolve
 
 from rungwise.adapters.wires.chat.own import extras_of, own_copy
-from rungwise.adapters.wires.held_text import HeldText
 from rungwise.adapters.wires.json_text import ObjectScanner, as_json, mended, weight_of
+from rungwise.adapters.wires.reading.held_text import HeldText
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.values.records import define, frozen
 

@@ -9,14 +9,14 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from attrs import evolve, frozen
 
-from rungwise.adapters.endpoint import Endpoint, read_url
-from rungwise.adapters.wires.backend import HttpBackend
+from rungwise.adapters.wires.endpoint import Endpoint, read_url
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.gemini.models import traits_of
 from rungwise.adapters.wires.gemini.parameters import RESERVED, lost, lost_effort, refuse_own
 from rungwise.adapters.wires.gemini.request import write_body
 from rungwise.adapters.wires.gemini.shapes import GEMINI, form_for
 from rungwise.adapters.wires.gemini.stream import GeminiDecoder, read_reply
+from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.failures.failure import Failure
@@ -35,7 +35,7 @@ class Gemini(HttpBackend):
     `x-goog-api-key`, which takes no token.
 
     Arguments:
-        what every backend takes: see `rungwise.adapters.wires.backend.HttpBackend`. A model may be named with its
+        what every backend takes: see `rungwise.adapters.wires.http_backend.HttpBackend`. A model may be named with its
             collection, such as "tunedModels/mine". Parameters of the `generationConfig` may stand in it or by
             themselves.
         base_url: the URL up to `/models/...`; one that ends in `/models/NAME:generateContent` is taken too.

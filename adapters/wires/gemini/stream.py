@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.alike import Piece
 from rungwise.adapters.wires.composing import (
     at_least,
     composed,
@@ -20,14 +19,15 @@ from rungwise.adapters.wires.composing import (
     stop_of,
     text_at,
 )
-from rungwise.adapters.wires.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.gemini.calls import GatheredCall, named
 from rungwise.adapters.wires.gemini.words import ENDS, FAILURES, STOP_REASONS, is_usage, usage_of
 from rungwise.adapters.wires.json_text import as_json, load, mended
 from rungwise.adapters.wires.keeping import Aside, kept_copy, size_of
 from rungwise.adapters.wires.plain.making import text_in
 from rungwise.adapters.wires.plain.media import media
-from rungwise.adapters.wires.sse import EventReader
+from rungwise.adapters.wires.reading.alike_lines import Piece
+from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
+from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.fsm.call.conversation.events import Reasoning, Text
 from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart
 from rungwise.fsm.call.conversation.reply import Reply

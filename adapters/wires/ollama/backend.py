@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from attrs import frozen
 
-from rungwise.adapters.wires.backend import HttpBackend
 from rungwise.adapters.wires.form import Form
+from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.ollama.reply import read_reply
 from rungwise.adapters.wires.ollama.request import RESERVED, lost, refuse_options, write_body
 from rungwise.adapters.wires.ollama.shapes import OLLAMA
@@ -32,7 +32,8 @@ class Ollama(HttpBackend):
     The variable OLLAMA_HOST is not read: to the server itself it is the address to listen on, such as 0.0.0.0.
 
     Arguments:
-        what every backend takes: see `rungwise.adapters.wires.backend.HttpBackend`. The URL goes up to `/api/chat`.
+        what every backend takes: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends before
+            `/api/chat`.
             Options such as `num_ctx` may stand in the parameters under `options`, or as they are. Whether a trailing
             assistant turn is continued depends on the template of the model, so only `capabilities` can allow it.
         api_key: the key for ollama.com or a proxy, sent as a bearer token; a server of one's own needs none.

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.alike import Piece
 from rungwise.adapters.wires.chat.tools import WEIGHT
 from rungwise.adapters.wires.composing import classified, composed, text_at
-from rungwise.adapters.wires.decoding import Kind, Reader, StreamDecoder
 from rungwise.adapters.wires.keeping import Aside
-from rungwise.adapters.wires.ndjson import LineReader
 from rungwise.adapters.wires.ollama.reply import Given, calls_in, gathered, read_reply, stop_of, usage_of
+from rungwise.adapters.wires.reading.alike_lines import Piece
+from rungwise.adapters.wires.reading.decoding import Kind, Reader, StreamDecoder
+from rungwise.adapters.wires.reading.ndjson import LineReader
 from rungwise.fsm.call.conversation.events import Reasoning, Text
 from rungwise.fsm.call.conversation.parts import Part
 from rungwise.fsm.call.conversation.reply import Reply

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Final
 
 from attrs import field, frozen
 
-from rungwise.adapters.wires.backend import HttpBackend
 from rungwise.adapters.wires.chat.dialects import Dialect, dialect_of
 from rungwise.adapters.wires.form import Form
+from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.responses.reply import read_response
 from rungwise.adapters.wires.responses.request import LOST, RESERVED, Known, write_body
 from rungwise.adapters.wires.responses.shapes import RESPONSES
@@ -38,8 +38,9 @@ class OpenAIResponses(HttpBackend):
     of the chain knows of the conversation what the messages say.
 
     Arguments:
-        what every backend takes: see `rungwise.adapters.wires.backend.HttpBackend`. The URL goes up to `/responses`,
-            and a query such as `?api-version=...` is kept.
+        what every backend takes: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends before
+            `/responses`;
+            a query such as `?api-version=...` is kept.
 
     Raises:
         ConfigurationError: a field is not of its form.

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import define, field
 
 from rungwise.adapters.wires.composing import text_at
-from rungwise.adapters.wires.held_text import HeldText
+from rungwise.adapters.wires.reading.held_text import HeldText
 from rungwise.adapters.wires.responses.items import CUSTOM, contents_of, thoughts_in
 
 

@@ -8,15 +8,15 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.alike import Piece
 from rungwise.adapters.wires.composing import raw_of, text_at
-from rungwise.adapters.wires.decoding import Kind, Reader, StreamDecoder
-from rungwise.adapters.wires.held_text import HeldText
 from rungwise.adapters.wires.json_text import as_json, mended, weight_of
+from rungwise.adapters.wires.reading.alike_lines import Piece
+from rungwise.adapters.wires.reading.decoding import Kind, Reader, StreamDecoder
+from rungwise.adapters.wires.reading.held_text import HeldText
+from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.adapters.wires.responses.items import CUSTOM, contents_of, envelope_of, parts_of_items
 from rungwise.adapters.wires.responses.reply import compose, error_of, read_response
 from rungwise.adapters.wires.responses.slots import Slot, write
-from rungwise.adapters.wires.sse import EventReader
 from rungwise.fsm.call.conversation.events import Reasoning, Text
 from rungwise.fsm.call.conversation.parts import Part
 from rungwise.fsm.call.conversation.reply import Reply

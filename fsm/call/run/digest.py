@@ -13,8 +13,8 @@ from rungwise.fsm.call.budget.budget import Spending
 from rungwise.fsm.call.budget.prices import price_of
 from rungwise.fsm.call.run.causes import cause_of
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.attempts import LEAST_ERROR, Attempt, attempts_of, word_of
-from rungwise.fsm.journal.digest import Digest, Line, Spent, digest_of, end_of, with_times
+from rungwise.fsm.journal.attempts import LEAST_ERROR, RecordedAttempt, attempts_of, word_of
+from rungwise.fsm.journal.digest import AttemptLine, Digest, Spent, digest_of, end_of, with_times
 from rungwise.fsm.journal.digest.words import ordinal, plain
 from rungwise.fsm.journal.path import Path, path_of
 from rungwise.fsm.journal.record import Evidence
@@ -105,12 +105,12 @@ def money_of(path: Path) -> Iterator[float | None]:
         yield None if prices.get(step.backend) is None else spending.cost
 
 
-def _lines(path: Path, attempts: Sequence[Attempt]) -> Iterator[Line]:
+def _lines(path: Path, attempts: Sequence[RecordedAttempt]) -> Iterator[AttemptLine]:
     setting: Setting = path.record.setting
     has_several = len(setting.chain) > 1
     costs = tuple(costs_in(path))
     for attempt in attempts:
-        yield Line(
+        yield AttemptLine(
             attempt=attempt,
             backend=attempt.sent.backend if has_several else "",
             cost=None if attempt.back is None else costs[attempt.back.number - 1],
@@ -118,7 +118,7 @@ def _lines(path: Path, attempts: Sequence[Attempt]) -> Iterator[Line]:
         )
 
 
-def _cause(path: Path, attempts: Sequence[Attempt]) -> str:
+def _cause(path: Path, attempts: Sequence[RecordedAttempt]) -> str:
     """Say why a call ended as it did: what came back last, and which time that was."""
     last, row = path.steps[-1], path.rows[-1]
     if path.record.outcome is None or row is None:

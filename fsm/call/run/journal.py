@@ -13,6 +13,7 @@ from rungwise.fsm.call.conversation.link import Link, PlainLink, Prices
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.policy import SWITCH_AFTER, Budget, Hints, Policy, from_mapping
+from rungwise.fsm.call.run.displayable import Displayable
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import (
     COUNT,
@@ -28,7 +29,6 @@ from rungwise.fsm.journal.forms import (
     or_null,
 )
 from rungwise.fsm.journal.record import Record
-from rungwise.fsm.journal.shown import Shown
 from rungwise.fsm.values.checks import is_text
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.records import define
@@ -161,7 +161,7 @@ class Setting:
 
 
 @define(eq=False, kw_only=True)
-class Journal(Shown, Record):
+class Journal(Displayable, Record):
     """Record one call.
 
     Arguments:

@@ -9,12 +9,12 @@ from attrs import field
 from rungwise.fsm.call.conversation.parts import Message, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
+from rungwise.fsm.call.run.displayable import Displayable
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import CallError, Cancelled, EmptyResponse, Exhausted, Failed, OverBudget, Refused
 from rungwise.fsm.failures.events import KEY_HINT_REASONS
 from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.journal.shown import Shown
 from rungwise.fsm.values.records import draft_of, frozen
 from rungwise.fsm.values.usage import Usage
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @frozen(repr=False)
-class Result(Shown):
+class Result(Displayable):
     """Hold the end of a call, whatever it was.
 
     Arguments:
@@ -69,7 +69,7 @@ class Result(Shown):
 
     def __repr__(self) -> str:
         from rungwise.fsm.journal.digest import Spent  # digests are for who looks at a result
-        from rungwise.fsm.journal.digest.brief import brief
+        from rungwise.fsm.journal.digest.text import brief
 
         spent = Spent(attempts=self.attempts, seconds=self.seconds, usage=self.usage, cost=self.cost)
         calls = ", ".join(f"calls {call.name}" for call in self.tool_calls)

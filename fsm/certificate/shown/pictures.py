@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
 
 from rungwise.fsm.call.conversation.link import PlainLink
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import Budget, Policy, Reserve, Timeouts
 from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
-from rungwise.fsm.certificate.shown.settings import limits_of, settings_of, table_of
+from rungwise.fsm.certificate.shown.settings import settings_of, table_of
 from rungwise.fsm.certificate.verify import verify
-from rungwise.fsm.diagram import Format, Model, View, model, render
+from rungwise.fsm.diagram import Format, View, render
 from rungwise.fsm.diagram.markdown import counters, markdown_table
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import TURN
@@ -21,7 +20,7 @@ from rungwise.fsm.turn.table import TURN
 
 def draw_policy(
     policy: Policy | TurnPolicy = DEFAULT_POLICY,
-    format: Format | Model = "svg",
+    format: Format = "svg",
     view: View = "hub",
     *,
     hides_off: bool = False,
@@ -30,21 +29,14 @@ def draw_policy(
 
     Arguments:
         policy: of a call or of a turn.
-        format: `svg`, `mermaid`, `dot`, or `rows` for Markdown; `promela` is a model for SPIN, and `tla` a TLA+
-            specification, of which `tlc` is the configuration.
-        view: `hub` for the states and what leads from one to another, `ladder` for the order in which guards are tried;
-            a model for a checker has but one.
+        format: `svg`, `mermaid`, `dot`, or `rows` for Markdown.
+        view: `hub` for the states and their transitions, `ladder` for the order in which guards are tried.
         hides_off: whether to omit the rows that can never be taken; otherwise they are struck out.
 
     Raises:
         ConfigurationError: there is no such format or view.
     """
-    table = table_of(policy)
-    for each in get_args(Model):
-        if format == each:
-            return model(table, each, limits_of(policy))
-    pictured: Format = format  # type: ignore[assignment]
-    return render(table, pictured, view, settings=settings_of(policy, hides_off=hides_off))
+    return render(table_of(policy), format, view, settings=settings_of(policy, hides_off=hides_off))
 
 
 PICTURES: tuple[tuple[str, Format, View], ...] = (
@@ -55,7 +47,6 @@ PICTURES: tuple[tuple[str, Format, View], ...] = (
     ("{of}ladder.svg", "svg", "ladder"),
     ("{of}rows.md", "rows", "hub"),
 )
-MODELS: tuple[tuple[str, Model], ...] = (("{name}.pml", "promela"), ("{name}.tla", "tla"), ("{name}.cfg", "tlc"))
 OF_TURNS = "turn-"
 """The prefix of a turn's files."""
 
@@ -107,9 +98,6 @@ def _files(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, 
     call = turn.of_calls
     yield from _pictures(call, "")
     yield from _pictures(turn, OF_TURNS)
-    for each in (call, turn):
-        table = table_of(each)
-        yield from ((name.format(name=table.name), model(table, format, limits_of(each))) for name, format in MODELS)
     explanation = _read(directory / EXPLANATION)
     if explanation is not None:
         blocks = {

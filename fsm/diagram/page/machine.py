@@ -1,11 +1,11 @@
-"""The machine as plain data, for the script of the page: what its table declares."""
+"""The machine as plain data, for the script of the page: what its table declares, and what it runs with."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import asdict
+from attrs import asdict, frozen
 
 from rungwise.fsm.checker.moves import moves_of
 from rungwise.fsm.diagram.extract import kind_of
@@ -14,11 +14,27 @@ from rungwise.fsm.machine.table import Table
 
 Plain = dict[str, Any]
 
+NO_BUDGET: Mapping[str, float | None] = dict.fromkeys(("attempts", "seconds", "output_tokens", "money"))
+
+
+@frozen(kw_only=True)
+class Setup:
+    """Hold what a machine runs with.
+
+    Arguments:
+        limits: the limit of each counter.
+        budget: the most `attempts`, `seconds`, `output_tokens` and `money` of a whole run; None for no limit.
+    """
+
+    limits: Mapping[str, int]
+    budget: Mapping[str, float | None] = NO_BUDGET
+
 
 def machine_data(table: Table, limits: Mapping[str, int]) -> Plain:
     """Return everything that a script needs to run a table.
 
     Arguments:
+        table: the table.
         limits: the limit of each counter.
     """
     moves = moves_of(table, limits)

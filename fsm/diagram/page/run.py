@@ -4,130 +4,141 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from typing import Any, Final
 
+import orjson
 from attrs import field, frozen
 
 from rungwise.fsm.diagram import Marks, draw
 from rungwise.fsm.diagram.extract import picture_of
-from rungwise.fsm.diagram.model import Node
-from rungwise.fsm.diagram.page.attempts import attempt_list
-from rungwise.fsm.diagram.page.frames import frames_data
-from rungwise.fsm.diagram.page.ladder import ladder, state_chip
-from rungwise.fsm.diagram.page.machine import machine_data
-from rungwise.fsm.diagram.page.machine_views import machine_views
-from rungwise.fsm.diagram.page.markup import Page, columns, section
-from rungwise.fsm.diagram.page.setup import Setup
+from rungwise.fsm.diagram.page.machine import Setup, machine_data
 from rungwise.fsm.diagram.page.steps import Used, steps_data, used_in
+from rungwise.fsm.diagram.page.templates import embedded, html, ladders_html, render
+from rungwise.fsm.diagram.page.timeline import Timeline
 from rungwise.fsm.journal.digest import Digest, Spent, digest_of
-from rungwise.fsm.journal.digest.words import plain
 from rungwise.fsm.journal.path import Path
-from rungwise.fsm.journal.record import Step
+
+LEGEND: Final[Mapping[str, str]] = {"attempt": "in flight", "wait": "wait"}
+_CUT: Final = "<!--cut-->"
+"""Stands in a rendered body where it is cut into parts; text from outside is escaped and cannot contain it."""
 
 
 @frozen(kw_only=True)
-class Told:
-    """Hold what the page of a recorded run tells besides its path.
+class Page:
+    """Hold one page in its parts.
+
+    Arguments:
+        title: plain text.
+        parts: the HTML of its body; what many pages have in common is a part of its own.
+        data: what the scripts read.
+    """
+
+    title: str
+    parts: tuple[str, ...]
+    data: Mapping[str, Any]
+
+    @property
+    def html(self) -> str:
+        """Write the whole page."""
+        return render("scripted", title=self.title, body=html("".join(self.parts)), data=embedded(self.data))
+
+
+@frozen(kw_only=True)
+class RunDetails:
+    """Hold what the page of a recorded run shows besides its path.
 
     Arguments:
         digest: the run in brief.
         used: what was used up after each step.
-        unit: what a line of it is called.
+        unit: what a line of the run is called.
         legend: what each kind of bar means.
-        asides: what stands beside a step in the list, by its number.
-        pages: the pages of the runs within, to be opened inside it.
-        inner: which of them, from 1, a step leads to, by its number.
+        asides: what stands beside a step in the list, by the step's number.
+        pages: the pages of the runs within this one.
+        inner: the number of the page, from 1, that a step opens, by the step's number.
     """
 
     digest: Digest
     used: Sequence[Used]
     unit: str = "attempt"
-    legend: Mapping[str, str] = field(factory=dict)
+    legend: Mapping[str, str] = LEGEND
     asides: Mapping[int, str] = field(factory=dict)
     pages: Sequence[Page | None] = ()
     inner: Mapping[int, int] = field(factory=dict)
 
 
 def explain_page(path: Path, setup: Setup, *, digest: Digest | None = None, money: Sequence[float | None] = ()) -> Page:
-    """Make the page of a recorded run: its attempts over time, its path on the diagram, and every step to be selected.
+    """Make the page of a recorded run.
 
     Arguments:
-        path: the path of the run; everything that a stranger wrote into it is escaped.
-        setup: what it ran with.
-        digest: the run in brief; without one it is told from the path alone.
+        path: the path of the run; everything in it is escaped.
+        setup: what the run ran with.
+        digest: the run in brief; by default it is read from the path alone.
         money: what was spent after each step; None where that is not known.
     """
     used = used_in(path, money)
     if digest is None:
         digest = digest_of(path, spent=Spent(attempts=used[-1].attempts, seconds=used[-1].seconds), most=setup.budget)
-    return page_of(path, setup, Told(used=used, digest=digest))
+    return page_of(path, setup, RunDetails(used=used, digest=digest))
 
 
-def page_of(path: Path, setup: Setup, told: Told) -> Page:
-    """Make the page of a recorded run from what is told of it.
+def page_of(path: Path, setup: Setup, details: RunDetails) -> Page:
+    """Make the page of a recorded run with details of your own.
 
     Arguments:
-        path: the path of the run; everything that a stranger wrote into it is escaped.
-        setup: what it ran with.
-        told: the rest.
+        path: the path of the run; everything in it is escaped.
+        setup: what the run ran with.
+        details: what the page shows besides.
     """
-    name, digest = escape(path.table.name), told.digest
-    picture = picture_of(path.table, Marks.along(path.rows))
-    views = machine_views(ladder(picture_of(path.table)), draw(picture, "svg"))
-    unit = escape(told.unit)
-    main = [
-        section(f"This {unit}", '<div id="details"></div>'),
-        f'<details class="box" id="table-view"><summary>The view of the table: every step, with its guards and counters'
-        f'</summary>{_step_list(path, told.asides)}<p id="says"></p><div id="guards"></div></details>',
-    ]
-    start, *rest = columns("\n".join(main), f"{LEFT}{_PLACE}").partition(_PLACE)
-    before = "\n".join(
-        [
-            f'<header class="run"><h1>One {name}, step by step</h1>{_ending(path, digest)}</header>',
-            section(f"{told.unit.capitalize()}s over time", attempt_list(digest, path, told), name="attempts-box"),
-            start,
-        ]
+    digest = details.digest
+    backend = path.steps[-1].backend
+    amounts = {**digest.amounts, "left": digest.left, "last backend": backend}
+    body = render(
+        "run",
+        path=path,
+        digest=digest,
+        amounts={name: value for name, value in amounts.items() if value},
+        timeline=Timeline(path.steps[-1].at),
+        unit=details.unit,
+        legend=details.legend,
+        asides=details.asides,
+        ladders=ladders_html(picture_of(path.table)),
+        svg=html(draw(picture_of(path.table, Marks.along(path.rows)), "svg")),
+        cut=html(_CUT),
     )
     data = {
         "machine": machine_data(path.table, setup.limits),
         "budget": setup.budget,
-        "call": steps_data(path, told.used, told.inner),
-        "unit": told.unit,
-        **({"frames": frames_data(told.pages)} if told.pages else {}),
+        "call": steps_data(path, details.used, details.inner),
+        "unit": details.unit,
+        **({"frames": _frames_data(details.pages)} if details.pages else {}),
     }
-    return Page(
-        title=f"{path.table.name}: {digest.outcome or 'not ended'}", parts=(before, *views, rest[-1]), data=data
-    )
+    title = f"{path.table.name}: {digest.outcome or 'not ended'}"
+    return Page(title=title, parts=tuple(body.split(_CUT)), data=data)
 
 
-def _ending(path: Path, digest: Digest) -> str:
-    chip = '<span class="chip outcome">not ended</span>'
-    if digest.outcome:
-        chip = state_chip(Node(plain(digest.outcome), digest.kind))
-    cause = f'<span class="cause">{escape(digest.cause)}</span>' if digest.cause else ""
-    told = {**digest.amounts, **({"left": digest.left} if digest.left else {})}
-    if backend := path.steps[-1].backend:
-        told["last backend"] = backend
-    items = "".join(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in told.items())
-    return f'<p class="outcome-line">{chip} {cause}</p><dl class="summary">{items}</dl>'
-
-
-def _step_list(path: Path, asides: Mapping[int, str]) -> str:
-    options = "".join(_step(step, asides.get(step.number, "")) for step in path.steps)
-    return (
-        f'<ol id="steps" role="listbox" tabindex="0" aria-label="Steps of the {escape(path.table.name)}">{options}</ol>'
-    )
-
-
-def _step(step: Step, aside: str) -> str:
-    guard = f' <span class="faint">[{escape(step.guard)}]</span>' if step.guard else ""
-    beside = f'<span class="aside">{escape(aside)}</span>' if aside else ""
-    return (
-        f'<li role="option" id="step-{step.number}" aria-selected="false"><span class="badge">{step.number}</span>'
-        f'<code>{escape(step.event)}{guard}</code>{beside}<span class="to">{escape(step.target)}</span></li>'
-    )
-
-
-_PLACE = "<svg></svg>"
-"""Where the machine will stand; nothing from outside can hold it unescaped."""
-
-LEFT = section("What is left", '<ul id="budget" class="amounts"></ul><ul id="counters" class="amounts"></ul>')
+def _frames_data(pages: Sequence[Page | None]) -> dict[str, Any]:
+    """Return what a script needs to write each page when it is opened; what the pages share is there once."""
+    pool: dict[str, int] = {}
+    machines: dict[bytes, int] = {}
+    written: list[dict[str, Any] | None] = []
+    for page in pages:
+        if page is None:
+            written.append(None)
+            continue
+        rest = dict(page.data)
+        machine = orjson.dumps(rest.pop("machine"), default=dict)
+        written.append(
+            {
+                "title": escape(page.title),
+                "parts": [pool.setdefault(part, len(pool)) for part in page.parts],
+                "machine": machines.setdefault(machine, len(machines)),
+                "data": rest,
+            }
+        )
+    cut = html(_CUT)
+    return {
+        "shell": render("scripted", title=cut, body=cut, data=cut).split(_CUT),
+        "pool": list(pool),
+        "machines": [orjson.Fragment(machine) for machine in machines],
+        "pages": written,
+    }

@@ -6,12 +6,12 @@ import math
 
 from attrs import frozen
 
-from rungwise.fsm.journal.digest import Line
+from rungwise.fsm.journal.digest import AttemptLine
 from rungwise.fsm.journal.digest.words import seconds_text
 
 MOST_TICKS = 6
 SHORTEST = 1e-9
-"""Seconds below which no clock tells one time from another, and no number is round."""
+"""Seconds below which no clock can tell two times apart, and no number is round."""
 
 
 @frozen
@@ -19,7 +19,7 @@ class Bar:
     """Hold one stretch of time.
 
     Arguments:
-        kind: what it is drawn as; of a call, `attempt` or `wait`.
+        kind: how it is drawn; `attempt` or `wait` for a call.
         start, seconds: when it began, and how long it lasted.
         says: what it was, in words.
     """
@@ -30,12 +30,41 @@ class Bar:
     says: str
 
 
-def bars_of(line: Line, since: float = 0.0) -> tuple[Bar, ...]:
+@frozen
+class Timeline:
+    """Place bars on an axis that lasts as long as the run.
+
+    Arguments:
+        total: the seconds that the run took.
+    """
+
+    total: float
+
+    @property
+    def has_time(self) -> bool:
+        """Tell whether any time passed."""
+        return self.total >= SHORTEST
+
+    @property
+    def ticks(self) -> list[float]:
+        """Return a handful of round times from 0 to the end."""
+        return ticks(self.total)
+
+    def bars(self, line: AttemptLine, since: float = 0.0) -> tuple[Bar, ...]:
+        """Return the bars of an attempt, as `bars_of` does."""
+        return bars_of(line, since)
+
+    def percent(self, seconds: float) -> str:
+        """Write a stretch of time as a share of the axis, in CSS."""
+        return f"{100 * min(seconds / self.total, 1.0):.3f}".rstrip("0").rstrip(".") + "%"
+
+
+def bars_of(line: AttemptLine, since: float = 0.0) -> tuple[Bar, ...]:
     """Return the wait before an attempt, if there was one, and the attempt.
 
     Arguments:
-        line: that of the attempt.
-        since: when its run began.
+        line: the line of the attempt.
+        since: when its run began, in seconds.
     """
     attempt = line.attempt
     sent, seconds = attempt.sent.at, attempt.seconds
@@ -54,8 +83,3 @@ def ticks(seconds: float) -> list[float]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next((factor * power for factor in (1, 2, 5) if factor * power >= rough), 10 * power)
     return [place * step for place in range(int(seconds / step + 1e-9) + 1)]
-
-
-def percent(part: float, total: float) -> str:
-    """Write a part of the whole as CSS does."""
-    return f"{100 * min(part / total, 1.0):.3f}".rstrip("0").rstrip(".") + "%"

@@ -10,15 +10,15 @@ from typing import Final, Literal
 
 from attrs import field, frozen
 
-from rungwise.fsm.journal.attempts import Attempt, attempts_of, ending_of
+from rungwise.fsm.journal.attempts import RecordedAttempt, attempts_of, ending_of
 from rungwise.fsm.journal.digest.words import (
     count_text,
     counted,
     money_text,
     plain,
     seconds_text,
+    tokens_named,
     tokens_text,
-    tokens_told,
 )
 from rungwise.fsm.journal.path import Path
 from rungwise.fsm.journal.record import Step
@@ -30,7 +30,7 @@ Kind = Literal["rung", "answer", "lesser", "error", "outcome"]
 LONGEST_NAME: Final = 40
 """Characters of the name of a backend in a line."""
 
-__all__ = ["Digest", "Line", "Spent", "digest_of", "money_in", "with_times"]
+__all__ = ["AttemptLine", "Digest", "Spent", "digest_of", "money_in", "with_times"]
 
 
 @frozen(kw_only=True)
@@ -52,21 +52,21 @@ class Spent:
     calls: int | None = None
 
     @property
-    def told(self) -> str:
-        """Return what it took, in a line."""
+    def text(self) -> str:
+        """Write what it took on one line."""
         cost = "" if self.cost is None else f"cost {money_in(self.cost, self.usage, self.is_least)}"
         parts = [
             counted(self.calls, "call") if self.calls is not None else "",
             counted(self.attempts, "attempt"),
             seconds_text(self.seconds),
-            tokens_told(self.usage) if self.usage.total_tokens else "",
+            tokens_named(self.usage) if self.usage.total_tokens else "",
             cost,
         ]
         return ", ".join(filter(None, parts))
 
 
 @frozen(kw_only=True)
-class Line:
+class AttemptLine:
     """Tell one attempt in a line.
 
     Arguments:
@@ -79,7 +79,7 @@ class Line:
         kind: what its bar is drawn as.
     """
 
-    attempt: Attempt
+    attempt: RecordedAttempt
     name: str = ""
     backend: str = ""
     cost: float | None = None
@@ -151,7 +151,7 @@ class Digest:
     cause: str = ""
     spent: Spent
     most: Mapping[str, float | None] = field(factory=dict, hash=False)
-    lines: tuple[Line, ...] = ()
+    lines: tuple[AttemptLine, ...] = ()
     ending: str = ""
     says: str = ""
 
@@ -189,7 +189,7 @@ def digest_of(
     spent: Spent,
     cause: str = "",
     most: Mapping[str, float | None] | None = None,
-    lines: Sequence[Line] = (),
+    lines: Sequence[AttemptLine] = (),
     says: str = "",
 ) -> Digest:
     """Tell the run of any table in brief.
@@ -218,15 +218,15 @@ def digest_of(
     )
 
 
-def plain_lines(path: Path, attempts: Sequence[Attempt]) -> Iterator[Line]:
+def plain_lines(path: Path, attempts: Sequence[RecordedAttempt]) -> Iterator[AttemptLine]:
     """Tell each attempt by what its steps say alone."""
     names = {attempt.sent.backend for attempt in attempts}
     for attempt in attempts:
         backend = attempt.sent.backend if len(names) > 1 else ""
-        yield Line(attempt=attempt, backend=backend, end=end_of(attempt, path.table))
+        yield AttemptLine(attempt=attempt, backend=backend, end=end_of(attempt, path.table))
 
 
-def end_of(attempt: Attempt, table: Table) -> str | None:
+def end_of(attempt: RecordedAttempt, table: Table) -> str | None:
     """Return the outcome that an attempt led to, if it did."""
     return attempt.back.target if attempt.back is not None and attempt.back.target in table.outcomes else None
 

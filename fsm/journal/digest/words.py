@@ -47,7 +47,7 @@ def tokens_text(usage: Usage) -> str:
     return f"{about}{count_text(usage.input_tokens)} in, {count_text(usage.output_tokens)} out"
 
 
-def tokens_told(usage: Usage) -> str:
+def tokens_named(usage: Usage) -> str:
     """Write tokens in and out for who does not know yet that it is tokens."""
     return tokens_text(usage).replace(" in,", f" token{'' if usage.input_tokens == 1 else 's'} in,")
 

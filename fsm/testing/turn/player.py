@@ -21,9 +21,9 @@ from rungwise.fsm.testing.clock import VirtualClock
 from rungwise.fsm.testing.fair import fair_reply
 from rungwise.fsm.testing.turn.script import TurnScript
 from rungwise.fsm.testing.turn.tools import TOOLS
-from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome, ToolRun
+from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.policy import TurnPolicy
-from rungwise.fsm.turn.tools import Toolbox
+from rungwise.fsm.turn.tools import Toolbox, ToolRun
 from rungwise.fsm.turn.turn import Turn
 from rungwise.fsm.values.frozen_map import thawed
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from rungwise.fsm.testing.strategies import first_or_often
-from rungwise.fsm.turn.actions import ToolOutcome, ToolRun
-from rungwise.fsm.turn.tools import Given, Tool, Toolbox
+from rungwise.fsm.turn.actions import ToolOutcome
+from rungwise.fsm.turn.tools import Given, Tool, Toolbox, ToolRun
 from rungwise.fsm.values.checks import is_number, must
 
 FOUND: Final = "Two nests were seen in the bank, on walk number"

@@ -11,8 +11,8 @@ import pytest
 
 from rungwise.adapters.cli.ask import ask as ask_command
 from rungwise.adapters.cli.backends import Target, chain_of
-from rungwise.adapters.keys import variables_of
 from rungwise.adapters.provider.script import ScriptedReply
+from rungwise.adapters.wires.keys import variables_of
 from rungwise.adapters.wires.registry import APIS, backend_class
 from rungwise.fsm.errors import ConfigurationError
 from support.command_line import invoke

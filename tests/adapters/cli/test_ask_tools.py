@@ -19,6 +19,7 @@ from rungwise import EmbeddedProvider, ScriptedReply, TurnHints
 from rungwise.fsm.turn.journal import TurnJournal
 from support.command_line import invoke
 from support.turn_modes import calling
+from support.waiting import let_ctrl_c_interrupt, patience
 
 ROOT = Path(__file__).parents[3]
 BIRDS = """
@@ -276,8 +277,7 @@ def start(provider: EmbeddedProvider, tools: str, **options: Any) -> subprocess.
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(ROOT), "NO_PROXY": "*"},
-        # A shell that starts the tests in the background has SIGINT ignored, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # type: ignore[arg-type, return-value]
+        preexec_fn=let_ctrl_c_interrupt,
         **options,
     )
 
@@ -300,7 +300,7 @@ def test_ctrl_c_ends_what_can_be_ended_and_a_second_one_waits_for_nothing(rungwi
         read_until(process.stderr.fileno(), b"wait has failed")
         assert process.poll() is None  # the tool in its thread is waited for
         process.send_signal(signal.SIGINT)
-        text, told = process.communicate(timeout=10)
+        text, told = process.communicate(timeout=patience())
     assert (process.returncode, text) == (130, b"I wait.")
     assert b"Traceback" not in told
     assert b"hang has failed" in told
@@ -317,6 +317,6 @@ def test_a_terminal_sees_what_is_said_beside_tools_and_nothing_twice(rungwise_pr
         ours, theirs = pty.openpty()
         with start(rungwise_provider(*replies), "birds:TOOLS", stdout=theirs) as process:
             os.close(theirs)
-            process.communicate(timeout=10)
+            process.communicate(timeout=patience())
             assert os.read(ours, 1000) == seen
         os.close(ours)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from rungwise import EmbeddedProvider, Script, ScriptedReply
-from rungwise.adapters.learned import LEARNED
 from rungwise.adapters.provider import handler
 from rungwise.adapters.provider.languages.chat import ChatCompletions
 from rungwise.adapters.provider.languages.registry import LANGUAGES
+from rungwise.adapters.wires.learned import LEARNED
 from support.command_line import invoke
 
 LOCAL = "http://localhost:8000/v1"

@@ -91,18 +91,6 @@ def test_calls_over_http_are_honest_and_within_the_certificate() -> None:
     assert fuzzer.examples == 50
 
 
-@pytest.mark.parametrize("count", sampled([4, 60], one_in=2))
-def test_calls_on_aiohttps_connections_are_honest_and_within_the_certificate(count: int) -> None:
-    with Fuzzer(backends=2, seed=1, over_http=True, transport="aiohttp", hostile=0.25) as fuzzer:
-        found = fuzzer.run(examples=count)
-    assert found is None, found.to_toml()
-    assert fuzzer.examples == count
-
-
-def test_in_memory_there_is_no_transport() -> None:
-    assert "give --over-http or --hostile" in invoke("fuzz", "--transport", "aiohttp").stderr
-
-
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize(
     "reply",

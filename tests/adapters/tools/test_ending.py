@@ -22,7 +22,7 @@ from rungwise.adapters.http.waiting import CallEnded
 from rungwise.adapters.tools import scheduling
 from rungwise.adapters.tools.faults import CANCELLED, LEFT, NOT_BEGUN, ToolsEnded
 from support.tools import ENOUGH, LOOPS, WAYS, Watched, alone, arun_tools, planned, ran, values
-from support.waiting import auntil
+from support.waiting import auntil, let_ctrl_c_interrupt, patience
 
 ROOT = Path(__file__).parents[3]
 everywhere = pytest.mark.parametrize("way", WAYS)
@@ -111,12 +111,12 @@ def test_sync_tools_are_waited_for_and_what_they_bring_is_kept(way: str) -> None
 
 @everywhere
 def test_sync_tools_are_waited_for_no_longer_than_they_may_take(way: str) -> None:
-    tools = Tools()
+    tools, seconds = Tools(), round(patience(0.2), 1)
     try:
-        end = ended(way, [tools.sync], lambda: tools.begun.wait(ENOUGH), seconds=0.2)
+        end = ended(way, [tools.sync], lambda: tools.begun.wait(ENOUGH), seconds=seconds)
     finally:
         tools.may_end.set()
-    assert values(end.outcomes) == [f"timed out after 0.2 s; {LEFT}"]
+    assert values(end.outcomes) == [f"timed out after {seconds:g} s; {LEFT}"]
 
 
 @everywhere
@@ -135,7 +135,7 @@ def test_the_second_time_nothing_is_waited_for(way: str) -> None:
 
 @pytest.mark.parametrize("way", ["threads", "asyncio"])
 def test_an_async_tool_that_does_not_end_is_left(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduling, "GRACE", 0.05)
+    monkeypatch.setattr(scheduling, "GRACE", patience(0.05))
     tools = Tools()
 
     def tell(event: ToolStarted | ToolEnded) -> None:
@@ -145,7 +145,8 @@ def test_an_async_tool_that_does_not_end_is_left(way: str, monkeypatch: pytest.M
     end = ended(way, [tools.stubborn], lambda: tools.begun.wait(ENOUGH), tell=tell)
     assert values(end.outcomes) == [f"{CANCELLED}; {LEFT}"]
     tools.may_end.clear()
-    assert values(ran(way, [tools.stubborn], seconds=0.05, tell=tell)) == [f"timed out after 0.05 s; {LEFT}"]
+    seconds = round(patience(0.1), 1)
+    assert values(ran(way, [tools.stubborn], seconds=seconds, tell=tell)) == [f"timed out after {seconds:g} s; {LEFT}"]
 
 
 def test_a_cancelled_task_hands_out_what_came_and_goes_on_being_cancelled() -> None:
@@ -315,7 +316,13 @@ def test_ctrl_c_ends_the_tools_and_a_second_one_the_waiting(way: str, times: int
         way=way, when_cancelled="may_end.set()" if times == 1 else "threading.Timer(0.1, press).start()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=ENOUGH, check=False
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=patience(),
+        preexec_fn=let_ctrl_c_interrupt,
+        check=False,
     )
     first, last = ("'cancelled while it ran'", f"'{CANCELLED}; {LEFT}'" if times == 2 else "'kept'")
     reason = "KeyboardInterrupt" if way == "threads" else "CancelledError"

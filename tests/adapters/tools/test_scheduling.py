@@ -13,7 +13,8 @@ from rungwise import Tool, ToolCall, ToolEnded, ToolOutcome, ToolStarted
 from rungwise.adapters.tools.calling import Brought
 from rungwise.adapters.tools.faults import CANCELLED, LEFT, NOT_BEGUN, ToolsEnded
 from rungwise.adapters.tools.scheduling import GRACE, Job, Schedule
-from rungwise.fsm.turn.actions import RunTools, ToolRun
+from rungwise.fsm.turn.actions import RunTools
+from rungwise.fsm.turn.tools import ToolRun
 
 SECONDS = 10.0
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungwise.adapters.backend import HttpRequest
+from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.chat.dialects import STOP_REASONS
 from rungwise.fsm.call.conversation.events import Reasoning, Text

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import rungwise
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.provider.script import ScriptedReply
-from rungwise.adapters.wires.alike import AlikeLines
+from rungwise.adapters.wires.reading.alike_lines import AlikeLines
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.failures.failure import Failure
 from support.growth import calls_made

@@ -7,7 +7,7 @@ from typing import Any
 
 import rungwise
 
-DISTRIBUTIONS = ("httpx", "httpcore", "anyio", "attrs", "transitions", "aiohttp", "matplotlib")
+DISTRIBUTIONS = ("httpx", "httpcore", "anyio", "attrs", "transitions", "matplotlib")
 PROMPT = "What is a state machine?"
 OF_BACKENDS = {"Bedrock": {"region": "eu-north-1"}}
 

@@ -17,7 +17,7 @@ SIZES = {64: 0.8, 256: 1.5, 2000: 3.0}
 LIMIT = 10.0
 ANSWERED_AFTER = 50
 BY_DEFAULT = replace(WHOLE, who="Rungwise, 100 connections as by default")
-OWN = (WHOLE, STREAMED, replace(WHOLE, who="Rungwise over aiohttp", options={**WHOLE.options, "transport": "aiohttp"}))
+OWN = (WHOLE, STREAMED)
 AS_MANY_CONNECTIONS = (BARE, *OWN, OPENAI, TENACITY)
 CONTESTANTS = (BARE, *OWN, BY_DEFAULT, OPENAI, LITELLM, TENACITY)
 FASTER = Goal("256 calls at once, in a second, over bare httpx", "≥", 8)
@@ -42,7 +42,7 @@ def _compared(bench: Bench, at_once: int, seconds: float, contestants: Iterable[
             try:
                 _prepare(workers[each.who], each, bench, at_once)
             except WorkerError as error:
-                if each not in PEERS and "transport" not in each.options:
+                if each not in PEERS:
                     raise
                 print(f"{each.who} is left out: {str(error).splitlines()[0]}", file=sys.stderr)
                 present.remove(each)

@@ -302,22 +302,6 @@ async def aborrowed_call(stage: Stage, number: int) -> str:
         return (await stage.client(number % 50, async_http=borrowed).acall(QUESTION)).outcome
 
 
-async def aiohttp_call(stage: Stage, number: int) -> str:
-    transport = "aiohttp" if is_asyncio() else "own"  # there is none for trio
-    async with stage.client(number, transport=transport) as client:
-        return (await client.acall(QUESTION)).outcome
-
-
-async def aiohttp_stream(stage: Stage, number: int) -> str:
-    transport = "aiohttp" if is_asyncio() else "own"
-    client = stage.client(number, transport=transport)
-    async with client, client.astream(QUESTION) as events:
-        for _ in range(number % 4):
-            with suppress(StopAsyncIteration):
-                await anext(events)
-    return events.result.outcome
-
-
 def is_asyncio() -> bool:
     """Tell whether the running event loop is one of asyncio; else it is trio's."""
     try:
@@ -341,6 +325,4 @@ ASYNC: dict[Callable[[Stage, int], Coroutine[Any, Any, str]], int] = {
     ashared_call: 6,
     adropped_client: 4,
     aborrowed_call: 1,
-    aiohttp_call: 3,
-    aiohttp_stream: 2,
 }

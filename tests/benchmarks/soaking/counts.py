@@ -75,7 +75,7 @@ def largest() -> dict[str, int | None]:
 
 
 def _caches() -> Iterator[tuple[str, tuple[int, int | None]]]:
-    from rungwise.adapters.learned import LEARNED, MOST_PLACES
+    from rungwise.adapters.wires.learned import LEARNED, MOST_PLACES
 
     yield "learned: lessons", (len(LEARNED._known), MOST_PLACES)
     yield "learned: servers", (len(LEARNED._servers), MOST_PLACES)

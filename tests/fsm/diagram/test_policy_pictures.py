@@ -184,7 +184,6 @@ def test_one_call_draws_a_policy() -> None:
     for (format, view), text in drawn(narrow).items():
         assert rungwise.draw_policy(narrow, format, view) == text
     assert rungwise.draw_policy(narrow, hides_off=True) == draw(pictures()["narrow, nothing off"], "svg")
-    assert "proctype turn()" in rungwise.draw_policy(POLICIES["turn"], "promela")
     with pytest.raises(rungwise.ConfigurationError, match="no picture of format 'png'"):
         rungwise.draw_policy(narrow, "png")  # type: ignore[arg-type]
 

@@ -12,12 +12,12 @@ from attrs import evolve
 from rungwise import CALL, Effect, Fact, Guard, Row, Rung, Table
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.checker.walk import walk
-from rungwise.fsm.diagram import model
-from rungwise.fsm.diagram.formal import most_attempts
 from rungwise.fsm.machine.build import build_table
 from rungwise.fsm.machine.declare import Ending
 from rungwise.fsm.turn.table import TURN
-from support.spin import spin
+from support.formal import promela
+from support.formal.shared import most_attempts
+from support.formal.spin import spin
 from support.tables import KNOTTY, ONES, redeclaring, replacing
 from support.uncommon import UNCOMMON, UNCOMMON_LIMITS
 
@@ -40,7 +40,7 @@ SHIPPED = [
 def test_spin_finds_nothing_wrong_and_reaches_what_the_walk_reaches(
     table: Table, limits: Mapping[str, int], tmp_path: Path
 ) -> None:
-    found = spin(model(table, "promela", limits), tmp_path, claim=False)
+    found = spin(promela.model(table, limits), tmp_path, claim=False)
     assert found.violated is None
     assert found.states == len(walk(table, limits).configurations)
     if all(limits.values()):
@@ -49,12 +49,12 @@ def test_spin_finds_nothing_wrong_and_reaches_what_the_walk_reaches(
 
 @pytest.mark.parametrize(("table", "limits"), SHIPPED)
 def test_spin_proves_that_every_run_ends(table: Table, limits: Mapping[str, int], tmp_path: Path) -> None:
-    assert spin(model(table, "promela", limits), tmp_path).violated is None
+    assert spin(promela.model(table, limits), tmp_path).violated is None
 
 
 @FULL
 def test_spin_proves_the_call_with_the_limits_that_it_has_by_default(tmp_path: Path) -> None:
-    written = model(CALL, "promela")
+    written = promela.model(CALL)
     one_backend = spin(written, tmp_path, claim=False, defined=["LIMIT_fallbacks=0"])
     assert (one_backend.violated, one_backend.states) == (None, 163_849)
     assert spin(written, tmp_path).violated is None
@@ -64,7 +64,7 @@ def test_spin_proves_the_call_with_the_limits_that_it_has_by_default(tmp_path: P
 def test_spin_finds_the_worst_case_of_the_ladder_itself_and_none_that_is_worse(
     table: Table, limits: Mapping[str, int], tmp_path: Path
 ) -> None:
-    written, most = model(table, "promela", limits), most_attempts(table, limits)
+    written, most = promela.model(table, limits), most_attempts(table, limits)
     for defined, violated in ((most, None), (most - 1, f"assertion violated (attempts<={most - 1})")):
         assert spin(written, tmp_path, claim=False, defined=[f"MOST_ATTEMPTS={defined}"]).violated == violated
 
@@ -85,7 +85,7 @@ LASTING = build_table(
 
 @pytest.mark.full
 def test_the_figure_of_the_model_is_its_own_where_a_fact_lasts(tmp_path: Path) -> None:
-    written, limits = model(LASTING, "promela"), {"lates": 2, "mores": 2}
+    written, limits = promela.model(LASTING), {"lates": 2, "mores": 2}
     (most, less) = (int(figure) for figure in re.findall(r"-DMOST_ATTEMPTS=(\d+)", written))
     assert most == most_attempts(LASTING, limits) == less + 1
     for figure, violated in ((most, None), (less, f"assertion violated (attempts<={less})")):
@@ -96,14 +96,14 @@ def test_counts_that_no_short_holds_are_kept_in_an_int() -> None:
     rungs = [Rung(f"rung_{number}", limit=1000) for number in range(33)]
     ladder = (*rungs, Ending("lost"))
     table = build_table(name="wide", start="a", hub="b", outcomes=("lost",), rungs=rungs, ladders={"broke": ladder})
-    written = model(table, "promela")
+    written = promela.model(table)
     assert "-DMOST_ATTEMPTS=33001 " in written
     assert "\nint attempts " in written
     assert "\nint was_0\n" in written
 
 
 def test_limits_given_to_the_preprocessor_may_be_larger_than_a_byte(tmp_path: Path) -> None:
-    written = model(LASTING, "promela")
+    written = promela.model(LASTING)
     found = spin(written, tmp_path, claim=False, defined=["LIMIT_lates=300"])
     assert found.violated is None
 
@@ -148,26 +148,26 @@ IN_EVERY_BUILD = ("takes nothing", "stands still")
 )
 def test_what_is_planted_is_found(fault: str, tmp_path: Path) -> None:
     table, violated = FAULTS[fault]
-    written = model(table, "promela", LITTLE)
+    written = promela.model(table, LITTLE)
     found = spin(written, tmp_path)
     assert found.violated is not None
     assert violated in found.violated
 
 
 def test_a_loop_that_takes_nothing_never_ends(tmp_path: Path) -> None:
-    found = spin(model(UNPAID, "promela", LITTLE), tmp_path, run=["-A"])
+    found = spin(promela.model(UNPAID, LITTLE), tmp_path, run=["-A"])
     assert found.violated == ENDLESS
 
 
 @pytest.mark.full
 def test_a_row_that_is_never_taken_is_told(tmp_path: Path) -> None:
     table = replacing(TURN, {LAST_OF_ROUND: HAND_OFF, HAND_OFF: LAST_OF_ROUND})
-    found = spin(model(table, "promela", LITTLE), tmp_path, claim=False)
+    found = spin(promela.model(table, LITTLE), tmp_path, claim=False)
     assert any(line.startswith("ROW(FACT(was_handed_off), nothing(), handed_off)") for line in found.unreached)
 
 
 def test_names_that_mean_something_else_in_the_model_are_told_and_replaced(tmp_path: Path) -> None:
-    written = model(UNCOMMON, "promela", UNCOMMON_LIMITS)
+    written = promela.model(UNCOMMON, UNCOMMON_LIMITS)
     assert "state_do: the state 'do'" in written
     assert "short counter_ints\n" in written
     found = spin(written, tmp_path, claim=False)
@@ -176,7 +176,7 @@ def test_names_that_mean_something_else_in_the_model_are_told_and_replaced(tmp_p
 
 
 def test_the_limits_are_those_of_the_policy() -> None:
-    written = model(CALL, "promela", {"retries": 7, "fallbacks": None})
+    written = promela.model(CALL, {"retries": 7, "fallbacks": None})
     assert "#define LIMIT_retries 7\n" in written
     assert "#define LIMIT_reasks 3\n" in written
     assert "#define LIMIT_fallbacks 1\n" in written

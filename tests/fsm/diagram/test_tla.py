@@ -13,10 +13,10 @@ from attrs import evolve
 
 from rungwise import Effect, Guard, Row, Table
 from rungwise.fsm.checker.walk import walk
-from rungwise.fsm.diagram import model
 from rungwise.fsm.turn.table import TURN
+from support.formal.tla import configuration, specification
+from support.formal.tlc import Checked, tlc
 from support.tables import CALL, KNOTTY, ONES, redeclaring, replacing
-from support.tlc import Checked, tlc
 from support.uncommon import UNCOMMON, UNCOMMON_LIMITS
 
 LITTLE = {"faults": 2, "compactions": 1, "summaries": 1, "auto_continues": 2}
@@ -44,15 +44,15 @@ def errors_in(written: str) -> list[str]:
 @pytest.mark.parametrize("name", TABLES)
 def test_a_specification_can_be_parsed(name: str) -> None:
     table, limits = TABLES[name]
-    assert errors_in(model(table, "tla", limits)) == []
+    assert errors_in(specification(table, limits)) == []
 
 
 def test_the_parser_would_tell() -> None:
-    assert errors_in(model(TURN, "tla").replace("ELSE", "ELS")) != []
+    assert errors_in(specification(TURN).replace("ELSE", "ELS")) != []
 
 
 def test_every_row_is_in_its_place() -> None:
-    written = model(CALL, "tla")
+    written = specification(CALL)
     ladder = written[written.index("\ncame_empty ==") : written.index("\nonly_reasoned ==")]
     rows = [line.split(" IF ")[-1].strip() for line in ladder.splitlines() if "Go(" in line or "End(" in line]
     assert rows == [
@@ -68,14 +68,14 @@ def test_every_row_is_in_its_place() -> None:
 
 
 def test_what_tlc_is_told_holds_the_limits_and_stands_in_the_specification_too() -> None:
-    told = model(TURN, "tlc", LITTLE)
+    told = configuration(TURN, LITTLE)
     assert "  limit_auto_continues = 2\n" in told
-    assert all(f"     {line}\n" in model(TURN, "tla", LITTLE) for line in told.splitlines())
+    assert all(f"     {line}\n" in specification(TURN, LITTLE) for line in told.splitlines())
 
 
 def checked(table: Table, limits: Mapping[str, int], folder: Path) -> Checked:
-    written = model(table, "tla", limits)
-    return tlc(written.split("MODULE ")[1].split()[0], written, model(table, "tlc", limits), folder)
+    written = specification(table, limits)
+    return tlc(written.split("MODULE ")[1].split()[0], written, configuration(table, limits), folder)
 
 
 @pytest.mark.full

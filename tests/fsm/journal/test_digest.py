@@ -19,9 +19,9 @@ from rich.console import Console
 
 import rungwise
 from rungwise.fsm.call.run.digest import digest_of_call, digest_of_journal, digest_of_result
+from rungwise.fsm.diagram.page.notebook import MOST_LINES, digest_html
 from rungwise.fsm.journal.attempts import attempts_of
-from rungwise.fsm.journal.digest.html import MOST_LINES, digest_html
-from rungwise.fsm.journal.digest.lines import digest_lines
+from rungwise.fsm.journal.digest.text import digest_lines
 from rungwise.fsm.journal.digest.words import money_text, ordinal, seconds_text
 from rungwise.fsm.turn.digest import digest_of_turn
 from support import recorded

@@ -13,8 +13,7 @@ import pytest
 from rungwise.fsm.call.run.explained import explain_call
 from rungwise.fsm.diagram.page.timeline import bars_of
 from rungwise.fsm.turn.digest import digest_of_turn
-from rungwise.fsm.turn.explained import TurnPath, read_turn
-from rungwise.fsm.turn.page import explain_turn
+from rungwise.fsm.turn.explained import TurnPath, explain_turn, read_turn
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import TURN
 from support.turns import BUSY, OVERFLOW, calling, played, said

@@ -23,7 +23,7 @@ from pydantic import BaseModel
 
 from rungwise import ToolError
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
-from rungwise.fsm.turn.results import shortened, told
+from rungwise.fsm.turn.tool_round import shortened, told
 
 
 @attrs.frozen

@@ -10,8 +10,7 @@ import pytest
 from rungwise import ConfigurationError, Tool, ToolCall
 from rungwise.adapters.wires.chat.shapes import CHAT
 from rungwise.fsm.call.conversation.shapes import NEUTRAL
-from rungwise.fsm.turn.actions import ToolRun
-from rungwise.fsm.turn.tools import Toolbox
+from rungwise.fsm.turn.tools import Toolbox, ToolRun
 
 
 def search(query: str, most: int = 10) -> list[str]:

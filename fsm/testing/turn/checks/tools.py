@@ -15,7 +15,7 @@ from rungwise.fsm.testing.turn.checks.transcript import ANSWERED, results_of
 from rungwise.fsm.testing.turn.player import PlayedCall, PlayedRound
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.turn.actions import ToolOutcome
-from rungwise.fsm.turn.results import told
+from rungwise.fsm.turn.tool_round import told
 
 WHOLE_CALLS = "no cut tool call is run or handed out"
 ALLOWED = "only known tools are run, no more and no longer than the policy allows"

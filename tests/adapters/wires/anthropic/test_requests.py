@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rungwise import Anthropic, ConfigurationError, MediaPart, Message, OpenAIChat, Request, Send
-from rungwise.adapters.capabilities import Capabilities
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
+from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall, ToolResult
 from rungwise.fsm.testing.conversations import conversations
 from support.sampling import examples

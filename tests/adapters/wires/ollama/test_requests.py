@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rungwise import Message, Ollama, Request, Send, TextPart, ToolCall
-from rungwise.adapters.capabilities import Capabilities
+from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.fsm.call.conversation.parts import MediaPart, ReasoningPart, ToolResult
 from rungwise.fsm.errors import ConfigurationError
 

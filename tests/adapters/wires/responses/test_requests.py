@@ -23,7 +23,7 @@ from rungwise import (
     ToolCall,
     ToolResult,
 )
-from rungwise.adapters.capabilities import Capabilities
+from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.responses.items import parts_of_items
 
 URL = "http://localhost/v1"

@@ -1,0 +1,308 @@
+"""The table of capabilities: what is established of models, by their ids and the places where they are served.
+
+The first row that fits a backend and says anything of a matter counts for it; what no row says nobody knows. So a row
+says only what a provider documents, or what was seen, as of November 2026; the source is in brackets. A window is of
+the prompt and the answer together, also where a provider counts them apart.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from attrs import field
+
+from rungwise.adapters.wires.capabilities.capability import Capabilities
+from rungwise.fsm.values.patterns import Pattern
+from rungwise.fsm.values.records import frozen
+
+_ANY: Final[Any] = ""
+
+
+def _pattern(pattern: str) -> Pattern:
+    return Pattern(pattern.replace("~", "[-.]"))
+
+
+@frozen(kw_only=True)
+class CapabilityRow:
+    """Hold what is known of some models at some places.
+
+    Arguments:
+        apis: the protocols, separated by blanks; "" is any.
+        host: a regular expression that is found in the host of the URL.
+        model: one that is found in the model's id in lower case; `~` stands for a dash or a dot.
+        known: what they can do.
+    """
+
+    apis: str = ""
+    host: Pattern = field(default=_ANY, converter=_pattern)
+    model: Pattern = field(default=_ANY, converter=_pattern)
+    known: Capabilities
+
+    def fits(self, api: str, host: str, model: str) -> bool:
+        """Tell whether a backend is one of these."""
+        is_api = not self.apis or api in self.apis.split()
+        return is_api and bool(self.host.search(host) and self.model.search(model))
+
+
+THINKING: Final = 300.0
+"""Seconds for models that think in silence: a judgement. 79 s were measured of a common question [BerriAI/litellm
+#36992], and xAI asks for 900 s for whole requests [docs.x.ai, best practices]."""
+
+CLAUDE_PREFILLS: Final = (
+    r"claude~(?:haiku~4~5|sonnet~4(?:~[05])?|opus~4(?:~[015])?|3(?:~[57])?~(?:haiku|sonnet|opus)"
+    r"|(?:haiku|sonnet|opus)~3(?:~[57])?|2(?:~[01])?|instant(?:~1)?(?:~2)?)"
+    r"(?:~latest|~v\d+|(?:~|@)\d{8}|:\d+|:beta)*$"
+)
+"""Claude up to 4.5. Later models reject it ("does not support assistant message prefill", 400), and so do those that
+think."""
+
+GEMINI_PREFILLS: Final = r"gemini~(?:2(?:~[05])?|3(?:~1)?)~[a-z]"
+"""Gemini up to 3.1 goes on from a model turn, which no documentation says. Later ones reject it ("Requests ending with
+a model turn are not supported", 400), and 3.5 flash was seen to do both [models.dev #4922]."""
+
+_END: Final = r"(?![\d.]|-\d(?!\d))"
+"""What follows a whole version: neither another digit of it nor a version below it; a date may."""
+
+_K: Final = 1_000
+_M: Final = 1_000_000
+
+_CLAUDE: Final = (
+    CapabilityRow(apis="anthropic bedrock", model=CLAUDE_PREFILLS, known=Capabilities(prefill=True)),
+    # "This model does not support assistant message prefill", wherever they are served [platform.claude.com].
+    CapabilityRow(
+        model=r"claude~(?:(?:opus|sonnet)~4~[6-9]|(?:opus|sonnet|haiku|fable|mythos)~(?:[5-9]|preview))",
+        known=Capabilities(prefill=False, tools=True, images=True, documents=True, json_schema=True, reasoning=True),
+    ),
+    # They think, and show nothing of it unless they are asked to [platform.claude.com, extended thinking: display].
+    CapabilityRow(
+        model=r"claude~(?:opus~4~[7-9]|(?:opus|sonnet|fable|mythos)~(?:[5-9]|preview))",
+        known=Capabilities(first_token=THINKING),
+    ),
+    # 1M of window and 128K of output since 4.6 [platform.claude.com/docs/models; Effect-TS/effect #7129].
+    CapabilityRow(
+        model=r"claude~(?:(?:opus|sonnet)~4~[6-9]|(?:opus|sonnet|fable)~5)",
+        known=Capabilities(window=_M, largest_output=128 * _K),
+    ),
+    CapabilityRow(
+        model=r"claude~(?:haiku|sonnet|opus)~4~5",
+        known=Capabilities(json_schema=True, window=200 * _K, largest_output=64 * _K),
+    ),
+    CapabilityRow(model=rf"claude~sonnet~4(?:~0)?{_END}", known=Capabilities(window=200 * _K, largest_output=64 * _K)),
+    CapabilityRow(model=r"claude~opus~4", known=Capabilities(window=200 * _K, largest_output=32 * _K)),
+    CapabilityRow(
+        model=r"claude~(?:haiku|sonnet|opus)~4",
+        known=Capabilities(tools=True, images=True, documents=True, reasoning=True),
+    ),
+    CapabilityRow(
+        model=r"claude~3~7",
+        known=Capabilities(
+            tools=True, images=True, documents=True, reasoning=True, window=200 * _K, largest_output=64 * _K
+        ),
+    ),
+    CapabilityRow(
+        model=r"claude~3~5",
+        known=Capabilities(tools=True, images=True, documents=True, reasoning=False, window=200 * _K),
+    ),
+    CapabilityRow(model=r"claude~3~5", known=Capabilities(largest_output=8_192)),
+    CapabilityRow(
+        model=r"claude~3~(?:haiku|sonnet|opus)",
+        known=Capabilities(tools=True, images=True, reasoning=False, window=200 * _K, largest_output=4_096),
+    ),
+    CapabilityRow(
+        model=r"claude~(?:2|instant)", known=Capabilities(tools=False, images=False, documents=False, reasoning=False)
+    ),
+)
+
+_SEES: Final = Capabilities(tools=True, images=True, json_schema=True)
+_OPENAIS: Final = r"(^|\.)openai\.(com|azure\.com)$"
+
+_OPENAI: Final = (  # [platform.openai.com/docs/models]
+    # What thinks and shows nothing of it, wherever it is: nothing comes before it has thought [mezmo/aura #62].
+    CapabilityRow(model=r"\bo\d|\bgpt-[5-9](?!.*chat)", known=Capabilities(first_token=THINKING)),
+    CapabilityRow(model=r"deep~research", known=Capabilities(first_token=THINKING)),
+    CapabilityRow(
+        host=_OPENAIS,
+        model=r"^(gpt-4o|gpt-4\.1|gpt-5(?!.*chat)|o1(?!-(mini|preview))|o3(?!-mini)|o4)(?!.*(audio|realtime|search))",
+        known=Capabilities(documents=True),
+    ),
+    CapabilityRow(model=r"\bgpt-4o-2024-05-13", known=Capabilities(json_schema=False, largest_output=4_096)),
+    CapabilityRow(
+        model=r"\bgpt-4o(?!.*(audio|realtime|transcribe|tts|search))",
+        known=_SEES.or_else(Capabilities(reasoning=False, window=128 * _K, largest_output=16_384)),
+    ),
+    CapabilityRow(
+        model=r"\bgpt-4\.1", known=_SEES.or_else(Capabilities(reasoning=False, window=1_047_576, largest_output=32_768))
+    ),
+    CapabilityRow(
+        model=r"\bgpt-5(\.\d)?-chat", known=Capabilities(images=True, window=128 * _K, largest_output=16_384)
+    ),
+    CapabilityRow(model=r"\bgpt-5-pro", known=Capabilities(window=400 * _K, largest_output=272 * _K)),
+    CapabilityRow(
+        model=r"\bgpt-5\.[45](?!.*(mini|nano|chat))", known=Capabilities(window=1_050_000, largest_output=128 * _K)
+    ),
+    CapabilityRow(
+        model=r"\bgpt-5((\.[123])?(?![.\d])|\.4-(mini|nano))(?!.*(search|image|chat))",
+        known=Capabilities(window=400 * _K, largest_output=128 * _K),
+    ),
+    CapabilityRow(model=r"\bgpt-5(?!.*(search|image|chat))", known=_SEES.or_else(Capabilities(reasoning=True))),
+    CapabilityRow(
+        model=r"\bo1-mini",
+        known=Capabilities(tools=False, images=False, json_schema=False, window=128 * _K, largest_output=65_536),
+    ),
+    CapabilityRow(
+        model=r"\bo1-preview",
+        known=Capabilities(tools=False, images=False, json_schema=False, window=128 * _K, largest_output=32_768),
+    ),
+    CapabilityRow(model=r"\bo3-mini", known=Capabilities(images=False)),
+    CapabilityRow(
+        model=r"\b(o1(?!-(mini|preview))|o3|o4-mini)(?!.*deep)",
+        known=_SEES.or_else(Capabilities(reasoning=True, window=200 * _K, largest_output=100 * _K)),
+    ),
+    CapabilityRow(
+        model=r"gpt-oss",
+        known=Capabilities(tools=True, images=False, documents=False, reasoning=True, window=131_072),
+    ),
+    CapabilityRow(
+        model=r"\bgpt-4-turbo",
+        known=Capabilities(
+            tools=True, images=True, json_schema=False, reasoning=False, window=128 * _K, largest_output=4_096
+        ),
+    ),
+    CapabilityRow(
+        model=r"\bgpt-3\.5-turbo",
+        known=Capabilities(images=False, json_schema=False, reasoning=False, window=16_385, largest_output=4_096),
+    ),
+)
+
+_GEMINI: Final = (  # [ai.google.dev/gemini-api/docs/models, /thinking]
+    CapabilityRow(apis="gemini", model=GEMINI_PREFILLS, known=Capabilities(prefill=True)),
+    CapabilityRow(model=r"gemini~(2~5|[3-9])(?!.*lite)", known=Capabilities(first_token=THINKING)),
+    CapabilityRow(
+        model=r"gemini~2~0~flash", known=Capabilities(reasoning=False, window=1_048_576, largest_output=8_192)
+    ),
+    CapabilityRow(
+        model=r"gemini~(2~5|3(~\d)?)~(pro|flash)(?!.*(image|tts|live|audio))",
+        known=Capabilities(reasoning=True, window=1_048_576, largest_output=65_536),
+    ),
+    CapabilityRow(
+        model=r"gemini~[2-9](~\d)?~(pro|flash)(?!.*(image|tts|live|audio))",
+        known=Capabilities(tools=True, images=True, documents=True, json_schema=True),
+    ),
+)
+
+_OTHERS: Final = (
+    # Grok 4 shows nothing of what it thinks [docs.x.ai/docs/guides/reasoning]. Some gateways show more of some of
+    # these, such as later Grok; then the time is longer than it need be, no more.
+    CapabilityRow(model=r"grok-[4-9](?!.*non-reasoning)|grok-build", known=Capabilities(first_token=THINKING)),
+    # An effort is an error for Grok 4, and known to Grok 3 mini alone of those before it [docs.x.ai/docs/models].
+    CapabilityRow(model=r"grok-3-mini", known=Capabilities(images=False, reasoning=True, window=131_072)),
+    CapabilityRow(model=r"grok-3", known=Capabilities(images=False, reasoning=False, window=131_072)),
+    CapabilityRow(model=r"grok-code-fast-1", known=Capabilities(tools=True, images=False, window=256 * _K)),
+    CapabilityRow(model=r"grok-4(\.1)?-fast", known=_SEES.or_else(Capabilities(window=2 * _M))),
+    CapabilityRow(
+        model=r"grok-4(-0709|-latest)?$", known=_SEES.or_else(Capabilities(reasoning=False, window=256 * _K))
+    ),
+    CapabilityRow(host=r"(^|\.)x\.ai$", known=Capabilities(tools=True, json_schema=True)),
+    # DeepSeek's own API takes text alone, and JSON without a schema [api-docs.deepseek.com]. V4: 1M and 384K.
+    CapabilityRow(
+        model=r"deepseek-v4", known=Capabilities(tools=True, reasoning=True, window=_M, largest_output=384 * _K)
+    ),
+    CapabilityRow(
+        host=r"^api\.deepseek\.com$", known=Capabilities(images=False, documents=False, json_schema=False, tools=True)
+    ),
+    CapabilityRow(model=r"deepseek-(v[23]|r1|chat|reasoner|coder)", known=Capabilities(images=False, documents=False)),
+    # Mistral: vision by model, a schema and tools for all that chat [docs.mistral.ai/capabilities].
+    CapabilityRow(model=r"codestral|mathstral|open-mi[sx]tral", known=Capabilities(images=False)),
+    CapabilityRow(
+        host=r"(^|\.)mistral\.ai$",
+        model=r"pixtral|mistral-(large-(2512|latest)|medium-(2505|2508|latest)|small-(2503|2506|latest))"
+        r"|magistral-(small|medium)-(2509|latest)",
+        known=Capabilities(images=True),
+    ),
+    CapabilityRow(
+        host=r"(^|\.)mistral\.ai$", model=r"mistral|codestral", known=Capabilities(tools=True, json_schema=True)
+    ),
+    # Kimi: pictures since K2.5, 256K since September 2025 [platform.moonshot.ai/docs].
+    CapabilityRow(model=r"kimi-k2\.[5-9]", known=Capabilities(tools=True, images=True, window=262_144)),
+    CapabilityRow(model=r"kimi-k2-(0905|thinking|turbo)", known=Capabilities(tools=True, images=False, window=262_144)),
+    CapabilityRow(model=r"kimi-k2(-0711|-instruct|-base|$)", known=Capabilities(tools=True, images=False)),
+    # Qwen: those that see say so in their names, up to 3 [help.aliyun.com/model-studio].
+    CapabilityRow(
+        host=r"^dashscope[a-z-]*\.aliyuncs\.com$",
+        model=r"qwen.*-(vl|omni)|^qvq",
+        known=Capabilities(images=True),
+    ),
+    CapabilityRow(
+        model=r"qwq|qwen(2(\.5)?|3)?-(coder|math|long)|qwen-(max|turbo)|qwen3-max|qwen-?3-\d+b",
+        known=Capabilities(images=False),
+    ),
+    CapabilityRow(host=r"^dashscope[a-z-]*\.aliyuncs\.com$", model=r"^qwen", known=Capabilities(tools=True)),
+    # GLM: a V in the name sees; thinking is a switch since 4.5 [docs.z.ai].
+    CapabilityRow(model=r"\bglm-4(\.\d)?v", known=Capabilities(images=True)),
+    CapabilityRow(
+        model=r"\bglm-4\.5(?!v)", known=Capabilities(tools=True, images=False, reasoning=True, window=128 * _K)
+    ),
+    CapabilityRow(
+        model=r"\bglm-4\.[67](?!v)", known=Capabilities(tools=True, images=False, reasoning=True, window=200 * _K)
+    ),
+    # Llama: only some of 3.2 and all of 4 see; whether a server has what that takes is known of these alone
+    # [console.groq.com/docs/models, docs.together.ai, docs.fireworks.ai].
+    CapabilityRow(
+        model=r"llama~?(?:2|3~[13]|3(?!~[24]))(?!.*vision)", known=Capabilities(images=False, reasoning=False)
+    ),
+    CapabilityRow(model=r"llama~?3~2~(1|3)b", known=Capabilities(images=False, reasoning=False)),
+    CapabilityRow(
+        host=r"(^|\.)(groq\.com|together\.(ai|xyz)|fireworks\.ai)$",
+        model=r"llama~?4|llama~?3~2~(11|90)b",
+        known=Capabilities(images=True),
+    ),
+    CapabilityRow(
+        host=r"(^|\.)groq\.com$",
+        model=r"llama-3\.3-70b",
+        known=Capabilities(tools=True, window=131_072, largest_output=32_768),
+    ),
+    CapabilityRow(
+        host=r"(^|\.)groq\.com$", model=r"llama-4", known=Capabilities(tools=True, window=131_072, largest_output=8_192)
+    ),
+)
+
+_BEDROCK: Final = (
+    # Claude from 3.7 and 3.5 Haiku on, and Nova [docs.aws.amazon.com/bedrock, prompt caching].
+    CapabilityRow(
+        apis="bedrock",
+        model=r"claude~(?:3~7|3~5~haiku|(?:haiku|sonnet|opus|fable|mythos)~(?:[4-9]|preview))|amazon\.nova",
+        known=Capabilities(caches=True),
+    ),
+    # "You invoked an unsupported model or your request did not allow prompt caching", 403 [BerriAI/litellm #39210,
+    # strands-agents/harness-sdk #1807]. The id of an inference profile tells no maker.
+    CapabilityRow(
+        apis="bedrock",
+        model=r"claude~(?:2|instant|3~(?:haiku|sonnet|opus))|(?:^|[./])(?:ai21|cohere|deepseek|google|meta|minimax"
+        r"|mistral|moonshot(?:ai)?|nvidia|openai|qwen|writer|zai)\.",
+        known=Capabilities(caches=False),
+    ),
+)
+
+CAPABILITIES: Final[tuple[CapabilityRow, ...]] = (*_CLAUDE, *_OPENAI, *_GEMINI, *_OTHERS, *_BEDROCK)
+
+
+@lru_cache(maxsize=256)
+def capabilities_of(api: str, base_url: str, model: str) -> Capabilities:
+    """Return what is known of a model at a place.
+
+    Arguments:
+        api: the protocol, as the command line calls it.
+        base_url: where it is.
+        model: its id.
+    """
+    try:
+        host = urlsplit(base_url).hostname or ""
+    except ValueError:
+        host = ""
+    known = Capabilities()
+    for row in CAPABILITIES:
+        if row.fits(api, host, model.lower()):
+            known = known.or_else(row.known)
+    return known

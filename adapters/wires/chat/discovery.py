@@ -1,0 +1,150 @@
+"""Asking a server of one's own what it is, so that nobody need say how it goes on from a turn, and how much fits it.
+
+Each server has a page of its own that names it; those are asked in turn, at the origin of the backend alone. A server
+that answers none of them stays unknown, and what cannot be read says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import Any, Final, Literal
+
+from attrs import field
+
+from rungwise.adapters.wires.backend import HttpRequest
+from rungwise.adapters.wires.capabilities.capability import Capabilities
+from rungwise.adapters.wires.http_backend import HttpBackend
+from rungwise.adapters.wires.json_text import load
+from rungwise.fsm.call.conversation.request import MOST_TOKENS
+from rungwise.fsm.values.checks import is_whole
+from rungwise.fsm.values.label import label
+from rungwise.fsm.values.records import frozen
+
+LARGEST_PAGE: Final = 2**20
+"""Bytes of a page that are read: one with a chat template has some tens of thousands."""
+
+SECONDS: Final = 2.0
+"""Seconds that a server has for one page."""
+
+Answer = bytes | None
+"""The body of a page; b"" where there is no such page, and None where no server answered in time."""
+
+
+@frozen(kw_only=True)
+class Server:
+    """Hold what a server said it is.
+
+    Arguments:
+        name: its kind, and its version where it says that.
+        prefill: how it goes on from a trailing assistant turn; None where its kind does not tell.
+        known: what it says of the model.
+    """
+
+    name: str
+    prefill: Literal["continue_final_message"] | None = None
+    known: Capabilities = field(factory=Capabilities)
+
+
+def inquiry(backend: HttpBackend) -> Generator[HttpRequest, Answer, Server | None]:
+    """Ask for pages, one after another, and return what the server is; None where none of them tells.
+
+    Arguments:
+        backend: who is asked; its key goes with each request, as all of them go to its own origin.
+    """
+    base = backend.root
+    top = base.removesuffix("/v1")
+    for page, read in (
+        (f"{top}/props", _llama_cpp),
+        (f"{base}/models", _of_list),
+        (f"{top}/get_model_info", _sglang),
+        (f"{top}/api/v0/models", _lm_studio),
+        (f"{top}/api/version", _ollama),
+    ):
+        answer = yield backend.question(page)
+        if answer is None:  # nobody is there, and the next page would take as long
+            return None
+        found = read(_object(answer), backend.model)
+        if found is None:
+            continue
+        if found.name == "vLLM":
+            version = _object((yield backend.question(f"{top}/version")) or b"").get("version")
+            return _named("vLLM", version, found)
+        return found
+    return None
+
+
+def _object(answer: bytes) -> Mapping[str, Any]:
+    try:
+        value = load(answer)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _window(value: Any) -> Capabilities:
+    return Capabilities(window=value if is_whole(value, 1, MOST_TOKENS) else None)
+
+
+def _named(kind: str, version: Any, server: Server) -> Server:
+    told = f"{kind} {version}" if isinstance(version, str) and version.strip() else kind
+    return Server(name=label(told), prefill=server.prefill, known=server.known)
+
+
+def _llama_cpp(page: Mapping[str, Any], model: str) -> Server | None:
+    """Read /props [llama.cpp, tools/server/README.md].
+
+    It goes on from a trailing turn unless told otherwise (#13174, #13608), and whatever it was told where the request
+    says `continue_final_message` (#23012); builds before that take no notice of the flag. Whether one repeats the turn
+    (those before #23089 did) shows in the answer.
+    """
+    settings = page.get("default_generation_settings")
+    if not isinstance(settings, dict) or not ("build_info" in page or "chat_template" in page):
+        return None
+    known = _window(settings.get("n_ctx"))
+    modalities = page.get("modalities")
+    if isinstance(modalities, dict) and isinstance(modalities.get("vision"), bool):
+        known = Capabilities(images=modalities["vision"]).or_else(known)
+    return _named("llama.cpp", page.get("build_info"), Server(name="", prefill="continue_final_message", known=known))
+
+
+def _of_list(page: Mapping[str, Any], model: str) -> Server | None:
+    """Read /v1/models of vLLM and SGLang, which say there whose it is and `max_model_len`.
+
+    Both take `continue_final_message` [vLLM, entrypoints/openai/protocol.py; sgl-project/sglang, likewise].
+    """
+    listed = page.get("data")
+    cards = [card for card in listed if isinstance(card, dict)] if isinstance(listed, list) else []
+    for owner, name in (("vllm", "vLLM"), ("sglang", "SGLang")):
+        owned = [card for card in cards if card.get("owned_by") == owner]
+        if owned:
+            mine = [card for card in owned if model in (card.get("id"), card.get("root"))] or owned[:1]
+            return Server(name=name, prefill="continue_final_message", known=_window(mine[0].get("max_model_len")))
+    return None
+
+
+def _sglang(page: Mapping[str, Any], model: str) -> Server | None:
+    """Read /get_model_info of an SGLang that lists its model as another owner's."""
+    is_one = isinstance(page.get("model_path"), str) and "tokenizer_path" in page and "is_generation" in page
+    return Server(name="SGLang", prefill="continue_final_message") if is_one else None
+
+
+def _lm_studio(page: Mapping[str, Any], model: str) -> Server | None:
+    """Read /api/v0/models [lmstudio.ai/docs/api/rest-api]: a model that is not loaded has no window yet.
+
+    How it goes on from a turn depends on the template of the model, and so it does with Ollama.
+    """
+    listed = page.get("data")
+    cards = [card for card in listed if isinstance(card, dict)] if isinstance(listed, list) else []
+    if not any("compatibility_type" in card and "state" in card for card in cards):
+        return None
+    card = next((card for card in cards if card.get("id") == model), {})
+    known = _window(card.get("loaded_context_length"))
+    if card.get("type") in ("llm", "vlm"):
+        known = Capabilities(images=card["type"] == "vlm").or_else(known)
+    return Server(name="LM Studio", known=known)
+
+
+def _ollama(page: Mapping[str, Any], model: str) -> Server | None:
+    """Read /api/version [ollama, docs/api.md]."""
+    version = page.get("version")
+    return _named("Ollama", version, Server(name="")) if isinstance(version, str) else None

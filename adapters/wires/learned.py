@@ -1,0 +1,182 @@
+"""What servers taught this process about themselves, so that no later call pays to hear it again.
+
+A lesson is of a place: a host or a base URL, with a model, whatever the key. It enters a call when that begins
+(`fsm/call/conversation/lessons.py`), and the journal of the call says so. It can be wrong: a server is upgraded, a
+proxy turns to another one. What contradicts a lesson takes it back, and `LEARNED.forget()` takes all of them back. A
+backend with `learns=False` neither teaches nor heeds any.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Collection, Iterable
+from typing import Any, Final
+
+from attrs import evolve
+
+from rungwise.adapters.wires.backend import Backend
+from rungwise.fsm.call.conversation.lessons import NO_LESSONS, Lessons
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
+from rungwise.fsm.failures.failure import Failure
+
+Place = tuple[str, str]
+"""A host or a base URL, and the model there."""
+
+MOST_PLACES: Final = 1_024
+"""Places that are remembered; the one that was taught first is forgotten for another."""
+
+LEAST_LARGEST: Final = 256
+"""No model's largest output is smaller; a number below it is about one prompt, or a mistake."""
+
+CAPS: Final = frozenset(CAP_PARAMETERS)
+"""The names of the output cap, one of which must be left."""
+
+FORGOABLE: Final = frozenset(
+    {
+        *("stream", "stream_options", *CAPS),
+        *("temperature", "top_p", "top_k", "min_p", "top_a", "typical_p", "topP", "topK", "seed"),
+        *("frequency_penalty", "presence_penalty", "repetition_penalty", "repeat_penalty"),
+        *("frequencyPenalty", "presencePenalty"),
+        *("user", "metadata", "store", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"),
+    }
+)
+"""The parameters that may be left out unasked: without them the answer is still an answer to what was asked.
+
+Those that shape the answer (`response_format`, `tool_choice`, `stop`, ...) are left out only where a server has just
+rejected them, if at all, and so are those of reasoning, of which it may reject one value alone."""
+
+
+class Learned:
+    """Remember what servers said of themselves, for the life of the process; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[Place, Lessons] = {}
+        self._servers: dict[Place, Any] = {}  # what `Client.discover` found; only that reads it
+
+    def of(self, places: Iterable[Place]) -> Lessons:
+        """Return what is remembered of a backend.
+
+        Arguments:
+            places: what it is known by.
+        """
+        known = self._known
+        if not known:
+            return NO_LESSONS
+        lessons = NO_LESSONS
+        for place in places:
+            lessons = lessons.joined(known.get(place, NO_LESSONS))
+        return lessons
+
+    def learn(self, places: Iterable[Place], lessons: Lessons) -> None:
+        """Remember a lesson beside those that are known; parameters that must not be left out unasked are none.
+
+        Arguments:
+            places: what the backend is known by.
+            lessons: what it has taught.
+        """
+        dropped = lessons.dropped & FORGOABLE
+        if dropped >= CAPS:  # then nothing would bound its answers
+            dropped -= CAPS
+        largest = lessons.largest_output
+        largest = None if largest is not None and largest < LEAST_LARGEST else largest
+        self._change(places, add=evolve(lessons, dropped=dropped, largest_output=largest, server=""))
+
+    def unlearn(self, places: Iterable[Place], lessons: Lessons) -> None:
+        """Take lessons back that a server has contradicted."""
+        self._change(places, remove=lessons)
+
+    def _change(self, places: Iterable[Place], *, add: Lessons = NO_LESSONS, remove: Lessons = NO_LESSONS) -> None:
+        if add == remove == NO_LESSONS:
+            return
+        with self._lock:
+            for place in places:
+                old = self._known.get(place, NO_LESSONS)
+                dropped = (old.dropped - CAPS if add.dropped & CAPS else old.dropped) | add.dropped
+                changes: dict[str, Any] = {
+                    "dropped": dropped - remove.dropped,
+                    "no_prefill": (old.no_prefill or add.no_prefill) and not remove.no_prefill,
+                    "restore_reasoning": (old.restore_reasoning or add.restore_reasoning)
+                    and not remove.restore_reasoning,
+                    "largest_output": add.largest_output or old.largest_output,
+                }
+                self._keep(place, evolve(old, **changes))
+
+    def _keep(self, place: Place, lessons: Lessons) -> None:
+        if lessons == NO_LESSONS:
+            self._known.pop(place, None)
+            return
+        if place not in self._known and len(self._known) >= MOST_PLACES:
+            del self._known[next(iter(self._known))]
+        self._known[place] = lessons
+
+    def forget(self, places: Collection[Place] | None = None) -> None:
+        """Forget everything, as a test or a long-lived process after a server's upgrade may want.
+
+        Arguments:
+            places: the `places` and `identities` of the backend that is to be forgotten; None forgets all.
+        """
+        with self._lock:
+            for memory in (self._known, self._servers):
+                for place in list(memory) if places is None else places:
+                    memory.pop(place, None)
+
+    def server_of(self, places: Iterable[Place]) -> Any:
+        """Return what a server said it is; None where it was not asked."""
+        return next((self._servers[place] for place in places if place in self._servers), None)
+
+    def keep_server(self, places: Iterable[Place], server: Any) -> None:
+        """Remember what a server said it is."""
+        with self._lock:
+            for place in places:
+                if place not in self._servers and len(self._servers) >= MOST_PLACES:
+                    del self._servers[next(iter(self._servers))]
+                self._servers[place] = server
+
+    def _begin_anew(self) -> None:
+        """Hold no lock in a forked child that a thread of the parent held."""
+        self._lock = threading.Lock()
+
+
+LEARNED: Final = Learned()
+"""The memory that every backend of this process asks."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=LEARNED._begin_anew)
+
+
+def learn_from(backend: Backend, send: Send, reply: Reply | Failure) -> None:
+    """Remember what a reply says of the server.
+
+    That a parameter is not taken, or reasoning wanted back, is learned once a request that was mended so has brought a
+    reply: a server may name the wrong thing.
+
+    Arguments:
+        backend: who was asked.
+        send: what was sent.
+        reply: what came of it.
+    """
+    if not getattr(backend, "learns", True):
+        return
+    places = getattr(backend, "places", backend.identities)
+    if isinstance(reply, Failure):
+        _learn_from_failure(places, send, reply)
+    elif reply.failure is None and not reply.interrupted and (send.dropped or send.restore_reasoning):
+        lessons = Lessons(dropped=send.dropped - {"stream"}, restore_reasoning=send.restore_reasoning)
+        LEARNED.learn(places, lessons)
+        if "stream" in send.dropped:  # some accounts may not have a model streamed that others may
+            LEARNED.learn(backend.identities, Lessons(dropped=frozenset({"stream"})))
+
+
+def _learn_from_failure(places: Collection[Place], send: Send, failure: Failure) -> None:
+    reason, parameter = failure.reason, failure.parameter
+    if reason == "prefill_unsupported" and send.prefill:
+        LEARNED.learn(places, Lessons(no_prefill=True))
+    elif reason == "output_cap" and failure.largest_output is not None:
+        LEARNED.learn(places, Lessons(largest_output=failure.largest_output))
+    elif reason == "reasoning_signature" and send.restore_reasoning:
+        LEARNED.unlearn(places, Lessons(restore_reasoning=True))
+    elif reason == "parameter_unsupported" and parameter in CAPS:
+        LEARNED.unlearn(places, Lessons(dropped=CAPS - {parameter}))

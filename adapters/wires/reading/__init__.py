@@ -1,0 +1,1 @@
+"""Read streamed bodies: frames, lines, deltas."""

@@ -1,0 +1,247 @@
+"""Read a streamed reply: what the decoders of all protocols but chat completions have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping
+from typing import Any, Final, Protocol
+
+from attrs import field
+
+from rungwise.adapters.wires.composing import NO_END, TOO_MUCH, classified, described, malformed
+from rungwise.adapters.wires.json_text import HalfHolder, mended
+from rungwise.adapters.wires.reading.alike_lines import Piece
+from rungwise.adapters.wires.reading.held_text import HeldText
+from rungwise.adapters.wires.reading.sse import EventHandler, EventReader
+from rungwise.fsm.call.conversation.events import Reasoning, Text
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.records import define
+
+Kind = tuple[type[Text] | type[Reasoning], Hashable]
+"""What a piece of text is: visible or not, and the block of the reply that it belongs to."""
+
+SPARE: Final = 8192
+"""Letters that are not counted of what may be no text at all: signatures, a server's own lines."""
+
+
+class Reader(Protocol):
+    """Split what a stream brings into values: `EventReader`, or its like for lines of JSON."""
+
+    @property
+    def is_stream(self) -> bool:
+        """Tell whether what has come is a stream."""
+
+    @property
+    def has_fields(self) -> bool:
+        """Tell whether comments or the like have come."""
+
+    @property
+    def has_halves(self) -> bool:
+        """Tell whether texts may hold half a surrogate pair."""
+
+    @property
+    def plain(self) -> bytearray:
+        """Return what came in place of a stream, or before its beginning."""
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes are held."""
+
+    def feed(self, data: bytes, handler: EventHandler) -> None:
+        """Take bytes cut anywhere and hand over what they bring."""
+
+    def close(self, handler: EventHandler) -> None:
+        """Hand over what the end of the stream has cut."""
+
+
+@define(eq=False, repr=False)
+class StreamDecoder(ABC):
+    """Turn the bytes of one streamed reply into deltas, and at its end into a reply or a failure.
+
+    A protocol says in `piece_in` which events hold nothing but a piece of text, in `take_value` what any other event
+    adds, and in `reply` what it all amounts to. Texts grow in blocks, each under
+    the key that its pieces name; a block is there from its first piece on, in that order.
+
+    Arguments:
+        headers: the response's headers, for the classification of an error inside the stream.
+        provider: whose reply it is.
+    """
+
+    headers: Mapping[str, str]
+    provider: str = ""
+    finished: bool = field(default=False, init=False)
+    unshown: int = field(default=0, init=False)
+    """The characters of the reply that no delta has shown: those of tool calls and of a refusal."""
+    letters_beside: int = field(default=0, init=False)
+    """The characters that were written beside the reply, such as those of other candidates."""
+    started: bool = field(default=False, init=False)
+    """Whether anything of a reply has come."""
+    done: bool = field(default=False, init=False)
+    """Whether the stream has said that it is over."""
+    error: Failure | None = field(default=None, init=False)
+    texts: dict[Hashable, HeldText] = field(factory=dict, init=False)
+    """The text of each block so far. Pieces of it may end in half a surrogate pair; what is handed out never does."""
+    _reader: Reader = field(init=False)
+    _out: list[Text | Reasoning] = field(factory=list, init=False)
+    _new: list[str] = field(factory=list, init=False)
+    _kind: Kind = field(default=(Text, None), init=False)
+    _halves: dict[Kind, HalfHolder] = field(factory=dict, init=False)
+    _letters: int = field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._reader = self._make_reader()
+
+    def _make_reader(self) -> Reader:
+        reader: Reader = EventReader(ignores_names=True)
+        return reader
+
+    # what a protocol says
+
+    @abstractmethod
+    def piece_in(self, value: Any) -> Piece | None:
+        """Return what an event says that holds one piece of text or reasoning and nothing else, as most do.
+
+        The kind of the piece is a `Kind`.
+        """
+
+    @abstractmethod
+    def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
+        """Take the object of any other event."""
+
+    @abstractmethod
+    def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
+        """Put the reply together.
+
+        Arguments:
+            is_cut: whether it broke off before its end.
+            cause: what cut it, where that is known.
+        """
+
+    @abstractmethod
+    def whole(self, body: bytes) -> Reply | Failure:
+        """Read what came in the place of a stream."""
+
+    @property
+    def held(self) -> int:
+        """Return how many bytes, about, are held beside the texts: of tool calls and of the provider's own blocks."""
+        return 0
+
+    @property
+    def letters_within(self) -> int:
+        """Return how many characters of texts are held."""
+        return self._letters
+
+    @property
+    def written_beside(self) -> int:
+        """Return the letters of what came that is no part of the reply, beyond what may be no text at all."""
+        return max(0, self.letters_beside - SPARE)
+
+    # what the drivers ask
+
+    @property
+    def is_stream(self) -> bool:
+        """Tell whether what has come is a stream, whatever the head called it."""
+        return self._reader.is_stream or (self._reader.has_fields and not self._reader.plain)
+
+    @property
+    def beside(self) -> int:
+        """Return the letters that were written beside the deltas."""
+        # What a body in JSON says is not known yet; any other is not a reply.
+        plain = self._reader.plain
+        is_stray = plain and not plain[:100].lstrip().startswith((b"{", b"["))
+        return self.written_beside + (max(0, len(plain) - SPARE) if is_stray else 0)
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes, about, are held of what has come."""
+        return self._reader.size + self.letters_within + self.held
+
+    def feed(self, data: bytes) -> list[Text | Reasoning]:
+        """Take bytes cut anywhere and return what they add; adjacent pieces are one delta."""
+        if self.finished:
+            return []
+        self._reader.feed(data, self)
+        if self._new:
+            self._flush()
+        out, self._out = self._out, []
+        return out
+
+    def close(self, failure: Failure | None = None) -> Reply | Failure:
+        """Return what the stream amounts to.
+
+        Arguments:
+            failure: what cut the transport, if anything did; it counts only for a reply that is not complete.
+        """
+        self._reader.close(self)
+        self._flush()
+        if not self.started and not self.error:
+            lost = None if failure is NO_END else failure
+            plain = bytes(self._reader.plain)
+            if plain and not self._reader.is_stream and (lost is None or lost.reason != "malformed"):
+                whole = described(self.whole(plain), self.headers, plain)
+                if lost is None or isinstance(whole, Reply) or whole.reason != "malformed":
+                    return whole
+            elif self.done:
+                return malformed("the stream has no reply in it")
+        return self.reply(is_cut=not self.done, cause=None if self.done else failure)
+
+    # what the reader hands over
+
+    def take_piece(self, kind: Kind, text: str) -> None:
+        """Take a piece of the text or of the reasoning."""
+        if kind != self._kind:
+            self._flush()
+            self._kind = kind
+        self._new.append(text)
+
+    def take_error(self, data: bytes) -> None:
+        """End at an error of the provider's."""
+        self.stop(classified(None, self.headers, data))
+
+    def take_broken(self) -> None:
+        """End where a piece of the reply is lost."""
+        self.stop(TOO_MUCH)
+
+    def take_stray(self, line: bytes, value: Mapping[str, Any] | None) -> None:
+        """Count what is no event."""
+        self.letters_beside += len(line)
+
+    def take_end(self) -> None:
+        """End where the stream says so."""
+        self.done = self.finished = True
+
+    def stop(self, error: Failure) -> None:
+        """End at an error; one that comes after the end of the reply no longer matters to it."""
+        if not self.done:
+            self.error = error
+        self.finished = True
+
+    # what protocols use
+
+    def text_of(self, key: Hashable) -> str:
+        """Return the text of a block, without halves of surrogate pairs."""
+        self._flush()
+        held = self.texts.get(key)
+        return "" if held is None else str(mended(held.getvalue()))
+
+    def set_text(self, key: Hashable, text: str) -> None:
+        """Put a text in the place of what came of a block: the provider's own last edition of it."""
+        self._flush()
+        held = HeldText()
+        self._letters += held.write(text) - (self.texts[key].tell() if key in self.texts else 0)
+        self.texts[key] = held
+
+    def _flush(self) -> None:
+        if not self._new:
+            return
+        text, kind = "".join(self._new), self._kind
+        self._new.clear()
+        held = self.texts.get(kind[1])
+        if held is None:
+            held = self.texts[kind[1]] = HeldText()
+        self._letters += held.write(text)
+        if self._reader.has_halves:
+            text = self._halves.setdefault(kind, HalfHolder()).feed(text)
+        if text:
+            self._out.append(kind[0](text))

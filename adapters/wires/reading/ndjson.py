@@ -1,0 +1,119 @@
+"""Split a stream of JSON lines from bytes cut anywhere; each line holds a JSON object.
+
+Most lines differ from an earlier one in nothing but their text, and in the moment at which they were written; those are
+not parsed again (`AlikeLines`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import orjson
+from attrs import define, field
+
+from rungwise.adapters.wires.json_text import LIGHT, is_heavy, load
+from rungwise.adapters.wires.reading.alike_lines import AlikeLines
+from rungwise.adapters.wires.reading.sse import EventHandler
+from rungwise.fsm.text.numbers import exact
+
+_BOM: Final = b"\xef\xbb\xbf"
+_MOMENT: Final = re.compile(rb'"created_at": ?"[^"\\]*"')
+
+
+@define(eq=False, repr=False)
+class LineReader:
+    """Hand the lines of one stream to its handler.
+
+    A line that is an object begins the stream. What comes before is kept as it is: a body of another kind, or a JSON
+    object in many lines, of which no line is an object of its own by the way it begins.
+    """
+
+    is_stream: bool = field(default=False, init=False)
+    plain: bytearray = field(factory=bytearray, init=False)  # what came in place of a stream, or before its first line
+    has_fields: bool = field(default=False, init=False)
+    has_halves: bool = field(default=False, init=False)  # strings may hold half a surrogate pair from now on
+    _rest: bytearray = field(factory=bytearray, init=False)  # a line that has not ended
+    _is_other: bool = field(default=False, init=False)  # what came first is JSON in more than a line
+
+    _alike: AlikeLines = field(factory=lambda: AlikeLines(_MOMENT), init=False)
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes are held."""
+        return len(self._rest) + len(self.plain)
+
+    def feed(self, data: bytes, handler: EventHandler) -> None:
+        """Take bytes cut anywhere and hand over what they bring, until the handler has finished."""
+        lines = data.split(b"\n")
+        if self._rest:
+            self._rest += lines[0]
+            if len(lines) == 1:
+                return
+            lines[0] = bytes(self._rest)
+            self._rest.clear()
+        rest = lines.pop()
+        if rest:
+            self._rest += rest
+        alike = self._alike
+        for line in lines:
+            is_like = line.startswith(alike.begins) and line.endswith(alike.ends)
+            if is_like and (text := alike.text_in(line)) is not None:
+                handler.take_piece(alike.kind, text)
+                continue
+            self._take_line(line, handler)
+            if handler.finished:
+                return
+
+    def close(self, handler: EventHandler) -> None:
+        """Hand over a last line that has no end; one that was cut is nothing."""
+        rest = bytes(self._rest)
+        self._rest.clear()
+        if rest and not handler.finished:
+            self._take_line(rest, handler, is_last=True)
+
+    def _take_line(self, line: bytes, handler: EventHandler, *, is_last: bool = False) -> None:
+        bare = line.strip()
+        if not self.is_stream:
+            bare = bare.removeprefix(_BOM).lstrip()
+        if not bare:
+            return
+        if self._is_other or not bare.startswith(b"{"):
+            if self.is_stream:
+                handler.take_stray(line, None)
+            else:
+                self._keep(line, bare)
+        elif len(bare) > LIGHT and is_heavy(bare):
+            self.is_stream = True
+            handler.take_broken()
+        else:
+            self._take_object(line, bare, handler, is_last=is_last)
+
+    def _keep(self, line: bytes, bare: bytes) -> None:
+        if not self.plain:
+            self._is_other = bare.startswith((b"{", b"["))
+        self.plain += line + b"\n"
+
+    def _take_object(self, line: bytes, bare: bytes, handler: EventHandler, *, is_last: bool) -> None:
+        is_usual = True
+        try:
+            value = orjson.loads(bare)
+        except orjson.JSONDecodeError:
+            is_usual = False
+            try:
+                value = load(bare)
+            except ValueError:
+                if not self.is_stream:
+                    self._keep(line, bare)
+                elif not is_last:
+                    handler.take_broken()
+                return
+            self.has_halves = True
+        self.is_stream = True
+        piece = handler.piece_in(value)
+        if piece is None:
+            handler.take_value(exact(value, bare), bare, is_error=False)
+        else:
+            handler.take_piece(*piece)
+            if is_usual:
+                self._alike.learn(b"", line, piece, handler)

@@ -1,0 +1,87 @@
+"""The templates of the pages: one Jinja2 environment, in which every value is escaped unless it is `Markup`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
+from rungwise.fsm.diagram.model import ENDS, Decision, Picture
+from rungwise.fsm.journal.digest.words import END_SIGNS, counted, plain, seconds_text
+
+if TYPE_CHECKING:  # Jinja2 takes 50 ms to load: only those who write a page wait for it
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+PACKAGE: Final = __name__.rpartition(".")[0]
+CHANGES: Final[Mapping[str, tuple[str, str]]] = {
+    "added": ("+", "new"),
+    "removed": ("−", "removed"),
+    "moved": ("↕", "moved"),
+    "off": ("−", "turned off"),
+    "on": ("+", "turned on"),
+}
+"""The sign of each change of a line, and its word."""
+
+
+def render(name: str, /, **values: object) -> str:
+    """Render a template to HTML.
+
+    Arguments:
+        name: the file in `templates/`, without `.html.j2`.
+        values: the variables of the template; a missing one raises an error.
+    """
+    return _environment().get_template(f"{name}.html.j2").render(values)
+
+
+def html(text: str) -> Markup:
+    """Mark a text as HTML, which templates then do not escape."""
+    from markupsafe import Markup
+
+    return Markup(text)
+
+
+def embedded(data: Mapping[str, Any]) -> Markup:
+    """Write JSON for a `<script>` element, which nothing in the JSON can end."""
+    return html(re.sub("[<>&]", lambda sign: f"\\u{ord(sign[0]):04x}", orjson.dumps(data, default=dict).decode()))
+
+
+def ladders_html(picture: Picture, decisions: Iterable[Decision] | None = None) -> Markup:
+    """Write decision lists of a picture, all of them by default.
+
+    Each line carries its row as `data-event`, `data-source`, `data-guard` and `data-target`, as in the SVG.
+    """
+    shown = picture.decisions if decisions is None else decisions
+    return html(render("ladders", picture=picture, decisions=shown))
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader(PACKAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"counted": counted, "plain": plain, "seconds": seconds_text}
+    environment.globals |= {
+        "file": lambda name: html(files(PACKAGE).joinpath(name).read_text(encoding="utf-8")),
+        "colours": {"light": _variables(LIGHT), "dark": _variables(DARK)},
+        "CHANGES": CHANGES,
+        "ENDS": ENDS,
+        "END_SIGNS": END_SIGNS,
+    }
+    return environment
+
+
+def _variables(colours: Colours) -> str:
+    """Write the colours of the pictures as CSS variables, so that pages and pictures agree."""
+    names = ("page", "panel", "edge", "ink", "faint", "line", "mark", "on_mark")
+    variables = {name.replace("_", "-"): getattr(colours, name) for name in names}
+    for kind in colours.fill:
+        variables |= {kind: colours.fill[kind], f"{kind}-edge": colours.border[kind]}
+    return "".join(f"--{name}:{value};" for name, value in variables.items())
