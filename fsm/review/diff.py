@@ -21,7 +21,7 @@ from rungwise.fsm.machine.table import Table
 from rungwise.fsm.replay.what_if import WhatIf
 from rungwise.fsm.review import markdown, page
 from rungwise.fsm.review.events import events_of, waits_of
-from rungwise.fsm.review.findings import Assumptions, FieldChange, Findings, PropertyChange, WorstChange
+from rungwise.fsm.review.findings import Assumptions, Change, Findings, WorstChange
 from rungwise.fsm.review.rows import grouped, redeclared
 from rungwise.fsm.turn.policy import TurnPolicy
 
@@ -37,20 +37,7 @@ Certificates = Mapping[int, Certificate]
 
 @frozen(kw_only=True)
 class PolicyDiff(Findings):
-    """Hold what a change of policy does.
-
-    Arguments:
-        fields, waits, events, troubles: what differs in the policy, and what calls do because of it.
-        appear, vanish, reordered, redeclared: how the table differs.
-        die, revive: the rows of both tables that can no longer be taken, and those that can be again, with reasons.
-        fall, come_back: the same rows, grouped by their cause.
-        chains, backends: the worst cases by the number of backends, and the number in the headline.
-        properties, kept: what is proved, and what is reserved for the last backend, before and now.
-        picture, table, policies: both machines as one picture, the name of the machine, and the policies.
-        calls: for a turn, what changes for its calls.
-        journals: what past calls or turns would have done.
-        setting: what the figures assume.
-    """
+    """Hold what a change of policy does, and write it; `Findings` documents the fields."""
 
     calls: PolicyDiff | None = None
 
@@ -102,15 +89,19 @@ def diff_policies(
     count = IN_HEADLINE if backends is None else next(iter(after))
     if isinstance(old, TurnPolicy) and isinstance(new, TurnPolicy):
         calls = calls_of(old), calls_of(new)
-        was, now = ({size: each.call for size, each in side.items()} for side in (before, after))
-        parts = _compared(*calls, was, now, count)
-        fields = tuple(_field_changes("", _plain(old.of_calls), _plain(new.of_calls)))
-        troubles = trouble_changes(*calls, sorted({1, count}), prices=prices, **request)
-        parts |= {"calls": PolicyDiff(**parts | {"fields": fields, "troubles": troubles})}
-        parts |= _compared(old, new, before, after, count)
+        was, now = ({size: each.call for size, each in side.items() if each.call} for side in (before, after))
+        of_calls = _compared(*calls, was, now, count)
+        # The certificate of the calls has no compactions, which the turn makes; the policy may well have.
+        of_calls["fields"] = tuple(_field_changes("", _plain(old.of_calls), _plain(new.of_calls)))
     else:
-        parts = _compared(old, new, before, after, count)
-        parts["troubles"] = trouble_changes(old, new, sorted({1, count}), prices=prices, **request)
+        assert isinstance(old, Policy)
+        assert isinstance(new, Policy)
+        calls = old, new
+        of_calls = _compared(old, new, before, after, count)
+    of_calls["troubles"] = trouble_changes(*calls, sorted({1, count}), prices=prices, **request)
+    parts = of_calls
+    if isinstance(old, TurnPolicy):
+        parts = _compared(old, new, before, after, count) | {"calls": PolicyDiff(**of_calls)}
     setting = Assumptions(names, max_tokens, input_tokens, prices)
     return PolicyDiff(**parts, journals=tuple(journals), setting=setting)
 
@@ -151,7 +142,7 @@ def _compared(
     shared = [row for row in tables[0].rows if row in tables[1].rows]
     die = {row: now_off[row] for row in shared if row in now_off and row not in off}
     revive = {row: off[row] for row in shared if row in off and row not in now_off}
-    was, now = ({each.name: each for each in side[backends].properties} for side in (before, after))
+    was, now = ({each.name: each.verdict for each in side[backends].properties} for side in (before, after))
     is_call = isinstance(old, Policy) and isinstance(new, Policy)
     return {
         "fields": tuple(_field_changes("", _plain(old), _plain(new))),
@@ -170,7 +161,10 @@ def _compared(
         "backends": backends,
         "events": events_of(old, new),
         "waits": tuple(waits_of(old, new)) if isinstance(old, Policy) and isinstance(new, Policy) else (),
-        "properties": tuple(PropertyChange(was.get(name), now.get(name)) for name in dict.fromkeys((*was, *now))),
+        "properties": tuple(
+            Change(name, was.get(name, "not checked"), now.get(name, "not checked"))
+            for name in dict.fromkeys((*was, *now))
+        ),
         "kept": (before[backends].kept, after[backends].kept) if is_call else (None, None),
         "picture": change_of(*(picture_of(table_of(each), settings=settings_of(each)) for each in (old, new))),
         "table": after[backends].table,
@@ -184,13 +178,13 @@ def _plain(policy: Policy | TurnPolicy) -> dict[str, Any]:
     return attrs.asdict(policy, filter=attrs.filters.exclude("table")) | {"switch_after": dict(policy.switch_after)}
 
 
-def _field_changes(prefix: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[FieldChange]:
+def _field_changes(prefix: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
     for name in dict.fromkeys((*old, *new)):
         before, after = old.get(name), new.get(name)
         if isinstance(before, Mapping) and isinstance(after, Mapping):
             yield from _field_changes(f"{prefix}{name}.", before, after)
         elif before != after:
-            yield FieldChange(f"{prefix}{name}", before, after)
+            yield Change(f"{prefix}{name}", before, after)
 
 
 def _reordered(old: Table, new: Table) -> Iterator[tuple[str, str]]:

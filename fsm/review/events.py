@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rungwise.fsm.call.clocks.backoff import backoff
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import EMPTY_REPLY, Policy
 from rungwise.fsm.call.run.brought_by import BROUGHT_BY
 from rungwise.fsm.call.table import MAY_ASK
-from rungwise.fsm.certificate.shown.settings import limits_of, settings_of, table_of
+from rungwise.fsm.certificate.shown.settings import settings_of, span, table_of
+from rungwise.fsm.certificate.verified import counted, duration
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.merge import merged
 from rungwise.fsm.diagram.model import Decision, Picture
 from rungwise.fsm.failures.events import event_of_failure
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.machine.table import Table
-from rungwise.fsm.review.findings import EventChange, Ladder, Rank, WaitChange
-from rungwise.fsm.review.words import MOST_WAITS, counted, duration, reserve_text
+from rungwise.fsm.review.findings import Change, EventChange, Ladder, Rank
+from rungwise.fsm.review.words import reserve_text
 from rungwise.fsm.turn.policy import TurnPolicy
-
-AFTER_OVERLOAD = " after an overload"
 
 
 def events_of(old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> tuple[EventChange, ...]:
@@ -33,7 +31,6 @@ def events_of(old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> tuple[Event
             event,
             table.says(event) if event in table.events else table_of(old).says(event),
             causes.get(event, ""),
-            (after.get((event, number)) or before[event, number]).where,
             before.get((event, number)),
             after.get((event, number)),
         )
@@ -81,8 +78,7 @@ def _remarks(policy: Policy, event: str) -> Iterator[str]:
     if event in MAY_ASK:
         yield f"a Retry-After of up to {duration(waits.longest_asked)} is waited for"
     if event == "malformed":
-        retries = _listed(policy, limits_of(policy).get("retries"), waits.reask_base, waits.reask_cap)
-        yield f"a retry waits as long as a reask: {retries}"
+        yield f"a retry waits as long as a reask: {span(waits.reask_base, waits.reask_cap)}"
     left = ", ".join(f"{count} of `{reason}`" for reason, count in _switches(policy, event))
     if left:
         yield f"the next backend is asked after {left}"
@@ -111,42 +107,10 @@ def _limit(seconds: float | None) -> str:
     return "no limit" if seconds is None else duration(seconds)
 
 
-def waits_of(old: Policy, new: Policy) -> Iterator[WaitChange]:
-    """Yield each series of waits that differs."""
-    before, after = dict(_series(old)), dict(_series(new))
-
-    def both(what: str) -> tuple[str, str]:
-        return before.get(what) or _no_series(what, old), after.get(what) or _no_series(what, new)
-
-    for what in dict.fromkeys((*before, *after)):
-        plain = what.removesuffix(AFTER_OVERLOAD)
-        was, now = both(what)
-        if was != now and (plain == what or (was, now) != both(plain)):
-            yield WaitChange(what, was, now)
-
-
-def _no_series(what: str, policy: Policy) -> str:
-    name, limits = what.removesuffix(AFTER_OVERLOAD).removeprefix("before a "), limits_of(policy)
-    rung = policy.table.rung(name) if name in policy.table.rungs else None
-    return "none" if rung is not None and limits.get(rung.counter) != 0 else "never taken"
-
-
-def _series(policy: Policy) -> Iterator[tuple[str, str]]:
-    waits, limits = policy.waits, limits_of(policy)
-    for rung in policy.table.declared_rungs:
-        limit = limits.get(rung.counter)
-        if rung.wait is None or rung.name not in policy.table.rungs or limit == 0:
-            continue
-        is_reask = rung.wait == "reask"
-        base, cap = (waits.reask_base, waits.reask_cap) if is_reask else (waits.retry_base, waits.retry_cap)
-        yield f"before a {rung.name}", _listed(policy, limit, base, cap)
-        if not is_reask:
-            yield f"before a {rung.name}{AFTER_OVERLOAD}", _listed(policy, limit, base, waits.overload_cap)
-
-
-def _listed(policy: Policy, limit: int | None, base: float, cap: float) -> str:
-    count = limit or 1
-    each = [backoff(number, base, cap, 0.0, 0.0) for number in range(1, min(count, MOST_WAITS) + 1)]
-    more = f", ... up to {cap:g}" if count > MOST_WAITS else ""
-    jitter = f" and up to {policy.waits.jitter * 100:g} % more" if policy.waits.jitter and any(each) else ""
-    return f"{', '.join(f'{wait:g}' for wait in each)}{more} s{jitter}"
+def waits_of(old: Policy, new: Policy) -> Iterator[Change]:
+    """Yield the waits of each rung that differ, with how often it is taken."""
+    before, after = (settings_of(policy).says for policy in (old, new))
+    for rung in dict.fromkeys((*old.table.declared_rungs, *new.table.declared_rungs)):
+        change = Change(rung.name, before.get(rung.name, "never"), after.get(rung.name, "never"))
+        if rung.wait is not None and change.is_change:
+            yield change

@@ -9,7 +9,6 @@ from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.certificate.troubles import TroubleChange
 from rungwise.fsm.certificate.verified import WorstCase
-from rungwise.fsm.checker.counterexample import Property
 from rungwise.fsm.diagram.model import Kind, Picture
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.replay.what_if import WhatIf
@@ -17,12 +16,17 @@ from rungwise.fsm.turn.policy import TurnPolicy
 
 
 @frozen
-class FieldChange:
-    """Hold one field of the policy that changes; in `switch_after`, None is a reason that the policy does not name."""
+class Change:
+    """Hold one named thing before and now: a field of the policy, the waits of a rung, or the verdict on a property."""
 
     name: str
     old: Any
     new: Any
+
+    @property
+    def is_change(self) -> bool:
+        """Tell whether it differs."""
+        return bool(self.old != self.new)
 
 
 @frozen
@@ -55,58 +59,12 @@ class WorstChange:
 
 
 @frozen
-class PropertyChange:
-    """Hold one property with its verdict before and now; None if it was not checked."""
-
-    old: Property | None
-    new: Property | None
-
-    @property
-    def name(self) -> str:
-        """Name the property."""
-        either = self.new or self.old
-        assert either is not None
-        return either.name
-
-    @property
-    def verdicts(self) -> tuple[str, str]:
-        """Return the verdicts before and now."""
-        old, new = (each.verdict if each is not None else "not checked" for each in (self.old, self.new))
-        return old, new
-
-    @property
-    def is_change(self) -> bool:
-        """Tell whether the verdict changes."""
-        return self.verdicts[0] != self.verdicts[1]
-
-
-@frozen
-class WaitChange:
-    """Hold a series of waits before and now, in words.
-
-    Arguments:
-        what: the rung that the waits precede.
-        old, new: the waits.
-    """
-
-    what: str
-    old: str
-    new: str
-
-
-@frozen
 class RowGroup:
-    """Hold the rows that one cause turns off, or on again.
-
-    Arguments:
-        reason: the cause.
-        rows: the rows that it affects directly.
-        behind: the rows of the states that nothing else leads to.
-    """
+    """Hold the rows that one cause turns off, or on again."""
 
     reason: str
     rows: tuple[Row, ...]
-    behind: tuple[Row, ...] = ()
+    behind: tuple[Row, ...] = ()  # in states that nothing else leads to
 
     @property
     def count(self) -> int:
@@ -116,22 +74,14 @@ class RowGroup:
 
 @frozen
 class Rank:
-    """Hold one line of a ladder.
-
-    Arguments:
-        guard: what must hold, by name, or `otherwise`.
-        says: the same in words.
-        target, kind: where it leads.
-        detail: the limit and the waits of a rung.
-        off: why it can never be taken; None if it can.
-    """
+    """Hold one line of a ladder: its guard, where it leads, and for a rung its limit and waits."""
 
     guard: str
-    says: str
+    says: str  # what must hold, in words
     target: str
     kind: Kind
     detail: str
-    off: str | None
+    off: str | None  # why it can never be taken
 
     def __str__(self) -> str:
         return " ".join(filter(None, (f"[{self.guard}]", self.target, self.detail)))
@@ -139,17 +89,11 @@ class Rank:
 
 @frozen
 class Ladder:
-    """Hold what one event leads to under one policy.
-
-    Arguments:
-        ranks: its lines, in the order of trying.
-        remarks: other numbers of the policy that matter for this event.
-        where: the states in which the event occurs, unless it is the hub or every state.
-    """
+    """Hold what one event leads to under one policy: lines in order, and other numbers that matter."""
 
     ranks: tuple[Rank, ...]
-    remarks: tuple[str, ...] = ()
-    where: str = ""
+    remarks: tuple[str, ...]
+    where: str  # the states in which the event occurs, unless it is the hub or every state
 
     @property
     def taken(self) -> tuple[Rank, ...]:
@@ -159,22 +103,19 @@ class Ladder:
 
 @frozen
 class EventChange:
-    """Hold one event with its ladders before and now.
-
-    Arguments:
-        event: its name.
-        says: its sentence.
-        causes: what causes it, in terms of HTTP; "" if there are none.
-        where: the states in which it occurs, unless it is the hub or every state.
-        old, new: its ladders; None if the table has none.
-    """
+    """Hold one event with its ladders before and now; None if the table has none."""
 
     event: str
     says: str
-    causes: str
-    where: str
+    causes: str  # in terms of HTTP
     old: Ladder | None
     new: Ladder | None
+
+    @property
+    def where(self) -> str:
+        """Name the states in which it occurs, unless it is the hub or every state."""
+        ladder = self.new or self.old
+        return ladder.where if ladder is not None else ""
 
     @property
     def is_change(self) -> bool:
@@ -186,9 +127,7 @@ class EventChange:
     @property
     def leads_elsewhere(self) -> bool:
         """Tell whether the ladder itself changes: a line, a limit, a wait or their order."""
-        if self.old is None or self.new is None:
-            return True
-        return self.old.taken != self.new.taken
+        return self.old is None or self.new is None or self.old.taken != self.new.taken
 
 
 Tone = Literal["more", "less", "same", "added", "removed", "note"]
@@ -225,7 +164,7 @@ class Findings:
     """Hold what a change of policy does.
 
     Arguments:
-        fields: the fields that differ.
+        fields: the fields that differ; in `switch_after`, None is a reason that the policy does not name.
         appear, vanish: the rows that only the new table has, and those that only the old one had.
         reordered: the events whose rows are tried in another order, each with its state.
         die, revive: the rows of both tables that can no longer be taken, and those that can be again, each with the
@@ -235,8 +174,8 @@ class Findings:
         chains: the worst cases, by the number of backends.
         backends: the number of backends in the headline.
         events: what each event leads to before and now.
-        waits: the series of waits that differ.
-        properties: what was proved, before and now.
+        waits: the waits of rungs that differ, in words.
+        properties: the verdict on each property, before and now.
         kept: what is reserved for the last backend before and now; None if nothing is.
         picture: both machines as one picture.
         table: the name of the machine, `call` or `turn`.
@@ -247,7 +186,7 @@ class Findings:
         setting: what the figures assume.
     """
 
-    fields: tuple[FieldChange, ...]
+    fields: tuple[Change, ...]
     appear: tuple[Row, ...]
     vanish: tuple[Row, ...]
     reordered: tuple[tuple[str, str], ...]
@@ -259,8 +198,8 @@ class Findings:
     chains: Mapping[int, tuple[WorstChange, ...]] = field(hash=False)
     backends: int
     events: tuple[EventChange, ...] = field(repr=False)
-    waits: tuple[WaitChange, ...]
-    properties: tuple[PropertyChange, ...] = field(repr=False)
+    waits: tuple[Change, ...]
+    properties: tuple[Change, ...] = field(repr=False)
     kept: tuple[Mapping[str, float] | None, Mapping[str, float] | None] = field(hash=False)
     picture: Picture = field(repr=False)
     table: str

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import evolve, frozen
 
+from rungwise.fsm.certificate.shown.settings import value_text
+from rungwise.fsm.certificate.shown.text import figure, path_end
 from rungwise.fsm.certificate.verified import WorstCase
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.markdown import markdown_table
 from rungwise.fsm.machine.table import Row
-from rungwise.fsm.review.findings import EventChange, Findings, Ladder
+from rungwise.fsm.review.findings import Change, EventChange, Findings, Ladder
 from rungwise.fsm.review.summary import (
     NOTHING,
     assumptions_text,
@@ -25,12 +27,8 @@ from rungwise.fsm.review.summary import (
 from rungwise.fsm.review.words import (
     backends_of,
     backends_text,
-    course_text,
     factor_text,
-    figure,
-    path_end,
     row_short,
-    value_text,
 )
 
 LARGEST = 60_000
@@ -47,6 +45,7 @@ LARGEST_PICTURE = 6_000
 
 UNLIMITED = 10**9
 
+NO_EVENT = "there is no such event"
 SIGNS = {"more": "🔺", "less": "🔽", "same": "⚪", "added": "`+`", "removed": "`-`", "note": "`~`"}
 AGAIN = (
     "The trouble comes back from every attempt. The seconds are those with the shortest and the longest random waits."
@@ -123,9 +122,9 @@ class _Writer:
         more = f"\nand {len(rows) - self.most_rows} more\n" if len(rows) > self.most_rows else ""
         return markdown_table(list(head), [list(row) for row in rows[: self.most_rows]]) + more
 
-    def sides(self, rows: Iterable[Sequence[str]], what: str = "") -> str:
-        """Write a table of names with their values before and now."""
-        return self.table([what, "before", "now"], [list(map(self.prose, row)) for row in rows])
+    def sides(self, changes: Iterable[Change]) -> str:
+        rows = [[self.prose(cell) for cell in (each.name, str(each.old), str(each.new))] for each in changes]
+        return self.table(["", "before", "now"], rows)
 
     def list(self, lines: Sequence[str]) -> str:
         more = [f"* and {len(lines) - self.most_rows} more"] if len(lines) > self.most_rows else []
@@ -144,18 +143,22 @@ class _Writer:
             for each in findings.journals:
                 notes = "".join(f"\n  * {self.prose(text)}" for text in each.notes)
                 lines.append(f"* {self.code(each.name)}: {self.prose(journal_text(each))}{notes}")
-            yield f"Past calls: {self.prose(journals_text(findings.journals))}", self.list(lines), False
+            yield "Past calls", f"{self.prose(journals_text(findings.journals))}\n\n{self.list(lines)}", False
 
     def parts(self, findings: Findings) -> Iterator[Block]:
         chain = backends_text(findings.backends)
         troubles = [each for each in findings.troubles if each.is_change]
         if troubles:
             rows = [
-                (f"{'; '.join(each.names)}, {backends_of(each)}", course_text(each.old), course_text(each.new))
+                Change(
+                    f"{'; '.join(each.names)}, {backends_of(each)}",
+                    str(each.old or NO_EVENT),
+                    str(each.new or NO_EVENT),
+                )
                 for each in troubles
             ]
             title = f"What happens on ... ({len(troubles)} of {len(findings.troubles)})"
-            yield title, f"{AGAIN}\n\n{self.sides(rows, 'what happens on ...')}", False
+            yield title, f"{AGAIN}\n\n{self.sides(rows)}", False
         yield self.worst(findings, findings.backends)
         if findings.fields:
             fields = [
@@ -164,7 +167,7 @@ class _Writer:
             ]
             yield f"Fields ({len(fields)})", self.table(["field", "before", "now"], fields), False
         if findings.waits:
-            yield "Waits", self.sides((each.what, each.old, each.new) for each in findings.waits), False
+            yield "Waits", self.sides(findings.waits), False
         events = [each for each in findings.events if each.is_change]
         for title, changed in (
             ("Events that lead to something else", [each for each in events if each.leads_elsewhere]),
@@ -182,7 +185,7 @@ class _Writer:
         if paths:
             why = f"{self.prose(refills(findings))}\n\n" if refills(findings) else ""
             yield f"The worst paths, with {chain}", why + self.list(paths), True
-        kept = [each for each in chances(findings) if each[1] != each[2]]
+        kept = [each for each in chances(findings) if each.is_change]
         if kept:
             yield "Which backends get a chance", self.sides(kept), False
         picture = _picture(findings) if self.is_comment else ""

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from rungwise.fsm.call.clocks.waiting import longest_wait
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.certificate.shown.settings import limits_of, table_of
-from rungwise.fsm.certificate.verified import number_text
+from rungwise.fsm.certificate.shown.settings import limits_of, table_of, value_text
+from rungwise.fsm.certificate.shown.text import amount
+from rungwise.fsm.certificate.verified import counted, duration, number_text
+from rungwise.fsm.machine.table import Row
 from rungwise.fsm.replay.what_if import WhatIf
-from rungwise.fsm.review.findings import Assumptions, FieldChange, Finding, Findings, WorstChange
+from rungwise.fsm.review.findings import Assumptions, Change, Finding, Findings, Tone, WorstChange
 from rungwise.fsm.review.words import (
-    amount,
     backends_text,
     capitalized,
-    counted,
-    duration,
     factor_text,
     group_text,
     named_rows,
     reserve_text,
-    value_text,
 )
 from rungwise.fsm.turn.policy import TurnPolicy
 
@@ -105,22 +103,15 @@ def findings_in_short(findings: Findings) -> Iterator[Finding]:
         return
     changed = [change for change in findings.worst if change.is_change and change.factor != 1]
     for change in changed:
-        tone = "note" if change.factor is None else "more" if change.factor > 1 else "less"
+        tone: Tone = "note" if change.factor is None else "more" if change.factor > 1 else "less"
         yield Finding(tone, _worst_text(change))
     yield from (Finding("note", text) for text in _fields_in_short(findings.fields))
     if not changed:
         yield Finding("same", f"Every worst case stays the same with {backends_text(findings.backends)}.")
     yield from (Finding("removed", group_text(group, falls=True)) for group in findings.fall)
     yield from (Finding("added", group_text(group, falls=False)) for group in findings.come_back)
-    for tone, word, comparison, rows in (
-        ("added", "New", "more", findings.appear),
-        ("removed", "Gone", "fewer", findings.vanish),
-    ):
-        rungs = ", ".join(node.name for node in findings.picture.nodes if node.change == tone)
-        if rungs:
-            yield Finding(tone, f"{word}: {rungs}, with {counted(len(rows), 'row')}.")
-        elif rows:
-            yield Finding(tone, f"{counted(len(rows), 'row')} {comparison}: {named_rows(rows)}.")
+    yield from _row_findings(findings, "added", "New", findings.appear)
+    yield from _row_findings(findings, "removed", "Gone", findings.vanish)
     yield from (Finding("note", f"{capitalized(text)}.") for text in findings.redeclared)
     old, new = findings.policies
     if isinstance(old, Policy) and isinstance(new, Policy):
@@ -130,13 +121,21 @@ def findings_in_short(findings: Findings) -> Iterator[Finding]:
         yield Finding("note", f"The order of guards changes for `{event}` in `{state}`.")
     for each in findings.properties:
         if each.is_change:
-            yield Finding("note", f"“{each.name}”: {each.verdicts[0]} before, {each.verdicts[1]} now.")
+            yield Finding("note", f"“{each.name}”: {each.old} before, {each.new} now.")
     if not any(each.is_change for each in findings.properties):
-        held = sum(each.new is not None and each.new.holds for each in findings.properties)
+        held = sum(each.new == "holds" for each in findings.properties)
         yield Finding("same", f"The proof of the table stays the same for all limits: {held} properties hold.")
 
 
-def _fields_in_short(fields: Iterable[FieldChange]) -> Iterator[str]:
+def _row_findings(findings: Findings, tone: Tone, word: str, rows: Sequence[Row]) -> Iterator[Finding]:
+    rungs = ", ".join(node.name for node in findings.picture.nodes if node.change == tone)
+    if rungs:
+        yield Finding(tone, f"{word}: {rungs}, with {counted(len(rows), 'row')}.")
+    elif rows:
+        yield Finding(tone, f"{word}: {named_rows(rows)}.")
+
+
+def _fields_in_short(fields: Iterable[Change]) -> Iterator[str]:
     """Yield every field that changes, with one sentence for each group."""
     groups: dict[str, list[str]] = {}
     for each in fields:
@@ -147,7 +146,7 @@ def _fields_in_short(fields: Iterable[FieldChange]) -> Iterator[str]:
         yield f"{group}: {', '.join(groups[group])}."
 
 
-def _change(change: FieldChange) -> str:
+def _change(change: Change) -> str:
     if "hints." in change.name:
         return "is new" if change.old is None else "is gone" if change.new is None else "has another wording"
     return f"{value_text(change.name, change.old)} → {value_text(change.name, change.new)}"
@@ -190,18 +189,18 @@ def refills(findings: Findings) -> str:
     return f"A counter starts again after what refills it: {'; '.join(parts)}." if parts else ""
 
 
-def chances(findings: Findings) -> Iterator[tuple[str, str, str]]:
+def chances(findings: Findings) -> Iterator[Change]:
     """Yield what decides which backends get a chance, before and now."""
     old, new = findings.policies
     if isinstance(old, TurnPolicy) or isinstance(new, TurnPolicy):
         return
     one, other = (policy.limits.get("fallbacks") for policy in (old, new))
-    yield "backends that can follow the first", _followers(one), _followers(other)
-    yield "reserve", reserve_text(old), reserve_text(new)
+    yield Change("backends that can follow the first", _followers(one), _followers(other))
+    yield Change("reserve", reserve_text(old), reserve_text(new))
     if findings.backends > 1:
-        yield f"minimum for the last of {findings.backends}", _reserved(findings.kept[0]), _reserved(findings.kept[1])
+        yield Change(f"minimum for the last of {findings.backends}", *map(_reserved, findings.kept))
     refusal = {"fall_back": "the next backend is asked", "end": "no other backend is asked"}
-    yield "after a refusal", refusal[old.after_refusal], refusal[new.after_refusal]
+    yield Change("after a refusal", refusal[old.after_refusal], refusal[new.after_refusal])
 
 
 def _followers(limit: int | None) -> str:
@@ -217,7 +216,7 @@ def _reserved(kept: Mapping[str, float] | None) -> str:
 
 def journals_text(journals: Iterable[WhatIf]) -> str:
     """Count what past calls would have done."""
-    counts = Counter(each.kind for each in journals)
+    counts: Counter[str] = Counter(each.kind for each in journals)
     parts = [
         f"{counts[kind]} {one if counts[kind] == 1 else many}" for kind, (one, many) in KINDS.items() if counts[kind]
     ]
@@ -246,19 +245,17 @@ def journal_text(past: WhatIf) -> str:
 def assumptions_text(setting: Assumptions) -> str:
     """Say what was compared, and what the figures assume."""
     parts = []
-    if setting.names is not None:
-        old, new = map(_short, setting.names)
-        parts.append(f"OLD is {old}, NEW is {new}")
     for what, number in (("an output cap", setting.max_tokens), ("a prompt", setting.input_tokens)):
         parts.append(f"{what} of {number_text(number)} tokens" if number is not None else f"{what} of unknown size")
     if setting.prices is not None:
         paid = f"{number_text(setting.prices.input)} for input and {number_text(setting.prices.output)} for output"
         parts.append(f"prices for a million tokens of {paid}, at every backend")
+    names = "OLD is {}, NEW is {}. ".format(*map(_short, setting.names)) if setting.names is not None else ""
     try:
         by = f"rungwise {version('rungwise')}"
     except PackageNotFoundError:  # run from its sources
         by = "rungwise"
-    return f"{'; '.join(parts)}; compared by {by}."
+    return f"{names}The figures assume {'; '.join(parts)}. Compared by {by}."
 
 
 def _short(name: str) -> str:
