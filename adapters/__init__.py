@@ -21,9 +21,9 @@ What follows is how `rungwise.Client` behaves, beyond what each argument says.
   it. No text, no call, no result is left out; signatures go to no other provider, and are there again back at their
   own.
 * **Options** that all protocols have are named (`temperature`, `stop`, `response_format`, ..., see
-  `rungwise.CallOptions`), as chat completions has them, and each protocol says them in its own words. What one of them
-  cannot say is left out there, or said at the nearest level, and the journal tells. JSON that a model cannot be held
-  to, or whose parameter its server rejects, is asked for in words (`rungwise.Hints`), in the system prompt.
+  `rungwise.core.CallOptions`), as chat completions has them, and each protocol says them in its own words. What one of
+  them cannot say is left out there, or said at the nearest level, and the journal tells. JSON that a model cannot be
+  held to, or whose parameter its server rejects, is asked for in words (`rungwise.Hints`), in the system prompt.
   `parameters` go to the backends of the first one's protocol, as they are.
 * **Headers** of a call go to the backends with the scheme, host and port of the first one, and to no other; give the
   others `headers` of their own.
@@ -38,7 +38,7 @@ What follows is how `rungwise.Client` behaves, beyond what each argument says.
 * Without `api_key`, a provider's own host, over https, takes the key of its own client from the environment.
 * **Capabilities** are a table by provider and model: what it does not know is taken for a no where a wrong yes would
   cost a request. `capabilities=` on a backend knows better. What a server teaches (no prefill, a parameter that it
-  rejects) is remembered for the process, and the journal says where it was used; `rungwise.LEARNED.forget()` and a
+  rejects) is remembered for the process, and the journal says where it was used; `rungwise.core.LEARNED.forget()` and a
   backend's `learns=False` take that back. `rungwise.Client.discover` asks servers of your own what they are.
 * A server that may not stream a model is found out, and is asked for a whole body. Every call has its reply streamed,
   also `rungwise.Client.call`, so that its silence shows; a whole body only `connect` and `total` of

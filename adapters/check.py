@@ -11,7 +11,7 @@ from rungwise.adapters.wires.backend import Backend
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.fsm.call.budget.estimate import estimate_tokens
-from rungwise.fsm.call.conversation.link import losses_of, parameters_for
+from rungwise.fsm.call.conversation.for_backend import losses_of, parameters_for
 from rungwise.fsm.call.conversation.parts import MediaPart, Message, ToolResult
 from rungwise.fsm.call.conversation.request import Request
 

@@ -35,9 +35,8 @@ from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, request_o
 from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.request import TurnContext
-from rungwise.fsm.call.policy import Policy, Timeouts
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy, Timeouts
 from rungwise.fsm.call.run.chain import Chain
-from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.overrides import with_overrides
 from rungwise.fsm.call.run.recording import Observer
@@ -137,12 +136,13 @@ class Client:
         """Run a call and return its result.
 
         Arguments:
-            messages: a prompt, messages in the form of chat completions or of another provider, or a `Request`.
+            messages: a prompt, messages in the form of chat completions or of another provider, or a
+                `rungwise.core.Request`.
             cancellation: ends the call from another thread.
-            options: what a `Request` takes beside its messages (`tools`, `max_tokens`, `temperature`, ...); `policy`,
-                in place of the client's; `turn`, a `TurnContext`; `within`, a `SharedBudget`; and `deadline`, the point
-                in time at which the call must have ended: a `datetime` with a time zone, or seconds since 1970, as
-                `time.time()` counts them.
+            options: what a `rungwise.core.Request` takes beside its messages (`tools`, `max_tokens`, `temperature`,
+                ...); `policy`, in place of the client's; `turn`, a `rungwise.core.TurnContext`; `within`, a
+                `SharedBudget`; and `deadline`, the point in time at which the call must have ended: a `datetime` with a
+                time zone, or seconds since 1970, as `time.time()` counts them.
 
         Raises:
             CallError: the outcome is `refused`, `exhausted`, `failed`, `cancelled` or `over_budget`.
@@ -201,13 +201,14 @@ class Client:
         """Run a turn and return its result: calls, the tools that they ask for, and calls again until there is an end.
 
         Arguments:
-            messages: a prompt, messages in the form of chat completions or of another provider, or a `Request`.
+            messages: a prompt, messages in the form of chat completions or of another provider, or a
+                `rungwise.core.Request`.
             cancellation: ends the turn from another thread.
             options: `tools`, the tools by name or a list of them: functions, or a `Tool` that says more; `executor`,
                 which runs those that have no function, given the name and the arguments; `policy`, a `TurnPolicy`,
                 whose calls have the client's policy where it names none; `compactor`, which makes a conversation
                 shorter, given its messages and by how many tokens; `within`, a `SharedBudget`; `deadline`, when the
-                turn must have ended, as in `call`; and what else a `Request` takes.
+                turn must have ended, as in `call`; and what else a `rungwise.core.Request` takes.
 
         Raises:
             TurnError: the outcome is `failed`, `cancelled` or `over_budget`.

@@ -9,13 +9,14 @@ from contextvars import Context, ContextVar, copy_context
 from datetime import datetime
 from typing import Any, Final
 
+from attrs import frozen
+
 from rungwise.adapters.wires.endpoint import HEADER_NAME, KEY_HEADERS
 from rungwise.fsm.call.conversation.request import FRAMING
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_number
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.moments import LAST, read_moment, write_moment
-from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.secret import NO_HEADERS
 
 Clock = Callable[[], float]

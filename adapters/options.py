@@ -30,7 +30,7 @@ class CallOptions(RunOptions, total=False):
         temperature, top_p, stop, seed, response_format: as chat completions has them; each protocol says them in its
             own words. None is the same as saying nothing.
         reasoning_effort, tool_choice, parallel_tool_calls: likewise.
-        max_tokens, parameters, headers, input_tokens: as a `rungwise.Request` has them.
+        max_tokens, parameters, headers, input_tokens: as a `rungwise.core.Request` has them.
         tools: the definitions of tools, as the provider takes them.
         within: a `rungwise.SharedBudget` that the call is a part of.
         deadline: the point in time at which it must have ended: a `datetime` with a time zone, or seconds since 1970.

@@ -58,7 +58,7 @@ that nobody reads on holds its share. `lacking()` says why no further attempt ca
 * **A tool call that the server itself could not read** is asked for again, within the retries. Text that a cap of a
   handful of tokens has cut (`rungwise.Policy.handful`) is `partial` at once. A stream that dies is gone on from after
   the wait that its error asks for. A backend that takes no output cap under any name is left.
-* Where a turn's answer was given beside housekeeping tools, `rungwise.TurnContext` lets it stand in for an empty
+* Where a turn's answer was given beside housekeeping tools, `rungwise.core.TurnContext` lets it stand in for an empty
   reply.
 
 ### A ladder of your own

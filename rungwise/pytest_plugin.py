@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rungwise.adapters.provider.playback import Responder
     from rungwise.adapters.provider.script import Script, ScriptedReply
     from rungwise.adapters.provider.server import EmbeddedProvider
-    from rungwise.fsm.testing.clock import VirtualClock
+    from rungwise.fsm.testing.backend import VirtualClock
 
 __all__ = ["ScriptedTool", "rungwise_client", "rungwise_clock", "rungwise_provider", "rungwise_tools"]
 
@@ -35,10 +35,9 @@ def pytest_configure(config: pytest.Config) -> None:
     asked = config.getoption(PROFILE_OPTION, default=None)
     if isinstance(asked, str) and asked.startswith(PROFILES):
         try:
-            from rungwise.fsm.testing.profiles import register_profiles
+            import rungwise.fsm.testing  # noqa: F401  (it registers them)
         except ImportError as error:
             raise pytest.UsageError(str(error)) from None
-        register_profiles()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -52,7 +51,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 @pytest.fixture
 def rungwise_clock() -> VirtualClock:
     """Return a clock that only moves when told; the clients of `rungwise_client` wait on it."""
-    from rungwise.fsm.testing.clock import VirtualClock
+    from rungwise.fsm.testing.backend import VirtualClock
 
     return VirtualClock()
 
@@ -61,9 +60,9 @@ def rungwise_clock() -> VirtualClock:
 def rungwise_provider() -> Iterator[Callable[..., EmbeddedProvider]]:
     """Return `provider(*replies, after="repeat")`, which serves scripted replies over HTTP until the test ends.
 
-    A `rungwise.Script`, or a function from the request to its reply, may be given in place of the replies.
+    A `rungwise.testing.Script`, or a function from the request to its reply, may be given in place of the replies.
     """
-    provider = rungwise.EmbeddedProvider
+    provider = rungwise.testing.EmbeddedProvider
 
     with ExitStack() as stack:
 
@@ -78,12 +77,12 @@ def _script(replies: tuple[Any, ...], **options: Any) -> Any:
     unknown = sorted(options.keys() - {"after"})
     if unknown:
         raise rungwise.ConfigurationError(f"provider has no option {unknown[0]!r}; there is: after")
-    if len(replies) == 1 and (isinstance(replies[0], rungwise.Script) or callable(replies[0])) and not options:
+    if len(replies) == 1 and (isinstance(replies[0], rungwise.testing.Script) or callable(replies[0])) and not options:
         return replies[0]
-    if len(replies) == 1 and isinstance(replies[0], rungwise.Script | list | tuple):
+    if len(replies) == 1 and isinstance(replies[0], rungwise.testing.Script | list | tuple):
         message = "provider takes its replies one by one, as in provider(*replies), or a Script alone"
         raise rungwise.ConfigurationError(message)
-    return rungwise.Script(replies or (rungwise.ScriptedReply(),), **options)
+    return rungwise.testing.Script(replies or (rungwise.testing.ScriptedReply(),), **options)
 
 
 class ScriptedTool:

@@ -7,46 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
 
+from rungwise.adapters.wires.registry import WIRES
+
 if TYPE_CHECKING:
     from rungwise.adapters.provider.playback import ReceivedRequest
 
-
-@frozen
-class OfficialClient:
-    """Say how a provider's own client is pointed at a server.
-
-    Arguments:
-        protocol: what it speaks.
-        api: the name of that protocol at the command line.
-        base: the path of its base URL.
-        path: the path of a request that it makes.
-        made: how it is made, with a place for the URL.
-    """
-
-    protocol: str
-    api: str
-    base: str
-    path: str
-    made: str
-
-
-CLIENTS: Final = (
-    OfficialClient("chat completions", "openai", "/v1", "/v1/chat/completions", "openai.OpenAI(base_url={!r})"),
-    OfficialClient("Responses", "responses", "/v1", "/v1/responses", "openai.OpenAI(base_url={!r})"),
-    OfficialClient("Messages", "anthropic", "", "/v1/messages", "anthropic.Anthropic(base_url={!r})"),
-    OfficialClient(
-        "generateContent",
-        "gemini",
-        "",
-        "/v1beta/models/any:generateContent",
-        "google.genai.Client(http_options={{'base_url': {!r}}})",
-    ),
-    OfficialClient("Ollama's chat", "ollama", "", "/api/chat", "ollama.Client(host={!r})"),
-    OfficialClient(
-        "Converse", "bedrock", "", "/model/any/converse", "boto3.client('bedrock-runtime', endpoint_url={!r})"
-    ),
-)
-"""The clients of providers, one for each protocol."""
 
 _CAPS: Final = frozenset(
     {"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "num_predict", "maxTokens"}
@@ -80,9 +45,9 @@ def pointers(base_url: str) -> Iterator[str]:
     from rungwise.adapters.provider.languages.registry import language_of
 
     root = base_url.removesuffix("/v1")
-    for client in CLIENTS:
-        if language_of(client.path) is not None:
-            yield f"{client.protocol:<17} {client.made.format(root + client.base)}"
+    for wire in WIRES.values():
+        if language_of(wire.client_path) is not None:
+            yield f"{wire.protocol:<17} {wire.client.format(root + wire.client_base)}"
 
 
 def asked_in(request: ReceivedRequest) -> Asked:

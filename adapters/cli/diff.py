@@ -162,8 +162,8 @@ def _past(file: str, old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> What
 
     table = _table(old)
     try:
-        path = read_recorded(Path(file).read_bytes(), table)
-        record = path.journal if isinstance(path, TurnPath) else path.record
+        recorded = read_recorded(Path(file).read_bytes(), table)
+        record = recorded.path.record if isinstance(recorded, TurnPath) else recorded.record
         assert isinstance(record, (Journal, TurnJournal))
         return what_if_recorded(record, new, name=one_line(Path(file).name), old_table=table)
     except OSError as error:

@@ -66,11 +66,11 @@ def fuzz(
     goes to stdout as TOML, which `rungwise serve` takes; without a policy it is about the default one.
 
     Hostile bytes are encodings, drips, floods and framing that no honest server writes. They take real time, so the
-    policy's seconds and timeouts are cut to fractions of a second; `rungwise.fsm.testing.read_responses` takes what
+    policy's seconds and timeouts are cut to fractions of a second; `rungwise.testing.read_responses` takes what
     failed.
 
     With --turn turns are played in memory, of which the tools, the compactor and the caller do anything as well. The
-    script that fails is as `rungwise.fsm.testing.read_turn_script` takes it, for `run_turn`.
+    script that fails is as `rungwise.testing.read_turn_script` takes it, for `run_turn`.
 
     \b
     Exit codes:

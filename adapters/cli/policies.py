@@ -198,7 +198,7 @@ turn_option: Final = click.option(
 
 def default_policy() -> Policy:
     """Return the policy that holds where none is given."""
-    from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
+    from rungwise.fsm.call.policy import DEFAULT_POLICY
 
     return DEFAULT_POLICY
 

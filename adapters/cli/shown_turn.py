@@ -18,7 +18,7 @@ from rungwise.fsm.journal.record import Step
 from rungwise.fsm.turn.actions import ToolEnded, ToolStarted
 from rungwise.fsm.turn.journal import TurnStep
 from rungwise.fsm.turn.table import CALLS
-from rungwise.fsm.turn.tool_round import told
+from rungwise.fsm.turn.tool_round import result_text
 from rungwise.fsm.values.label import label
 
 if TYPE_CHECKING:
@@ -114,6 +114,6 @@ class ShownTurn(Shown["TurnResult"]):
 def _brought(outcome: ToolOutcome) -> str:
     """Return what the model is told of a tool, before it is shortened."""
     try:
-        return told(outcome.value) if outcome.fault is None else outcome.fault
+        return result_text(outcome.value) if outcome.fault is None else outcome.fault
     except ToolError as error:
         return str(error)

@@ -15,16 +15,15 @@ from rungwise.adapters.demo.screen import RUNG_STYLE, STYLES, Screen
 from rungwise.adapters.demo.servers import DemoClock, Servers
 from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.wires.plain.messages import read_message
-from rungwise.fsm.call.conversation.events import Discard, Reasoning
-from rungwise.fsm.call.conversation.events import Text as Visible
-from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.errors import CallError, TurnError
+from rungwise.fsm.call.conversation.reply import Discard, Reasoning
+from rungwise.fsm.call.conversation.reply import Text as Visible
+from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.turn.actions import ToolEnded, ToolStarted
 from rungwise.fsm.turn.journal import TurnStep
-from rungwise.fsm.turn.result import TurnResult
+from rungwise.fsm.turn.result import TurnError, TurnResult
 from rungwise.fsm.turn.table import CALLS
-from rungwise.fsm.turn.tool_round import told as as_told
+from rungwise.fsm.turn.tool_round import result_text
 
 QUOTED: Final = 34
 QUOTED_AGAIN: Final = 24
@@ -121,7 +120,7 @@ class ScenarioView:
     def _show_tool(self, event: ToolEnded) -> None:
         name, fault = event.call.name, event.outcome.fault
         if fault is None:
-            self.screen.say(f"{name} brings {shortened(as_told(event.outcome.value), QUOTED)}", "green")
+            self.screen.say(f"{name} brings {shortened(result_text(event.outcome.value), QUOTED)}", "green")
         else:
             self.screen.say(f"{name} fails, and the model is told {shortened(fault, QUOTED)}", "red")
 

@@ -7,6 +7,7 @@ from contextlib import aclosing, suppress
 
 import anyio
 from anyio.lowlevel import checkpoint
+from attrs import frozen
 
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
 from rungwise.adapters.http.driver import Driver, needs_fresh, partial
@@ -21,7 +22,6 @@ from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.overrides import waits_are_off
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.values.frozen_map import thawed
-from rungwise.fsm.values.records import frozen
 
 AsyncCompactor = Callable[[tuple[PlainMessage, ...]], Awaitable[Sequence[PlainMessage | Message]]]
 

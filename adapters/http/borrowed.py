@@ -26,7 +26,7 @@ from rungwise.adapters.http.mailbox import Mailbox, Nothing
 from rungwise.adapters.http.progress import Progress
 from rungwise.adapters.http.waiting import CallEnded, within
 from rungwise.adapters.wires.backend import HttpRequest
-from rungwise.fsm.call.clocks.clocks import CLOSING
+from rungwise.fsm.call.clocks.silence import CLOSING
 
 AHEAD = 8192
 """Bytes that a worker reads without being asked for more: handing over costs more than reading."""

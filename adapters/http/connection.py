@@ -12,13 +12,12 @@ from typing import Final
 
 import h11
 import httpx
-from attrs import field
+from attrs import define, field
 
 from rungwise.adapters.http.heads import write_head
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.sockets import is_quiet, read, what_came, write
 from rungwise.adapters.http.waiting import Operation
-from rungwise.fsm.values.records import define
 
 Origin = tuple[str, str, int]
 """The scheme, host and port that a connection leads to."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from attrs import frozen
+
 from rungwise.adapters.deadline import Deadline, Deadlines
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.exchange import Exchange
@@ -15,7 +17,6 @@ from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.call.policy import Timeouts
 from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.values.records import frozen
 
 LATE: Final = 0.001
 """Seconds behind a deadline at which it has surely passed."""

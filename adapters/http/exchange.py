@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import floor
 from typing import Final
 
-from attrs import evolve, field
+from attrs import define, evolve, field
 
 from rungwise.adapters.http.connection import StaleConnection
 from rungwise.adapters.http.encodings import Plain, Unpacker, Unreadable, asking, encoding_of
@@ -20,15 +20,13 @@ from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.wires.backend import PIECE, Backend, Decoder, HttpRequest
 from rungwise.adapters.wires.learned import learn_from
 from rungwise.fsm.call.budget.metering import BYTES_A_TOKEN, Meter, is_beyond
-from rungwise.fsm.call.clocks.text_watch import TextWatch
-from rungwise.fsm.call.conversation.events import Reasoning, Text
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.reading import TextWatch
+from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.failures.asked_wait import has_date
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.failures.transport import classify_exception
 from rungwise.fsm.tracebacks import forget_locals
-from rungwise.fsm.values.records import define
 from rungwise.fsm.values.secret import NO_HEADERS
 
 LARGEST_REPLY: Final = 8 * 2**20

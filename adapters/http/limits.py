@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import time
 
-from attrs import evolve, field
+from attrs import define, evolve, field
 
 from rungwise.adapters.http.cancellation import Cancellation
-from rungwise.fsm.call.clocks.clocks import Clocks
+from rungwise.fsm.call.clocks.silence import Clocks
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.call.policy import Timeouts
-from rungwise.fsm.values.records import define
 
 LINGER = 0.1
 """Seconds to wait after the terminal event for the end of the body, so that the connection can be used again."""

@@ -8,10 +8,9 @@ import weakref
 from collections import OrderedDict
 from typing import Protocol
 
-from attrs import field
+from attrs import define, field
 
 from rungwise.adapters.http.connection import Connection, Origin
-from rungwise.fsm.values.records import define
 
 SOON = 1.0
 """Seconds within which a server that closes its connections behind a reply has done so: one idle for longer is kept."""

@@ -7,13 +7,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 from weakref import WeakSet
 
-from attrs import field
+from attrs import define, field
 
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.tracebacks import without_locals
-from rungwise.fsm.values.records import define
 
 if TYPE_CHECKING:
     from rungwise.fsm.turn.result import TurnResult

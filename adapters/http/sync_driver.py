@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 
+from attrs import frozen
+
 from rungwise.adapters.http.borrowed import BorrowedHttp
 from rungwise.adapters.http.driver import Driver, needs_fresh, partial
 from rungwise.adapters.http.exchange import Exchange
@@ -18,7 +20,6 @@ from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.overrides import waits_are_off
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.values.frozen_map import thawed
-from rungwise.fsm.values.records import frozen
 
 Compactor = Callable[[tuple[PlainMessage, ...]], Sequence[PlainMessage | Message]]
 

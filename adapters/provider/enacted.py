@@ -14,8 +14,7 @@ from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.certificate.enactment import EnactedAttempt
 from rungwise.fsm.certificate.shown.scripts import WorstScript
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.values.usage import Usage
 
 ERRORS: Final[Mapping[Reason, Mapping[str, str]]] = {

@@ -16,8 +16,7 @@ from rungwise.adapters.testing.scripts import scripted_replies
 from rungwise.adapters.testing.search import Finding, Search
 from rungwise.adapters.testing.wire_checks import check_answer, check_requests
 from rungwise.fsm.call.conversation.link import Prices
-from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.certificate.worst import worst_cases

@@ -54,7 +54,7 @@ class HostileCase:
         yield "replay: assert_survives(client_of, read_responses(text), mode=...), from the two kits for tests"
 
     def to_toml(self) -> str:
-        """Write the responses as TOML, which `rungwise.fsm.testing.read_responses` takes."""
+        """Write the responses as TOML, which `rungwise.testing.read_responses` takes."""
         return write_responses(self.responses)
 
     def run(self, policy: Policy, backends: int, key: str, certificate: Certificate | None) -> Result:

@@ -13,17 +13,17 @@ from rungwise.adapters.http.limits import GRACE
 from rungwise.adapters.provider.playback import ReceivedRequest, Responder
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.provider.script import Script, ScriptedReply
-from rungwise.fsm.testing.clock import VirtualClock
+from rungwise.fsm.testing.backend import VirtualClock
 
 BASE_URL = "http://provider.test/v1"
 
 
 @define(eq=False)
 class MemoryProvider:
-    """Answer from a script what a `rungwise.EmbeddedProvider` would answer.
+    """Answer from a script what a `rungwise.testing.EmbeddedProvider` would answer.
 
     Arguments:
-        script: a `rungwise.Script`, or a function from the request to its reply.
+        script: a `rungwise.testing.Script`, or a function from the request to its reply.
         clock: what `delay`, `chunk_delay` and `lasts` move, up to the moment at which the driver would give the attempt
             up; a reply that hangs ends in a timeout at once.
         requests: what has arrived.

@@ -47,7 +47,7 @@ class Finding:
 
     Arguments:
         case: the case.
-        error: what it raised: a `rungwise.fsm.testing.Dishonest`, or a crash.
+        error: what it raised: a `rungwise.testing.Dishonest`, or a crash.
         seed: the seed that leads to it.
         backends: how many backends the chain had.
     """
@@ -66,7 +66,7 @@ class Finding:
     def to_toml(self) -> str:
         """Write what the provider did, under comments that say how it was asked.
 
-        A script is as `rungwise serve` takes it, hostile bytes are as `rungwise.fsm.testing.read_responses` takes them.
+        A script is as `rungwise serve` takes it, hostile bytes are as `rungwise.testing.read_responses` takes them.
         """
         about = [f"found with --seed {self.seed}: {self.what}", f"backends: {self.backends}", *self.case.describe()]
         return "".join(f"# {_printable(line)}\n" for line in about) + self.case.to_toml()

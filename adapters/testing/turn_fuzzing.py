@@ -13,12 +13,11 @@ from rungwise.fsm.call.conversation.link import PlainLink, Prices
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.testing.backend import ScriptedLink
-from rungwise.fsm.testing.turn.checks.seen import SeenTurn
-from rungwise.fsm.testing.turn.honesty import check_turn, record_turn
-from rungwise.fsm.testing.turn.player import run_turn
-from rungwise.fsm.testing.turn.script import TurnScript
-from rungwise.fsm.testing.turn.strategies import scripts_of_turns
-from rungwise.fsm.testing.turn.written import write_turn_script
+from rungwise.fsm.testing.checks.honesty import check_turn, record_turn
+from rungwise.fsm.testing.checks.turns import SeenTurn
+from rungwise.fsm.testing.turn_player import run_turn
+from rungwise.fsm.testing.turn_script import TurnScript, write_turn_script
+from rungwise.fsm.testing.turn_strategies import scripts_of_turns
 from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
 
 PRICES = Prices(input=1.0, output=10.0)
@@ -39,7 +38,7 @@ class TurnCase:
 
     def describe(self) -> Iterator[str]:
         """Say how the script is played again."""
-        yield "play it again: rungwise.fsm.testing.run_turn(POLICY, rungwise.fsm.testing.read_turn_script(text))"
+        yield "play it again: rungwise.testing.run_turn(POLICY, rungwise.testing.read_turn_script(text))"
 
     def to_toml(self) -> str:
         """Write the script as `read_turn_script` takes it."""

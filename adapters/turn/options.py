@@ -22,7 +22,7 @@ from rungwise.fsm.turn.turn import Turn
 
 
 class TurnOptions(RunOptions, total=False):
-    """Name what a turn may be given beside its messages; what is not named here is as in `rungwise.CallOptions`.
+    """Name what a turn may be given beside its messages; what is not named here is as in `rungwise.core.CallOptions`.
 
     Arguments:
         tools: the tools by name, or a list of them: functions, or a `rungwise.Tool` that says more.

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from attrs import field
+from attrs import field, frozen
 
-from rungwise.fsm.call.conversation.events import Reasoning, Text
 from rungwise.fsm.call.conversation.link import Link
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.values.records import frozen
 
 PIECE: Final = 2**16
 """The most bytes of a body that are unpacked or looked at in one go."""

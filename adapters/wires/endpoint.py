@@ -9,9 +9,10 @@ from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
+from attrs import frozen
+
 from rungwise.fsm.call.conversation.request import FRAMING
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.secret import Secret, SecretMap
 
 KEY_HEADERS: Final = ("authorization", "api-key", "x-api-key", "x-goog-api-key")

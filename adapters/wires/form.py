@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.adapters.wires.plain.media import in_words
 from rungwise.adapters.wires.plain.messages import read_messages
@@ -16,7 +16,6 @@ from rungwise.adapters.wires.plain.writing import chat_messages
 from rungwise.fsm.call.conversation.parts import MediaPart, Message, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.conversation.shapes import Shapes
-from rungwise.fsm.values.records import frozen
 
 Body = dict[str, Any]
 

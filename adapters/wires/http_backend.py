@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from attrs import Factory, field
+from attrs import Factory, field, frozen
 
 from rungwise.adapters.wires.backend import PIECE, Decoder, HttpRequest
 from rungwise.adapters.wires.capabilities.capability import Capabilities
@@ -28,8 +28,7 @@ from rungwise.adapters.wires.keys import key_of_environment, variables_of
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.adapters.wires.losses import in_words, losses
 from rungwise.adapters.wires.reading.sse import is_event_stream, unframed
-from rungwise.fsm.call.conversation.lessons import NO_LESSONS, Lessons
-from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Prices
 from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, MOST_TOKENS, Request, Send
@@ -38,7 +37,6 @@ from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.checks import is_flag, is_number, is_whole, must, or_none
 from rungwise.fsm.values.fields import LONGEST_SECONDS
 from rungwise.fsm.values.frozen_map import sendable_copy
-from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
 
 # Anything but a mapping is left to the validators.
@@ -99,8 +97,8 @@ class HttpBackend(ABC):
             `api_key_required` is False. It is kept as a secret, which only `str()` opens.
         base_url: the URL up to the path of the protocol; a query is kept.
         name: what journals and errors call this backend; None is "<host>/<model>".
-        headers: HTTP headers for each request to this backend; those of a `rungwise.Request` win.
-        parameters: fields for each body, as this protocol has them; those of a `rungwise.Request` win.
+        headers: HTTP headers for each request to this backend; those of a `rungwise.core.Request` win.
+        parameters: fields for each body, as this protocol has them; those of a `rungwise.core.Request` win.
         capabilities: what is known better of this model and server than the capability table knows.
         prices: what a million tokens cost.
         streams: whether the server can stream. Say False of one that cannot, or that streams only what it has written.

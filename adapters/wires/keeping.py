@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import field
+from attrs import define, field
 
 from rungwise.adapters.wires.json_text import as_json, weight_of
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.frozen_map import sendable_copy
-from rungwise.fsm.values.records import define
 
 _MOST: Final = 2**18  # bytes of memory for what stands beside a reply; it is for diagnosis
 

@@ -1,7 +1,7 @@
 """What servers taught this process about themselves, so that no later call pays to hear it again.
 
 A lesson is of a place: a host or a base URL, with a model, whatever the key. It enters a call when that begins
-(`fsm/call/conversation/lessons.py`), and the journal of the call says so. It can be wrong: a server is upgraded, a
+(`fsm/call/conversation/link.py`), and the journal of the call says so. It can be wrong: a server is upgraded, a
 proxy turns to another one. What contradicts a lesson takes it back, and `LEARNED.forget()` takes all of them back. A
 backend with `learns=False` neither teaches nor heeds any.
 """
@@ -16,7 +16,7 @@ from typing import Any, Final
 from attrs import evolve
 
 from rungwise.adapters.wires.backend import Backend
-from rungwise.fsm.call.conversation.lessons import NO_LESSONS, Lessons
+from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
 from rungwise.fsm.failures.failure import Failure

@@ -12,7 +12,7 @@ from rungwise.adapters.wires.plain.tools import parted
 from rungwise.adapters.wires.unread import MARK, MARKED_CALL, MARKED_MESSAGE, unread_of_message, unread_of_tool
 from rungwise.fsm.call.conversation.parts import MediaPart, Message, OpaquePart, Part, TextPart, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
-from rungwise.fsm.failures.events import FORMAT_PARAMETER
+from rungwise.fsm.failures.failure import FORMAT_PARAMETER
 from rungwise.fsm.values.label import label
 
 _MARKS: Final = frozenset({MARK, MARKED_CALL, MARKED_MESSAGE})

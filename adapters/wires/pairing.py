@@ -9,14 +9,13 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
-from attrs import field
+from attrs import define, field
 
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.plain.making import list_of, text_in
 from rungwise.adapters.wires.plain.messages import read_together
 from rungwise.fsm.call.conversation.parts import Message, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage
-from rungwise.fsm.values.records import define
 
 NO_RESULT: Final = "(the result of this call was not kept)"
 """What stands for the result of a tool call that has none: every provider wants one."""

@@ -11,7 +11,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Any, Final
 
-from attrs import evolve, field
+from attrs import define, evolve, field
 
 from rungwise.adapters.wires.form import Form, Rules
 from rungwise.adapters.wires.pairing import Results, answered, is_own_call, stand_in
@@ -27,7 +27,6 @@ from rungwise.fsm.call.conversation.parts import (
 )
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.text.blank import is_blank
-from rungwise.fsm.values.records import define
 
 NO_TEXT: Final = "(nothing was said)"
 """What stands in a turn of the user's that would be empty otherwise."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import chain
 from typing import Any, Final
 
 from rungwise.adapters.wires.plain.converse import KINDS
+from rungwise.adapters.wires.registry import WIRES
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.values.label import label
 
@@ -14,37 +17,19 @@ MARKED_CALL: Final = "cache_control of a call"
 MARKED_MESSAGE: Final = "cache_control of a message"
 """What marks of a part or a tool, of a call, and of a whole message are counted as."""
 
-_TEXT: Final = "type text refusal"
-_FILE: Final = "type file file_data filename file_url file_id"
-_READ: Final[Mapping[str, frozenset[str]]] = {
-    kind: frozenset(names.split())
-    for kind, names in {
-        **dict.fromkeys(("text", "input_text", "output_text", "refusal"), _TEXT),
-        **dict.fromkeys(("image_url", "input_image"), "type image_url url detail file_id"),
-        "video_url": "type video_url url",
-        "input_audio": "type input_audio data format",
-        **dict.fromkeys(("file", "input_file"), _FILE),
-        "image": "type source title format",
-        "document": "type source title context format name",
-        **dict.fromkeys(("audio", "video"), "source format"),
-        "source": "type media_type data url file_id content bytes s3Location text",
-        "tool_result": "type tool_use_id content is_error",
-        "tool_use": "type id name input",
-        "toolResult": "toolUseId content status type",
-        "block": " ".join(KINDS),
-        "part": "text thought thoughtSignature inlineData fileData functionCall functionResponse",
-        **dict.fromkeys(("inlineData", "fileData"), "mimeType data fileUri displayName"),
-        "functionResponse": "id name response parts",
-        "tool": "type name description format function custom toolSpec functionDeclarations strict"
-        " parameters input_schema inputSchema parametersJsonSchema",
-    }.items()
-}
-"""What is read of each kind of thing; a member that is a kind as well is looked into."""
 _PARTS_IN: Final = ("tool_result", "toolResult", "functionResponse")
 _TOOLS_IN: Final = ("function", "custom", "toolSpec", "functionDeclarations")
 _OF_MESSAGES: Final = frozenset({"role", "content", "parts", "images", "type", "id", "status", "phase"})
 _OF_RESULTS: Final = frozenset({"name", "tool_name", "tool_call_id"})
 """What is read of a message, or belongs to an item of Responses alone; and what besides of the result of a tool."""
+
+
+@cache
+def _read() -> Mapping[str, frozenset[str]]:
+    """Return which members of each kind of part and tool Rungwise reads, in the form of any protocol."""
+    kinds = {kind for wire in WIRES.values() for kind in wire.members}
+    read = {kind: [wire.members.get(kind, "").split() for wire in WIRES.values()] for kind in kinds}
+    return {"block": KINDS, **{kind: frozenset(chain(*names)) for kind, names in read.items()}}
 
 
 def unread_of_message(message: PlainMessage) -> Iterator[str]:
@@ -68,10 +53,10 @@ def unread_of_message(message: PlainMessage) -> Iterator[str]:
 def unread_of_tool(tool: Mapping[str, Any]) -> Iterator[str]:
     """Yield what nobody reads of the definition of a tool, by its name, and each mark; `strict` where that is true."""
     for given, value in tool.items():
-        name = given if given in _READ["tool"] or given == MARK else _camel(given)
+        name = given if given in _read()["tool"] or given == MARK else _camel(given)
         if name == MARK:
             yield from (MARK,) if value else ()
-        elif name not in _READ["tool"]:
+        elif name not in _read()["tool"]:
             yield from (label(given),) if value not in (None, "") else ()
         elif name == "strict":
             yield from ("strict",) if value is True else ()
@@ -91,7 +76,7 @@ def _in_block(block: Any, kind: str = "") -> Iterator[str]:
         return
     if not kind:
         kind = str(block.get("type") or ("block" if "text" not in block and not KINDS.isdisjoint(block) else "text"))
-    read = _READ.get(kind, frozenset())
+    read = _read().get(kind, frozenset())
     if kind == "tool_use":
         yield from (MARKED_CALL,) if block.get(MARK) else ()
     elif any(name != "type" and _camel(name) in read for name in block):  # another is told as a whole
@@ -100,15 +85,15 @@ def _in_block(block: Any, kind: str = "") -> Iterator[str]:
 
 def _members(block: Mapping[str, Any], kind: str) -> Iterator[str]:
     for given, value in block.items():
-        name = given if given in _READ[kind] else _camel(given)
+        name = given if given in _read()[kind] else _camel(given)
         if given == MARK:
             yield from (MARK,) if value else ()
-        elif name not in _READ[kind]:
+        elif name not in _read()[kind]:
             yield from (label(given),) if value not in (None, "") else ()
         elif kind in _PARTS_IN and name in ("content", "parts"):
             for each in _list_of(value):
                 yield from _in_block(each, "part" if name == "parts" else "")
-        elif isinstance(value, Mapping) and name in _READ:
+        elif isinstance(value, Mapping) and name in _read():
             yield from _members(value, name)
 
 

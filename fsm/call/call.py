@@ -7,47 +7,46 @@
     call.result
 
 The call never sleeps, sends, reads a clock or draws a random number: the driver passes the time and the jitter in.
-Each round is the same: what came back is observed (`observe.py`), the event is fired with its facts (`facts.py`,
-`position.py`), the step is recorded (`recording.py`), and the next send is proposed (`proposer.py`), or the call is
-settled (`outcome.py`).
+Each round observes what came back (`run/observe.py`), fires the event with its facts (`run/facts.py`,
+`run/position.py`), records the step (`run/recording.py`), and proposes the next send (`run/proposer.py`) or settles
+the call (`run/outcome.py`).
 """
 
 from __future__ import annotations
 
-import sys
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rungwise.fsm.tracebacks import forget_locals, without_locals
+from rungwise.fsm.call.budget.budget import check_deadline
+from rungwise.fsm.call.budget.counting import TokenCounter
+from rungwise.fsm.call.budget.estimate import estimate_tokens
+from rungwise.fsm.call.budget.reserve import has_left
+from rungwise.fsm.call.budget.shared import SharedBudget
+from rungwise.fsm.call.clocks.silence import Clocks, clocks_of
+from rungwise.fsm.call.conversation.link import Lessons, Link, PlainLink
+from rungwise.fsm.call.conversation.observation import ANSWERS, Observation
+from rungwise.fsm.call.conversation.reading import TextWatch
+from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
+from rungwise.fsm.call.conversation.request import Request, Send, TurnContext
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.call.run.causes import cause_of
+from rungwise.fsm.call.run.context import CallContext
+from rungwise.fsm.call.run.delivery import Delivery, StreamEvent, check_delta
+from rungwise.fsm.call.run.facts import FactFinder, own_facts_of
+from rungwise.fsm.call.run.observe import observe, observe_cancel
+from rungwise.fsm.call.run.outcome import Outcome
+from rungwise.fsm.call.run.proposal import Proposal
+from rungwise.fsm.call.run.proposer import Proposer
+from rungwise.fsm.call.run.recording import Observer, Recorder
+from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.errors import ConfigurationError, IllegalEvent
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.journal.record import Evidence
 
-if TYPE_CHECKING:
-    from rungwise.fsm.call.budget.budget import Spending
-    from rungwise.fsm.call.budget.shared import SharedBudget
-    from rungwise.fsm.call.clocks.clocks import Clocks
-    from rungwise.fsm.call.clocks.text_watch import TextWatch
-    from rungwise.fsm.call.conversation.events import Reasoning, Text
-    from rungwise.fsm.call.conversation.lessons import Lessons
-    from rungwise.fsm.call.conversation.link import Link
-    from rungwise.fsm.call.conversation.observation import Observation
-    from rungwise.fsm.call.conversation.reply import Reply
-    from rungwise.fsm.call.conversation.request import Request, Send, TurnContext
-    from rungwise.fsm.call.policy import Policy
-    from rungwise.fsm.call.run.delivery import StreamEvent
-    from rungwise.fsm.call.run.journal import Journal
-    from rungwise.fsm.call.run.position import Position
-    from rungwise.fsm.call.run.recording import Observer
-    from rungwise.fsm.call.run.result import Result
-    from rungwise.fsm.call.run.running import RunningCall
-    from rungwise.fsm.failures.failure import Failure
-
-
-@cache
-def _machinery() -> type[RunningCall]:
-    """Load what runs calls, with the first of them: two thirds of the modules, which an import of `Call` need not."""
-    from rungwise.fsm.call.run.running import RunningCall
-
-    return RunningCall
+NO_CHAIN = (PlainLink(),)
+NO_TURN = TurnContext()
+NO_REPLY = Observation(evidence=Evidence(event="ran_out"))
 
 
 def _no_jitter() -> float:
@@ -59,29 +58,35 @@ class Call:
 
     Arguments:
         request: what the caller asks.
-        policy: how the call may recover, and its budget; None for `Policy()`.
+        policy: how the call may recover, and its budget; None for `rungwise.Policy()`.
         chain: the backends in order; the core needs their names and capabilities only. None for a single one.
         turn: what the call cannot see of the turn around it, if there is one.
-        jitter: returns a number from 0 to 1 for each wait; the default places none.
-        observer: is given each step as it happens; what it raises is logged and goes no further.
+        jitter: returns a number from 0 to 1 for each wait; the default returns 0.
+        observer: called with each step as it happens; what it raises is logged and goes no further.
         contents: whether the journal may hold texts and tool calls.
         has_compactor: whether the driver can shorten messages that do not fit.
         is_streaming: whether the driver passes deltas to `hear` and hands on what `drain` returns.
-        estimate: counts the input tokens of messages or tools, where the request does not say; None by their length.
-        prompts: the tokens of each prompt as a journal recorded them, for a replay; None counts them.
-        within: the budget that it shares with other calls, beside its own; say `sending` to each send then.
+        estimate: counts the input tokens of messages or tools if the request does not; None counts by length.
+        prompts: the tokens of each prompt from a recorded journal, for a replay; None counts them.
+        within: a budget shared with other calls, beside the call's own; the driver must then call `sending`.
         deadline: when the call must have ended, on the driver's clock, beside the seconds of its budget.
-        lessons: what was remembered of each backend, for a replay; None asks them for their `lessons`, once, now.
+        lessons: what was remembered of each backend, for a replay; None asks each backend for its `lessons` once, now.
+
+    Attributes:
+        request, turn, is_streaming: as passed in.
+        journal: every step so far.
+        position: the state and the counters.
+        spending: what is used of the budget.
 
     Raises:
         ConfigurationError: no backend of the chain is usable, or a budget names money and a backend has no prices.
     """
 
-    __slots__ = ("__weakref__", "_running")
-
-    # Methods that are called for each attempt do by hand what `without_locals` does, which takes 0.25 µs more a call.
-
-    _running: RunningCall
+    __slots__ = (
+        *("__weakref__", "_affordable_until", "_context", "_counter", "_delivery", "_facts", "_in_flight", "_jitter"),
+        *("_outcome", "_proposed", "_proposer", "_recorder"),
+        *("is_streaming", "journal", "position", "request", "spending", "turn"),
+    )
 
     def __init__(
         self,
@@ -101,96 +106,71 @@ class Call:
         deadline: float | None = None,
         lessons: Sequence[Lessons] | None = None,
     ) -> None:
-        outer = sys.exception()
-        try:
-            self._running = _machinery()(  # by place, which takes half as long as by name
-                request,
-                policy,
-                chain,
-                turn,
-                jitter,
-                observer,
-                contents,
-                has_compactor,
-                is_streaming,
-                estimate,
-                prompts,
-                within,
-                deadline,
-                lessons,
-            )
-        except BaseException as error:
-            forget_locals(error, outer)
-            raise
+        self._context = context = CallContext.of(
+            request,
+            DEFAULT_POLICY if policy is None else policy,
+            NO_CHAIN if chain is None else chain,
+            NO_TURN if turn is None else turn,
+            contents=contents,
+            has_compactor=has_compactor,
+            within=within,
+            lessons=lessons,
+        )
+        if deadline is not None:
+            check_deadline(deadline)
+            context.spending.given_deadline = deadline
+        self.request, self.turn, self.is_streaming = request, context.turn, is_streaming
+        self.journal, self.position, self.spending = context.journal, context.position, context.spending
+        self._jitter = jitter
+        self._delivery = Delivery(is_streaming, self.turn.gathered)
+        self._recorder = Recorder(context, self._delivery, observer)
+        self._counter = TokenCounter(context, estimate_tokens if estimate is None else estimate, prompts)
+        self._proposer = Proposer(context, self._counter)
+        self._facts = FactFinder(context)
+        self._outcome = Outcome(context, self._recorder, self._delivery)
+        self._proposed: Proposal | None = None
+        self._in_flight: Proposal | None = None
+        self._affordable_until = -math.inf  # the call's own budget covers the proposal until then, in seconds elapsed
 
     def __repr__(self) -> str:
-        running = getattr(self, "_running", None)  # tracebacks show what is only half made, too
-        return f"Call(state={self.position.state!r}, attempts={self.position.attempts})" if running else "Call()"
-
-    @property
-    def request(self) -> Request:
-        """Return what the caller asks."""
-        return self._running.request
+        position = getattr(self, "position", None)  # a debugger may show a call that is not yet built
+        return f"Call(state={position.state!r}, attempts={position.attempts})" if position else "Call()"
 
     @property
     def policy(self) -> Policy:
         """Return how the call may recover, and its budget."""
-        return self._running.policy
-
-    @property
-    def turn(self) -> TurnContext:
-        """Return what the call cannot see of the turn around it."""
-        return self._running.turn
+        return self._context.policy
 
     @property
     def link(self) -> Link:
         """Return the current backend."""
-        return self._running.link
+        return self._context.chain.link
 
     @property
     def backend(self) -> int:
         """Return the index of the current backend in the chain."""
-        return self._running.backend
-
-    @property
-    def is_streaming(self) -> bool:
-        """Tell whether the driver hears deltas."""
-        return self._running.is_streaming
+        return self._context.chain.index
 
     @property
     def is_shared(self) -> bool:
         """Tell whether the call shares a budget with others."""
-        return self._running.is_shared
-
-    @property
-    def journal(self) -> Journal:
-        """Return every step so far."""
-        return self._running.journal
-
-    @property
-    def position(self) -> Position:
-        """Return where the call stands in its machine."""
-        return self._running.position
-
-    @property
-    def spending(self) -> Spending:
-        """Return what is used of the budget."""
-        return self._running.spending
+        return self.spending.share is not None
 
     @property
     def is_over(self) -> bool:
         """Tell whether the call has ended."""
-        return self._running.is_over
+        return self._outcome.result is not None
 
     @property
-    @without_locals
     def result(self) -> Result:
         """Return the end of the call.
 
         Raises:
             IllegalEvent: the call has not ended.
         """
-        return self._running.result
+        if self._outcome.result is None:
+            raise IllegalEvent(f"the call has not ended; it is in state {self.position.state!r}")
+        return self._outcome.result
 
     def begin(self, now: float = 0.0) -> Send | None:
         """Start the call and return the first thing to send; None if the budget allows nothing.
@@ -201,60 +181,55 @@ class Call:
         Raises:
             IllegalEvent: the call has begun already.
         """
-        outer = sys.exception()
-        try:
-            return self._running.begin(now)
-        except BaseException as error:
-            forget_locals(error, outer)
-            raise
+        spending, chain = self.spending, self._context.chain
+        spending.begin(now)
+        if spending.share is not None:
+            spending.share.shared.begin(now)
+        if spending.given_deadline is not None or spending.share is not None:
+            self.journal.setting.note_deadline(spending)
+        if chain.link.problem is not None:
+            self._recorder.skip(self.position.state, chain.leave_unusable())
+        self._context.apply_lessons()
+        return self._propose(0.0)
 
     def reserve(self, wake: Callable[[], None], now: float | None = None) -> bool:
-        """Reserve what the proposed send may use of a shared budget; tell whether there is nothing to wait for.
+        """Reserve what the proposed send may use of a shared budget. Return whether it may go out now.
 
-        Otherwise other calls hold what it needs, and it waits for them in turn: say `sending` when you are woken, or
-        when the time is up.
+        Otherwise other calls hold what it needs, and it waits for them in turn: call `sending` when `wake` is called,
+        or when the time is up.
 
         Arguments:
-            wake: is called, in any thread, when there is nothing to wait for any more.
+            wake: called, in any thread, when there is nothing to wait for any more.
             now: the time, as for `sending`.
         """
-        outer = sys.exception()
-        try:
-            return self._running.reserve(wake, now)
-        except BaseException as error:
-            forget_locals(error, outer)
-            raise
+        self.spending.pass_time(now)
+        self._skip_compaction()
+        return self._proposed is None or self._proposer.reserve(self._proposed, wake)
 
     def sending(self, now: float | None = None) -> Send | None:
-        """Say that the wait is over, and return what goes out now; None if it can no longer be afforded.
+        """Note that the wait is over, and return what goes out now; None if it can no longer be afforded.
 
-        A driver that does not call this is taken to have sent at once. Under a shared budget it must, and send what it
-        gets here: that may have a smaller cap. What other calls hold meanwhile cannot be afforded; see `reserve`.
+        A driver that does not call this is taken to have sent at once. Under a shared budget it must, and send what
+        this returns, which may have a smaller cap. What other calls hold meanwhile cannot be afforded; see `reserve`.
         """
-        outer = sys.exception()
-        try:
-            return self._running.sending(now)
-        except BaseException as error:
-            forget_locals(error, outer)
-            raise
+        self.spending.pass_time(now)
+        return self._send_out()
 
-    @without_locals
     def clocks(self) -> Clocks:
         """Return the clocks of the attempt in flight, for a driver that keeps them.
 
         Raises:
             IllegalEvent: nothing is in flight.
         """
-        return self._running.clocks()
+        return clocks_of(self._context, self._ensure_sent(), self._facts)
 
-    @without_locals
     def text_watch(self) -> TextWatch:
-        """Return what tells when the attempt in flight has brought visible text; see `Clocks`.
+        """Return what detects the first visible text of the attempt in flight; see `Clocks`.
 
         Raises:
             IllegalEvent: nothing is in flight.
         """
-        return self._running.text_watch()
+        return TextWatch(self._ensure_sent().reading, self._context.transcript.gathered)
 
     def hear(self, delta: Text | Reasoning) -> tuple[StreamEvent, ...]:
         """Take a piece of the reply in flight and return what the consumer may be shown.
@@ -263,76 +238,198 @@ class Call:
             IllegalEvent: nothing is in flight.
             ConfigurationError: this is neither text nor reasoning.
         """
-        outer = sys.exception()
-        try:
-            return self._running.hear(delta)
-        except BaseException as error:
-            forget_locals(error, outer)
-            raise
+        check_delta(delta)
+        return self._delivery.feed(delta, self._ensure_sent().reading, self._context.transcript.gathered)
+
+    def drain(self) -> list[StreamEvent]:
+        """Return what a consumer of the stream must be given now, and forget it."""
+        return self._delivery.drain()
 
     def receive(self, reply: Reply | Failure, now: float | None = None) -> Send | None:
         """Take what came back and return the next thing to send; None when the call has ended.
 
         Arguments:
             reply: a reply, or why there is none.
-            now: the time; left out, the wait took as long as it should and the attempt no time.
+            now: the time; without it, the wait took as long as planned and the attempt no time.
 
         Raises:
             IllegalEvent: nothing is in flight.
             ConfigurationError: this is neither a reply nor a failure, or a fact of your own is no bool or raises; the
                 call is as it was.
         """
-        outer = sys.exception()
-        try:
-            return self._running.receive(reply, now)
-        except BaseException as error:
-            forget_locals(error, outer)
-            raise
+        if not isinstance(reply, (Reply, Failure)):
+            raise ConfigurationError(f"reply must be a Reply or a Failure, not {type(reply).__name__}")
+        proposal, transcript, table = self._ensure_sent(), self._context.transcript, self.position.table
+        self.spending.pass_time(now)
+        delivered = self._delivery.close()
+        observation = observe(
+            reply, proposal=proposal, transcript=transcript, counter=self._counter, delivered=delivered
+        )
+        own_facts = own_facts_of(table, observation, transcript.gathered) if table.own_facts else ()
+        self._gather(observation)
+        facts: tuple[str, ...] = ("overran",) if observation.overran else ()
+        if self.position.is_guarded(observation.event):
+            facts = self._facts.find(
+                observation, self._outcome.last, asks_for_little=proposal.for_backend.asks_for_little
+            )
+        return self._advance(observation, facts + own_facts)
 
     def observed(self, observation: Observation, facts: tuple[str, ...], now: float) -> Send | None:
-        """Take what was observed before, with the facts that held, as a replay does; return the next thing to send."""
-        outer = sys.exception()
-        try:
-            return self._running.observed(observation, facts, now)
-        except BaseException as error:
-            forget_locals(error, outer)
-            raise
+        """Take a recorded observation with the facts that held, as a replay does. Return the next thing to send."""
+        if observation.event != "cancelled":
+            self._ensure_sent()
+        self.spending.pass_time(now)
+        self._gather(observation)
+        return self._advance(observation, facts)
 
-    @without_locals
     def settled_facts(self, observation: Observation) -> Mapping[str, bool]:
-        """Return the facts that follow from the policy and from what was counted, for a replay under another policy.
+        """Count what came back and return the facts that follow from the policy and the counts.
 
-        What came back is counted by that; `observed` is to be told of it next.
+        A replay under another policy needs these; it passes the same observation to `observed` next.
         """
-        return self._running.settled_facts(observation)
+        return self._facts.settled(observation, self._outcome.last, self._ensure_sent())
 
     def compacted(self, messages: Sequence[Any]) -> Send | None:
-        """Take what the compactor made of the messages and return the send that was waiting for it.
+        """Take the messages as the compactor has shortened them and return the send that was waiting for it.
 
-        What is left of the budget may not pay for it: then another backend is asked, or None is returned and the call
-        has ended.
+        If the rest of the budget does not cover it, the call asks another backend, or ends and returns None.
 
         Raises:
             IllegalEvent: no send waits for a compaction.
             ConfigurationError: these are no messages.
         """
-        outer = sys.exception()
-        try:
-            return self._running.compacted(messages)
-        except BaseException as error:
-            forget_locals(error, outer)
-            raise
+        if self._proposed is None or not self._proposed.send.needs_compaction:
+            raise IllegalEvent("no send waits for a compaction")
+        self._context.transcript.messages = Request(messages).messages
+        self._proposed = self._proposer.propose(self._proposed.send.wait, is_compacted=True)
+        return self._affordable(0.0)
 
-    @without_locals
     def cancel(self, now: float | None = None, partial: Reply | None = None) -> Result:
         """End the call; what was delivered stays in the result. A call that has ended is left as it is.
 
         Arguments:
-            now: the time; left out, none has passed.
+            now: the time; without it, none has passed.
             partial: what had arrived of the reply in flight: its tokens are counted, and its text is kept.
         """
-        return self._running.cancel(now, partial)
+        if not self.is_over:
+            if self.spending.began is None:
+                self.spending.begin(now or 0.0)
+            self.spending.pass_time(now)
+            observation = observe_cancel(
+                partial,
+                proposal=self._in_flight or self._proposed,
+                is_sent=self._in_flight is not None,
+                counter=self._counter,
+                delivered=self._delivery.delivered if partial is None or self.is_streaming else None,
+            )
+            self._gather(observation)
+            self._advance(observation, ())
+        return self.result
 
-    def drain(self) -> list[StreamEvent]:
-        """Return what a consumer of the stream must be given now, and forget it."""
-        return self._running.drain()
+    def _ensure_sent(self) -> Proposal:
+        """Return what is in flight. What waits to be sent is taken to have gone out when its wait was over."""
+        if self._proposed is not None:
+            if self.spending.share is not None and self.spending.share.needs_cap:  # which may lower the cap
+                raise IllegalEvent("under a shared budget nothing goes out before `sending` has returned it")
+            self.spending.elapsed += self._proposed.send.wait
+            self._send_out()
+        if self._in_flight is None:
+            raise IllegalEvent(f"nothing is in flight in state {self.position.state!r}")
+        return self._in_flight
+
+    def _gather(self, observation: Observation) -> None:
+        transcript = self._context.transcript
+        if observation.unsays:
+            self._delivery.show(Reasoning(transcript.gathered))
+        transcript.gather(observation)
+
+    def _advance(self, observation: Observation, facts: tuple[str, ...]) -> Send | None:
+        """Fire the event, record the step, and propose what the next rung sends, or end the call."""
+        context, position, event = self._context, self.position, observation.event
+        if "overran" in facts and self._in_flight is not None:
+            self.spending.overran = self._in_flight.send.max_tokens
+        self.spending.pay(observation.evidence.usage, context.chain.link.prices)
+        self._outcome.note(observation)
+        row = position.fire(event, facts)
+        self._proposed = self._in_flight = None
+        if row.target in position.table.outcomes:
+            cause = cause_of(position.table, row, observation.evidence, facts, observation.found)
+            self._outcome.end(row, cause, facts, observation=observation)
+            return None
+        rung = position.rung
+        wait = position.wait(rung, context.policy, event, facts, observation.failure, self._jitter)
+        self._recorder.record(row, observation=observation, facts=facts, wait=wait)
+        if event in ANSWERS:
+            context.transcript.discard()
+        context.transcript.prepare(rung, observation)
+        if row.target == "fallback":
+            self._fall_back()
+        self._delivery.correct(context.transcript.gathered)
+        return self._propose(wait.seconds)
+
+    def _propose(self, wait: float) -> Send | None:
+        """Propose what the current rung sends after a wait, if the budgets allow it."""
+        self._proposed = self._proposer.propose(wait)
+        return self._affordable(wait)
+
+    def _send_out(self) -> Send | None:
+        self._skip_compaction()
+        share = self.spending.share
+        if share is not None or self.spending.elapsed > self._affordable_until:
+            self._affordable(0.0)
+        proposal = self._proposed
+        if proposal is None:
+            return None
+        if share is not None:
+            granted = self._proposer.granted(proposal, share)
+            if isinstance(granted, str):
+                self._run_out(proposal, granted)
+                return None
+            proposal = granted
+        self._proposed, self._in_flight = None, proposal
+        note = self._context.newly_told()
+        self._recorder.record(self.position.fire("sent"), proposal=proposal, note=note)
+        return proposal.send
+
+    def _skip_compaction(self) -> None:
+        """Go on with the messages as they are if they wait for a compactor that nobody has run."""
+        if self._proposed is not None and self._proposed.send.needs_compaction:
+            self._proposed = self._proposer.propose(self._proposed.send.wait, is_compacted=True)
+            self._affordable_until = -math.inf
+
+    def _affordable(self, wait: float) -> Send | None:
+        """Return what is proposed if the budgets allow it; otherwise ask another backend, or end the call.
+
+        Arguments:
+            wait: seconds until it goes out.
+        """
+        while (proposal := self._proposed) is not None:
+            shortfall = self._proposer.shortfall(proposal, wait)
+            if shortfall is None:
+                self._affordable_until = self.spending.elapsed + wait
+                return proposal.send
+            wait, can_fall_back = 0.0, has_left(self._context)
+            if can_fall_back and self.position.state == "fallback":  # skip this backend before asking it anything
+                self._recorder.skip(self.position.state, [(self.link, shortfall)], proposal)
+            else:
+                self._run_out(proposal, shortfall, ("has_next_backend", "reserve_left") if can_fall_back else ())
+                if self.is_over:
+                    break
+                if self.spending.share is not None:
+                    self.spending.share.withdraw()
+                self._context.transcript.prepare(self.position.rung, NO_REPLY)
+            self._fall_back()
+            self._proposed = self._proposer.propose(0.0)
+        return None
+
+    def _run_out(self, proposal: Proposal, shortfall: str, facts: tuple[str, ...] = ()) -> None:
+        """Fire that the budgets do not allow a proposal, and end the call if the table does."""
+        self._proposed = None
+        row = self.position.fire("ran_out", facts)
+        if row.target in self.position.table.outcomes:
+            self._outcome.end(row, shortfall, facts, proposal=proposal, note=shortfall)
+        else:
+            self._recorder.record(row, proposal=proposal, facts=facts, note=shortfall)
+
+    def _fall_back(self) -> None:
+        self._recorder.skip(self.position.state, self._context.fall_back())

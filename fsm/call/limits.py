@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_whole
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import short
 
-if TYPE_CHECKING:
-    from rungwise.fsm.machine.table import Table
-
 LARGEST_LIMIT = 1_000
 """No limit and no attempt budget may exceed this: a policy is a promise that a person can check."""
-
-
-def call_table() -> Table:
-    """Return the table of a call; it is built with the first policy, for which an import of the class need not wait."""
-    from rungwise.fsm.call.table import CALL
-
-    return CALL
 
 
 class Limits(Mapping[str, "int | None"]):
@@ -44,7 +35,7 @@ class Limits(Mapping[str, "int | None"]):
                 raise ConfigurationError(
                     f"Limits.{name} must be a whole number from 0 to {LARGEST_LIMIT}, not {short(limit)}"
                 )
-        object.__setattr__(self, "_limits", FrozenMap({**call_table().limits, **limits}))
+        object.__setattr__(self, "_limits", FrozenMap({**CALL.limits, **limits}))
         object.__setattr__(self, "_bounded", {})
 
     def __getattr__(self, name: str) -> Any:

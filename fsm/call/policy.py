@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import attrs
-from attrs import field
+from attrs import field, frozen
 
-from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits, call_table
+from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
+from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Reason
+from rungwise.fsm.machine.table import Table
 from rungwise.fsm.values.fields import flag, instance, number, one_of, optional, text, where, whole
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import short
-from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.suggest import did_you_mean
 from rungwise.fsm.values.toml import read_toml, text_of_file
-
-if TYPE_CHECKING:
-    from rungwise.fsm.machine.table import Table
-else:
-    Table = Any  # so that the fields' types can be read; the class comes with the table of a call
 
 LARGEST_JITTER = 3
 """No jitter may exceed this share of a wait, so that the longest wait with its jitter is still one that clocks take."""
@@ -195,11 +191,6 @@ def _switch_after(value: Any) -> Mapping[str, int]:
     return FrozenMap({**SWITCH_AFTER, **value})
 
 
-def _is_table(policy: Policy, attribute: attrs.Attribute[Table], value: object) -> None:
-    if value is not call_table():
-        instance(type(call_table()))(policy, attribute, value)
-
-
 @frozen(kw_only=True)
 class Policy:
     """Say everything about how a call recovers and what it may spend.
@@ -258,14 +249,14 @@ class Policy:
     handful: int = field(default=16, validator=whole(0, 10**9))
     nudge_window: int = field(default=5, validator=whole(0, LARGEST_LIMIT))
     skip_identical_empties: bool = field(default=False, validator=flag)
-    table: Table = field(factory=call_table, validator=_is_table, repr=False)
+    table: Table = field(default=CALL, validator=instance(Table), repr=False)
 
     def __attrs_post_init__(self) -> None:
         if self.budget.attempts > LARGEST_LIMIT:
             told = f"a whole number from 1 to {LARGEST_LIMIT}, not {self.budget.attempts}"
             raise ConfigurationError(f"Budget.attempts of a policy must be {told}; only a SharedBudget takes more")
-        if self.table is not call_table():  # which the test suite proves, so that no import need
-            from rungwise.fsm.call.rules import check_call_table  # only an own table needs the checker
+        if self.table is not CALL:  # which the test suite proves
+            from rungwise.fsm.call.rules import check_call_table  # the checker is for tables of your own
 
             check_call_table(self.table)
             own = {name: limit for name, limit in self.table.limits.items() if name not in self.limits}
@@ -275,7 +266,7 @@ class Policy:
         if hints.keys() - self.hints.rungs.keys():
             object.__setattr__(self, "hints", attrs.evolve(self.hints, rungs={**hints, **self.hints.rungs}))
         for name in self.limits:
-            if name not in self.table.counters and name not in call_table().limits:
+            if name not in self.table.counters and name not in CALL.limits:
                 known = self.table.counters
                 raise ConfigurationError(f"Limits: {_unknown('limit', name, known)}")
         for name in self.hints.rungs:
@@ -389,3 +380,6 @@ def _with_preset(kind: type[Any], values: Mapping[str, Any]) -> Mapping[str, Any
         if isinstance(value, Mapping) and isinstance(merged[name], Mapping):
             merged[name] = {**value, **merged[name]}
     return merged
+
+
+DEFAULT_POLICY = Policy()

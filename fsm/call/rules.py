@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rungwise.fsm.call.table import ANSWERS, CALL, KEEPS_TEXT, keeps_asked_wait
+from rungwise.fsm.call.conversation.observation import ANSWERS
+from rungwise.fsm.call.table import CALL, KEEPS_TEXT, keeps_asked_wait
 from rungwise.fsm.checker.branches import finds
 from rungwise.fsm.checker.check import check_table
 from rungwise.fsm.checker.proof import RowProof, prove

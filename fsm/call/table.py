@@ -43,9 +43,6 @@ EVENTS = (
 )
 """What can come back, and what the caller and the budget can do, each with its sentence."""
 
-ANSWERS = frozenset({"answered", "called_tools"})
-"""The events that are a success, and the only ones."""
-
 KEEPS_TEXT = frozenset({"answered", "called_tools", "truncated", "paused", "interrupted", "fell_silent", "overflowed"})
 """The events whose reply is a part of the answer. The text of any other is discarded."""
 

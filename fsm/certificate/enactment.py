@@ -18,7 +18,7 @@ from attrs import define, evolve, field, frozen
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.clocks.clocks import CLOSING
+from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.clocks.waiting import longest_wait
 from rungwise.fsm.call.conversation.link import PlainLink, Prices
 from rungwise.fsm.call.conversation.parts import ToolCall
@@ -27,8 +27,7 @@ from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.checker.moves import Move
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.journal.record import Record, Step
 from rungwise.fsm.values.usage import Usage
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import frozen
 
-from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, STAND_IN_TOKENS, estimate_tokens, said_tokens
+from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, STAND_IN_TOKENS, estimate_tokens, message_tokens
 from rungwise.fsm.call.budget.prices import TOKENS_PRICED, dearest_input
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.conversation.observation import Observation
@@ -92,7 +92,7 @@ class Cost:
         self.seeds = limits["prefills"] * policy.hints.seed.count("{reasoning}")
         self.turns = input_tokens // LEAST_TURN_TOKENS if assistant_turns is None else assistant_turns
         # If a prompt ends with an assistant turn and cannot be prefilled, the first request adds a hint.
-        self.opening = said_tokens(policy.hints.continuation) if self.turns else 0
+        self.opening = message_tokens(policy.hints.continuation) if self.turns else 0
         # After a repair, each assistant turn may carry a stand-in for missing reasoning.
         self.stand_ins = STAND_IN_TOKENS * (self.turns + OWN_TURNS) if "repair" in targets else 0
 
@@ -203,8 +203,8 @@ class Growth:
     @cached_property
     def hints(self) -> int:
         """Return the tokens of the turn's own hints, and of the message around a text that is continued."""
-        summary = said_tokens(self.policy.hints.summary) if self.policy.limits["summaries"] else 0
-        return summary + said_tokens(self.policy.of_calls.hints.continuation) + MESSAGE_TOKENS
+        summary = message_tokens(self.policy.hints.summary) if self.policy.limits["summaries"] else 0
+        return summary + message_tokens(self.policy.of_calls.hints.continuation) + MESSAGE_TOKENS
 
     @cached_property
     def dearest(self) -> float:

@@ -18,12 +18,11 @@ from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.run.brought_by import BROUGHT_BY
+from rungwise.fsm.call.run.causes import BROUGHT_BY
 from rungwise.fsm.certificate.enactment import AFTER_A_TOOL, PLAIN, links_of
 from rungwise.fsm.certificate.verified import counted, number_text
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.machine.table import Table
 
 MOST_PLAYED = 200

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import define, evolve, field
 
-from rungwise.fsm.call.clocks.clocks import CLOSING
+from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.certificate.enactment import Enacted
 from rungwise.fsm.certificate.money import Growth, together

@@ -10,14 +10,14 @@ from typing import Any
 from attrs import evolve
 
 from rungwise.fsm.call.budget.reserve import seconds_kept
-from rungwise.fsm.call.conversation.json_instruction import most_in_words
+from rungwise.fsm.call.conversation.json_instruction import longest_json_instruction
 from rungwise.fsm.call.conversation.link import Link, PlainLink, Prices
+from rungwise.fsm.call.conversation.observation import ANSWERS
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
-from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.rules import faults_of
-from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
-from rungwise.fsm.call.run.running import LAST_RESORTS
-from rungwise.fsm.call.table import ANSWERS, CALL
+from rungwise.fsm.call.run.outcome import LAST_RESORTS
+from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.turn_worst import worst_of_turn
 from rungwise.fsm.certificate.verified import WorstCase
@@ -103,7 +103,7 @@ def verify(
     certificate = _checked(blank, calls.table, faults_of, HONEST_CALL, progress)
     if certificate.ok:
         if input_tokens is not None and not isinstance(chain, int):
-            input_tokens += most_in_words(chain, calls.hints, response_format)
+            input_tokens += longest_json_instruction(chain, calls.hints, response_format)
         next_backend = _reached(calls)
         certificate = evolve(
             certificate,

@@ -12,7 +12,7 @@ from attrs import define, evolve, field
 
 from rungwise.fsm.call.budget.estimate import STAND_IN_TOKENS
 from rungwise.fsm.call.budget.metering import COUNTED_BESIDE, most_counted
-from rungwise.fsm.call.clocks.clocks import CLOSING
+from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.clocks.waiting import RAISING, cap_of, longest_wait
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Policy

@@ -7,8 +7,7 @@ makes a difference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from attrs import field, frozen
 
@@ -38,6 +37,7 @@ from rungwise.fsm.checker.walked import (
     sometimes_reached,
     sometimes_taken,
 )
+from rungwise.fsm.machine.machine import fact_bits_of, rows_tried
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row, Table
 
@@ -150,13 +150,11 @@ class _Walker:
     def check_guards(self, index: int, event: str, facts: tuple[str, ...]) -> None:
         """Try the compiled guards of an event, and see whether they change anything."""
         real = self.real
-        handler = real.machine.events.get(event)
-        real.facts = real.machine.mask(facts)
+        real.facts = fact_bits_of(self.table).mask(facts)
         before, beside = (real.state, tuple(real.spent)), (real.attempts, real.facts)
-        tried: Iterable[Any] = handler.transitions[real.state] if handler else ()
-        for each in tried:
-            if each.test is not None:
-                each.test(real)
+        for _, conditions in rows_tried(real.machine, event, real.state):
+            for holds in conditions:
+                holds(real)
         after = real.state, tuple(real.spent)
         if (after, (real.attempts, real.facts)) != (before, beside):
             firing = Firing(self.table, self.limits, before, event, facts, None, after)
@@ -184,7 +182,7 @@ class _Walker:
     def check_machine(self) -> None:
         """Compare the transitions of the machine with the rows, one by one."""
         for (event, state), rows in self.table.ladders.items():
-            tried = [getattr(each, "row", None) for each in self.real.machine.events[event].transitions[state]]
+            tried = [row for row, _ in rows_tried(self.real.machine, event, state)]
             if tried != list(rows):
                 detail = f"for {event!r} in {state!r} the machine tries {'; '.join(map(str, tried))}"
                 self.faults[ORDERED] = Property(ORDERED, False, detail)

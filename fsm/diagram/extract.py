@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rungwise.fsm.diagram.model import Arc, Decision, Kind, Line, Marks, Node, Note, Picture, Settings, all_steps
-from rungwise.fsm.machine.compiled import machine_of
+from rungwise.fsm.machine.machine import machine_of, rows_tried
 from rungwise.fsm.machine.table import Row, Table
 
 
@@ -44,10 +42,11 @@ def picture_of(table: Table, marks: Marks | None = None, settings: Settings | No
 
 def _lines(table: Table, marks: Marks, settings: Settings) -> tuple[Line, ...]:
     lines: list[Line] = []
-    for event in machine_of(table).events.values():
-        for transitions in event.transitions.values():
-            rows: list[Any] = transitions
-            lines.extend(_tried_in_order([each.row for each in rows], marks, settings))
+    machine = machine_of(table)
+    for event in machine.events.values():
+        for state in event.transitions:
+            rows = [row for row, _ in rows_tried(machine, event.name, state)]
+            lines.extend(_tried_in_order(rows, marks, settings))
     return tuple(lines)
 
 

@@ -8,12 +8,10 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Final
 
-from attrs import Factory
+from attrs import Factory, define
 
-from rungwise.fsm.failures.events import FORMAT_PARAMETER
-from rungwise.fsm.failures.rules import STATUS_OF_CODE
+from rungwise.fsm.failures.failure import FORMAT_PARAMETER
 from rungwise.fsm.values.patterns import Pattern
-from rungwise.fsm.values.records import define
 
 # How many output tokens there is room for: `cap` outright, `below` exclusively, or `limit` less `used` and `more`.
 # vLLM gives no more than a lower bound of the prompt; there, where what was `asked` for fills most of the `limit`, half
@@ -106,6 +104,22 @@ _LAST_NUMBER: Final = Pattern(r"\((\d{4})\)\s{0,10}\Z", re.ASCII)
 _PAGE: Final = Pattern(r"\A\s*<[!?/a-z]", re.IGNORECASE)
 _HTTP_ERROR: Final = Pattern(r"[45]\d\d", re.ASCII)
 _MOST_TOKENS: Final = 10**9
+
+
+# An error inside a stream has no status; these codes are the names of one.
+STATUS_OF_CODE: Final = {
+    code: status
+    for status, codes in {
+        400: "invalid_request_error invalid_argument failed_precondition validationexception badrequesterror "
+        "bad_request bad_request_error data_residency_mismatch invalid_image invalid_image_format invalid_base64_image "
+        "invalid_image_url image_too_large image_too_small image_parse_error invalid_image_mode image_file_too_large "
+        "unsupported_image_media_type empty_image_file failed_to_download_image image_file_not_found",
+        404: "not_found_error not_found",
+        500: "api_error server_error internal_server_error internal_error internal internalserverexception "
+        "modelstreamerrorexception",
+    }.items()
+    for code in codes.split()
+}
 
 
 @define

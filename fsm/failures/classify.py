@@ -12,8 +12,7 @@ from collections.abc import Mapping
 
 from rungwise.fsm.failures.asked_wait import asked_wait, plain_headers
 from rungwise.fsm.failures.body import ErrorBody, decoded_body
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.failures.rules import BY_CODE_FIRST, REFINED_BY_PROSE, RULES, STATUS_CLASSES, STATUSES, Rule
 
 

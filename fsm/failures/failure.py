@@ -1,19 +1,29 @@
-"""A request that brought no reply."""
+"""A request that brought no reply: why, and which event of the machine that is."""
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any, Final, Literal, get_args
 
-from attrs import field, fields
+from attrs import field, fields, frozen
 
-from rungwise.fsm.failures.reasons import Reason
 from rungwise.fsm.values.checks import LARGEST, is_number, is_whole, must, must_be_one_of, or_none
 from rungwise.fsm.values.label import label
-from rungwise.fsm.values.records import frozen
+
+Reason = Literal[
+    "auth", "billing", "rate_limit", "overloaded", "server_error", "timeout", "connection", "certificate",
+    "context_overflow", "payload_too_large", "output_cap", "prefill_unsupported", "parameter_unsupported",
+    "reasoning_signature", "reasoning_missing", "failed_generation", "model_not_found", "content_policy", "format",
+    "malformed", "silence", "unknown",
+]  # fmt: skip
+"""Why a request failed: the failure taxonomy."""
 
 _MUST_BE_SECONDS = must(
     "a number of seconds, 0 or more, or None", or_none(lambda value: is_number(value, 0, LARGEST)), names_class=True
 )
+
+
+_UNSENT: Final = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "InvalidURL"})
+"""The exceptions of HTTP clients that come before anything was sent."""
 
 
 @frozen
@@ -59,7 +69,51 @@ class Failure:
     found: str | None = field(default=None, converter=label)
     exception: BaseException | None = field(default=None, repr=False, eq=False)
 
+    @property
+    def may_be_billed(self) -> bool:
+        """Tell whether the provider may have worked on the request, although no usable answer came."""
+        if self.reason == "malformed":
+            return True  # an error has a shape and a status; what has neither may have been an answer
+        if self.status is not None or self.reason not in ("timeout", "silence", "connection") or self.is_stale:
+            return False
+        return self.exception is None or not any(kind.__name__ in _UNSENT for kind in type(self.exception).__mro__)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave the exception behind: those of HTTP clients cannot be rebuilt elsewhere."""
         names = [attribute.name for attribute in fields(Failure) if attribute.name != "exception"]
         return Failure, tuple(getattr(self, name) for name in names)
+
+
+KEY_HINT_REASONS: Final[frozenset[Reason]] = frozenset({"auth"})
+"""The reasons that call for a look at the API key."""
+
+_REASONS: Final[dict[str, tuple[Reason, ...]]] = {
+    "failed_transiently": (
+        *("rate_limit", "overloaded", "server_error", "timeout", "connection", "failed_generation", "unknown"),
+    ),
+    "failed_permanently": ("auth", "billing", "certificate", "model_not_found", "format"),
+    "overflowed": ("context_overflow", "payload_too_large"),
+    "rejected_fixably": (
+        *("output_cap", "prefill_unsupported", "parameter_unsupported", "reasoning_signature", "reasoning_missing"),
+    ),
+    "refused": ("content_policy",),
+    "malformed": ("malformed",),
+    "fell_silent": ("silence",),
+}
+_EVENTS: Final = {reason: event for event, reasons in _REASONS.items() for reason in reasons}
+_EVENT_IF_RETRYABLE: Final = {True: "failed_transiently", False: "failed_permanently"}
+
+
+def event_of_failure(failure: Failure) -> str:
+    """Return the machine's event for a failure.
+
+    The service's own word on retrying overrides ours; it does not touch refusals, repairs and overflows.
+    """
+    event = _EVENTS[failure.reason]
+    if failure.should_retry is None or event not in _EVENT_IF_RETRYABLE.values():
+        return event
+    return _EVENT_IF_RETRYABLE[failure.should_retry]
+
+
+FORMAT_PARAMETER: Final = "response_format"
+"""What the parameter that asks for JSON is called in a failure, whatever the provider calls it."""

@@ -10,16 +10,13 @@ from: `\\w*` and `\\S+` are written as `\\w{0,20}` and `\\S{1,200}`.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from attrs import field
+from attrs import field, frozen
 
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.body import ErrorBody
+from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.values.patterns import Pattern
-from rungwise.fsm.values.records import frozen
-
-if TYPE_CHECKING:
-    from rungwise.fsm.failures.body import ErrorBody
 
 _Statuses = frozenset[int | None]  # None stands for an error inside a 2xx response or stream
 
@@ -281,18 +278,3 @@ STATUSES: Final[dict[int, Reason]] = {
     **{425: "unknown", 429: "rate_limit", 498: "overloaded", 499: "unknown", 503: "overloaded", 529: "overloaded"},
 }
 STATUS_CLASSES: Final[dict[int, Reason]] = {3: "format", 4: "format", 5: "server_error"}
-
-# An error inside a stream has no status; these codes are the names of one.
-STATUS_OF_CODE: Final = {
-    code: status
-    for status, codes in {
-        400: "invalid_request_error invalid_argument failed_precondition validationexception badrequesterror "
-        "bad_request bad_request_error data_residency_mismatch invalid_image invalid_image_format invalid_base64_image "
-        "invalid_image_url image_too_large image_too_small image_parse_error invalid_image_mode image_file_too_large "
-        "unsupported_image_media_type empty_image_file failed_to_download_image image_file_not_found",
-        404: "not_found_error not_found",
-        500: "api_error server_error internal_server_error internal_error internal internalserverexception "
-        "modelstreamerrorexception",
-    }.items()
-    for code in codes.split()
-}

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from rungwise.fsm.errors import RungwiseError
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Failure, Reason
 
 # The names of httpx, httpx2, httpcore and the standard library; None marks files, which are no network.
 _NAMES: Final[dict[Reason | None, str]] = {
@@ -31,18 +30,6 @@ _NEVER_WRAPPERS: Final = (
     *(NotImplementedError, RecursionError, OSError, TypeError, ValueError),
 )
 _DEPTH: Final = 5
-
-UNSENT: Final = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "InvalidURL"})
-"""The failures that came before anything was sent."""
-
-
-def may_be_billed(failure: Failure) -> bool:
-    """Tell whether a provider may have worked on a request that it never answered, or answered with no usable shape."""
-    if failure.reason == "malformed":
-        return True  # an error has a shape and a status; what has neither may have been an answer
-    if failure.status is not None or failure.reason not in ("timeout", "silence", "connection") or failure.is_stale:
-        return False
-    return failure.exception is None or not any(kind.__name__ in UNSENT for kind in type(failure.exception).__mro__)
 
 
 def classify_exception(exception: BaseException) -> Failure:

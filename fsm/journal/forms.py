@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from attrs import fields
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import LARGEST, Check, is_flag, is_number, is_text, is_whole, or_none
 from rungwise.fsm.values.label import short
-
-if TYPE_CHECKING:
-    from rungwise.fsm.journal.record import Step
 
 Form = tuple[Check, str]
 """Tells whether a value has the form, and names the form in words."""
@@ -94,8 +91,3 @@ def check_object(document: Mapping[str, Any], forms: Forms, needed: Iterable[str
     for name, (check, form) in forms.items():
         if name in document and not check(document[name]):
             raise ConfigurationError(f"{place}{name!r} must be {form}, not {short(document[name])}")
-
-
-def fault(step: Step, says: str) -> ConfigurationError:
-    """Build the error of a step."""
-    return ConfigurationError(f"journal: step {step.number}: {says}")

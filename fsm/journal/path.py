@@ -6,7 +6,6 @@ import orjson
 from attrs import frozen
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.forms import fault
 from rungwise.fsm.journal.record import Record, Step
 from rungwise.fsm.machine.table import Row, Table, row_text
 from rungwise.fsm.values.label import short
@@ -94,3 +93,8 @@ def path_of(record: Record, table: Table) -> Path:
             f"journal: its outcome is {short(record.outcome)}, but its last step leads to {state!r}"
         )
     return Path(record, table, steps, tuple(rows))
+
+
+def fault(step: Step, says: str) -> ConfigurationError:
+    """Build the error of a step."""
+    return ConfigurationError(f"journal: step {step.number}: {says}")

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
-from attrs import field
+from attrs import define, field, frozen
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import FLAG, NAMES, OBJECT, OBJECTS, TEXT, Forms, check_object, forms_of, or_null
 from rungwise.fsm.values.checks import is_text
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
 from rungwise.fsm.values.label import label, note, short
-from rungwise.fsm.values.records import define, frozen, record
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class Step:
         return plain
 
 
-@record
+@frozen
 class Evidence:
     """Hold what a journal may tell of what came back; `repair` names the one thing that the rung is to fix."""
 
@@ -104,7 +103,7 @@ class Evidence:
     repair: str | None = None
 
 
-@record
+@frozen
 class RecordedStep:
     """Hold one step as a call records it; `spent` is in the order of the journal's counters, the rest as in `Step`."""
 

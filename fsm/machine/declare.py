@@ -11,10 +11,9 @@ from functools import cached_property
 from typing import Any
 
 import attrs
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.fsm.errors import TableError
-from rungwise.fsm.values.records import frozen
 
 
 def _name(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
@@ -231,7 +230,7 @@ def _facts_among(facts: Iterable[Any]) -> tuple[Fact, ...]:
 
 @frozen
 class Entry:
-    """Hold a rung as it stands in a ladder, where it may need more facts than elsewhere; `Rung.when` makes one.
+    """Hold a rung as it stands in a ladder, with facts that it needs only there; `rungwise.Rung.when` makes one.
 
     Arguments:
         rung: the rung.

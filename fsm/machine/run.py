@@ -1,36 +1,33 @@
-"""One run of a machine: where it stands, what is spent, and the one way to fire an event on it."""
+"""One run of a machine: its state, its counters, and the one way to fire an event on it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from operator import ge, gt
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from attrs import field
+from attrs import define, field
+from transitions import Machine, MachineError
 
 from rungwise.fsm.errors import BrokenMachine, IllegalEvent
-from rungwise.fsm.machine.compiled import machine_of
+from rungwise.fsm.machine.machine import FactBits, fact_bits_of, machine_of, rows_tried
 from rungwise.fsm.machine.table import Row, Table
-from rungwise.fsm.values.records import define
-
-if TYPE_CHECKING:
-    from rungwise.fsm.machine.machine import RowMachine
 
 
 @define(eq=False)
 class Run:
-    """Hold the configuration of one run, and check each of its steps against what was proved of the table.
+    """Be the model of one run, and check each of its steps.
 
-    A proof is about the rows; the check is about what runs.
+    The proof is about the rows. The check is about the machine that runs.
 
     Arguments:
-        table: the machine that it runs on.
+        table: the table of its machine.
         limits: the limit of each counter, in the order of `table.counters`.
-        state: where it stands.
-        spent: what is spent of each counter.
+        state: its state, which the machine sets.
+        spent: the units spent of each counter.
         facts: the facts of the last reply, as bits.
-        row: the row that was taken last.
-        attempts: how often something was sent.
+        row: the last row taken.
+        attempts: the number of sends.
     """
 
     table: Table = field(repr=False)
@@ -40,10 +37,11 @@ class Run:
     facts: int = 0
     row: Row | None = None
     attempts: int = 0
-    machine: RowMachine = field(init=False, repr=False)
+    machine: Machine = field(init=False, repr=False)
+    _fact_bits: FactBits = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self.machine = machine_of(self.table)
+        self.machine, self._fact_bits = machine_of(self.table), fact_bits_of(self.table)
 
     @classmethod
     def at_start(cls, table: Table, limits: Mapping[str, int]) -> Self:
@@ -56,7 +54,7 @@ class Run:
         return cls(table, ceilings, table.start, [0] * len(ceilings))
 
     def spent_of(self, counter: str) -> int:
-        """Return what is spent of a counter; 0 of one that the table does not have."""
+        """Return the units spent of a counter; 0 for one that the table does not have."""
         place = self.table.places.get(counter)
         return 0 if place is None else self.spent[place]
 
@@ -66,8 +64,8 @@ class Run:
         return self.spent[place] < self.limits[place]
 
     def is_guarded(self, event: str) -> bool:
-        """Tell whether some guard decides on an event, so that facts must be found for it."""
-        return event not in self.machine.unguarded
+        """Tell whether a guard decides on an event, so that its facts are needed."""
+        return event in self.table.guarded_events
 
     def fire(self, event: str, facts: Iterable[str] = ()) -> Row:
         """Fire an event and return the row that was taken.
@@ -76,40 +74,48 @@ class Run:
             facts: the names of the facts that hold; all others do not.
 
         Raises:
-            IllegalEvent: the state does not take the event, or no guard held; the run is as it was.
+            IllegalEvent: the state does not take the event, or no guard holds. The run is unchanged.
             BrokenMachine: the step left the limits, or did not lower the variant.
         """
-        machine = self.machine
-        handler, before, was = machine.events.get(event), self.spent.copy(), self.facts
-        if event not in machine.unguarded:
-            self.facts = machine.mask(facts)
-        row = self.row if handler is not None and handler.trigger(self) else None
-        if row is None:
-            self.facts = was
+        spent_before, facts_before = self.spent.copy(), self.facts
+        if self.is_guarded(event):
+            self.facts = self._fact_bits.mask(facts)
+        if not self._trigger(event):
+            self.facts = facts_before
             raise IllegalEvent(f"event {event!r} does not belong to state {self.state!r}")
-        if row.target not in machine.outcomes:  # an end is nearer than anything, also to a run that went wrong
-            self._check(row, before)
-        return row
+        assert self.row is not None
+        if self.row.target not in self.table.outcomes:  # a run that went wrong may still end
+            self._check(self.row, spent_before)
+        return self.row
+
+    def _trigger(self, event: str) -> bool:
+        """Fire an event on the machine and tell whether it took a row."""
+        if event not in self.machine.events:
+            return False
+        try:
+            return self.machine.events[event].trigger(self, self)
+        except MachineError:
+            return False
 
     def would_take(self, event: str, facts: Iterable[str]) -> Row | None:
-        """Return the row that an event would take at the hub with some facts; nothing changes.
+        """Return the row that an event would take at the hub with some facts. The run is unchanged.
 
         Arguments:
             facts: the names of the facts that would hold.
         """
-        was, self.facts = self.facts, self.machine.mask(facts)
+        facts_before, self.facts = self.facts, self._fact_bits.mask(facts)
         try:
-            for each in self.machine.tried(event, self.table.hub):
-                if each.test is None or each.test(self):
-                    return each.row
+            for row, conditions in rows_tried(self.machine, event, self.table.hub):
+                if all(holds(self) for holds in conditions):
+                    return row
             return None
         finally:
-            self.facts = was
+            self.facts = facts_before
 
     def _check(self, row: Row, before: list[int]) -> None:
         hub = self.table.hub
         if self.spent == before and row.target == hub != row.source:
-            return  # what waited to be sent is sent, and nothing else has changed
+            return  # a send changes nothing else
         if row.target == hub or not self._has_less_left(before):
             raise BrokenMachine(f"{row}: the variant did not fall")
         if min(self.spent) < 0 or any(map(gt, self.spent, self.limits)):
@@ -118,7 +124,7 @@ class Run:
             raise BrokenMachine(f"{row}: a counter is {count}, and its limit is {limit}")
 
     def _has_less_left(self, before: list[int]) -> bool:
-        """Tell whether the variant fell: of the counters that rank highest among those that changed, more is spent."""
+        """Tell whether the variant fell: more is spent of the highest-ranking counters that changed."""
         spent = self.spent
         if all(map(ge, spent, before)):
             return spent != before  # nothing was refilled, as in most steps, so the ranks do not matter

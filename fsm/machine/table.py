@@ -16,12 +16,11 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, Literal
 
-from attrs import evolve, field, validators
+from attrs import evolve, field, frozen, validators
 
 from rungwise.fsm.errors import TableError
 from rungwise.fsm.machine.declare import Effect, Entry, Event, Fact, Guard, Rung
 from rungwise.fsm.machine.ranks import joined, ranks_of
-from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.suggest import close_to
 
 SLIP = 0.7
@@ -178,6 +177,11 @@ class Table:
     def found_facts(self) -> tuple[str, ...]:
         """List the facts that are found, by name, and do not follow from others."""
         return tuple(fact.name for fact in self.facts if not fact.is_derived)
+
+    @cached_property
+    def guarded_events(self) -> frozenset[str]:
+        """Return the events that some guard decides on."""
+        return frozenset(row.event for row in self.rows if row.guard is not None)
 
     @cached_property
     def follows_from(self) -> Mapping[str, tuple[str, ...]]:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from attrs import define, field
 
-from rungwise.fsm.call.budget.reserved import Kept
 from rungwise.fsm.call.budget.shared import Share, SharedBudget
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import MOST_ATTEMPTS, Budget
@@ -56,7 +55,7 @@ class RecordedBudget(SharedBudget):
         """Return the share that the call had."""
         verdicts = [step for step in self._steps if step.event in ("sent", "ran_out")]
         plain = SharedBudget.share(self)
-        return RecordedShare(self, plain._desk, plain._reservation, verdicts)
+        return RecordedShare(self, plain._queue, plain._reservation, verdicts)
 
 
 @define(eq=False, repr=False)
@@ -84,11 +83,13 @@ class RecordedShare(Share):
         """Return nothing: what was kept of it shows in the caps."""
         return []
 
-    def lowered(self, cap: int | None, input_tokens: int, prices: Prices | None, kept: Kept) -> int | None:
+    def lowered(
+        self, cap: int | None, input_tokens: int, prices: Prices | None, *, reserved_tokens: int, reserved_money: float
+    ) -> int | None:
         """Return the cap as it is: the step that sends it tells what was left of it."""
         return cap
 
-    def lacking(self, now: float, wait: float, input_tokens: int | None, prices: Prices | None) -> str | None:
+    def shortfall(self, now: float, wait: float, input_tokens: int | None, prices: Prices | None) -> str | None:
         """Say what was lacking, if the call ended at this very moment for that."""
         following = self._verdicts[0] if self._verdicts else None
         if following is None or following.event != "ran_out":

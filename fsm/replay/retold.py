@@ -11,7 +11,7 @@ from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import JournalMismatch
 from rungwise.fsm.journal.record import Step
-from rungwise.fsm.turn.conversation import Conversation
+from rungwise.fsm.turn.conversation import Conversation, ResultEntry
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.tool_round import Repeats
 
@@ -61,7 +61,7 @@ class Retold:
             ids = (step.content or {}).get("ids")
             if ids is not None and not len({*ids}) == len(ids) == len(calls):
                 raise JournalMismatch(f"step {step.number}: its ids are not those of {len(calls)} tool calls")
-        self._conversation.take(result, event, is_summary=is_summary, ids=ids)
+        self._conversation.add_result(result, event, is_summary=is_summary, ids=ids)
 
     def tools_ran(self, step: Step) -> dict[str, bool]:
         """Take the results of a round of tools, and return what that says of the turn.
@@ -71,7 +71,7 @@ class Retold:
         if not self.contents:
             names = ("tool_worked", "repeats_calls", "over_tool_limit", "was_handed_off")
             return {name: name in step.facts for name in names}
-        calls, results = self._calls, list(self.tell(step))
+        calls, results = self._calls, self.add_results(step)
         if len(results) != len(calls):
             raise JournalMismatch(f"step {step.number}: it holds {len(results)} results of {len(calls)} calls")
         counts = [self._repeats.count(call, result) for call, result in zip(calls, results, strict=True)]
@@ -85,9 +85,9 @@ class Retold:
             "was_handed_off": bool(self.handed_off),
         }
 
-    def tell(self, step: Step) -> tuple[ToolResult, ...]:
-        """Take the results that a step holds, each for its call."""
-        return tuple(self._told(step)) if self.contents else ()
+    def add_results(self, step: Step) -> list[ToolResult]:
+        """Add the results that a step holds, each for its call."""
+        return self._conversation.add_tool_results(self._entries(step)) if self.contents else []
 
     def compacted(self) -> None:
         """Forget what was said: what the compactor left of it is not recorded."""
@@ -99,12 +99,12 @@ class Retold:
 
     @property
     def _calls(self) -> tuple[ToolCall, ...]:
-        return self._conversation.asked.tool_calls if self._conversation.asked is not None else ()
+        return self._conversation.pending.tool_calls if self._conversation.pending is not None else ()
 
-    def _told(self, step: Step) -> Iterator[ToolResult]:
+    def _entries(self, step: Step) -> Iterator[ResultEntry]:
         places = {(call.id, call.name): place for place, call in enumerate(self._calls)}
         for id, name, text, is_fault in (step.content or {}).get("results", ()):
             place = places.pop((id, name), None)
             if place is None:
                 raise JournalMismatch(f"step {step.number}: a result in it is of no call that waits for one")
-            yield self._conversation.tell(place, text, is_fault=is_fault)
+            yield place, text, is_fault

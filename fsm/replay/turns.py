@@ -188,7 +188,7 @@ class _Again:
         if self.doing in CALLS:
             self.retold.call_ended(self._settle(), "cancelled", None, is_summary=False)
         if step is not None and self.doing == "use_tools":
-            self.retold.tell(step)
+            self.retold.add_results(step)
         self._advance("cancelled", (), step=step, content=None if step is None else step.content)
 
     def _advance(

@@ -18,7 +18,6 @@ from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.journal.record import Step
-from rungwise.fsm.machine.compiled import machine_of
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.replay.calls import call_again, observation_of
 from rungwise.fsm.replay.unclear import unclear_reply
@@ -191,7 +190,7 @@ class _Play:
     def _facts(self, was: Step, observation: Observation) -> tuple[str, ...] | str:
         """Return the facts that would hold, or why they are not known where they would decide."""
         position = self.call.position
-        if position.is_guarded(was.event) and was.event in machine_of(self.old_table).unguarded:
+        if position.is_guarded(was.event) and was.event not in self.old_table.guarded_events:
             return f"nothing decided on {was.event} then, so no fact of it is in the journal"
         settled = self.call.settled_facts(observation)
         known = {fact.name for fact in self.policy.table.facts}

@@ -6,15 +6,14 @@ from collections.abc import Iterator
 
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import EMPTY_REPLY, Policy
-from rungwise.fsm.call.run.brought_by import BROUGHT_BY
+from rungwise.fsm.call.run.causes import BROUGHT_BY
 from rungwise.fsm.call.table import MAY_ASK
 from rungwise.fsm.certificate.shown.settings import settings_of, span, table_of
 from rungwise.fsm.certificate.verified import counted, duration
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.merge import merged
 from rungwise.fsm.diagram.model import Decision, Picture
-from rungwise.fsm.failures.events import event_of_failure
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.failures.failure import Failure, event_of_failure
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.review.findings import Change, EventChange, Ladder, Rank
 from rungwise.fsm.review.words import reserve_text

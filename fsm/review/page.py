@@ -8,7 +8,7 @@ from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rungwise.fsm.call.clocks.clocks import CLOSING
+from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.shown import settings, text
 from rungwise.fsm.certificate.troubles import MORE, TroubleChange

@@ -12,8 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from rungwise.fsm.call.conversation.lessons import NO_LESSONS, Lessons
-from rungwise.fsm.call.conversation.link import PlainLink, Prices
+from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, PlainLink, Prices
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnContext
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import DEFAULT_SECONDS, Budget, Policy, Reserve, Waits

@@ -12,8 +12,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reply, StopReason
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.testing.backend import Played, Scripted
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 

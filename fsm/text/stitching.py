@@ -237,3 +237,49 @@ def _lengthen(borders: array[int], part: str) -> None:
     while border and part[border] != letter:
         border = borders[border - 1]
     borders.append(border + (part[border] == letter))
+
+
+class SeedFilter:
+    """Drop a seed that the backend repeats at the start of its answer, as `without_seed` does for a whole answer.
+
+    Arguments:
+        seed: the reasoning that was sent as the start of the answer.
+    """
+
+    __slots__ = ("_at", "_seed", "_spaces")
+
+    def __init__(self, seed: str) -> None:
+        self._seed: str | None = seed.strip()
+        self._spaces: list[str] = []
+        self._at = 0  # how much of the seed has come
+
+    def feed(self, text: str) -> str:
+        """Return what is surely no seed.
+
+        Arguments:
+            text: the next chunk of the answer.
+        """
+        seed = self._seed
+        if seed is None:
+            return text
+        bare = text if self._at else text.lstrip()
+        if seed.startswith(bare, self._at):
+            self._spaces.append(text[: len(text) - len(bare)])
+            self._at += len(bare)
+            return ""
+        return self._decide(seed, text)
+
+    def close(self) -> str:
+        """Return what was held back and is no seed; the answer has ended."""
+        return "" if self._seed is None else self._decide(self._seed, "")
+
+    def _decide(self, seed: str, text: str) -> str:
+        held = "".join((*self._spaces, seed[: self._at], text))
+        self._seed, self._spaces = None, []
+        return without_seed(held, seed)
+
+
+def without_seed(visible: str, seed: str) -> str:
+    """Return visible text without the seed that it may begin with; servers and templates strip whitespace around it."""
+    bare, seed = visible.lstrip(), seed.strip()
+    return bare[len(seed) :] if seed and bare.startswith(seed) else visible

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.parts import Message, ToolCall
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.turn.tools import ToolRun
-from rungwise.fsm.values.records import frozen
 
 
 @frozen(eq=False)

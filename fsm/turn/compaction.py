@@ -6,14 +6,15 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from attrs import Factory, evolve, field
+from attrs import Factory, define, evolve, field, frozen
 
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.conversation.parts import Message, ToolResult
-from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.call.conversation.request import PlainMessage, Request
+from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.turn.reading import ReadMessage, answers_behind, blocks_of, is_result, read
+from rungwise.fsm.turn.validity import problems_of
 from rungwise.fsm.values.checks import is_whole, must, or_none
-from rungwise.fsm.values.records import define, frozen
 
 
 @frozen
@@ -122,6 +123,39 @@ def room_for(
     tokens = counter(tuple(messages))
     beyond = 0 if window is None else tokens - (window - (cap or 0))
     return max(beyond, -(-tokens // LEAST_ROOM), 1)
+
+
+class NoHelp(Exception):
+    """Say why what a compactor returned does not replace the conversation."""
+
+
+def accepted(
+    returned: Messages | Exception, before: Messages, callers: Messages, counter: Counter = estimate_tokens
+) -> Conversation:
+    """Return the conversation that a compactor left, if it is valid and shorter.
+
+    Arguments:
+        returned: what the compactor returned, or the exception that it raised.
+        before: the conversation that it was to shorten.
+        callers: the caller's own messages, which may have been invalid from the start.
+        counter: counts tokens.
+
+    Raises:
+        NoHelp: it raised, or returned something else; the message says what.
+    """
+    if isinstance(returned, Exception):
+        raise NoHelp(f"the compactor raised {type(returned).__name__}")
+    try:
+        shorter = Request(() if isinstance(returned, str) else returned).messages
+    except ConfigurationError:
+        raise NoHelp("what the compactor returned is no conversation") from None
+    follows = Message.saying("assistant", "An answer.")
+    if not problems_of((*before, follows), callers=callers):
+        for fault in problems_of((*shorter, follows), callers=shorter):
+            raise NoHelp(f"what the compactor returned is not valid: {fault}")
+    if not helps(before, shorter, counter):
+        raise NoHelp("the conversation is hardly shorter")
+    return shorter
 
 
 @frozen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final
 
 from attrs import asdict, frozen
 
@@ -18,22 +18,19 @@ from rungwise.fsm.journal.path import Path, path_of
 from rungwise.fsm.journal.record import Record
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.turn.observe import cause_of
+from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import CALLS, TURN
 from rungwise.fsm.values.usage import NO_USAGE
-
-if TYPE_CHECKING:
-    from rungwise.fsm.turn.journal import TurnJournal
-    from rungwise.fsm.turn.result import TurnResult
 
 
 @frozen
 class TurnPath:
-    """Hold the path of one turn, and those of its calls.
+    """Hold the path of a turn and the paths of its calls.
 
     Arguments:
-        path: that of the turn.
-        calls: that of each call; None for one that was killed before its first step.
-        call_of: the number of the call, from 1, that a step made, or that came back with it, by the number of the step.
+        path: the path of the turn.
+        calls: the path of each call; None for one that was killed before its first step.
+        call_of: the number of the call, from 1, that a step made or brought back, by the number of the step.
     """
 
     path: Path
@@ -41,22 +38,23 @@ class TurnPath:
     call_of: Mapping[int, int]
 
     @property
-    def journal(self) -> TurnJournal:
-        """Return what was recorded."""
-        return cast("TurnJournal", self.path.record)
+    def policy(self) -> TurnPolicy:
+        """Return the policy that the turn ran with."""
+        policy: TurnPolicy = self.path.record.setting.policy
+        return policy
 
 
-def turn_path_of(path: Path, table: Table) -> TurnPath:
+def turn_path_of(path: Path, calls: Sequence[Record], table: Table) -> TurnPath:
     """Find the paths of the calls of a turn.
 
     Arguments:
-        path: that of the turn.
-        table: the machine that its calls ran on.
+        path: the path of the turn.
+        calls: the journals of its calls.
+        table: the machine that the calls ran on.
 
     Raises:
-        ConfigurationError: a call took what is no row of the table.
+        ConfigurationError: a step of a call is no row of the table.
     """
-    calls = cast("TurnJournal", path.record).calls
     return TurnPath(path, tuple(_paths(calls, table)), dict(_numbers(path)))
 
 
@@ -98,26 +96,23 @@ def digest_of_turn(turn: TurnPath, says: str = "") -> Digest:
         turn.path,
         spent=_spent(turn, calls),
         cause=_cause(turn, calls),
-        most=asdict(turn.journal.setting.policy.budget),
+        most=asdict(turn.policy.budget),
         lines=tuple(_lines(turn, calls)),
         says=says,
     )
 
 
-def digest_of_turn_journal(journal: TurnJournal) -> Digest | None:
-    """Tell a turn in brief from its journal; None where that holds nothing, or nothing of the tables of its policy."""
-    return _digest(journal, "")
+def digest_of_turn_journal(journal: Record, calls: Sequence[Record], text: str = "") -> Digest | None:
+    """Sum up a turn from its journal; None if it holds no steps, or none of the tables of its policy.
 
-
-def digest_of_turn_result(result: TurnResult) -> Digest | None:
-    """Tell a turn in brief from its result, with the first words of its text; None as for its journal."""
-    return _digest(result.journal, first_words(result.text))
-
-
-def _digest(journal: TurnJournal, says: str) -> Digest | None:
-    table = journal.calls[0].setting.policy.table if journal.calls else CALL
+    Arguments:
+        journal: the journal of the turn.
+        calls: the journals of its calls.
+        text: the text of its result, whose first words are shown.
+    """
+    table = calls[0].setting.policy.table if calls else CALL
     try:
-        return digest_of_turn(turn_path_of(path_of(journal, TURN), table), says)
+        return digest_of_turn(turn_path_of(path_of(journal, TURN), calls, table), first_words(text))
     except ConfigurationError:
         return None
 
@@ -158,5 +153,5 @@ def _cause(turn: TurnPath, calls: tuple[Digest | None, ...]) -> str:
         return ""
     if call is not None and call.kind == "error" and row.target not in TURN.answers:
         return f"its last call {call.headline}"
-    cause = cause_of(row, last.facts, turn.journal.setting.policy, None, last.note)
+    cause = cause_of(row, last.facts, turn.policy, None, last.note)
     return cause or ""

@@ -35,7 +35,9 @@ def read_turn(text: str | bytes, table: Table = CALL) -> TurnPath:
     Raises:
         ConfigurationError: the text is no journal of a turn; the message says where.
     """
-    return turn_path_of(read_path(text, TURN, TurnJournal), table)
+    path = read_path(text, TURN, TurnJournal)
+    assert isinstance(path.record, TurnJournal)
+    return turn_path_of(path, path.record.calls, table)
 
 
 def read_recorded(text: str | bytes, table: Table = CALL) -> Path | TurnPath:
@@ -57,7 +59,7 @@ def explain_turn(turn: TurnPath) -> str:
     Arguments:
         turn: its path; everything that a stranger wrote into it is escaped.
     """
-    policy = turn.journal.setting.policy
+    policy = turn.policy
     setup = Setup(limits=policy.limits, budget=asdict(policy.budget))
     digest = digest_of_turn(turn)
     shown = (*digest.lines, *(each for line in digest.lines if line.within for each in line.within.lines))
@@ -76,7 +78,7 @@ def explain_turn(turn: TurnPath) -> str:
 
 def _asides(turn: TurnPath) -> Iterator[tuple[int, str]]:
     """Yield what stands beside a step: what came back after how long, and how often that may go on."""
-    limits = turn.journal.setting.policy.limits
+    limits = turn.policy.limits
     for before, step in pairwise(turn.path.steps):
         parts = []
         if before.event == "sent":

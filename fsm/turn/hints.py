@@ -11,11 +11,12 @@ from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, get_type_hints
 from weakref import WeakKeyDictionary
 
+from attrs import frozen
+
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.turn.schemas import MOST_FAULTS, Arguments, Misfit, missing, place_of, together, unwanted
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
 from rungwise.fsm.values.label import label
-from rungwise.fsm.values.records import frozen
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError

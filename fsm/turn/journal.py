@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from attrs import field
+from attrs import define, field, frozen
 
 from rungwise.fsm.call.policy import from_mapping
 from rungwise.fsm.call.run.displayable import Displayable
@@ -16,7 +16,6 @@ from rungwise.fsm.journal.record import Record, Step
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import CALLS
 from rungwise.fsm.values.checks import is_flag, is_text
-from rungwise.fsm.values.records import define, frozen
 from rungwise.fsm.values.usage import Usage  # noqa: F401 # the type of an inherited field, for who reads signatures
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ class TurnJournal(Displayable, Record):
     def _digest(self) -> Digest | None:
         from rungwise.fsm.turn.digest import digest_of_turn_journal  # as in `Journal`
 
-        return digest_of_turn_journal(self)
+        return digest_of_turn_journal(self, self.calls)
 
     def _in_short(self) -> str:
         return f"<Journal of a turn, {self.size} steps>"

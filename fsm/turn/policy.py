@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.fsm.call.limits import LARGEST_LIMIT
-from rungwise.fsm.call.policy import Budget, Policy, from_toml
-from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, from_toml
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.values.fields import flag, instance, number, optional, text, whole
-from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.toml import text_of_file
 
 LARGEST_WINDOW = 10**9

@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.text.blank import is_blank
-from rungwise.fsm.values.records import record
 
 Form = Literal["call", "function", "block"]
 Key = tuple[Form, str]
@@ -36,7 +35,7 @@ _ROLES: Final[Mapping[object, str]] = {
 }
 
 
-@record(kw_only=True)
+@frozen(kw_only=True)
 class ReadCall:
     """Hold what is known of a tool call.
 
@@ -51,7 +50,7 @@ class ReadCall:
     arguments: Any = field(repr=False)
 
 
-@record(kw_only=True)
+@frozen(kw_only=True)
 class ReadMessage:
     """Hold what is known of a message.
 

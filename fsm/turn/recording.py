@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from attrs import define
+
+from rungwise.fsm.call.conversation.parts import ToolResult
 from rungwise.fsm.call.run.recording import Observer, announce
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import IllegalEvent
@@ -12,7 +15,6 @@ from rungwise.fsm.journal.record import Evidence, RecordedStep
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.turn.journal import TurnJournal
-from rungwise.fsm.values.records import define
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 
@@ -114,3 +116,8 @@ class TurnRecorder:
             )
         )
         announce(self.journal, self.observer)
+
+
+def results_content(results: Sequence[ToolResult]) -> dict[str, Any]:
+    """Return the results of tools as a step records them."""
+    return {"results": [[each.id, each.name, each.text, each.is_fault] for each in results]}

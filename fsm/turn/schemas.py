@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from attrs import frozen
+
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import label
-from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.suggest import close_to
 
 if TYPE_CHECKING:

@@ -1,11 +1,11 @@
-"""A round of tools: which calls of a reply are run, what came of each, and what that says of the turn."""
+"""A round of tools: which calls of a reply run, and the text of each result that the model gets."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from datetime import date, time, timedelta
@@ -18,22 +18,20 @@ from uuid import UUID
 
 import attrs
 import orjson
-from attrs import evolve, field
+from attrs import define, evolve, field, frozen
 
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
 from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from rungwise.fsm.errors import ConfigurationError, ToolError
-from rungwise.fsm.text.numbers import exact
-from rungwise.fsm.text.surrogates import without_halves
+from rungwise.fsm.text.json_text import exact, without_halves
 from rungwise.fsm.turn.actions import ToolOutcome
-from rungwise.fsm.turn.conversation import Conversation
+from rungwise.fsm.turn.conversation import Conversation, ResultEntry
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.tools import Toolbox, ToolRun
 from rungwise.fsm.values.label import label
-from rungwise.fsm.values.records import define, frozen
 
 DONE: Final = "done"
-"""What a model is told of a tool that returned nothing."""
+"""The result of a tool that returned None."""
 
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 _WRITTEN: Final = (Decimal, PurePath, UUID, IPv4Address, IPv6Address)
@@ -41,17 +39,14 @@ _LISTED: Final = (AbstractSet, deque, tuple)
 
 
 class _NoForm(TypeError):
-    """Say which type has no form in JSON; never what it holds."""
+    """Name the type that has no form in JSON; never quote the value."""
 
 
-def told(value: Any) -> str:
-    """Return the text of what a tool returned: a text as it is, anything else as JSON.
-
-    Arguments:
-        value: what it returned; None is a word that says that it is done.
+def result_text(value: Any) -> str:
+    """Return the text for the model of what a tool returned: a text unchanged, None as "done", the rest as JSON.
 
     Raises:
-        ToolError: it has no form in JSON; says of which type it is.
+        ToolError: the value has no form in JSON; the message names its type.
     """
     if value is None:
         return DONE
@@ -60,20 +55,20 @@ def told(value: Any) -> str:
     try:
         return orjson.dumps(value, default=_plain, option=_OPTIONS).decode()
     except TypeError:
-        pass  # not only what has no form: also halves of surrogate pairs, and integers of more than 64 bits
+        pass  # orjson also refuses lone surrogates and integers beyond 64 bits
     try:
         return without_halves(json.dumps(value, default=_plain, ensure_ascii=False))
     except _NoForm as fault:
         raise ToolError(f"the tool returned what has no form in JSON: {fault}") from None
     except RecursionError:
         raise ToolError("the tool returned what is nested too deeply for JSON") from None
-    except (TypeError, ValueError):  # odd keys, a circle, an integer of too many digits
+    except (TypeError, ValueError):  # odd keys, a reference circle, an integer of too many digits
         kind = label(type(value).__name__)
         raise ToolError(f"the tool returned what has no form in JSON, within an object of type {kind}") from None
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON makes of a value that is not of JSON's own types."""
+    """Convert a value that is not of JSON's own types."""
     kind = type(value)
     try:
         if isinstance(value, Mapping):
@@ -94,16 +89,16 @@ def _plain(value: Any) -> Any:
             return {field.name: getattr(value, field.name) for field in attrs.fields(kind)}
         if is_dataclass(kind):
             return {field.name: getattr(value, field.name) for field in fields(value)}
-        pydantic = sys.modules.get("pydantic")  # a value of its kind exists only where it was imported
+        pydantic = sys.modules.get("pydantic")  # if nobody imported it, the value is not one of its models
         if pydantic is not None and isinstance(value, pydantic.BaseModel):
             return value.model_dump(mode="json")
-    except Exception:  # whatever a stranger's properties do
+    except Exception:  # properties of the caller's classes may raise anything
         pass
     raise _NoForm(f"an object of type {label(kind.__name__)}")
 
 
 def _listed(value: Any) -> list[Any]:
-    """Return the values of a set in order, where they have one: the order of a set says nothing, and changes."""
+    """Return the values as a list; a set is sorted where its values can be, so that equal sets give equal texts."""
     if isinstance(value, AbstractSet):
         try:
             return sorted(value)
@@ -113,14 +108,14 @@ def _listed(value: Any) -> list[Any]:
 
 
 def shortened(texts: Sequence[str], tokens: int) -> tuple[str, ...]:
-    """Return texts that together take up no more tokens than that, but for the marks of what was left out.
+    """Shorten texts to a number of tokens in all, not counting the marks of the cuts.
 
-    The longest are cut first, and those that are cut become equally long. Their beginnings and ends are kept, and the
-    mark between them says how many characters were left out.
+    The longest are cut first, to equal lengths. A cut text keeps its beginning and its end; a mark between them counts
+    the missing characters.
 
     Arguments:
         texts: the results of one reply's tools.
-        tokens: how many they may share.
+        tokens: the tokens that they may have together.
     """
     sizes = [_size(text) for text in texts]
     most = _level(sizes, tokens * BYTES_A_TOKEN)
@@ -132,7 +127,7 @@ def _size(text: str) -> int:
 
 
 def _level(sizes: Sequence[int], room: int) -> int:
-    """Return how many bytes each may have so that they fill the room; what the smaller ones leave is shared."""
+    """Return how many bytes each text may have; short texts leave their room to the long ones."""
     for number, size in enumerate(sorted(sizes)):
         share = max(0, room) // (len(sizes) - number)
         if size > share:
@@ -146,7 +141,7 @@ def _mark(characters: int) -> str:
 
 
 def _cut(text: str, size: int, most: int) -> str:
-    """Return the head and the tail of a text, with a mark between them; the whole where the mark is no shorter."""
+    """Return the head and the tail of a text around a mark; the whole text if that is not longer."""
     room = max(0, most - len(_mark(len(text))))
     if len(_mark(len(text))) + room >= size:
         return text
@@ -161,7 +156,7 @@ def _cut(text: str, size: int, most: int) -> str:
 
 
 def _is_within(byte: int) -> bool:
-    """Tell whether a byte of UTF-8 goes on with the code point before it."""
+    """Tell whether a byte of UTF-8 continues a code point."""
     return byte & 0xC0 == 0x80
 
 
@@ -171,10 +166,10 @@ class ToolRound:
 
     Arguments:
         calls: the calls of the reply.
-        runs: what is to be run, with the place of each among the calls.
+        runs: the calls that run, with the place of each among all calls.
         faults: what is wrong with the others, by place, in words for the model.
         handed: the places of the terminating calls that need no run.
-        is_too_long: whether the reply called more than may be run.
+        is_too_long: whether the reply has more calls than may run.
     """
 
     calls: tuple[ToolCall, ...]
@@ -184,14 +179,14 @@ class ToolRound:
     is_too_long: bool
 
     @classmethod
-    def of(cls, calls: tuple[ToolCall, ...], tools: Toolbox, policy: TurnPolicy, left: float | None) -> ToolRound:
+    def of(cls, calls: tuple[ToolCall, ...], tools: Toolbox, policy: TurnPolicy, seconds: float | None) -> ToolRound:
         """Plan a round.
 
         Arguments:
-            calls: what the model asked for.
-            tools: the caller's.
-            policy: how many are run, and for how long.
-            left: the seconds that the turn has left; None for no limit.
+            calls: the calls of the reply.
+            tools: the caller's tools.
+            policy: how many calls run, and for how long.
+            seconds: the time that remains to the turn; None for no limit.
         """
         runs, handed, most = list[tuple[int, ToolRun]](), set[int](), policy.calls_per_reply
         faults = dict.fromkeys(range(most, len(calls)), policy.hints.too_many)
@@ -202,38 +197,41 @@ class ToolRound:
             elif planned.tool.function is None and tools.executor is None:
                 handed.add(place)
             else:
-                most_seconds = planned.seconds if left is None else min(planned.seconds, left)
-                runs.append((place, evolve(planned, seconds=most_seconds)))
+                limit = planned.seconds if seconds is None else min(planned.seconds, seconds)
+                runs.append((place, evolve(planned, seconds=limit)))
         return cls(calls, tuple(runs), faults, frozenset(handed), len(calls) > most)
 
-    def outcomes(
-        self, returned: Sequence[ToolOutcome | None], policy: TurnPolicy, *, may_lack: bool = False
-    ) -> Iterator[tuple[int, str, bool]]:
-        """Yield the place of each call whose outcome is known, its result in words, and whether it is a fault.
+    def entries(
+        self, outcomes: Sequence[ToolOutcome | None], policy: TurnPolicy, *, may_lack: bool = False
+    ) -> list[ResultEntry]:
+        """Return the results of the calls whose outcome is known, in the order of the calls.
 
         Arguments:
-            returned: what came of the runs, in their order; None for what was not run.
-            may_lack: whether some may have brought nothing, because they were ended.
-            policy: how long the results of one reply may be together.
+            outcomes: the outcomes of the runs, in their order.
+            policy: how long the results may be together.
+            may_lack: whether an outcome may be None, for a run that was cancelled.
+
+        Raises:
+            ConfigurationError: the outcomes do not match the runs.
         """
-        if not isinstance(returned, list | tuple) or len(returned) != len(self.runs):
+        if not isinstance(outcomes, list | tuple) or len(outcomes) != len(self.runs):
             raise ConfigurationError(
                 f"outcomes must be a list with a ToolOutcome for each of the {len(self.runs)} runs"
             )
-        for each in returned:
+        for each in outcomes:
             if not isinstance(each, ToolOutcome) and not (each is None and may_lack):
                 raise ConfigurationError(f"outcomes must hold a ToolOutcome for each run, not {type(each).__name__}")
-        found = dict.fromkeys(self.handed, (policy.hints.handed_off, False))
-        found |= {place: (text, True) for place, text in self.faults.items()}
-        for (place, _), outcome in zip(self.runs, returned, strict=True):
+        results = dict.fromkeys(self.handed, (policy.hints.handed_off, False))
+        results |= {place: (text, True) for place, text in self.faults.items()}
+        for (place, _), outcome in zip(self.runs, outcomes, strict=True):
             if outcome is not None:
-                found[place] = _in_words(outcome)
-        places = sorted(found)
-        texts = shortened([found[place][0] for place in places], policy.result_tokens)
-        return ((place, text, found[place][1]) for place, text in zip(places, texts, strict=True))
+                results[place] = _in_words(outcome)
+        places = sorted(results)
+        texts = shortened([results[place][0] for place in places], policy.result_tokens)
+        return [(place, text, results[place][1]) for place, text in zip(places, texts, strict=True)]
 
     def handed_off(self, tools: Toolbox, conversation: Conversation) -> tuple[ToolCall, ...]:
-        """Return the terminating calls that were taken."""
+        """Return the terminating calls that succeeded."""
         return tuple(
             call
             for place, call in enumerate(self.calls)
@@ -245,19 +243,19 @@ def _in_words(outcome: ToolOutcome) -> tuple[str, bool]:
     if outcome.fault is not None:
         return outcome.fault, True
     try:
-        return told(outcome.value), False
+        return result_text(outcome.value), False
     except ToolError as error:
         return str(error), True
 
 
 @define(eq=False)
 class Repeats:
-    """Count how often the same call has brought the same result."""
+    """Count how often the same call returned the same result."""
 
     _seen: Counter[tuple[str, Any, str]] = field(factory=Counter, init=False)
 
     def count(self, call: ToolCall, result: ToolResult) -> int:
-        """Count one call, and return how often it was made with that result."""
+        """Count a call and return how often it has had this result."""
         key = call.name, _canonical(call.arguments), result.text
         self._seen[key] += 1
         return self._seen[key]

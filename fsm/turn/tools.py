@@ -10,19 +10,18 @@ from functools import partial
 from typing import Any, Final
 
 import orjson
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.text.numbers import exact
+from rungwise.fsm.text.json_text import exact
 from rungwise.fsm.turn.hints import HintedSchema
 from rungwise.fsm.turn.schemas import AnyArguments, Arguments, GivenSchema, Misfit, Schema, quoted
 from rungwise.fsm.turn.validity import LONGEST_NAME, NAME_FORM, is_name
 from rungwise.fsm.values.checks import LARGEST, is_flag, is_number, is_text, must, or_none
 from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy
 from rungwise.fsm.values.label import label, short
-from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.suggest import did_you_mean
 
 DEEPEST: Final = 10

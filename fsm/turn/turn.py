@@ -1,4 +1,4 @@
-"""One turn of an agent: the sans-IO core that a driver asks what to do next.
+"""One turn of an agent, without I/O: a driver asks it what to do next.
 
     turn = Turn(request, policy, chain, tools=tools)
     action = turn.begin()
@@ -12,7 +12,7 @@
                 action = turn.compacted(shorten(messages, room))
     turn.result
 
-Like a call it never sleeps, sends, reads a clock or runs a tool: the driver does, and passes the time in.
+Like a call, a turn never sleeps, sends, reads a clock or runs a tool. The driver does, and passes the time in.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ from attrs import evolve
 from rungwise.fsm.call.budget.budget import check_deadline
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.budget.shared import SharedBudget
-from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.call import NO_CHAIN, Call
 from rungwise.fsm.call.conversation.link import Link
-from rungwise.fsm.call.conversation.parts import Message, ToolResult
+from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnContext
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.run.chain import shapes_of
-from rungwise.fsm.call.run.defaults import NO_CHAIN
 from rungwise.fsm.call.run.recording import Observer
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
@@ -40,66 +39,40 @@ from rungwise.fsm.machine.table import Row
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.tracebacks import built_without_locals, without_locals
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome
-from rungwise.fsm.turn.compaction import helps, room_for
+from rungwise.fsm.turn.compaction import NoHelp, accepted, room_for
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.fsm.turn.journal import TurnJournal, TurnSetting, TurnStep
 from rungwise.fsm.turn.observe import cause_of, counts_of, event_of, facts_of, facts_of_tools
 from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
-from rungwise.fsm.turn.recording import Tally, TurnRecorder
+from rungwise.fsm.turn.recording import Tally, TurnRecorder, results_content
 from rungwise.fsm.turn.requests import request_of
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.table import CALLS, OUTCOMES, TURN
 from rungwise.fsm.turn.tool_round import Repeats, ToolRound
 from rungwise.fsm.turn.tools import Toolbox, Tools
-from rungwise.fsm.turn.validity import problems_of
-from rungwise.fsm.values.records import define
 
 
 @built_without_locals
-@define(init=False, eq=False, repr=False)
 class Turn:
-    """Run one turn through the machine: calls, the tools between them, and when to stop.
+    """Run one turn through the machine: its calls, the tools between them, and when to stop.
 
     Arguments:
-        request: what the caller asks; the definitions of the tools are added to it.
-        policy: how the turn may go on, the policy of its calls, and the budget above all of them.
+        request: what the caller asks; the turn adds the definitions of the tools.
+        policy: how often the turn may go on, the policy of its calls, and the budget of the whole turn.
         chain: the backends in order, as for a call.
         tools: the caller's tools.
         within: a budget that the turn shares with others.
-        has_compactor: whether the driver can shorten conversations that do not fit.
+        has_compactor: whether the driver can shorten a conversation that does not fit.
         count: counts the input tokens of messages, for compactions.
-        observer: is given each step, those of the calls among them; what it raises is logged and goes no further.
+        observer: called with each step, those of the calls included; an exception that it raises is logged.
         contents: whether journals may hold texts, tool calls and results.
-        is_streaming: whether the driver hands on what its calls say.
+        is_streaming: whether the driver hands on the text of the calls as it arrives.
         jitter: returns a number from 0 to 1 for each wait of a call.
-        deadline: when the turn must have ended, on the driver's clock, beside the seconds of its budget.
+        deadline: when the turn must end, in seconds on the driver's clock; the budget's seconds count too.
 
     Raises:
-        ConfigurationError: something is not of its form, no backend can be used, or prices are missing for a budget.
+        ConfigurationError: an argument is invalid, no backend can be used, or prices are missing for a budget.
     """
-
-    request: Request
-    policy: TurnPolicy
-    tools: Toolbox
-    journal: TurnJournal
-    position: Run
-    budget: SharedBudget
-    _given_deadline: float | None
-    _chain: tuple[Link, ...]
-    _options: dict[str, Any]
-    _count: Callable[[Any], int]
-    _recorder: TurnRecorder
-    _conversation: Conversation
-    _repeats: Repeats
-    _prior_answer: str | None
-    _round: ToolRound | None
-    _call: Call | None
-    _last: Result | None
-    _tally: Tally
-    _why: str | None
-    _error: Exception | None
-    _drained: int
-    _result: TurnResult | None
 
     def __init__(
         self,
@@ -121,27 +94,33 @@ class Turn:
             if not isinstance(value, kind):
                 raise ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
         check_deadline(deadline)
-        self.policy, self.tools, self._given_deadline = policy, Toolbox.of(tools), deadline
+        self.policy, self.tools = policy, Toolbox.of(tools)
         if self.tools and "tools" in request.parameters:
             raise ConfigurationError("Request.parameters cannot set 'tools' beside the tools of the turn")
         self.budget = SharedBudget(policy.budget, within, name="the turn's budget")
         self.position = Run.at_start(TURN, policy.limits)
         setting = TurnSetting(policy, has_compactor)
         self.journal = TurnJournal(table=TURN.name, counters=TURN.counters, contents=contents, setting=setting)
-        self._chain, self._count = tuple(chain), count
-        self._options = {"observer": observer, "contents": contents, "is_streaming": is_streaming}
+        self._chain, self._count, self._caller_deadline = tuple(chain), count, deadline
+        self._options: dict[str, Any] = {"observer": observer, "contents": contents, "is_streaming": is_streaming}
         self._options |= {} if jitter is None else {"jitter": jitter}
         self._conversation = Conversation(request.messages)
         self._repeats = Repeats()
         self._tally, self._drained = Tally(), 0
         self._recorder = TurnRecorder(self.journal, self.position, self._tally, observer)
-        self._prior_answer = self._round = self._call = self._last = self._why = self._error = self._result = None
-        link = self._new_call(request).link  # which refuses what no call can be given, before anything is sent
+        self._prior_answer: str | None = None
+        self._round: ToolRound | None = None
+        self._call: Call | None = None
+        self._last: Result | None = None
+        self._cause: str | None = None
+        self._error: Exception | None = None
+        self._result: TurnResult | None = None
+        link = self._new_call(request).link  # refuses an invalid request before anything is sent
         definitions = self.tools.definitions(shapes_of(link))
         self.request = evolve(request, tools=(*request.tools, *definitions)) if definitions else request
 
     def __repr__(self) -> str:
-        position = getattr(self, "position", None)  # tracebacks show what is only half made, too
+        position = getattr(self, "position", None)  # tracebacks show half-built objects too
         return f"Turn(state={position.state!r})" if position is not None else "Turn()"
 
     @property
@@ -162,41 +141,41 @@ class Turn:
 
     @property
     def deadline(self) -> float | None:
-        """Return when the turn must have ended, on the driver's clock; None if its time has no limit."""
-        return min((each for each in (self._given_deadline, self.budget.deadline) if each is not None), default=None)
+        """Return when the turn must end, in seconds on the driver's clock; None for no limit."""
+        return min((each for each in (self._caller_deadline, self.budget.deadline) if each is not None), default=None)
 
     @property
     def messages(self) -> tuple[PlainMessage | Message, ...]:
-        """Return the conversation so far; it is valid at any moment, whatever is still in flight."""
-        return self._conversation.whole(self.policy.hints.not_run)
+        """Return the conversation so far, which is valid at any moment, whatever is still in flight."""
+        return self._conversation.completed(self.policy.hints.not_run)
 
     @without_locals
     def begin(self, now: float = 0.0) -> Action | None:
         """Start the turn and return the first thing to do.
 
         Arguments:
-            now: seconds on any clock that only goes forward.
+            now: seconds on any monotonic clock.
 
         Raises:
-            IllegalEvent: the turn has begun already.
+            IllegalEvent: the turn has already begun.
         """
         self._tally.begin(now)
         self.budget.begin(now)
-        if self._given_deadline is not None:
-            self.journal.setting.deadline = self._given_deadline - now
+        if self._caller_deadline is not None:
+            self.journal.setting.deadline = self._caller_deadline - now
         return self._act()
 
     @without_locals
     def called(self, result: Result, now: float | None = None) -> Action | None:
-        """Take what the call that was to be made ended with, and return the next thing to do; None at the end.
+        """Take the result of the call and return the next thing to do; None at the end.
 
         Arguments:
-            result: its result, whatever the outcome.
-            now: the time; left out, as much has passed as the call took.
+            result: the result of the call, whatever its outcome.
+            now: the time; by default the call's own seconds have passed.
 
         Raises:
-            IllegalEvent: no call is being made.
-            ConfigurationError: this is no result; the turn is as it was.
+            IllegalEvent: no call is in flight.
+            ConfigurationError: `result` is not the result of that call. The turn does not change.
         """
         if not isinstance(result, Result):
             raise ConfigurationError(f"result must be a Result, not {type(result).__name__}")
@@ -207,31 +186,31 @@ class Turn:
         self._tally.pass_time(now, result.seconds)
         is_summary = self._is_summary
         event = event_of(result)
-        self._conversation.take(result, event, is_summary=is_summary)
+        self._conversation.add_result(result, event, is_summary=is_summary)
         self._settle_call(result)
         facts = facts_of(result, self.position, has_compactor=self.journal.setting.has_compactor, is_summary=is_summary)
-        asked = self._conversation.asked
-        content = None if asked is None else {"ids": [call.id for call in asked.tool_calls]}
+        pending = self._conversation.pending
+        content = None if pending is None else {"ids": [call.id for call in pending.tool_calls]}
         return self._advance(event, facts, result=result, content=content)
 
     @without_locals
     def tools_ran(self, outcomes: Sequence[ToolOutcome], now: float | None = None) -> Action | None:
-        """Take what came of the tools that were to be run, in their order, and return the next thing to do.
+        """Take the outcomes of the tools and return the next thing to do; None at the end.
 
         Arguments:
-            outcomes: one for each run.
-            now: the time; left out, none has passed.
+            outcomes: one for each run, in their order.
+            now: the time; by default none has passed.
 
         Raises:
-            IllegalEvent: no tools are being run.
-            ConfigurationError: these are no outcomes of the runs; the turn is as it was.
+            IllegalEvent: no tools are running.
+            ConfigurationError: `outcomes` does not match the runs. The turn does not change.
         """
         if self._round is None:
             raise IllegalEvent(f"no tools are being run in state {self.position.state!r}")
         round, conversation = self._round, self._conversation
-        told = list(round.outcomes(outcomes, self.policy))
+        entries = round.entries(outcomes, self.policy)
         self._tally.pass_time(now)
-        results = [conversation.tell(place, text, is_fault=is_fault) for place, text, is_fault in told]
+        results = conversation.add_tool_results(entries)
         worked = sum(not each.is_fault for each in results)
         counts = [self._repeats.count(*pair) for pair in zip(round.calls, results, strict=True)]
         handed_off = round.handed_off(self.tools, conversation)
@@ -246,23 +225,23 @@ class Turn:
             was_handed_off=bool(handed_off),
         )
         note = f"{worked} of {len(results)} calls worked"
-        content = {**_in_journal(results), "handed_off": [call.id for call in handed_off]}
+        content = {**results_content(results), "handed_off": [call.id for call in handed_off]}
         return self._advance("tools_ran", facts, note=note, content=content, handed_off=handed_off)
 
     @without_locals
     def compacted(
         self, messages: Sequence[PlainMessage | Message] | Exception, now: float | None = None
     ) -> Action | None:
-        """Take what the compactor made of the conversation, and return the next thing to do.
+        """Take what the compactor returned and return the next thing to do; None at the end.
 
-        What is no valid conversation, or hardly shorter, is no help; the conversation is then as it was.
+        A conversation that is invalid or hardly shorter does not replace the old one.
 
         Arguments:
-            messages: the conversation that it left, or what it raised.
-            now: the time; left out, none has passed.
+            messages: the shorter conversation, or the exception that the compactor raised.
+            now: the time; by default none has passed.
 
         Raises:
-            IllegalEvent: no compaction was asked for.
+            IllegalEvent: the turn is not waiting for a compaction.
         """
         if self.position.state != TURN.hub or self._call is not None or self._round is not None:
             raise IllegalEvent(f"no compaction was asked for in state {self.position.state!r}")
@@ -271,65 +250,52 @@ class Turn:
             return self._advance("ran_out", (), note=late)
         if isinstance(messages, Exception):
             self._error = messages
-            return self._advance("stayed_long", (), note=f"the compactor raised {type(messages).__name__}")
         try:
-            shorter = Request(() if isinstance(messages, str) else messages).messages
-        except ConfigurationError:
-            return self._advance("stayed_long", (), note="what the compactor returned is no conversation")
-        if (fault := self._broken_by(shorter)) is not None:
-            return self._advance("stayed_long", (), note=f"what the compactor returned is not valid: {fault}")
-        if not helps(self._conversation.messages, shorter, self._count):
-            return self._advance("stayed_long", (), note="the conversation is hardly shorter")
-        self._conversation.messages = shorter
+            before = self._conversation.messages
+            self._conversation.messages = accepted(messages, before, self.request.messages, self._count)
+        except NoHelp as reason:
+            return self._advance("stayed_long", (), note=str(reason))
         return self._advance("compacted", ())
 
-    def _broken_by(self, shorter: tuple[PlainMessage | Message, ...]) -> str | None:
-        """Say what a compaction has broken, such as a tool call that it parted from its result, if anything."""
-        follows = Message.saying("assistant", "An answer.")
-        if problems_of((*self._conversation.messages, follows), given=self.request.messages):
-            return None  # the caller's own messages were like that
-        return next(iter(problems_of((*shorter, follows), given=shorter)), None)
-
     def cancel(self, now: float | None = None, outcomes: Sequence[ToolOutcome | None] = ()) -> TurnResult:
-        """End the turn; what was gathered stays in the result. A turn that has ended is left as it is.
+        """End the turn and return its result, with everything that arrived. A turn that has ended does not change.
 
         Arguments:
-            now: the time; left out, none has passed.
-            outcomes: what came of the tools that were being run, in their order; None where nothing is known.
+            now: the time; by default none has passed.
+            outcomes: the outcomes of the tools that were running, in their order; None for an unknown one.
         """
         if self._result is None and self.position.state in OUTCOMES:
-            self._end_after_all()
+            row, steps = self.position.row, self.journal.steps  # a signal interrupted the turn while it ended
+            assert row is not None
+            if not steps or steps[-1].target != row.target:
+                self._recorder.record(row)
+            self._end(row, "it was interrupted as it ended")
         elif self._result is None:
             if self._tally.began is None:
                 self._tally.begin(now or 0.0)
             self._tally.pass_time(now)
             if self._call is not None:
                 ended = self._call.cancel(now)
-                self._conversation.take(ended, "cancelled", is_summary=False)
+                self._conversation.add_result(ended, "cancelled", is_summary=False)
                 self._settle_call(ended)
             content = None
-            if self._round is not None and self._conversation.asked is not None:
-                known = outcomes or [None] * len(self._round.runs)
-                found = self._round.outcomes(known, self.policy, may_lack=True)
-                told = [self._conversation.tell(place, text, is_fault=is_fault) for place, text, is_fault in found]
-                content = _in_journal(told)
+            if self._round is not None and self._conversation.pending is not None:
+                entries = self._round.entries(outcomes or [None] * len(self._round.runs), self.policy, may_lack=True)
+                content = results_content(self._conversation.add_tool_results(entries))
             self._advance("cancelled", (), content=content)
         return self.result
 
     def drain(self) -> tuple[TurnStep, ...]:
-        """Return the steps that were taken since this was last asked."""
+        """Return the steps taken since the last call of this method."""
         steps = self.journal.steps_from(self._drained + 1)
         self._drained = self.journal.size
-        return steps  # type: ignore[return-value] # a turn's journal holds no others
-
-    # what comes next
+        return steps  # type: ignore[return-value] # a turn's journal holds only these
 
     def _act(self) -> Action | None:
-        """Return what the rung does, or end the turn where its time is up."""
+        """Return what the rung does, or end the turn if its time is up."""
         state, conversation, policy = self.position.state, self._conversation, self.policy
-        deadline = self.deadline
-        left = None if deadline is None else deadline - self._tally.now
-        if state not in CALLS and (late := self._late()) is not None:  # a call sees this for itself
+        remaining = None if self.deadline is None else self.deadline - self._tally.now
+        if state not in CALLS and (late := self._late()) is not None:  # a call checks its own time
             row = self.position.fire("ran_out")
             try:
                 self._recorder.record(row, note=late)
@@ -338,58 +304,50 @@ class Turn:
             return None
         action: Action
         if state in CALLS:
-            call = self._call = self._new_call(self._request_in(state))
+            written, hints = self._tally.usage.output_tokens, policy.hints
+            request = request_of(state, self.request, conversation, hints=hints, shapes=self._shapes, written=written)
+            call = self._call = self._new_call(request)
             self.journal.calls.append(call.journal)
             action = MakeCall(call)
         elif state == "use_tools":
-            assert conversation.asked is not None
-            self._round = ToolRound.of(conversation.asked.tool_calls, self.tools, policy, left)
-            action = RunTools(tuple(run for _, run in self._round.runs), policy.calls_at_once, left)
+            assert conversation.pending is not None
+            self._round = ToolRound.of(conversation.pending.tool_calls, self.tools, policy, remaining)
+            action = RunTools(tuple(run for _, run in self._round.runs), policy.calls_at_once, remaining)
         else:
-            room = room_for(conversation.messages, policy.window, self._cap, self._count)
+            cap = self.request.max_tokens or policy.of_calls.base_cap
+            room = room_for(conversation.messages, policy.window, cap, self._count)
             action = Compact(conversation.messages, room)
         self._recorder.record(self.position.fire("sent"))
         return action
 
     def _new_call(self, request: Request) -> Call:
         prior = self._prior_answer
-        turn = TurnContext(
-            prior, only_housekeeping=prior is not None, is_shown=True, gathered=self._conversation.gathered
-        )
-        options = {"within": self.budget, "deadline": self._given_deadline, **self._options}
+        gathered = self._conversation.gathered
+        turn = TurnContext(prior, only_housekeeping=prior is not None, is_shown=True, gathered=gathered)
+        options = {"within": self.budget, "deadline": self._caller_deadline, **self._options}
         return Call(request, self.policy.of_calls, self._chain, turn, **options)
-
-    def _request_in(self, state: str) -> Request:
-        hints, written = self.policy.hints, self._tally.usage.output_tokens
-        return request_of(state, self.request, self._conversation, hints=hints, shapes=self._shapes, written=written)
 
     @property
     def _shapes(self) -> Shapes:
         return self._last.shapes if self._last is not None else shapes_of(self._chain[0])
 
     @property
-    def _cap(self) -> int:
-        return self.request.max_tokens or self.policy.of_calls.base_cap
-
-    @property
     def _is_summary(self) -> bool:
         return self.position.spent_of("summaries") > 0
 
     def _late(self) -> str | None:
-        """Say whose time is up, if any is."""
-        given, of_budget, now = self._given_deadline, self.budget.deadline, self._tally.now
+        """Say which limit of time has passed; None if none has."""
+        now, of_budget, of_caller = self._tally.now, self.budget.deadline, self._caller_deadline
         if of_budget is not None and now >= of_budget:
             return self.budget.lacking(now)
-        return "the deadline has passed" if given is not None and now >= given else None
-
-    # what came back
+        return "the deadline has passed" if of_caller is not None and now >= of_caller else None
 
     def _settle_call(self, result: Result) -> None:
         self._call, self._last = None, result
         self._tally.add(result)
 
     def _remember_answer(self, round: ToolRound) -> None:
-        """Remember the text beside housekeeping tools as an answer; any other tool makes it out of date."""
+        """Remember the text beside housekeeping tools as an answer; any other tool makes it stale."""
         assert self._last is not None
         if not all(self.tools.is_housekeeping(call.name) for call in round.calls):
             self._prior_answer = None
@@ -408,51 +366,38 @@ class Turn:
     ) -> Action | None:
         """Fire the event and go where the table leads."""
         row = self.position.fire(event, facts)
-        why = cause_of(row, facts, self.policy, result, note)
+        cause = cause_of(row, facts, self.policy, result, note)
         if row.target in OUTCOMES:
             try:
                 self._recorder.record(row, facts, result=result, note=note, content=content)
-            finally:  # also where the observer of the last step is interrupted
-                self._end(row, self._why if self._is_summary and row.target == "limit_reached" else why, handed_off)
+            finally:  # also if the observer of the last step is interrupted
+                is_summed_up = self._is_summary and row.target == "limit_reached"
+                self._end(row, self._cause if is_summed_up else cause, handed_off)
             return None
-        counts = counts_of(self.position, row, self.policy)
-        told = "; ".join(filter(None, (counts, note))) or None
-        self._recorder.record(row, facts, result=result, note=told, content=content)
-        self._why = why
+        notes = filter(None, (counts_of(self.position, row, self.policy), note))
+        self._recorder.record(row, facts, result=result, note="; ".join(notes) or None, content=content)
+        self._cause = cause
         return self._act()
 
-    def _end_after_all(self) -> None:
-        """End a turn that a signal has interrupted as it ended."""
-        row, steps = self.position.row, self.journal.steps
-        assert row is not None
-        if not steps or steps[-1].target != row.target:
-            self._recorder.record(row)
-        self._end(row, "it was interrupted as it ended")
-
     def _end(self, row: Row, cause: str | None, handed_off: tuple[Any, ...] = ()) -> None:
-        """Close the conversation and settle."""
+        """Close the conversation and build the result."""
         self._conversation.close(self.policy.hints.not_run)
         self.journal.outcome = row.target
-        del self.journal.calls[self.journal.made :]  # one that was interrupted before it was made
+        del self.journal.calls[self.journal.made :]  # a call that was interrupted before its step
         self._call = self._round = None
-        tally = self._tally
         self._result = TurnResult(
             outcome=row.target,
             text=self._conversation.shown,
             messages=self._conversation.messages,
             handed_off=handed_off,
-            usage=tally.usage,
-            cost=tally.cost,
-            seconds=tally.elapsed,
+            usage=self._tally.usage,
+            cost=self._tally.cost,
+            seconds=self._tally.elapsed,
             calls=len(self.journal.calls),
-            attempts=tally.attempts,
+            attempts=self._tally.attempts,
             cause=cause,
             last=self._last,
             journal=self.journal,
             error=self._error,
             shapes=self._shapes,
         )
-
-
-def _in_journal(results: Sequence[ToolResult]) -> dict[str, Any]:
-    return {"results": [[each.id, each.name, each.text, each.is_fault] for each in results]}

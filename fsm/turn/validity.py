@@ -40,21 +40,21 @@ Problem = tuple[int, str]
 """The place of a message, and what is wrong with it."""
 
 
-def problems_of(messages: Messages, *, given: Messages = ()) -> tuple[str, ...]:
+def problems_of(messages: Messages, *, callers: Messages = ()) -> tuple[str, ...]:
     """Say what is wrong with a conversation, each with its place and never with a text of it.
 
     The strictest provider counts: what one of them refuses is wrong.
 
     Arguments:
         messages: the conversation.
-        given: the caller's own messages, whose system messages may stand anywhere.
+        callers: the caller's own messages, whose system messages may stand anywhere.
     """
     reads = [read(message) for message in messages]
     problems: list[Problem] = []
     for index, said in enumerate(reads):
         problems += [(index, each) for each in _faults_of(said)]
     problems += _unpaired(reads)
-    problems += _misplaced(messages, reads, given)
+    problems += _misplaced(messages, reads, callers)
     return tuple([f"messages[{index}]: {told}" for index, told in sorted(problems, key=lambda each: each[0])])
 
 
@@ -126,8 +126,8 @@ def _misfits(index: int, results: Iterable[Key], places: Mapping[Key, int], answ
         answered.add(key)
 
 
-def _misplaced(messages: Messages, reads: Sequence[ReadMessage], given: Messages) -> Iterator[Problem]:
-    allowed = [message for message in given if read(message).role == "system"]
+def _misplaced(messages: Messages, reads: Sequence[ReadMessage], callers: Messages) -> Iterator[Problem]:
+    allowed = [message for message in callers if read(message).role == "system"]
     last = ""
     for index, said in enumerate(reads):
         if said.role != "system":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rungwise.fsm.values.records import draft_of, frozen
+from attrs import frozen
 
 
 @frozen
@@ -26,17 +26,14 @@ class Usage:
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        total = _new_usage()
-        total.input_tokens = self.input_tokens + other.input_tokens
-        total.output_tokens = self.output_tokens + other.output_tokens
-        total.cache_read_tokens = self.cache_read_tokens + other.cache_read_tokens
-        total.cache_creation_tokens = self.cache_creation_tokens + other.cache_creation_tokens
-        total.reasoning_tokens = self.reasoning_tokens + other.reasoning_tokens
-        total.estimated = self.estimated or other.estimated
-        total.__class__ = Usage
-        return total  # type: ignore[no-any-return]
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_creation_tokens=self.cache_creation_tokens + other.cache_creation_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            estimated=self.estimated or other.estimated,
+        )
 
-
-_new_usage = draft_of(Usage)
 
 NO_USAGE = Usage()

@@ -9,6 +9,7 @@ import pytest
 import rungwise
 from rungwise import Capabilities, Check, Client, Gemini, OpenAIChat
 from rungwise.adapters.check import check_request
+from rungwise.core import BackendCheck, PlainLink, Request
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
 PDF = {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AA=="}}
@@ -21,7 +22,7 @@ def local(name: str = "local", **known: Any) -> OpenAIChat:
     return OpenAIChat("m", base_url="http://localhost:8000/v1", name=name, capabilities=Capabilities(**known))
 
 
-def checked(backend: Any, said: Any = SAID, **options: Any) -> rungwise.BackendCheck:
+def checked(backend: Any, said: Any = SAID, **options: Any) -> BackendCheck:
     [found] = Client(backend).check(said, **options).backends
     return found
 
@@ -29,7 +30,7 @@ def checked(backend: Any, said: Any = SAID, **options: Any) -> rungwise.BackendC
 def test_nothing_goes_wrong() -> None:
     check = Client([local()]).check("hi")
     assert check
-    assert check == Check((rungwise.BackendCheck("local"),))
+    assert check == Check((BackendCheck("local"),))
     assert str(check) == "local\n  takes all of it"
 
 
@@ -50,8 +51,8 @@ def test_backends_of_one_name_are_told_apart_by_their_protocols() -> None:
 
 def test_backends_of_one_name_and_one_protocol_are_told_apart_by_their_places() -> None:
     keys: list[Any] = [OpenAIChat("gpt-5", api_key=key) for key in ("sk-1", "sk-2")]
-    own: list[Any] = [rungwise.PlainLink("backend", identities=frozenset({("name", each)})) for each in "ab"]
-    check = check_request(rungwise.Request("hi"), [*keys, *own])
+    own: list[Any] = [PlainLink("backend", identities=frozenset({("name", each)})) for each in "ab"]
+    check = check_request(Request("hi"), [*keys, *own])
     assert [backend.name for backend in check.backends] == [
         "api.openai.com/gpt-5 (openai), backend 1",
         "api.openai.com/gpt-5 (openai), backend 2",
@@ -146,11 +147,11 @@ def test_what_a_protocol_cannot_say_is_told_of_its_backend_alone() -> None:
 
 
 def test_a_backend_of_ones_own_may_know_nothing_of_itself() -> None:
-    class Own(rungwise.PlainLink):
+    class Own(PlainLink):
         def encode(self, send: Any, *, stream: bool) -> Any: ...
 
     found = checked(Own("own", losses=("tools: it has none",)), tools=[TOOL])
-    assert found == rungwise.BackendCheck("own", None, ("tools: it has none",), ("whether it calls tools",))
+    assert found == BackendCheck("own", None, ("tools: it has none",), ("whether it calls tools",))
 
 
 def test_sound_is_unknown_everywhere() -> None:
@@ -160,7 +161,7 @@ def test_sound_is_unknown_everywhere() -> None:
 
 def test_it_takes_what_a_call_takes() -> None:
     client = Client([local()])
-    assert client.check(rungwise.Request("hi"))
+    assert client.check(Request("hi"))
     assert client.check("hi", policy=rungwise.Policy(), deadline=2.0)
     for name, given in (("policy", "fast"), ("deadline", "soon"), ("within", rungwise.Budget()), ("turn", "next")):
         with pytest.raises(rungwise.ConfigurationError, match=f"^{name} must be a"):

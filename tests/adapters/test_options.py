@@ -9,9 +9,11 @@ import attrs
 import pytest
 
 import rungwise
-from rungwise import Client, OpenAIChat, Request
+from rungwise import Client, OpenAIChat
 from rungwise.adapters.options import OF_CALLS
+from rungwise.core import CallOptions, Request
 from rungwise.fsm.call.conversation.options import _ELSEWHERE, _OF_BODIES, COMMON_PARAMETERS, REQUEST_OPTIONS
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 EVERY: dict[str, Any] = {
     "temperature": 0.2,
@@ -104,7 +106,7 @@ def test_a_float_of_another_library_is_sent_as_a_number() -> None:
     class Float64(float):
         """As numpy's is: a float, that the writer of JSON does not know."""
 
-    with rungwise.EmbeddedProvider(rungwise.Script([rungwise.ScriptedReply(text="In the reeds.")])) as provider:
+    with EmbeddedProvider(Script([ScriptedReply(text="In the reeds.")])) as provider:
         with Client(rungwise.OpenAIChat("m", base_url=provider.base_url, api_key="sk-1")) as client:
             client.call("Where?", temperature=Float64(0.5), parameters={"min_p": Float64(0.25)})
         body = provider.requests[0].body
@@ -168,7 +170,7 @@ def test_nothing_is_called_unknown_that_is_an_option() -> None:
     assert not (REQUEST_OPTIONS | {"messages"}) & _OF_BODIES
     assert not REQUEST_OPTIONS & _ELSEWHERE.keys()
     assert not _OF_BODIES & _ELSEWHERE.keys()
-    assert set(rungwise.CallOptions.__optional_keys__) == REQUEST_OPTIONS | OF_CALLS
+    assert set(CallOptions.__optional_keys__) == REQUEST_OPTIONS | OF_CALLS
 
 
 def test_a_request_holds_its_own_options(client: Client) -> None:

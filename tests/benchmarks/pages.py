@@ -84,7 +84,7 @@ def _rows(sections: Mapping[str, Any], goals: Mapping[str, Any]) -> Iterator[tup
     [imports] = sections["imports"]["verdicts"]
     first = next(each["best"] for each in sections["imports"]["figures"] if "first call" in each["who"])
     yield (
-        "`from rungwise import Call, Policy`; with a first call begun",
+        "`from rungwise import Policy; from rungwise.core import Call`; with a first call begun",
         f"{_found(imports)}; {told(first, 's')}",
         _peers(sections["imports"], "best", "s"),
         _goal(imports),

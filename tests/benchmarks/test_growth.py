@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from rungwise import Call, PlainLink, Request
+from rungwise.core import Call, PlainLink, Request
 from support.growth import GROWTHS, calls_made, peak_of, per_unit
 from support.workloads import PATIENT, QUESTION, bytes_of_parts, cut_into, prose, replies_of
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import rungwise
+from rungwise.core import IllegalEvent
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.checker.walk import walk
@@ -55,7 +56,7 @@ def random_walk(table: Table, limits: Mapping[str, int], steps: int) -> tuple[li
         held = [name for name in table.found_facts if chance.random() < 0.5]
         try:
             row = table.rows.index(run.fire(event, held))
-        except rungwise.IllegalEvent:
+        except IllegalEvent:
             row = -1
         spent = dict(zip(table.counters, run.spent, strict=True))
         fired.append([begins, event, held])

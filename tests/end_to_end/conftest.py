@@ -16,7 +16,7 @@ import attrs
 import httpx
 import pytest
 
-from rungwise import EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
+from rungwise import OpenAIChat
 from rungwise.adapters import connections
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
 from rungwise.adapters.http.loops import is_asyncio
@@ -24,6 +24,7 @@ from rungwise.adapters.http.own import OwnAsyncHttp
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.learned import LEARNED
+from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import ways
 from support.modes import MODES, WHOLE
 from support.raw_server import CERTIFICATE

@@ -9,7 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
-from rungwise import Client, Request, Result, ScriptedReply, ToolCall
+from rungwise import Client, Result, ToolCall
+from rungwise.core import Request
+from rungwise.testing import ScriptedReply
 
 pytestmark = pytest.mark.sampled(4)
 

@@ -10,9 +10,10 @@ import orjson
 import pytest
 
 import rungwise
-from rungwise import Client, EmbeddedProvider, Message, ScriptedReply, ToolResult
+from rungwise import Client, Message, ToolResult
 from rungwise.adapters.provider.languages.language import SIGNATURE
 from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.modes import EVERY, ask, options_of, waits_into
 from support.runs import Stage
 
@@ -168,7 +169,7 @@ def test_what_was_said_before_a_pause_stands_before_it(asks: Any) -> None:
 
 def test_a_paused_turn_falls_back_as_text(asks: Any) -> None:
     search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "herons"}}
-    with EmbeddedProvider(rungwise.Script([ScriptedReply(text="In the reeds.")])) as second:
+    with EmbeddedProvider(Script([ScriptedReply(text="In the reeds.")])) as second:
         other = rungwise.OpenAIChat("m", base_url=second.base_url)
         script = (paused({"type": "text", "text": "I search. "}, search), ScriptedReply(status=401))
         with asks(*script, others=(other,)) as (one, _, _):

@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise import Client, EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
+from rungwise import Client, OpenAIChat
 from rungwise.adapters.provider.rendering import render
 from rungwise.fsm.certificate.verify import verify
+from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support.modes import EVERY, ask, follow, options_of, streams, waits_into
 from support.sampling import examples
 

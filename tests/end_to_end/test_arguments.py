@@ -11,11 +11,12 @@ import attrs
 import pytest
 
 import rungwise
-from rungwise import Client, EmbeddedProvider, OpenAIChat, Script, ScriptedReply
+from rungwise import Client, OpenAIChat, testing
 from rungwise.adapters.http.environment import CERTIFICATES, PROXIES
-from rungwise.fsm import testing
+from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.policy import LARGEST_JITTER, SWITCH_AFTER
 from rungwise.fsm.values.fields import LONGEST_SECONDS
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.command_line import invoke
 from support.modes import MODES, ask
 
@@ -64,9 +65,9 @@ def test_the_longest_and_the_shortest_seconds_are_waited_for(mode: str, seconds:
 def test_the_longest_wait_is_one_that_a_clock_takes() -> None:
     longest = LONGEST_SECONDS * (1 + LARGEST_JITTER)
     waits = rungwise.Waits(retry_base=LONGEST_SECONDS, retry_cap=LONGEST_SECONDS, jitter=LARGEST_JITTER)
-    call = rungwise.Call(rungwise.Request("?"), rungwise.Policy(waits=waits, budget=UNTIMED), jitter=lambda: 1.0)
+    call = Call(Request("?"), rungwise.Policy(waits=waits, budget=UNTIMED), jitter=lambda: 1.0)
     call.begin()
-    send = call.receive(rungwise.Failure("server_error"))
+    send = call.receive(Failure("server_error"))
     assert send is not None
     assert send.wait == longest < 2**32 / 1000  # milliseconds in 32 bits, as the strictest of them counts
 
@@ -82,14 +83,16 @@ def test_a_policy_keeps_the_defaults_that_it_does_not_name() -> None:
 @pytest.mark.parametrize(("count", "sent"), [(None, [0, 0, 1]), (1000, [0, 0, 0, 0, 1])])
 def test_a_default_of_switch_after_can_be_switched_off(count: int | None, sent: list[int]) -> None:
     given = {"rate_limit": 5} if count is None else {"rate_limit": 5, "overloaded": count}
-    call = rungwise.Call(
-        rungwise.Request("?"), rungwise.Policy(switch_after=given), [rungwise.PlainLink("a"), rungwise.PlainLink("b")]
+    call = Call(
+        Request("?"),
+        rungwise.Policy(switch_after=given),
+        [PlainLink("a"), PlainLink("b")],
     )
     send, asked = call.begin(), []
     while send is not None:
         asked.append(send.backend)
-        overloaded = rungwise.Failure("overloaded", status=529)
-        send = call.receive(overloaded if send.backend == 0 else rungwise.Reply("Yes.", stop_reason="stop"))
+        overloaded = Failure("overloaded", status=529)
+        send = call.receive(overloaded if send.backend == 0 else Reply("Yes.", stop_reason="stop"))
     assert asked == sent
 
 
@@ -153,10 +156,10 @@ def test_a_cancellation_that_is_none_is_refused() -> None:
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: rungwise.PlainLink(5),  # type: ignore[arg-type]
-        lambda: rungwise.PlainLink(problem=5),  # type: ignore[arg-type]
-        lambda: rungwise.PlainLink(max_tokens=0),
-        lambda: rungwise.PlainLink(prices=5),  # type: ignore[arg-type]
+        lambda: PlainLink(5),  # type: ignore[arg-type]
+        lambda: PlainLink(problem=5),  # type: ignore[arg-type]
+        lambda: PlainLink(max_tokens=0),
+        lambda: PlainLink(prices=5),  # type: ignore[arg-type]
         lambda: rungwise.Prices(10**400, 1),
         lambda: rungwise.Prices(1, float("inf")),
         lambda: rungwise.Budget(money=10**400),
@@ -179,19 +182,19 @@ def test_a_cancellation_that_is_none_is_refused() -> None:
         lambda: testing.calls_of(rungwise.Policy(), chain=0),
         lambda: testing.calls_of(rungwise.Policy(), chain=[1]),  # type: ignore[list-item]
         lambda: testing.calls_of(rungwise.Policy(), most=0),
-        lambda: rungwise.Reply(text=None),  # type: ignore[arg-type]
-        lambda: rungwise.Reply(reasoning=None),  # type: ignore[arg-type]
-        lambda: rungwise.Reply(tool_calls=None),  # type: ignore[arg-type]
-        lambda: rungwise.Reply(tool_calls=("a",)),  # type: ignore[arg-type]
-        lambda: rungwise.Reply(usage={}),  # type: ignore[arg-type]
-        lambda: rungwise.Failure("nonsense"),  # type: ignore[arg-type]
-        lambda: rungwise.Failure(["rate_limit"]),  # type: ignore[arg-type]
-        lambda: rungwise.Failure("rate_limit", status="429"),  # type: ignore[arg-type]
-        lambda: rungwise.Failure("rate_limit", asked_wait="5"),  # type: ignore[arg-type]
-        lambda: rungwise.Failure("rate_limit", asked_wait=-5),
-        lambda: rungwise.Failure("rate_limit", asked_wait=float("nan")),
-        lambda: rungwise.Failure("rate_limit", asked_wait=float("inf")),
-        lambda: rungwise.Failure("output_cap", available_tokens="x"),  # type: ignore[arg-type]
+        lambda: Reply(text=None),  # type: ignore[arg-type]
+        lambda: Reply(reasoning=None),  # type: ignore[arg-type]
+        lambda: Reply(tool_calls=None),  # type: ignore[arg-type]
+        lambda: Reply(tool_calls=("a",)),  # type: ignore[arg-type]
+        lambda: Reply(usage={}),  # type: ignore[arg-type]
+        lambda: Failure("nonsense"),  # type: ignore[arg-type]
+        lambda: Failure(["rate_limit"]),  # type: ignore[arg-type]
+        lambda: Failure("rate_limit", status="429"),  # type: ignore[arg-type]
+        lambda: Failure("rate_limit", asked_wait="5"),  # type: ignore[arg-type]
+        lambda: Failure("rate_limit", asked_wait=-5),
+        lambda: Failure("rate_limit", asked_wait=float("nan")),
+        lambda: Failure("rate_limit", asked_wait=float("inf")),
+        lambda: Failure("output_cap", available_tokens="x"),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_not_of_its_form_is_refused(build: Callable[[], object]) -> None:
@@ -201,7 +204,7 @@ def test_what_is_not_of_its_form_is_refused(build: Callable[[], object]) -> None
 
 def test_tool_calls_may_come_as_a_list() -> None:
     call = rungwise.ToolCall("1", "look", "{}")
-    assert rungwise.Reply(tool_calls=[call]) == rungwise.Reply(tool_calls=(call,))  # type: ignore[arg-type]
+    assert Reply(tool_calls=[call]) == Reply(tool_calls=(call,))  # type: ignore[arg-type]
 
 
 async def awaited(*given: Any) -> float:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Budget, Client, EmbeddedProvider, Policy, Reserve, ScriptedReply, SharedBudget, Waits
+from rungwise import Budget, Client, Policy, Reserve, SharedBudget, Waits
 from rungwise.adapters.http.exchange import CLOCK_SKEW
-from rungwise.fsm.testing import VirtualClock
+from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply, VirtualClock
 from support import modes, ways
 
 pytestmark = pytest.mark.sampled(4)
@@ -272,7 +272,7 @@ def test_nobody_wakes_early_by_the_real_clock(
 ) -> None:
     arrived: list[float] = []
 
-    def answer(request: rungwise.ReceivedRequest) -> ScriptedReply:
+    def answer(request: ReceivedRequest) -> ScriptedReply:
         arrived.append(time.monotonic())
         return ANSWER if len(arrived) > 2 else ScriptedReply(status=503, headers={"retry-after-ms": "250"})
 

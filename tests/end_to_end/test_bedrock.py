@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, Message, ScriptedReply, ToolResult
+from rungwise import Client, Message, ToolResult
 from rungwise.adapters.provider.languages.language import SIGNATURE
 from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.testing import ScriptedReply
 from support.modes import EVERY, ask, options_of, waits_into
 from support.runs import Stage
 

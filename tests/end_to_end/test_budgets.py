@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 import rungwise
-from rungwise import Budget, Client, Policy, ScriptedReply
+from rungwise import Budget, Client, Policy
+from rungwise.testing import ScriptedReply
 from support.modes import MODES, WHOLE, Caller
 from support.sampling import sampled
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, EmbeddedProvider, Policy, ReceivedRequest, ScriptedReply
-from rungwise.fsm import testing
+from rungwise import Client, Policy, testing
+from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import modes, ways
 from support.modes import MODES
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, EmbeddedProvider, ScriptedReply
+from rungwise import Client
+from rungwise.testing import EmbeddedProvider, ScriptedReply
 from support import protocols
 from support.modes import waits_into
 

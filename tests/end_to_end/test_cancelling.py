@@ -16,8 +16,9 @@ import httpx2
 import pytest
 
 import rungwise
-from rungwise import Cancellation, Client, ScriptedReply
+from rungwise import Cancellation, Client
 from rungwise.adapters.http.cancellation import SLICE
+from rungwise.testing import ScriptedReply
 from support.modes import aask, ask, follow, options_of
 from support.waiting import auntil, ctrl_c_interrupts, until
 

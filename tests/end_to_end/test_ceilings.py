@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-import rungwise
-from rungwise import Budget, Limits, Policy, Prices, ReceivedRequest, ScriptedReply
+from rungwise import Budget, Limits, Policy, Prices
+from rungwise.core import Call, Failure, Request
 from rungwise.fsm.call.budget.metering import COUNTED_BESIDE
+from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import MODES
 
 pytestmark = pytest.mark.sampled(4)
@@ -292,12 +293,12 @@ def test_what_is_said_twice_or_not_written_is_not_counted_against_the_cap(run: A
 
 
 def test_a_stale_connection_and_an_error_status_are_free() -> None:
-    call = rungwise.Call(rungwise.Request("hi", max_tokens=100), Policy(budget=Budget(output_tokens=1000)))
+    call = Call(Request("hi", max_tokens=100), Policy(budget=Budget(output_tokens=1000)))
     call.begin()
-    call.receive(rungwise.Failure("connection", is_stale=True))
-    call.receive(rungwise.Failure("server_error", status=500))
+    call.receive(Failure("connection", is_stale=True))
+    call.receive(Failure("server_error", status=500))
     assert call.spending.usage.output_tokens == 0
-    call.receive(rungwise.Failure("connection"))
+    call.receive(Failure("connection"))
     assert call.spending.usage.output_tokens == 100
 
 

@@ -11,7 +11,8 @@ import httpx2
 import pytest
 
 import rungwise
-from rungwise import Client, OpenAIChat, ScriptedReply
+from rungwise import Client, OpenAIChat
+from rungwise.testing import ScriptedReply
 from support.modes import MODES, Caller, waits_into
 
 pytestmark = pytest.mark.sampled(4)

@@ -8,18 +8,10 @@ from typing import Any
 
 import pytest
 
-from rungwise import (
-    Client,
-    Message,
-    OpaquePart,
-    ReasoningPart,
-    ReceivedRequest,
-    Result,
-    ScriptedReply,
-    TextPart,
-    ToolCall,
-)
+from rungwise import Client, Message, Result, TextPart, ToolCall
 from rungwise.adapters.wires.chat.request import STAND_IN
+from rungwise.core import OpaquePart, ReasoningPart
+from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import options_of
 
 pytestmark = pytest.mark.sampled(4)

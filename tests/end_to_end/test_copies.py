@@ -15,10 +15,12 @@ from typing import Any, ClassVar, NamedTuple
 import pytest
 
 import rungwise
-from rungwise import Client, EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
+from rungwise import Client, OpenAIChat
 from rungwise.adapters.wires.chat.dialects import Dialect
 from rungwise.adapters.wires.chat.request import write_body
+from rungwise.core import Call, Reply, Request
 from rungwise.fsm.values.frozen_map import DEEPEST, FrozenList, FrozenMap, frozen_copy, thawed
+from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support.modes import MODES, ask, waits_into
 from support.sampling import sampled
 
@@ -168,7 +170,7 @@ def test_a_compactor_changes_what_it_returns_and_nothing_else(mode: str) -> None
         spoil(handed)
         return ScriptedReply(status=503) if len(provider.requests) == 2 else ScriptedReply(text="Yes.")
 
-    request = rungwise.Request(messages())
+    request = Request(messages())
     with EmbeddedProvider(answer) as provider:
         backend = OpenAIChat("model", base_url=provider.base_url)
         with Client(backend, compactor=compact, **waits_into([])) as client:
@@ -189,15 +191,15 @@ def test_an_observer_changes_neither_what_is_sent_nor_what_is_recorded() -> None
             except TypeError as error:
                 refused.append(str(error))
 
-    call = rungwise.Call(rungwise.Request("?"), observer=observe, contents=True)
+    call = Call(Request("?"), observer=observe, contents=True)
     call.begin()
-    call.receive(rungwise.Reply("Yes.", stop_reason="stop"))
+    call.receive(Reply("Yes.", stop_reason="stop"))
     assert rungwise.replay(rungwise.Journal.from_json(call.journal.to_json())).text == "Yes."
     assert set(refused) >= {"this mapping cannot be changed", "this list cannot be changed"}
 
 
 def test_what_a_transport_is_given_cannot_be_changed() -> None:
-    call = rungwise.Call(rungwise.Request(messages(), **options()))
+    call = Call(Request(messages(), **options()))
     send = call.begin()
     assert send is not None
     content: Any = send.messages[1]["content"]
@@ -266,7 +268,7 @@ def test_what_is_as_deep_as_can_be_is_sent(mode: str) -> None:
 
 def test_a_long_text_is_shared_and_not_copied() -> None:
     asked = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": PICTURE}}]}]
-    content: Any = rungwise.Request(asked).messages[0]["content"]
+    content: Any = Request(asked).messages[0]["content"]
     assert content[0]["image_url"]["url"] is PICTURE
 
 
@@ -281,7 +283,7 @@ def test_a_request_of_two_messages_takes_few_calls_to_copy() -> None:
     gc.disable()
     sys.setprofile(count)
     try:
-        rungwise.Request(asked)
+        Request(asked)
     finally:
         sys.setprofile(None)
         gc.enable()
@@ -318,7 +320,7 @@ def changes(mapping: FrozenMap, items: FrozenList) -> Iterator[Callable[[], Any]
 
 
 def test_the_body_is_written_from_the_copies() -> None:
-    call = rungwise.Call(rungwise.Request(messages(), **options()))
+    call = Call(Request(messages(), **options()))
     send = call.begin()
     assert send is not None
     body = write_body(send, stream=False, model="m", parameters={}, dialect=Dialect(), provider="")

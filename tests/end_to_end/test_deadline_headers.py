@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Budget, Client, EmbeddedProvider, Policy, Request, ScriptedReply, TurnPolicy
-from rungwise.fsm.testing import VirtualClock
+from rungwise import Budget, Client, Policy, TurnPolicy
+from rungwise.core import Request
+from rungwise.testing import EmbeddedProvider, ScriptedReply, VirtualClock
 from support import modes, turn_modes, ways
 
 pytestmark = pytest.mark.sampled(4)

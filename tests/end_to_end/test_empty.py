@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import ScriptedReply
+from rungwise.core import TurnContext
+from rungwise.testing import ScriptedReply
 
 pytestmark = pytest.mark.sampled(4)
 
@@ -162,36 +163,36 @@ NOTED = [
 
 @pytest.mark.parametrize("nothing", [EMPTY, ScriptedReply(reasoning="I said it all.")])
 def test_empty_after_an_answer_beside_housekeeping_tools_is_salvaged_with_it(run: Any, nothing: ScriptedReply) -> None:
-    ended = run([nothing], messages=NOTED, turn=rungwise.TurnContext(prior_answer=PRIOR, only_housekeeping=True))
+    ended = run([nothing], messages=NOTED, turn=TurnContext(prior_answer=PRIOR, only_housekeeping=True))
     assert (ended.outcome, ended.text) == ("salvaged", PRIOR)
     assert len(ended.requests) == 1
     assert ended.waits == []
 
 
 def test_a_salvaged_answer_comes_without_its_thinking(run: Any) -> None:
-    turn = rungwise.TurnContext(prior_answer=f"<think>reeds?</think>{PRIOR}", only_housekeeping=True)
+    turn = TurnContext(prior_answer=f"<think>reeds?</think>{PRIOR}", only_housekeeping=True)
     ended = run([EMPTY], messages=NOTED, turn=turn)
     assert (ended.outcome, ended.text) == ("salvaged", PRIOR)
 
 
 def test_a_prior_answer_of_thinking_alone_is_none(run: Any) -> None:
-    turn = rungwise.TurnContext(prior_answer="<think>reeds?</think>", only_housekeeping=True)
+    turn = TurnContext(prior_answer="<think>reeds?</think>", only_housekeeping=True)
     ended = run([EMPTY, ANSWER], messages=NOTED, turn=turn)
     assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
 
 
 def test_empty_after_an_answer_beside_a_substantive_tool_is_not_salvaged(run: Any) -> None:
-    ended = run([EMPTY], messages=NOTED, turn=rungwise.TurnContext(prior_answer=PRIOR, only_housekeeping=False))
+    ended = run([EMPTY], messages=NOTED, turn=TurnContext(prior_answer=PRIOR, only_housekeeping=False))
     assert (ended.outcome, ended.text) == ("exhausted", "")
     assert ended.path == ["nudge", "reask", "reask", "reask", "exhausted"]
 
 
 def test_a_prior_answer_does_not_stand_in_for_an_answer_that_comes(run: Any) -> None:
-    ended = run([ANSWER], messages=NOTED, turn=rungwise.TurnContext(prior_answer=PRIOR, only_housekeeping=True))
+    ended = run([ANSWER], messages=NOTED, turn=TurnContext(prior_answer=PRIOR, only_housekeeping=True))
     assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
 
 
 def test_a_prior_answer_does_not_take_the_place_of_text_that_was_gathered(run: Any) -> None:
-    turn = rungwise.TurnContext(prior_answer=PRIOR, only_housekeeping=True)
+    turn = TurnContext(prior_answer=PRIOR, only_housekeeping=True)
     ended = run([ScriptedReply(text="Part one, ", finish="length"), EMPTY], messages=NOTED, turn=turn)
     assert (ended.outcome, ended.text) == ("partial", "Part one, ")

@@ -8,8 +8,9 @@ import anyio
 import pytest
 
 import rungwise
-from rungwise import Client, OldestFirst, OpenAIChat, ScriptedReply
+from rungwise import Client, OldestFirst, OpenAIChat
 from rungwise.fsm.turn.compaction import STUB
+from rungwise.testing import ScriptedReply
 from support.sampling import sampled
 
 pytestmark = pytest.mark.sampled(4)

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, Gemini, Message, ReceivedRequest, Result, ScriptedReply, ToolResult
+from rungwise import Client, Gemini, Message, Result, ToolResult
 from rungwise.adapters.provider.languages.language import SIGNATURE
 from rungwise.adapters.wires.gemini.request import DUMMY
 from rungwise.fsm.call.conversation.parts import MediaPart, ToolCall
+from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import Caller, options_of
 from support.sampling import sampled
 

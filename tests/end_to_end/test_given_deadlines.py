@@ -12,8 +12,8 @@ import anyio
 import pytest
 
 import rungwise
-from rungwise import Budget, Client, EmbeddedProvider, Journal, Policy, ScriptedReply, TurnPolicy
-from rungwise.fsm.testing import VirtualClock
+from rungwise import Budget, Client, Journal, Policy, TurnPolicy
+from rungwise.testing import EmbeddedProvider, ScriptedReply, VirtualClock
 from support import modes, turn_modes, ways
 from support.sampling import sampled
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Limits, Policy, ScriptedReply
-from rungwise.fsm import testing
+from rungwise import Limits, Policy, testing
+from rungwise.core import Failure, Reply
+from rungwise.testing import ScriptedReply
 from support.modes import MODES
 
 pytestmark = pytest.mark.sampled(4)
@@ -212,7 +213,7 @@ def test_a_single_word_from_a_broken_stream_is_asked_for_again_and_not_said_twic
 def test_what_a_stale_connection_lost_goes_out_again_at_once() -> None:
     call = testing.run(
         Policy(budget=rungwise.Budget(output_tokens=1000)),
-        [rungwise.Failure("connection", is_stale=True), rungwise.Reply("An answer.", stop_reason="stop")],
+        [Failure("connection", is_stale=True), Reply("An answer.", stop_reason="stop")],
     )
     (step,) = [step for step in call.journal.steps if step.target == "retry"]
     assert (step.guard, step.wait, step.draw) == ("may_resend", 0.0, None)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import ScriptedReply
+from rungwise.core import TurnContext
+from rungwise.testing import ScriptedReply
 
 pytestmark = pytest.mark.sampled(4)
 
@@ -90,7 +91,7 @@ def test_a_block_behind_the_answer_counts_if_it_is_closed(run: Any, chunk_size: 
 
 @pytest.mark.parametrize("prior", [f"{THOUGHT}\n</think>\n\n{ANSWER}", f"<think>{THOUGHT}</think>{ANSWER}"])
 def test_a_prior_answer_comes_without_its_reasoning(run: Any, prior: str) -> None:
-    ended = run([ScriptedReply()], turn=rungwise.TurnContext(prior_answer=prior, only_housekeeping=True))
+    ended = run([ScriptedReply()], turn=TurnContext(prior_answer=prior, only_housekeeping=True))
     assert (ended.outcome, ended.text) == ("salvaged", ANSWER)
 
 
@@ -99,7 +100,7 @@ def test_text_that_nobody_can_see_is_no_answer(run: Any, text: str) -> None:
     ended = run([ScriptedReply(text=text * 3, chunk_size=1), ScriptedReply(text=ANSWER)])
     assert (ended.outcome, ended.text) == ("done", ANSWER)
     assert ended.path == ["reask", "done"]
-    ended = run([ScriptedReply(text=text)], turn=rungwise.TurnContext(prior_answer=text, only_housekeeping=True))
+    ended = run([ScriptedReply(text=text)], turn=TurnContext(prior_answer=text, only_housekeeping=True))
     assert ended.outcome == "exhausted"
     ended = run([ScriptedReply(text=text, finish="length"), ScriptedReply(text=ANSWER)])
     assert (ended.path, ended.text) == (["enlarge", "done"], ANSWER)

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Budget, Client, Hints, Journal, Policy, Prices, ScriptedReply
+from rungwise import Budget, Client, Hints, Journal, Policy, Prices
+from rungwise.core import Request
+from rungwise.testing import ScriptedReply
 from support import protocols
 from support.modes import EVERY, ask, options_of, waits_into
 
@@ -112,8 +114,7 @@ def test_the_words_count_as_input(serve: Any) -> None:
     backend = protocols.backend("anthropic", provider.base_url, prices=prices)
     with Client(backend, policy=policy) as client:
         plain, asked = (
-            client.call(rungwise.Request("Where?", input_tokens=5, **options))
-            for options in ({}, {"response_format": OBJECT})
+            client.call(Request("Where?", input_tokens=5, **options)) for options in ({}, {"response_format": OBJECT})
         )
     assert plain.usage.input_tokens == 5
     added = asked.usage.input_tokens - plain.usage.input_tokens
@@ -133,7 +134,7 @@ A_MILLION = Prices(input=1_000_000.0, output=0.0)
 
 def asked(client: Client, **options: Any) -> rungwise.Result:
     try:
-        return client.call(rungwise.Request("Where?", max_tokens=20, response_format=BY_LONG, **options))
+        return client.call(Request("Where?", max_tokens=20, response_format=BY_LONG, **options))
     except rungwise.CallError as error:
         return error.result
 
@@ -171,9 +172,7 @@ def test_a_certificate_knows_the_schema_of_a_backend_and_the_one_that_it_is_give
     backend = protocols.backend("anthropic", provider.base_url, model=OLD, prices=A_MILLION, **given)
     policy = Policy(budget=Budget(attempts=1))
     with Client(backend, policy=policy) as client:
-        result = client.call(
-            rungwise.Request("Where?", max_tokens=20, input_tokens=5, parameters={} if own else parameters)
-        )
+        result = client.call(Request("Where?", max_tokens=20, input_tokens=5, parameters={} if own else parameters))
     known: dict[str, Any] = {"max_tokens": 20, "input_tokens": 5, "assistant_turns": 0}
     [most] = [
         worst

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, OpenAIChat, ReceivedRequest, ScriptedReply
+from rungwise import Client, OpenAIChat
 from rungwise.adapters.wires.learned import LEARNED
+from rungwise.core import Call, Lessons, Request
+from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import MODES, Caller, waits_into
 
 pytestmark = pytest.mark.sampled(4)
@@ -78,7 +80,7 @@ def test_the_other_name_of_the_cap_is_sent_from_the_start(serve: Any, backend_of
 def test_a_server_that_changes_its_mind_about_the_cap_is_heard(serve: Any, backend_of: Any) -> None:
     provider = serve(without("max_completion_tokens"))
     backend = backend_of(provider)
-    LEARNED.learn(backend.places, rungwise.Lessons(dropped=frozenset({"max_tokens"})))
+    LEARNED.learn(backend.places, Lessons(dropped=frozenset({"max_tokens"})))
     with Client(backend) as client:
         first, second = (client.call("hi", max_tokens=900) for _ in range(2))
     caps = [
@@ -190,13 +192,13 @@ def test_a_backend_that_does_not_learn_pays_each_time(serve: Any, backend_of: An
 def test_what_one_call_teaches_changes_no_other_that_has_begun(serve: Any, backend_of: Any) -> None:
     provider = serve(ANSWER)
     backend = backend_of(provider)
-    call = rungwise.Call(rungwise.Request("hi"), chain=[backend])
-    LEARNED.learn(backend.places, rungwise.Lessons(dropped=frozenset({"seed"})))
+    call = Call(Request("hi"), chain=[backend])
+    LEARNED.learn(backend.places, Lessons(dropped=frozenset({"seed"})))
     send = call.begin()
     assert send is not None
     assert send.dropped == frozenset()
     assert "lessons" not in call.journal.to_document()
-    later = rungwise.Call(rungwise.Request("hi"), chain=[backend])
+    later = Call(Request("hi"), chain=[backend])
     send = later.begin()
     assert send is not None
     assert send.dropped == {"seed"}

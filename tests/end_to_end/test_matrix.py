@@ -9,9 +9,9 @@ import pytest
 from attrs import field, frozen
 
 import rungwise
-from rungwise import ScriptedReply
 from rungwise.adapters.demo.scenarios import AFTER_A_TOOL, LONG, TIDES, WEATHER_TOOL
 from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.testing import ScriptedReply
 from support import protocols
 from support.modes import EVERY, MODES, WHOLE
 from support.runs import MESSAGES, Ended, Run, Scripted, Stage

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import pytest
 
-from rungwise import Client, Message, ReceivedRequest, ScriptedReply, TextPart, ToolResult
+from rungwise import Client, Message, TextPart, ToolResult
 from rungwise.fsm.call.conversation.parts import MediaPart, ReasoningPart, ToolCall
+from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import protocols
 from support.runs import Stage
 from support.sampling import sampled

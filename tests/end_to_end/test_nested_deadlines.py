@@ -10,8 +10,8 @@ import pytest
 from attrs import define, field
 
 import rungwise
-from rungwise import Budget, Client, EmbeddedProvider, Policy, ScriptedReply, ToolCall, TurnPolicy
-from rungwise.fsm.testing import VirtualClock
+from rungwise import Budget, Client, Policy, ToolCall, TurnPolicy
+from rungwise.testing import EmbeddedProvider, ScriptedReply, VirtualClock
 from support import modes, turn_modes, ways
 
 pytestmark = pytest.mark.sampled(4)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, Journal, Limits, Policy, ScriptedReply
+from rungwise import Client, Journal, Limits, Policy
+from rungwise.testing import ScriptedReply
 from support import protocols
 from support.modes import MODES, ask
 

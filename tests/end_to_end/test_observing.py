@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, ScriptedReply, ToolCall
+from rungwise import Client, ToolCall
+from rungwise.testing import ScriptedReply
 
 pytestmark = pytest.mark.sampled(4)
 

@@ -9,12 +9,13 @@ import anyio
 import pytest
 
 import rungwise
-from rungwise import Client, EmbeddedProvider, Ollama, OpenAIChat, ReceivedRequest, ScriptedReply
+from rungwise import Client, Ollama, OpenAIChat
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
+from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import ways
 from support.modes import MODES, WHOLE, ask, options_of, streams, waits_into
 

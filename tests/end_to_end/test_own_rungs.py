@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import CALL, Fact, Policy, Rung, ScriptedReply
+from rungwise import CALL, Fact, Policy, Rung
+from rungwise.testing import ScriptedReply
 
 pytestmark = pytest.mark.sampled(4)
 

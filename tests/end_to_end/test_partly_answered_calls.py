@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, Message, Policy, ScriptedReply, ToolCall, ToolResult
+from rungwise import Client, Message, Policy, ToolCall, ToolResult
 from rungwise.adapters.wires.pairing import NO_RESULT
+from rungwise.testing import ScriptedReply
 from support import protocols
 from support.modes import waits_into
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from rungwise import Anthropic, Client, EmbeddedProvider, OpenAIChat, Script, ScriptedReply
+from rungwise import Anthropic, Client, OpenAIChat
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support import modes
 
 pytestmark = pytest.mark.sampled(4)

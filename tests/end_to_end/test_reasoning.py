@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import ScriptedReply
+from rungwise.testing import ScriptedReply
 
 pytestmark = pytest.mark.sampled(4)
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from rungwise import Client, ReceivedRequest, ScriptedReply
+from rungwise import Client
 from rungwise.adapters.wires.chat.request import STAND_IN
+from rungwise.testing import ReceivedRequest, ScriptedReply
 
 pytestmark = pytest.mark.sampled(4)
 

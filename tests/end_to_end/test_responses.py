@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, EmbeddedProvider, OpenAIResponses, Script, ScriptedReply
+from rungwise import Client, OpenAIResponses
 from rungwise.fsm.call.conversation.parts import Message, OpaquePart, ToolCall, ToolResult
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support import modes
 from support.modes import EVERY
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from rungwise import Budget, Policy, ReceivedRequest, ScriptedReply
+from rungwise import Budget, Policy
+from rungwise.testing import ReceivedRequest, ScriptedReply
 
 pytestmark = pytest.mark.sampled(4)
 

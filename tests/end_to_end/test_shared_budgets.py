@@ -14,21 +14,11 @@ import anyio
 import pytest
 
 import rungwise
-from rungwise import (
-    Budget,
-    Cancellation,
-    Client,
-    EmbeddedProvider,
-    Limits,
-    Policy,
-    Prices,
-    ReceivedRequest,
-    ScriptedReply,
-    SharedBudget,
-    Usage,
-)
+from rungwise import Budget, Cancellation, Client, Limits, Policy, Prices, SharedBudget, Usage
+from rungwise.core import AsyncStream, Call, Request, Stream
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.budget.prices import price_of
+from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import modes
 from support.modes import MODES
 from support.sampling import sampled
@@ -150,7 +140,7 @@ def settled(shared: SharedBudget, ended: list[Asked], meter: Meter) -> None:
     assert shared.usage.output_tokens == meter.tokens
     assert shared.usage.output_tokens == sum(each.result.usage.output_tokens for each in ended)
     assert shared.cost == pytest.approx(meter.cost)
-    assert shared._account.holders == shared._account.held_tokens == 0
+    assert shared._ledger.holders == shared._ledger.held_tokens == 0
 
 
 @pytest.mark.parametrize("budget", [Budget(attempts=60, output_tokens=1200), Budget(attempts=60, money=0.0185)])
@@ -220,13 +210,13 @@ def test_nested_budgets_hold_on_every_level(way: str) -> None:
 # waiting
 
 
-def read_on(stream: rungwise.Stream) -> None:
+def read_on(stream: Stream) -> None:
     """Read a stream until there is text of it."""
     while not isinstance(next(stream), rungwise.Text):
         pass
 
 
-async def aread_on(stream: rungwise.AsyncStream) -> None:
+async def aread_on(stream: AsyncStream) -> None:
     """Read a stream until there is text of it."""
     while not isinstance(await anext(stream), rungwise.Text):
         pass
@@ -246,7 +236,7 @@ def test_a_stream_holds_its_share_until_it_ends_and_who_waits_holds_no_connectio
             target=lambda: ended.append(modes.ask(other, mode, "And?", within=shared, max_tokens=150))
         )
         waits.start()
-        until(lambda: shared._desk._waiting)
+        until(lambda: shared._queue._waiting)
         assert other.call("Nobody shares this.").text == "In dead trees."  # the only place is free
         assert len(provider.requests) == 2
         for _ in stream:
@@ -274,13 +264,13 @@ def test_a_cancellation_ends_the_wait_for_a_budget(serve: Any) -> None:
     threads[0].start()
     until(lambda: provider.requests)
     threads[1].start()
-    until(lambda: shared._desk._waiting)
+    until(lambda: shared._queue._waiting)
     at = time.monotonic()
     token.cancel()
     threads[1].join(5)
     assert time.monotonic() - at < 1
     assert (ended[0].outcome, ended[0].result.attempts, shared.attempts) == ("cancelled", 0, 1)
-    assert not shared._desk._waiting
+    assert not shared._queue._waiting
     other.cancel()
     threads[0].join(5)
     assert (ended[1].outcome, shared.usage.output_tokens) == ("cancelled", 100)
@@ -295,7 +285,7 @@ def test_a_task_that_is_cancelled_leaves_the_queue(serve: Any) -> None:
         holder = asyncio.create_task(client.acall("Where?", within=shared, max_tokens=100))
         await auntil(lambda: provider.requests)
         large, small = (asyncio.create_task(client.acall("Where?", within=shared, max_tokens=cap)) for cap in (100, 20))
-        await auntil(lambda: len(shared._desk._waiting) == 2)
+        await auntil(lambda: len(shared._queue._waiting) == 2)
         large.cancel()
         await auntil(lambda: len(provider.requests) == 2)  # the small one, which stood behind it
         with pytest.raises(asyncio.CancelledError) as raised:
@@ -309,7 +299,7 @@ def test_a_task_that_is_cancelled_leaves_the_queue(serve: Any) -> None:
 
     asyncio.run(main())
     assert (shared.attempts, shared.usage.output_tokens) == (2, 120)
-    assert not shared._account.holders
+    assert not shared._ledger.holders
 
 
 def test_tasks_of_another_kind_of_event_loop_wait_as_well() -> None:
@@ -337,7 +327,7 @@ def test_tasks_of_another_kind_of_event_loop_wait_as_well() -> None:
 def test_a_wait_lasts_no_longer_than_the_time_of_the_call(way: str) -> None:
     policy = Policy(budget=Budget(seconds=0.3))
     shared = SharedBudget(Budget(output_tokens=108))
-    holder = rungwise.Call(rungwise.Request("Where?", max_tokens=100), within=shared)
+    holder = Call(Request("Where?", max_tokens=100), within=shared)
     holder.begin(time.monotonic())
     assert holder.sending() is not None
     with asking(way, Meter().answer, policy=policy) as (provider, client):
@@ -348,19 +338,19 @@ def test_a_wait_lasts_no_longer_than_the_time_of_the_call(way: str) -> None:
     )
     assert 0.2 < ended[0].seconds < 3
     assert provider.requests == []
-    assert not shared._desk._waiting
+    assert not shared._queue._waiting
 
 
 def test_closing_a_client_ends_the_wait(serve: Any) -> None:
     shared = SharedBudget(Budget(output_tokens=108))
-    holder = rungwise.Call(rungwise.Request("Where?", max_tokens=100), within=shared)
+    holder = Call(Request("Where?", max_tokens=100), within=shared)
     holder.begin(time.monotonic())
     assert holder.sending() is not None
     client = client_for("own sync", backend(serve(ScriptedReply(text="Yes.")).base_url))
     ended: list[Asked] = []
     waits = threading.Thread(target=lambda: ended.append(ask("own sync", client, within=shared, max_tokens=100)))
     waits.start()
-    until(lambda: shared._desk._waiting)
+    until(lambda: shared._queue._waiting)
     client.close()
     waits.join(5)
     assert ended[0].outcome == "cancelled"
@@ -381,7 +371,7 @@ def test_a_stream_that_is_left_or_forgotten_gives_back_what_it_held(serve: Any, 
         forgotten = client.astream("Where?", within=shared, max_tokens=800)
         await aread_on(forgotten)
         del forgotten
-        await auntil(lambda: not shared._account.holders)
+        await auntil(lambda: not shared._ledger.holders)
         await client.aclose()
 
     if mode == "astream":
@@ -392,7 +382,7 @@ def test_a_stream_that_is_left_or_forgotten_gives_back_what_it_held(serve: Any, 
         forgotten = client.stream("Where?", within=shared, max_tokens=800)
         read_on(forgotten)
         del forgotten, stream
-    assert (shared.attempts, shared._account.holders) == (2, 0)
+    assert (shared.attempts, shared._ledger.holders) == (2, 0)
     assert 0 < shared.usage.output_tokens < 800
     client.close()
 
@@ -419,5 +409,5 @@ def test_what_it_needs_is_checked_at_the_call(serve: Any) -> None:
             client.acall("Where?", within=Budget())
         with pytest.raises(rungwise.ConfigurationError, match=r"unknown option 'withn'; did you mean 'within'"):
             client.call("Where?", withn=SharedBudget(Budget()))
-        assert client.call(rungwise.Request("Where?"), within=SharedBudget(Budget())).text == "In reeds."
+        assert client.call(Request("Where?"), within=SharedBudget(Budget())).text == "In reeds."
     assert len(provider.requests) == 1

@@ -12,12 +12,14 @@ import httpx
 import pytest
 
 import rungwise
-from rungwise import Client, OpenAIChat, ScriptedReply
+from rungwise import Client, OpenAIChat
 from rungwise.adapters.http.own import OwnHttp
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.keys import key_of_environment
-from rungwise.fsm.call.conversation.link import headers_for
+from rungwise.core import Call, Failure, PlainLink, Reply, Request
+from rungwise.fsm.call.conversation.for_backend import headers_for
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
+from rungwise.testing import ScriptedReply
 from support.modes import MODES, ask
 
 pytestmark = pytest.mark.sampled(4)
@@ -57,13 +59,13 @@ def test_headers_of_a_request_stay_with_the_origin_of_the_first_backend(serve: A
 )
 def test_an_origin_is_scheme_host_and_port(url: str, shared: bool) -> None:
     first, link = (OpenAIChat("m", base_url=each, api_key=KEY) for each in ("https://h.example/v1", url))
-    request = rungwise.Request("hi", headers={"x-a": "b"})
+    request = Request("hi", headers={"x-a": "b"})
     assert headers_for(request, first, link) == ({"x-a": "b"} if shared else {})
 
 
 def test_a_backend_that_does_not_say_where_it_is_gets_no_headers() -> None:
     first, link = object(), object()
-    request = rungwise.Request("hi", headers={"x-a": "b"})
+    request = Request("hi", headers={"x-a": "b"})
     assert headers_for(request, first, link) == {}  # type: ignore[arg-type]
     assert headers_for(request, first, first) == {"x-a": "b"}  # type: ignore[arg-type]
 
@@ -95,7 +97,7 @@ def test_this_machine_is_known_by_all_of_its_names(host: str, monkeypatch: pytes
     monkeypatch.setenv("no_proxy", "")
     backend = OpenAIChat("m", base_url=f"http://{host}:8000/v1")
     assert backend.problem is None  # no key is asked for either
-    send = rungwise.Call(rungwise.Request("hi"), chain=[backend]).begin()
+    send = Call(Request("hi"), chain=[backend]).begin()
     assert send is not None
     assert not OwnHttp(1)._is_proxied(backend.encode(send, stream=False))
 
@@ -108,9 +110,9 @@ def test_what_is_elsewhere_is_asked_through_the_proxy(host: str, monkeypatch: py
 
 
 def test_headers_of_a_request_stay_with_the_first_plain_link() -> None:
-    links = [rungwise.PlainLink("one.example"), rungwise.PlainLink("two.example")]
-    call = rungwise.Call(rungwise.Request("hi", headers={"x-api-key": KEY}), chain=links)
-    first, second = call.begin(), call.receive(rungwise.Failure("auth", status=401))
+    links = [PlainLink("one.example"), PlainLink("two.example")]
+    call = Call(Request("hi", headers={"x-api-key": KEY}), chain=links)
+    first, second = call.begin(), call.receive(Failure("auth", status=401))
     assert first is not None
     assert second is not None
     assert (first.headers, second.headers) == ({"x-api-key": KEY}, {})
@@ -167,7 +169,7 @@ def test_headers_tell_backends_apart_as_keys_do() -> None:
 
 
 def sent_by(backend: OpenAIChat) -> str | None:
-    call = rungwise.Call(rungwise.Request("hi"), chain=[backend])
+    call = Call(Request("hi"), chain=[backend])
     send = call.begin()
     assert send is not None
     return backend.encode(send, stream=False).headers.get("authorization")
@@ -205,7 +207,7 @@ def test_a_key_of_the_environment_that_cannot_be_sent_is_named_and_not_shown(mon
 
 def test_what_holds_a_key_shows_it_in_no_form_but_one() -> None:
     backend = OpenAIChat("m", base_url="https://h.example/v1", api_key=KEY, headers={"x-api-key": OTHER})
-    request = rungwise.Request("hi", headers={"x-api-key": OTHER})
+    request = Request("hi", headers={"x-api-key": OTHER})
     for thing in (backend, request, attrs.asdict(backend), attrs.asdict(request), attrs.astuple(backend)):
         assert KEY not in repr(thing)
         assert OTHER not in repr(thing)
@@ -214,7 +216,7 @@ def test_what_holds_a_key_shows_it_in_no_form_but_one() -> None:
     for thing in (backend.api_key, backend.headers, request):
         with pytest.raises(TypeError, match="not pickled"):
             pickle.dumps(thing)
-    assert pickle.loads(pickle.dumps(rungwise.Request("hi"))) == rungwise.Request("hi")
+    assert pickle.loads(pickle.dumps(Request("hi"))) == Request("hi")
     assert f"{backend.api_key}" == KEY == backend.api_key
     assert attrs.evolve(backend, model="n").api_key == Secret(KEY) != Secret(OTHER)
     assert backend.headers == {"x-api-key": OTHER} == SecretMap({"x-api-key": OTHER})
@@ -222,19 +224,17 @@ def test_what_holds_a_key_shows_it_in_no_form_but_one() -> None:
 
 def test_what_a_driver_holds_shows_no_prompt() -> None:
     prompt = "Where do herons nest?"
-    call = rungwise.Call(rungwise.Request([{"role": "user", "content": prompt}], headers={"x-api-key": KEY}))
+    call = Call(Request([{"role": "user", "content": prompt}], headers={"x-api-key": KEY}))
     send = call.begin()
     assert send is not None
-    call.receive(rungwise.Reply("", reasoning=prompt, stop_reason="stop"))
-    running = call._running
+    call.receive(Reply("", reasoning=prompt, stop_reason="stop"))
     for thing in (
         call,
         send,
         send.request,
-        running,
-        running._context.transcript,
-        running._proposed,
-        running._outcome.last,
+        call._context.transcript,
+        call._proposed,
+        call._outcome.last,
         call.journal,
     ):
         assert prompt not in repr(thing)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, Result, ScriptedReply, ToolCall
+from rungwise import Client, Result, ToolCall
+from rungwise.testing import ScriptedReply
 from support.modes import MODES, Caller, ask, options_of, waits_into
 
 pytestmark = pytest.mark.sampled(4)

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import ScriptedReply, ToolCall
+from rungwise import ToolCall
+from rungwise.core import TurnContext
+from rungwise.testing import ScriptedReply
 from support.modes import MODES, WHOLE
 
 pytestmark = pytest.mark.sampled(4)
@@ -265,7 +267,7 @@ def test_text_that_was_streamed_before_the_attempt_came_to_nothing_is_salvaged(r
 
 @STREAMS
 def test_streamed_text_comes_before_an_answer_of_earlier_in_the_turn(run: Any) -> None:
-    turn = rungwise.TurnContext(prior_answer="I noted the nests.", only_housekeeping=True)
+    turn = TurnContext(prior_answer="I noted the nests.", only_housekeeping=True)
     ended = run([ScriptedReply(text=FIRST, final_message=NOTHING)], turn=turn)
     assert (ended.outcome, ended.text) == ("salvaged", FIRST)
 

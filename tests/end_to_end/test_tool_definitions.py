@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import rungwise
-from rungwise import EmbeddedProvider, OpenAIChat, Script, ScriptedReply, Tool
+from rungwise import OpenAIChat, Tool
 from rungwise.adapters.wires.chat.shapes import CHAT
 from rungwise.fsm.turn.tools import Toolbox, ToolRun
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 
 def search(query: str, most: int = 3) -> list[str]:

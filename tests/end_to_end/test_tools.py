@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import ScriptedReply, ToolCall
+from rungwise import ToolCall
+from rungwise.testing import ScriptedReply
 
 pytestmark = pytest.mark.sampled(4)
 

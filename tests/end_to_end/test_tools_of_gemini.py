@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rungwise import Client, ScriptedReply
+from rungwise import Client
+from rungwise.testing import ScriptedReply
 from support import official
 from support.protocols import PROTOCOLS, backend
 

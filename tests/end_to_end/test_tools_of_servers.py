@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from rungwise import Client, OpenAIChat, Request, ScriptedReply
+from rungwise import Client, OpenAIChat
 from rungwise.adapters.provider.languages.registry import language_of
-from rungwise.fsm.call.conversation.link import losses_of, tools_for
+from rungwise.core import Request
+from rungwise.fsm.call.conversation.for_backend import losses_of, tools_for
 from rungwise.fsm.call.conversation.request import Send
+from rungwise.testing import ScriptedReply
 from support.modes import MODES, ask
 from support.protocols import PROTOCOLS, backend
 

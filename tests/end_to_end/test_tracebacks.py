@@ -17,7 +17,9 @@ import rich.console
 import rich.traceback
 
 import rungwise
-from rungwise import Cancellation, Client, OpenAIChat, ScriptedReply
+from rungwise import Cancellation, Client, OpenAIChat
+from rungwise.core import Call, PlainLink, Reply, Request, TurnContext
+from rungwise.testing import ScriptedReply
 from support.sampling import sampled
 
 pytestmark = pytest.mark.sampled(4)
@@ -110,7 +112,7 @@ def no_json() -> dict[str, Any]:
 
 def asked(given: Callable[[], Any]) -> Any:
     value = given()
-    return value if isinstance(value, rungwise.Request) else [value]
+    return value if isinstance(value, Request) else [value]
 
 
 def run(mode: str, client: Client, given: Callable[[], Any] = message, **options: Any) -> None:
@@ -164,8 +166,8 @@ def test_of_messages_that_cannot_be_sent(serve: Any, mode: str, given: Any) -> N
 def test_of_options_that_are_wrong(serve: Any, mode: str) -> None:
     with Client(backend(serve(ANSWER).base_url)) as client:
         assert_silent(caught(mode, client, max_token=1))
-        assert_silent(caught(mode, client, lambda: rungwise.Request([message()], headers={"x": f"{HEADER}\n"})))
-        assert_silent(caught(mode, client, lambda: rungwise.Request([message()], parameters=no_json())))
+        assert_silent(caught(mode, client, lambda: Request([message()], headers={"x": f"{HEADER}\n"})))
+        assert_silent(caught(mode, client, lambda: Request([message()], parameters=no_json())))
 
 
 @MODES
@@ -283,13 +285,13 @@ def private() -> str:
 
 
 BEGUN_ALONE = {
-    "messages in place of a request": lambda: rungwise.Call([message()]),  # type: ignore[arg-type]
+    "messages in place of a request": lambda: Call([message()]),  # type: ignore[arg-type]
     "an answer in place of a reply": lambda: sent().receive(private()),  # type: ignore[arg-type]
     "an answer in place of a delta": lambda: sent(is_streaming=True).hear(private()),  # type: ignore[arg-type]
-    "a prior answer": lambda: rungwise.TurnContext(prior_answer=[private()]),  # type: ignore[arg-type]
+    "a prior answer": lambda: TurnContext(prior_answer=[private()]),  # type: ignore[arg-type]
     "a count that raises": lambda: sent(estimate=fails),
     "a chain": lambda: Client([backend("http://localhost:1/v1"), private()]),  # type: ignore[list-item]
-    "a time that is none": lambda: sent().receive(rungwise.Reply(private()), "soon"),  # type: ignore[arg-type]
+    "a time that is none": lambda: sent().receive(Reply(private()), "soon"),  # type: ignore[arg-type]
     "an answer in place of a time": lambda: sent().cancel(private()),  # type: ignore[arg-type]
     "facts of nothing": lambda: over().settled_facts(private()),  # type: ignore[arg-type]
     "a result that is yet to come": lambda: sent().result,
@@ -297,18 +299,16 @@ BEGUN_ALONE = {
 }
 
 
-def sent(**options: Any) -> rungwise.Call:
-    chain = [rungwise.PlainLink(prices=rungwise.Prices(1, 1))]
-    call = rungwise.Call(
-        rungwise.Request([message()]), rungwise.Policy(budget=rungwise.Budget(money=1.0)), chain, **options
-    )
+def sent(**options: Any) -> Call:
+    chain = [PlainLink(prices=rungwise.Prices(1, 1))]
+    call = Call(Request([message()]), rungwise.Policy(budget=rungwise.Budget(money=1.0)), chain, **options)
     call.begin()
     return call
 
 
-def over() -> rungwise.Call:
+def over() -> Call:
     call = sent()
-    call.receive(rungwise.Reply(private(), stop_reason="stop"))
+    call.receive(Reply(private(), stop_reason="stop"))
     return call
 
 

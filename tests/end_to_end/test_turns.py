@@ -9,8 +9,10 @@ import anyio
 import pytest
 
 import rungwise
-from rungwise import Budget, Policy, ScriptedReply, Tool, TurnPolicy
+from rungwise import Budget, Policy, Tool, TurnPolicy
+from rungwise.core import Request
 from rungwise.fsm.turn.explained import explain_turn, read_turn
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.modes import follow
 from support.turn_modes import MODES, calling, is_async, run_turn, streams
 
@@ -286,12 +288,12 @@ def test_a_turn_is_cancelled_in_the_middle_of_a_compaction(mode: str) -> None:
 
 @every_mode
 def test_what_a_provider_runs_itself_goes_out_beside_the_tools(mode: str) -> None:
-    request = rungwise.Request("Where?", tools=[{"type": "web_search"}])
+    request = Request("Where?", tools=[{"type": "web_search"}])
     turned = run_turn(mode, ANSWER, messages=request, tools=[look])
     assert [tool["type"] for tool in turned.bodies[0]["tools"]] == ["web_search", "function"]
     assert run_turn(mode, ANSWER, messages=request).bodies[0]["tools"] == [{"type": "web_search"}]
     definition = {"type": "function", "function": {"name": "find", "parameters": {"type": "object"}}}
-    asked = rungwise.Request("Where?", tools=[definition])
+    asked = Request("Where?", tools=[definition])
     turned = run_turn(mode, calling(("find", "{}")), ANSWER, messages=asked, executor=lambda name, arguments: name)
     assert (turned.outcome, turned.told()) == ("finished", ["find"])
 
@@ -433,7 +435,7 @@ def test_a_cancelled_task_ends_its_turn_and_waits_for_what_cannot_be_cancelled()
         return "worked"
 
     async def main() -> None:
-        with rungwise.EmbeddedProvider(rungwise.Script(replies=[calling(("work", "{}"))])) as provider:
+        with EmbeddedProvider(Script(replies=[calling(("work", "{}"))])) as provider:
             backend = rungwise.OpenAIChat("m", base_url=provider.base_url, api_key="k")
             async with rungwise.Client(backend) as client, anyio.create_task_group() as group:
 

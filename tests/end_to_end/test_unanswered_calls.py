@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Budget, Capabilities, Client, Hints, Message, Policy, Prices, Request, ScriptedReply, ToolCall
+from rungwise import Budget, Capabilities, Client, Hints, Message, Policy, Prices, ToolCall
 from rungwise.adapters.wires.pairing import NO_RESULT
+from rungwise.core import Request
 from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, MISSING_RESULT_TOKENS
+from rungwise.testing import ScriptedReply
 from support import protocols
 from support.modes import waits_into
 

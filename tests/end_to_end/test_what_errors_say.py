@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from rungwise import Client, OpenAIChat, ScriptedReply
+from rungwise import Client, OpenAIChat
 from rungwise.adapters.http.exchange import CLOCK_SKEW, Exchange
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.fsm.failures.failure import Failure
+from rungwise.testing import ScriptedReply
 
 pytestmark = pytest.mark.sampled(4)
 

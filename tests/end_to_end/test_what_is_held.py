@@ -15,7 +15,8 @@ import anyio
 import pytest
 
 import rungwise
-from rungwise import Client, EmbeddedProvider, ScriptedReply
+from rungwise import Client
+from rungwise.testing import EmbeddedProvider, ScriptedReply
 from support.modes import ask
 
 pytestmark = pytest.mark.sampled(4)

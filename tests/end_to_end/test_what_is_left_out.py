@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, Journal, Request, ScriptedReply
-from rungwise.adapters.cli.clients import CLIENTS
+from rungwise import Client, Journal
 from rungwise.adapters.cli.told import told_in_lines
 from rungwise.adapters.provider.languages.registry import language_of
-from rungwise.adapters.wires.registry import backend_class
+from rungwise.adapters.wires.registry import WIRES, backend_class
+from rungwise.core import Request
 from rungwise.fsm.journal.path import read_path
+from rungwise.testing import ScriptedReply
 from support.command_line import invoke
 from support.modes import MODES, ask, waits_into
 from support.protocols import PROTOCOLS, backend
@@ -77,7 +78,7 @@ MODELS = ("m", "gpt-5", "claude-opus-4-6", "claude-3-5-haiku-latest", "gemini-2.
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("api", [client.api for client in CLIENTS if language_of(client.path) is not None])
+@pytest.mark.parametrize("api", [api for api, wire in WIRES.items() if language_of(wire.client_path)])
 def test_no_option_vanishes_without_a_word(api: str, model: str, serve: Any) -> None:
     provider = serve(ScriptedReply(tool_calls=[{"name": "look", "arguments": "{}"}]))
     backend = backend_class(api)(model, base_url=provider.base_url, api_key="sk-1")

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from rungwise import Client, ConfigurationError, ScriptedReply
+from rungwise import Client, ConfigurationError
+from rungwise.testing import ScriptedReply
 from support import protocols
 
 pytestmark = pytest.mark.sampled(4)

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, ScriptedReply
+from rungwise import Client
+from rungwise.core import Request
+from rungwise.testing import ScriptedReply
 from support.protocols import PROTOCOLS, backend
 
 pytestmark = pytest.mark.sampled(4)
@@ -226,7 +228,7 @@ def test_how_closely_a_picture_is_to_be_looked_at_is_told(api: str, detail: str,
 
 @pytest.mark.parametrize("api", PROTOCOLS)
 def test_a_long_history_of_plain_text_costs_next_to_nothing(api: str) -> None:
-    request = rungwise.Request([USER, {"role": "assistant", "content": "In the reeds."}] * 1000)
+    request = Request([USER, {"role": "assistant", "content": "In the reeds."}] * 1000)
     link = backend(api, "http://localhost:1/v1")
     started = time.thread_time()
     assert link.lost(request) == ()

@@ -51,12 +51,12 @@ def store(path: Path, text: str) -> None:
     new.replace(path)
 
 
-PLAYED = rungwise.Script(
+PLAYED = rungwise.testing.Script(
     [
-        rungwise.ScriptedReply(tool_calls=[{"name": "nests", "arguments": '{"lake": "Lake Vomb"}'}]),
-        rungwise.ScriptedReply(status=429, headers={"retry-after": "0.5"}),
-        rungwise.ScriptedReply(tool_calls=[{"name": "nests", "arguments": '{"lake": "Vomb"}'}]),
-        rungwise.ScriptedReply("By the Vomb nest three herons and a bittern."),
+        rungwise.testing.ScriptedReply(tool_calls=[{"name": "nests", "arguments": '{"lake": "Lake Vomb"}'}]),
+        rungwise.testing.ScriptedReply(status=429, headers={"retry-after": "0.5"}),
+        rungwise.testing.ScriptedReply(tool_calls=[{"name": "nests", "arguments": '{"lake": "Vomb"}'}]),
+        rungwise.testing.ScriptedReply("By the Vomb nest three herons and a bittern."),
     ]
 )
 
@@ -67,7 +67,7 @@ if __name__ == "__main__":
     parser.add_argument("--model")
     parser.add_argument("--base-url", default="https://api.openai.com/v1")
     options = parser.parse_args()
-    with rungwise.EmbeddedProvider(PLAYED) as provider:
+    with rungwise.testing.EmbeddedProvider(PLAYED) as provider:
         url = options.base_url if options.model else provider.base_url
         with rungwise.Client(rungwise.OpenAIChat(options.model or "played", base_url=url)) as client:
             try:

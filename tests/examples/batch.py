@@ -56,7 +56,7 @@ def shown_progress() -> Progress:
     return Progress(*Progress.get_default_columns(), MofNCompleteColumn(), console=Console(stderr=True))
 
 
-def main(backend: rungwise.Backend, prompts: list[str], answers: Path, money: float) -> None:
+def main(backend: rungwise.core.Backend, prompts: list[str], answers: Path, money: float) -> None:
     """Run the batch, and say what failed and why."""
     budget = rungwise.SharedBudget(rungwise.Budget(money=money, attempts=1_000_000, seconds=None))  # it is the money
     try:
@@ -68,9 +68,12 @@ def main(backend: rungwise.Backend, prompts: list[str], answers: Path, money: fl
     sys.exit(1 if failed else 0)
 
 
-PLAYED = rungwise.Script(
-    [rungwise.ScriptedReply(f"Answer {n}.", delay=0.1) for n in range(9)]
-    + [rungwise.ScriptedReply(status=429, headers={"retry-after": "0.5"}), rungwise.ScriptedReply(status=401)],
+PLAYED = rungwise.testing.Script(
+    [rungwise.testing.ScriptedReply(f"Answer {n}.", delay=0.1) for n in range(9)]
+    + [
+        rungwise.testing.ScriptedReply(status=429, headers={"retry-after": "0.5"}),
+        rungwise.testing.ScriptedReply(status=401),
+    ],
     after="loop",
 )
 
@@ -87,7 +90,7 @@ if __name__ == "__main__":
     if options.prompts:
         prompts = list(filter(str.strip, options.prompts.read_text("utf-8").splitlines()))
     prices = rungwise.Prices(*map(float, options.prices.split("/")))
-    with rungwise.EmbeddedProvider(PLAYED) as provider:
+    with rungwise.testing.EmbeddedProvider(PLAYED) as provider:
         url = options.base_url if options.model else provider.base_url
         backend = rungwise.OpenAIChat(options.model or "played", base_url=url, prices=prices)
         main(backend, prompts, options.answers, options.money)

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from rungwise.fsm.testing import set_testing
+from rungwise.testing import set_testing
 from support.waiting import ctrl_c_interrupts
 
 HERE = Path(__file__).parent

@@ -24,6 +24,8 @@ async def ask_all(prompts: list[str], *chain: rungwise.OpenAIChat) -> list[str]:
 
 
 if __name__ == "__main__":
-    with rungwise.EmbeddedProvider(rungwise.Script([rungwise.ScriptedReply(text="In the reeds.")])) as provider:
+    with rungwise.testing.EmbeddedProvider(
+        rungwise.testing.Script([rungwise.testing.ScriptedReply(text="In the reeds.")])
+    ) as provider:
         backend = rungwise.OpenAIChat("demo", base_url=provider.base_url, api_key="none needed")
         print("\n".join(asyncio.run(ask_all(["Where do herons nest?", "When?"], backend))))

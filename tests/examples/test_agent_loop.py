@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import ScriptedReply
+from rungwise.testing import ScriptedReply
 
 LOOKS = ScriptedReply(tool_calls=[{"name": "nests", "arguments": '{"lake": "Vomb"}'}])
 ANSWER = ScriptedReply("Three herons and a bittern.")
@@ -75,7 +75,7 @@ def test_what_a_failed_turn_has_found_is_kept(
 def test_ctrl_c_while_a_provider_is_silent_keeps_what_came_before(
     command: Callable[..., None], rungwise_provider: Any, tmp_path: Path, ctrl_c: None
 ) -> None:
-    def answer(request: rungwise.ReceivedRequest) -> ScriptedReply:
+    def answer(request: rungwise.testing.ReceivedRequest) -> ScriptedReply:
         if len(request.body["messages"]) == 1:
             return LOOKS
         os.kill(os.getpid(), signal.SIGINT)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import ReceivedRequest, ScriptedReply
+from rungwise.testing import ReceivedRequest, ScriptedReply
 
 PROMPTS = [f"What is bird {number}?" for number in range(30)]
 PRICES = rungwise.Prices(2.0, 10.0)

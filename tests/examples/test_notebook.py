@@ -51,7 +51,7 @@ def test_its_cells_play_without_a_key(capsys: pytest.CaptureFixture[str]) -> Non
 def test_its_cells_ask_the_server_that_the_environment_names(
     rungwise_provider: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    provider = rungwise_provider(rungwise.ScriptedReply("It is blue."))
+    provider = rungwise_provider(rungwise.testing.ScriptedReply("It is blue."))
     monkeypatch.setenv("MODEL", "mine")
     monkeypatch.setenv("BASE_URL", provider.base_url)
     names = run_cells()

@@ -10,7 +10,8 @@ from types import ModuleType
 import pytest
 from httpx_aiohttp import AiohttpTransport
 
-from rungwise import EmbeddedProvider, OpenAIChat, Script, ScriptedReply
+from rungwise import OpenAIChat
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 
 def test_all_prompts_are_answered_over_aiohttp(

@@ -3,7 +3,7 @@
 from hypothesis import given
 
 import rungwise
-from rungwise.fsm import testing
+from rungwise import testing
 
 POLICY = rungwise.Policy(limits=rungwise.Limits(retries=2, reasks=1), budget=rungwise.Budget(attempts=12))
 CERTIFICATE = rungwise.verify(POLICY, chain=2)

@@ -3,7 +3,7 @@
 from hypothesis import given
 
 import rungwise
-from rungwise.fsm import testing
+from rungwise import testing
 
 TURNS = rungwise.TurnPolicy(auto_continues=6, budget=rungwise.Budget(attempts=20))
 PROVED = rungwise.verify(TURNS, chain=2)

@@ -19,8 +19,8 @@ import pytest
 import uvicorn
 
 import rungwise
-from rungwise import ScriptedReply
-from rungwise.fsm.testing import testing as no_waits
+from rungwise.testing import ScriptedReply
+from rungwise.testing import testing as no_waits
 
 ANSWER = "The air scatters the short waves of the light most."
 ENDLESS = ScriptedReply(ANSWER * 100_000, chunk_size=50_000, cut_after=10**9, hang=True)
@@ -49,7 +49,7 @@ def serve(example: Callable[[str], ModuleType]) -> Iterator[Callable[..., str]]:
     """Return `serve(provider)`, which serves the endpoint before that provider until the test ends."""
     with ExitStack() as stack:
 
-        def start(provider: rungwise.EmbeddedProvider) -> str:
+        def start(provider: rungwise.testing.EmbeddedProvider) -> str:
             backend = rungwise.OpenAIChat("m", base_url=provider.base_url)
             return stack.enter_context(served(example("web_endpoint").app_of(backend)))
 
@@ -131,7 +131,7 @@ def test_a_reader_who_leaves_ends_the_call_and_nothing_more_is_sent(
 ) -> None:
     arrived = threading.Event()
 
-    def answer(request: rungwise.ReceivedRequest) -> ScriptedReply:
+    def answer(request: rungwise.testing.ReceivedRequest) -> ScriptedReply:
         arrived.set()
         return reply
 

@@ -28,7 +28,7 @@ UNBUFFERED = {"cache-control": "no-store", "x-accel-buffering": "no"}  # the sec
 class Answer(StreamingResponse):
     """Stream a call; it ends with this response, be that because the reader has left or because all was said."""
 
-    def __init__(self, stream: rungwise.AsyncStream) -> None:
+    def __init__(self, stream: rungwise.core.AsyncStream) -> None:
         super().__init__(events(stream), media_type="text/event-stream", headers=UNBUFFERED)
         self.stream = stream
 
@@ -37,7 +37,7 @@ class Answer(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-async def events(stream: rungwise.AsyncStream) -> AsyncIterator[str]:
+async def events(stream: rungwise.core.AsyncStream) -> AsyncIterator[str]:
     """Write what comes as events: `text`, `discard` (as many characters to take back), and last `done` or `error`."""
     try:
         async for event in stream:
@@ -57,7 +57,7 @@ def sse(event: str, data: object) -> str:
     return f"event: {event}\ndata: {json.dumps(data)}\n\n"
 
 
-def app_of(backend: rungwise.Backend) -> Starlette:
+def app_of(backend: rungwise.core.Backend) -> Starlette:
     """Serve a backend; one client, and its connections, for as long as the server runs."""
     client = rungwise.Client(backend, policy=rungwise.Policy.interactive(), deadline_header=DEADLINE)
 
@@ -80,14 +80,16 @@ def app_of(backend: rungwise.Backend) -> Starlette:
 
 
 SKY = "The air scatters the short waves of the light most, and so the sky is blue wherever no sun is. " * 3
-PLAYED = rungwise.Script([rungwise.ScriptedReply(status=503), rungwise.ScriptedReply(SKY, chunk_delay=0.1)])
+PLAYED = rungwise.testing.Script(
+    [rungwise.testing.ScriptedReply(status=503), rungwise.testing.ScriptedReply(SKY, chunk_delay=0.1)]
+)
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model")
     parser.add_argument("--base-url", default="https://api.openai.com/v1")
     options = parser.parse_args()
-    with rungwise.EmbeddedProvider(PLAYED) as provider:
+    with rungwise.testing.EmbeddedProvider(PLAYED) as provider:
         url = options.base_url if options.model else provider.base_url
         backend = rungwise.OpenAIChat(options.model or "played", base_url=url)
         uvicorn.run(app_of(backend), timeout_graceful_shutdown=2)

@@ -18,7 +18,8 @@ PAGES = "".join((ROOT / folder / "README.md").read_text(encoding="utf-8") for fo
 DIFFS = re.findall(r"```diff\n(.*?)```", PAGES, re.DOTALL)
 
 RUNG = """
-from rungwise import CALL, Call, Failure, Policy, Reply, Request, verify
+from rungwise import CALL, Policy, verify
+from rungwise.core import Call, Failure, Reply, Request
 assert verify(chain=2).ok and CALL.limits["pleads"] == 1
 assert Policy.from_toml("[limits]\\npleads = 2").limits.pleads == 2
 call = Call(Request("hi"))

@@ -32,7 +32,7 @@ def test_the_fixtures_make_calls_that_never_wait(run) -> None:
         import anyio
         import pytest
         import rungwise
-        from rungwise import Script, ScriptedReply
+        from rungwise.testing import Script, ScriptedReply
 
         ANSWER = ScriptedReply(text="An answer.")
         BUSY = ScriptedReply(status=503, headers={"retry-after": "60"})
@@ -77,7 +77,7 @@ def test_the_fixtures_make_calls_that_never_wait(run) -> None:
 def test_turns_run_with_tools_that_answer_from_a_list(run) -> None:
     result = run(
         """
-        from rungwise import ScriptedReply
+        from rungwise.testing import ScriptedReply
 
         def test_a_turn(rungwise_provider, rungwise_client, rungwise_tools):
             asks = ScriptedReply(tool_calls=[{"name": "look", "arguments": '{"path": "x"}'}])
@@ -102,13 +102,13 @@ def test_the_summary_tells_what_was_covered(run) -> None:
     result = run(
         """
         import rungwise
-        from rungwise.fsm import testing
+        from rungwise import testing
         from rungwise import verify
 
         def test_some_calls():
             certificate = verify()
-            empty = rungwise.Reply(stop_reason="stop")
-            for script in ([empty], [rungwise.Reply("An answer.", stop_reason="stop")]):
+            empty = rungwise.core.Reply(stop_reason="stop")
+            for script in ([empty], [rungwise.core.Reply("An answer.", stop_reason="stop")]):
                 testing.assert_call_honest(testing.run(rungwise.Policy(), script), certificate=certificate)
         """
     )
@@ -178,7 +178,7 @@ def test_it_works_where_hypothesis_is_missing(run) -> None:
         "no:hypothesispytest",
     )
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*rungwise.fsm.testing needs Hypothesis*"])
+    result.stdout.fnmatch_lines(["*rungwise.testing needs Hypothesis*"])
 
 
 def test_importing_it_is_cheap() -> None:

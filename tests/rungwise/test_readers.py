@@ -18,17 +18,19 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise import OpenAIChat, Script
+from rungwise import OpenAIChat
 from rungwise.adapters.cli.told import told_in_brief
 from rungwise.adapters.provider.rendering import render
-from rungwise.adapters.testing import scripted_replies
+from rungwise.adapters.testing.scripts import scripted_replies
 from rungwise.adapters.wires.endpoint import read_url
+from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.policy import from_mapping
 from rungwise.fsm.call.run.explained import explain_call, read_call
 from rungwise.fsm.diagram import Marks
 from rungwise.fsm.diagram import render as draw_picture
-from rungwise.fsm.testing import chunkings, failures, replies
+from rungwise.fsm.testing.strategies import chunkings
 from rungwise.fsm.values.toml import toml_value
+from rungwise.testing import Script, failures, replies
 from support.sampling import examples
 from support.spoiling import ODD, RETYPED, at, deep, is_clear, spoilt
 from support.texts import places
@@ -42,23 +44,18 @@ MANY = settings(FEW, max_examples=examples(400))
 # journals
 
 
-def record(*heard: rungwise.Reply | rungwise.Failure, chain: int = 2, **options: Any) -> dict[str, Any]:
+def record(*heard: Reply | Failure, chain: int = 2, **options: Any) -> dict[str, Any]:
     """Return the journal of a call as a document."""
     policy = options.pop("policy", rungwise.Policy(budget=rungwise.Budget(seconds=500, money=1.0)))
-    links = [
-        rungwise.PlainLink(f"backend {place}", prices=rungwise.Prices(1.0, 2.0, cache_read=0.5))
-        for place in range(chain)
-    ]
-    call = rungwise.Call(
-        rungwise.Request("?", max_tokens=50), policy, links, jitter=lambda: 0.3, contents=True, **options
-    )
+    links = [PlainLink(f"backend {place}", prices=rungwise.Prices(1.0, 2.0, cache_read=0.5)) for place in range(chain)]
+    call = Call(Request("?", max_tokens=50), policy, links, jitter=lambda: 0.3, contents=True, **options)
     now, given = 0.0, iter(heard)
     send = call.begin(now)
     while send is not None:
         now += send.wait + 1.5
         reply = next(given, None)
         if reply is None:
-            call.cancel(now, rungwise.Reply("half of"))
+            call.cancel(now, Reply("half of"))
             break
         if send.needs_compaction:
             call.compacted([{"role": "user", "content": "short"}])
@@ -67,19 +64,17 @@ def record(*heard: rungwise.Reply | rungwise.Failure, chain: int = 2, **options:
     return document
 
 
-ANSWER = rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(7, 9))
-CALLED = rungwise.Reply(
+ANSWER = Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(7, 9))
+CALLED = Reply(
     tool_calls=(rungwise.ToolCall("1", "look", '{"a": 1}'),), stop_reason="tool_calls", stop_raw="tool_calls"
 )
-CUT = rungwise.Reply("The first half of it ", stop_reason="length", stop_raw="length", usage=rungwise.Usage(7, 50))
+CUT = Reply("The first half of it ", stop_reason="length", stop_raw="length", usage=rungwise.Usage(7, 50))
 JOURNALS = (
     record(ANSWER),
-    record(rungwise.Reply(stop_reason="stop"), rungwise.Failure("rate_limit", status=429, asked_wait=3.0), CUT, ANSWER),
-    record(rungwise.Failure("auth", status=401), rungwise.Reply(reasoning="Hm.", stop_reason="stop"), CALLED),
-    record(rungwise.Failure("context_overflow", status=400), ANSWER, has_compactor=True),
-    record(
-        rungwise.Failure("parameter_unsupported", status=400, parameter="temperature"), rungwise.Failure("server_error")
-    ),
+    record(Reply(stop_reason="stop"), Failure("rate_limit", status=429, asked_wait=3.0), CUT, ANSWER),
+    record(Failure("auth", status=401), Reply(reasoning="Hm.", stop_reason="stop"), CALLED),
+    record(Failure("context_overflow", status=400), ANSWER, has_compactor=True),
+    record(Failure("parameter_unsupported", status=400, parameter="temperature"), Failure("server_error")),
     record(CUT, CUT, chain=1, policy=rungwise.Policy(budget=rungwise.Budget(attempts=2))),
 )
 
@@ -174,7 +169,7 @@ def test_the_journal_of_a_rung_of_ones_own_is_written_as_it_was_read() -> None:
 
 def test_a_journal_without_the_defaults_of_today_is_replayed_without_them() -> None:
     """A policy fills in what its `switch_after` does not name; one that was recorded did not."""
-    overloaded = rungwise.Failure("overloaded", status=529)
+    overloaded = Failure("overloaded", status=529)
     never = rungwise.Policy(switch_after={"overloaded": 1000})
     document = record(overloaded, overloaded, overloaded, ANSWER, policy=never)
     del document["policy"]["switch_after"]["overloaded"]
@@ -183,7 +178,7 @@ def test_a_journal_without_the_defaults_of_today_is_replayed_without_them() -> N
 
 def test_a_long_journal_is_replayed_without_comparing_any_step_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     policy = rungwise.Policy(limits=rungwise.Limits(continuations=400), budget=rungwise.Budget(attempts=400))
-    parts = [rungwise.Reply(f"Part {n} of it. ", stop_reason="length") for n in range(400)]
+    parts = [Reply(f"Part {n} of it. ", stop_reason="length") for n in range(400)]
     journal = rungwise.Journal.from_json(orjson.dumps(record(*parts, policy=policy)))
     compared = 0
 
@@ -240,7 +235,7 @@ def test_a_policy_is_refused_or_valid(document: Any) -> None:
         is_clear(error, "policy: ")
         return
     assert from_mapping(rungwise.Policy, policy.to_mapping()) == policy
-    call = rungwise.Call(rungwise.Request("?"), policy, [rungwise.PlainLink(prices=rungwise.Prices(1, 1))])
+    call = Call(Request("?"), policy, [PlainLink(prices=rungwise.Prices(1, 1))])
     call.begin()
     call.cancel()
     assert rungwise.replay(rungwise.Journal.from_json(call.journal.to_json())).outcome == call.result.outcome
@@ -342,8 +337,8 @@ STATUSES = st.sampled_from((200, 201, 206, 299, 300, 400, 429, 500, 599, 600, 99
 
 def is_valid(heard: object) -> bool:
     """Tell whether this is what a call takes; it takes it."""
-    assert isinstance(heard, (rungwise.Reply, rungwise.Failure))
-    call = rungwise.Call(rungwise.Request("?"), contents=True)
+    assert isinstance(heard, (Reply, Failure))
+    call = Call(Request("?"), contents=True)
     call.begin()
     call.receive(heard)
     call.cancel()
@@ -434,7 +429,7 @@ URLS = st.builds(
 @MANY
 @given(URLS | st.text(max_size=30) | st.builds("http://{}".format, st.text(max_size=20)))
 def test_a_url_can_be_sent_to_or_has_a_problem(url: str) -> None:
-    from httpx import Request
+    import httpx
 
     try:
         endpoint = read_url(url, "/chat/completions")
@@ -442,7 +437,7 @@ def test_a_url_can_be_sent_to_or_has_a_problem(url: str) -> None:
         return
     assert isinstance(endpoint.problem, str | None)
     if endpoint.problem is None:
-        sent = Request("POST", f"{endpoint.root}/chat/completions{endpoint.query}")
+        sent = httpx.Request("POST", f"{endpoint.root}/chat/completions{endpoint.query}")
         assert sent.headers["host"]
         assert sent.url.raw_host.decode("ascii").encode("idna")  # as the lookup of a name does
         assert sent.url.port is None or sent.url.port <= 65_535

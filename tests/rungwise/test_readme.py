@@ -17,8 +17,9 @@ import click
 import pytest
 
 import rungwise
-from rungwise import ScriptedReply
 from rungwise.adapters.cli.command import main
+from rungwise.core import Reply
+from rungwise.testing import Script, ScriptedReply
 from support.command_line import invoke
 from support.waiting import patience
 
@@ -50,7 +51,8 @@ def face(client: Made, *providers: Any) -> Any:
         rungwise.Client(chain, **options).close()
         return client(*providers, **options)
 
-    return SimpleNamespace(**{name: getattr(rungwise, name) for name in rungwise.__all__} | {"Client": built})
+    names = (*rungwise.__all__, "core", "testing")
+    return SimpleNamespace(**{name: getattr(rungwise, name) for name in names} | {"Client": built})
 
 
 def run(block: str, **names: Any) -> dict[str, Any]:
@@ -84,12 +86,14 @@ def test_the_first_example_prints_an_answer_and_its_steps(
 def test_the_code_of_the_front_page_runs(
     rungwise_provider: Any, rungwise_client: Made, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    called, driven = re.findall(r"(?:^    .*\n)+", rungwise.__doc__ or "", re.MULTILINE)
+    [called], [driven] = (
+        re.findall(r"(?:^    .*\n)+", module.__doc__, re.MULTILINE) for module in (rungwise, rungwise.core)
+    )
     run(textwrap.dedent(called), rungwise=face(rungwise_client, rungwise_provider(BLUE)))
     own = {
         "policy": rungwise.Policy(),
         "now": 0.0,
-        "ask_somehow": lambda send: rungwise.Reply("Red.", stop_reason="stop"),
+        "ask_somehow": lambda send: Reply("Red.", stop_reason="stop"),
     }
     run(textwrap.dedent(driven), **own)
     assert re.fullmatch(r"The sky scatters blue light. done Usage.*\nRed.\n", capsys.readouterr().out)
@@ -223,7 +227,7 @@ def test_what_is_run_for_a_change_of_policy_shows_it(
     assert "retries" in Path("change.html").read_text(encoding="utf-8")
     scripts = [path.read_text(encoding="utf-8") for path in Path("worst").iterdir()]
     assert scripts
-    assert all(rungwise.Script.from_toml(script).replies for script in scripts)
+    assert all(Script.from_toml(script).replies for script in scripts)
 
 
 def test_every_command_of_the_readme_has_these_options() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -16,16 +17,44 @@ HOME = "https://github.com/rungwise/rungwise/blob/main/"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_every_public_name_exists_once():
-    assert len(set(rungwise.__all__)) == len(rungwise.__all__)
-    assert set(rungwise.__all__) == {*rungwise._HOMES, *rungwise._PARTS}
-    assert all(hasattr(rungwise, name) for name in rungwise.__all__)
-    assert not hasattr(rungwise, "no_such_name")
+FACES = ("rungwise", "rungwise.core", "rungwise.testing")
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_every_public_name_is_there_and_in_one_place(face: str) -> None:
+    module = import_module(face)
+    assert module.__all__ == sorted(set(module.__all__)) == dir(module)
+    assert all(hasattr(module, name) for name in module.__all__)
+    assert not hasattr(module, "no_such_name")
+    others = [name for other in FACES if other != face for name in import_module(other).__all__]
+    assert set(module.__all__).isdisjoint(others)
+
+
+def test_the_star_imports_what_is_public() -> None:
+    script = (
+        "from rungwise import *; from rungwise.core import *; from rungwise.testing import *; print(Policy, Call, run)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.count("<") == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "place"), [("Call", "rungwise.core"), ("EmbeddedProvider", "rungwise.testing"), ("Table", "rungwise.core")]
+)
+def test_the_old_place_of_a_name_gives_the_new_one(name: str, place: str) -> None:
+    with pytest.raises(AttributeError, match=rf"^rungwise\.{name} is now {re.escape(place)}\.{name}$"):
+        getattr(rungwise, name)
+
+
+def test_the_public_names_are_few() -> None:
+    kit = [name for name in rungwise.testing.__all__ if getattr(rungwise.testing, name).__module__.count(".testing.")]
+    assert 50 <= len(rungwise.__all__) <= 70
+    assert len(kit) <= 25
 
 
 def test_the_core_imports_no_http_client_and_no_test_library():
     script = (
-        "import sys; from rungwise import Call, Policy, Reply, Request, Result; "
+        "import sys; from rungwise import Policy, Result; from rungwise.core import Call, Reply, Request; "
         "print([name for name in ('httpx', 'httpcore', 'rungwise.adapters', 'rungwise.fsm.testing', 'click', 'rich', "
         "'hypothesis', 'pytest', 'anyio') "
         "if name in sys.modules])"

@@ -146,7 +146,7 @@ def test_a_project_with_folders_of_our_names_is_left_alone(python: Path, project
 def test_the_fixtures_of_the_wheel_work(python: Path, project: Path) -> None:
     (project / "test_own.py").write_text(
         "def test_it(rungwise_provider, rungwise_client):\n"
-        "    from rungwise import ScriptedReply\n"
+        "    from rungwise.testing import ScriptedReply\n"
         "    provider = rungwise_provider(ScriptedReply(text='Yes.'))\n"
         "    assert rungwise_client(provider).call('hi').text == 'Yes.'\n",
         encoding="utf-8",
@@ -168,7 +168,8 @@ import json, sys
 import rungwise
 import rungwise.fsm.testing, rungwise.adapters.testing
 from rungwise import CALL, Client, Policy
-with rungwise.EmbeddedProvider(rungwise.Script([rungwise.ScriptedReply(text="Yes.")])) as provider:
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
+with EmbeddedProvider(Script([ScriptedReply(text="Yes.")])) as provider:
     assert Client(rungwise.OpenAIChat("m", base_url=provider.base_url)).call("hi").text == "Yes."
 ours = {name: module.__file__ for name, module in sys.modules.items() if name.partition(".")[0] == "rungwise"}
 print(json.dumps([sorted(set(sys.modules) & {"adapters", "fsm"}), ours]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import rungwise
+from rungwise.core import Call, Failure, PlainLink, Reply, Request, Table
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.machine.declare import Rung
 from rungwise.fsm.replay.what_if import WhatIf, what_if
@@ -16,19 +17,19 @@ APOLOGIZE = Rung(
 )
 
 
-def other_table() -> rungwise.Table:
+def other_table() -> Table:
     """Return a table with a rung more, a rung less, and a ladder in another order."""
     order = [row.guard for row in CALL.ladder("malformed", "await")]
     order[:2] = order[1::-1]
     return CALL.without("prefill").with_rung(APOLOGIZE, came_empty="may_reask").reordered("malformed", order)
 
 
-def recorded(*replies: rungwise.Reply | rungwise.Failure, policy: rungwise.Policy | None = None) -> rungwise.Journal:
+def recorded(*replies: Reply | Failure, policy: rungwise.Policy | None = None) -> rungwise.Journal:
     """Return the journal of a call with two backends that these came back to, each after 2 seconds."""
-    call = rungwise.Call(
-        rungwise.Request("hi", max_tokens=500),
+    call = Call(
+        Request("hi", max_tokens=500),
         policy or rungwise.Policy(),
-        [rungwise.PlainLink("one"), rungwise.PlainLink("two")],
+        [PlainLink("one"), PlainLink("two")],
         jitter=lambda: 0.2,
     )
     send, now = call.begin(0.0), 0.0
@@ -44,11 +45,11 @@ def recorded(*replies: rungwise.Reply | rungwise.Failure, policy: rungwise.Polic
 @lru_cache
 def last_week() -> tuple[WhatIf, ...]:
     """Return what three past calls would have done under the interactive preset."""
-    slow, answer = rungwise.Failure("rate_limit"), rungwise.Reply("hello", stop_reason="stop")
+    slow, answer = Failure("rate_limit"), Reply("hello", stop_reason="stop")
     journals = {
         "monday.json": recorded(slow, answer),
         "tuesday.json": recorded(slow, slow, slow, answer),
-        "friday.json": recorded(rungwise.Failure("content_policy"), answer),
+        "friday.json": recorded(Failure("content_policy"), answer),
     }
     new = rungwise.Policy.interactive()
     return tuple(what_if(journal, new, name=name) for name, journal in journals.items())

@@ -7,27 +7,14 @@ from collections.abc import Sequence
 from attrs import define, field, frozen
 from hypothesis import strategies as st
 
-from rungwise import (
-    Budget,
-    Failure,
-    Limits,
-    PlainLink,
-    Policy,
-    Prices,
-    Reply,
-    Request,
-    Reserve,
-    Timeouts,
-    ToolCall,
-    Usage,
-    Waits,
-)
+from rungwise import Budget, Limits, Policy, Prices, Reserve, Timeouts, ToolCall, Usage, Waits
+from rungwise.core import Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.budget.reserve import seconds_kept
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.clocks.clocks import Clocks
+from rungwise.fsm.call.clocks.silence import Clocks
 from rungwise.fsm.call.conversation.request import Send
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Reason
 
 ANSWER = "and here is the end of it."
 BEGAN = 100.0

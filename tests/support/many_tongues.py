@@ -9,9 +9,10 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 import rungwise
-from rungwise import Budget, Client, EmbeddedProvider, Policy, ReceivedRequest, ScriptedReply, Timeouts
+from rungwise import Budget, Client, Policy, Timeouts
 from rungwise.adapters.provider.rendering import render
 from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import official, protocols
 from support.modes import EVERY, ask, follow, options_of, streams, waits_into
 

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, Final
 
 import rungwise
+from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.run.explained import explain_call
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.shown.page import play_policy
@@ -23,27 +24,27 @@ def usage(output: int) -> rungwise.Usage:
     return rungwise.Usage(800, output)
 
 
-STORY: tuple[tuple[rungwise.Reply | rungwise.Failure, float], ...] = (
-    (rungwise.Reply(stop_reason="stop", stop_raw="stop", usage=usage(1)), 1.2),
-    (rungwise.Reply(stop_reason="stop", stop_raw="stop", usage=usage(2)), 0.9),
-    (rungwise.Reply(reasoning="hm", stop_reason="stop", stop_raw="stop", usage=usage(240)), 4.1),
-    (rungwise.Reply("The answer is ", stop_reason="length", stop_raw="length", usage=usage(700)), 6.3),
-    (rungwise.Failure("rate_limit", status=429, code="slow_down", asked_wait=12.0), 0.3),
-    (rungwise.Failure("overloaded", status=529), 0.4),
-    (rungwise.Failure("overloaded", status=529), 0.5),
-    (rungwise.Reply("42.", stop_reason="stop", stop_raw="end_turn", usage=usage(320)), 5.2),
+STORY: tuple[tuple[Reply | Failure, float], ...] = (
+    (Reply(stop_reason="stop", stop_raw="stop", usage=usage(1)), 1.2),
+    (Reply(stop_reason="stop", stop_raw="stop", usage=usage(2)), 0.9),
+    (Reply(reasoning="hm", stop_reason="stop", stop_raw="stop", usage=usage(240)), 4.1),
+    (Reply("The answer is ", stop_reason="length", stop_raw="length", usage=usage(700)), 6.3),
+    (Failure("rate_limit", status=429, code="slow_down", asked_wait=12.0), 0.3),
+    (Failure("overloaded", status=529), 0.4),
+    (Failure("overloaded", status=529), 0.5),
+    (Reply("42.", stop_reason="stop", stop_raw="end_turn", usage=usage(320)), 5.2),
 )
 
 
 @cache
 def trail(name: str = "first") -> Route:
     chain = [
-        rungwise.PlainLink(name, prices=rungwise.Prices(1, 10)),
-        rungwise.PlainLink("second", prices=rungwise.Prices(3, 15)),
+        PlainLink(name, prices=rungwise.Prices(1, 10)),
+        PlainLink("second", prices=rungwise.Prices(3, 15)),
     ]
     policy = rungwise.Policy(budget=rungwise.Budget(seconds=90, output_tokens=20_000, money=0.5))
     asked = [{"role": "user", "content": "?"}, {"role": "tool", "tool_call_id": "1", "content": "!"}]
-    call = rungwise.Call(rungwise.Request(asked, max_tokens=700), policy, chain, jitter=lambda: 0.4, contents=True)
+    call = Call(Request(asked, max_tokens=700), policy, chain, jitter=lambda: 0.4, contents=True)
     now, send = 0.0, call.begin(0.0)
     for reply, seconds in STORY:
         assert send is not None

@@ -8,12 +8,12 @@ from typing import Any, Final
 from attrs import evolve
 
 import rungwise
-from rungwise import ReceivedRequest
 from rungwise.adapters.provider.languages.registry import language_of
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.fsm.call.conversation.parts import Message
+from rungwise.testing import ReceivedRequest
 
 BACKENDS: Final[Mapping[str, str]] = {
     "openai": "OpenAIChat",

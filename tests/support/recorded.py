@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import rungwise
+from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.run.explained import read_call
 from rungwise.fsm.journal.path import Path
 from rungwise.fsm.turn.explained import TurnPath, read_turn
@@ -14,9 +15,9 @@ HTML = "</script><img src=x onerror='window.hacked = 1'><script>window.hacked = 
 ARABIC = "مزود النموذج الأول في القائمة"
 LONG = "a-backend-of-a-very-long-name-" * 12
 
-Said = rungwise.Reply | rungwise.Failure
-OVERLOADED = rungwise.Failure("overloaded", status=503)
-ANSWER = rungwise.Reply("Yes.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(400, 12))
+Said = Reply | Failure
+OVERLOADED = Failure("overloaded", status=503)
+ANSWER = Reply("Yes.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(400, 12))
 
 
 def recorded(
@@ -27,13 +28,13 @@ def recorded(
     retries: int = 3,
     budget: rungwise.Budget | None = None,
     waits: bool = True,
-) -> rungwise.Call:
+) -> Call:
     """Play a call in which each reply takes so many seconds."""
     policy = rungwise.Policy(
         limits=rungwise.Limits(retries=retries), budget=budget or rungwise.Budget(attempts=24, seconds=10_000)
     )
-    chain = [rungwise.PlainLink(name, prices=rungwise.Prices(1, 10)) for name in names]
-    call = rungwise.Call(rungwise.Request("?", max_tokens=700), policy, chain, jitter=lambda: 0.5)
+    chain = [PlainLink(name, prices=rungwise.Prices(1, 10)) for name in names]
+    call = Call(Request("?", max_tokens=700), policy, chain, jitter=lambda: 0.5)
     now, send = 0.0, call.begin(0.0)
     for reply in replies:
         assert send is not None
@@ -44,34 +45,34 @@ def recorded(
     return call
 
 
-def shown(call: rungwise.Call) -> Path:
+def shown(call: Call) -> Path:
     """Return the path of a call as its journal tells it."""
     return read_call(call.journal.to_json())
 
 
-def failed() -> rungwise.Call:
+def failed() -> Call:
     """A call that its provider failed four times."""
     return recorded([OVERLOADED] * 4, seconds=0.4)
 
 
-def short() -> rungwise.Call:
+def short() -> Call:
     """A call that was answered at once."""
     return recorded([ANSWER], seconds=1.5)
 
 
-def in_microseconds() -> rungwise.Call:
+def in_microseconds() -> Call:
     """A call of 24 attempts that took no more than 24 microseconds."""
     return recorded([OVERLOADED] * 23 + [ANSWER], seconds=1e-6, retries=30, waits=False)
 
 
-def in_minutes() -> rungwise.Call:
+def in_minutes() -> Call:
     """A call of 24 attempts that took more than a quarter of an hour, nearly all of it waits."""
     return recorded([OVERLOADED] * 24, seconds=0.3, retries=30)
 
 
-def hostile() -> rungwise.Call:
+def hostile() -> Call:
     """A call whose backends and failures are named as nobody should name them."""
-    reason = rungwise.Failure("rate_limit", status=429, code=HTML, asked_wait=3.0)
+    reason = Failure("rate_limit", status=429, code=HTML, asked_wait=3.0)
     return recorded([reason, *[OVERLOADED] * 4, ANSWER], seconds=0.7, names=(HTML, LONG, ARABIC), retries=1)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from rungwise import Call, PlainLink, Prices, Reply, Request, SharedBudget, Usage
+from rungwise import Prices, SharedBudget, Usage
+from rungwise.core import Call, PlainLink, Reply, Request
 
 PRICED = [PlainLink("priced", prices=Prices(2.0, 10.0))]
 

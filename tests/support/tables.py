@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from rungwise import CALL, Effect, Fact, Guard, Policy, Row, Rung, Table
+from rungwise import CALL, Fact, Policy, Rung
+from rungwise.core import Effect, Guard, Row, Table
 from rungwise.fsm.checker.counterexample import PathStep, Property
 from rungwise.fsm.checker.walk import Walk, walk
-from rungwise.fsm.machine.compiled import machine_of
+from rungwise.fsm.machine.machine import machine_of
 from rungwise.fsm.machine.run import Run
 
 COUNTERS = CALL.counters
@@ -60,9 +61,14 @@ def tampered(row: Row, *, table: Table = CALL, **mistakes: Callable[[Any], Any])
         mistakes: for its `test` or its `count`, what makes another function of the right one.
     """
     table = evolve(table, name="tampered")
-    (transition,) = [each for each in machine_of(table).get_transitions(row.event, row.source) if each.row == row]
-    for name, mistake in mistakes.items():
-        setattr(transition, name, mistake(getattr(transition, name)))
+    transitions: list[Any] = machine_of(table).get_transitions(row.event, row.source)
+    (transition,) = [each for each in transitions if each.before[-1].row == row]
+    if "test" in mistakes:
+        (condition,) = transition.conditions
+        condition.func = mistakes["test"](condition.func)
+    if "count" in mistakes:
+        count, note = transition.before
+        transition.before = [mistakes["count"](count) or (lambda run: None), note]
     return table
 
 

@@ -11,9 +11,10 @@ from typing import Any
 import anyio
 import attrs
 
-from rungwise import Cancellation, Tool, ToolCall, ToolEnded, ToolOutcome, ToolStarted
+from rungwise import Cancellation, Tool, ToolCall, ToolEnded, ToolStarted
 from rungwise.adapters.tools import tasks, threads
 from rungwise.adapters.tools.faults import ToolsEnded
+from rungwise.core import ToolOutcome
 from rungwise.fsm.turn.actions import RunTools
 from rungwise.fsm.turn.tools import Toolbox, ToolRun
 

@@ -9,10 +9,11 @@ import anyio
 from attrs import define
 
 import rungwise
-from rungwise import Client, EmbeddedProvider, Script, ScriptedReply, ToolCall
+from rungwise import Client, ToolCall
 from rungwise.fsm.turn.explained import read_turn
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.validity import problems_of
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support import ways
 from support.modes import follow
 

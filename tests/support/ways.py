@@ -16,6 +16,7 @@ import pytest
 
 import rungwise
 from rungwise import Client, OpenAIChat
+from rungwise.core import Failure
 from support import modes
 from support.raw_server import RawServer
 
@@ -65,7 +66,7 @@ class Asked:
         return self.result.text
 
     @property
-    def failures(self) -> list[rungwise.Failure]:
+    def failures(self) -> list[Failure]:
         return [failure for _, failure in self.result.failures]
 
 

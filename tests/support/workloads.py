@@ -15,23 +15,10 @@ from typing import Any
 import httpx
 
 import rungwise
-from rungwise import (
-    Budget,
-    Call,
-    Client,
-    Limits,
-    OpenAIChat,
-    PlainLink,
-    Policy,
-    Reply,
-    Request,
-    Script,
-    ScriptedReply,
-    Text,
-    ToolCall,
-    Usage,
-)
-from rungwise.adapters.testing import MemoryProvider, MemoryTransport
+from rungwise import Budget, Client, Limits, OpenAIChat, Policy, Text, ToolCall, Usage
+from rungwise.adapters.testing.memory import MemoryProvider, MemoryTransport
+from rungwise.core import Call, PlainLink, Reply, Request
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 Work = Callable[[], object]
 """One piece of work."""
@@ -195,7 +182,7 @@ def parts_over_http(count: int) -> Work:
 
     def run() -> None:
         with (
-            rungwise.EmbeddedProvider(Script(replies, after="error")) as provider,
+            EmbeddedProvider(Script(replies, after="error")) as provider,
             Client(backend(base_url=provider.base_url), policy=PATIENT) as client,
         ):
             assert client.call(QUESTION).text == text

@@ -5,23 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import rungwise
-from rungwise import (
-    Budget,
-    Call,
-    Client,
-    Journal,
-    Limits,
-    Link,
-    PlainLink,
-    Policy,
-    Reply,
-    Request,
-    SharedBudget,
-    Tool,
-    Turn,
-    TurnPolicy,
-    Usage,
-)
+from rungwise import Budget, Client, Journal, Limits, Policy, SharedBudget, Tool, TurnPolicy, Usage
+from rungwise.core import Call, Failure, Link, PlainLink, Reply, Request, Turn
 from rungwise.fsm.call.run.explained import explain_call, read_call
 from rungwise.fsm.turn.actions import MakeCall, RunTools, ToolOutcome
 from support.workloads import (
@@ -64,7 +49,7 @@ def backends_that_fail(count: int) -> Work:
     """Prepare a call that falls through so many backends."""
     chain, request = chain_of(count), Request(QUESTION)
     policy = Policy(limits=Limits(retries=0), budget=Budget(attempts=1000))
-    failure = rungwise.Failure("auth", status=401)
+    failure = Failure("auth", status=401)
 
     def run() -> None:
         call = Call(request, policy, chain)

@@ -11,29 +11,16 @@ from typing import Any
 
 import pytest
 
-from rungwise import (
-    Call,
-    CallError,
-    Client,
-    EmbeddedProvider,
-    OpenAIChat,
-    Policy,
-    Prices,
-    ReceivedRequest,
-    Result,
-    Send,
-    Tool,
-    TurnError,
-    TurnPolicy,
-)
+from rungwise import CallError, Client, OpenAIChat, Policy, Prices, Result, Tool, TurnError, TurnPolicy
 from rungwise.adapters.http.driver import Driver
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.provider.enacted import EARLY
 from rungwise.adapters.provider.script import Script
-from rungwise.fsm.call.clocks.clocks import CLOSING
+from rungwise.core import Call, Send
+from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.certificate.enactment import AFTER_A_TOOL, waited
-from rungwise.fsm.testing import VirtualClock
+from rungwise.testing import EmbeddedProvider, ReceivedRequest, VirtualClock
 
 REAL_SECONDS = 30.0
 """Seconds that a socket has at least, however little time the clock of the play has left."""

@@ -47,13 +47,13 @@ def build() -> rungwise.Client:
     )
 
 
-def shorten(messages: tuple[rungwise.PlainMessage, ...]) -> Sequence[rungwise.PlainMessage]:
+def shorten(messages: tuple[rungwise.core.PlainMessage, ...]) -> Sequence[rungwise.core.PlainMessage]:
     return messages[-2:]
 
 
 def use(client: rungwise.Client) -> str:
     result: rungwise.Result = client.call(
-        "hello", max_tokens=100, turn=rungwise.TurnContext("prior", only_housekeeping=True)
+        "hello", max_tokens=100, turn=rungwise.core.TurnContext("prior", only_housekeeping=True)
     )
     for event in client.stream([{"role": "user", "content": "hello"}], cancellation=rungwise.Cancellation()):
         match event:
@@ -80,7 +80,7 @@ def use(client: rungwise.Client) -> str:
     return f"{call.name} {usage.total_tokens} {replayed.outcome}"
 
 
-def options(client: rungwise.Client, **given: Unpack[rungwise.CallOptions]) -> rungwise.Request:
+def options(client: rungwise.Client, **given: Unpack[rungwise.core.CallOptions]) -> rungwise.core.Request:
     client.call("hello", **given)
     client.call("hello", temperature=0.2, top_p=0.9, stop=["END"], seed=7, reasoning_effort="low")
     client.stream("hello", tool_choice="auto", parallel_tool_calls=False, response_format={"type": "json_object"})
@@ -88,9 +88,9 @@ def options(client: rungwise.Client, **given: Unpack[rungwise.CallOptions]) -> r
     found: dict[str, str] = client.discover()
     print(found)
     check: rungwise.Check = client.check("hello", temperature=0.2)
-    backend: rungwise.BackendCheck = check.backends[0]
+    backend: rungwise.core.BackendCheck = check.backends[0]
     print(check.is_clean, backend.name, backend.problem, backend.losses, backend.unknowns)
-    lessons: rungwise.Lessons = rungwise.LEARNED.of([("localhost:8000", "model")])
+    lessons: rungwise.core.Lessons = rungwise.core.LEARNED.of([("localhost:8000", "model")])
     print(lessons.dropped, lessons.largest_output)
     # What is misspelt, of another type or of another place is an error.
     client.call("hello", temprature=0.2)  # type: ignore[call-arg]
@@ -99,18 +99,18 @@ def options(client: rungwise.Client, **given: Unpack[rungwise.CallOptions]) -> r
     client.astream("hello", model="gpt-5")  # type: ignore[call-arg]
     client.turn("hello", temprature=0.2)  # type: ignore[call-arg]
     client.turn("hello", policy=rungwise.Policy())  # type: ignore[arg-type]
-    rungwise.Request("hello", temprature=0.2)  # type: ignore[call-arg]
-    return rungwise.Request("hello", max_tokens=5, temperature=0.2, stop="END", parameters={"top_k": 5})
+    rungwise.core.Request("hello", temprature=0.2)  # type: ignore[call-arg]
+    return rungwise.core.Request("hello", max_tokens=5, temperature=0.2, stop="END", parameters={"top_k": 5})
 
 
-def turn_options(client: rungwise.Client, **given: Unpack[rungwise.TurnOptions]) -> rungwise.TurnResult:
+def turn_options(client: rungwise.Client, **given: Unpack[rungwise.core.TurnOptions]) -> rungwise.TurnResult:
     client.turn("hello", temperature=0.2)
     return client.turn("hello", **given)
 
 
 async def use_async(client: rungwise.Client) -> str:
     await client.adiscover()
-    result = await client.acall(rungwise.Request("hello"))
+    result = await client.acall(rungwise.core.Request("hello"))
     async with client.astream("hello") as stream:
         async for event in stream:
             if isinstance(event, rungwise.Result):
@@ -119,32 +119,34 @@ async def use_async(client: rungwise.Client) -> str:
 
 
 def core() -> rungwise.Result:
-    call = rungwise.Call(
-        rungwise.Request("hello"), rungwise.Policy(), [rungwise.PlainLink("one"), rungwise.PlainLink("two")]
+    call = rungwise.core.Call(
+        rungwise.core.Request("hello"),
+        rungwise.Policy(),
+        [rungwise.core.PlainLink("one"), rungwise.core.PlainLink("two")],
     )
     send = call.begin()
     while send is not None:
-        send = call.receive(rungwise.Reply("text", stop_reason="stop"))
+        send = call.receive(rungwise.core.Reply("text", stop_reason="stop"))
     return call.result
 
 
-def is_off_topic(reply: rungwise.Reply) -> bool:
+def is_off_topic(reply: rungwise.core.Reply) -> bool:
     return "weather" in reply.text
 
 
 def derive() -> rungwise.Policy:
     off_topic = rungwise.Fact("is_off_topic", says="the reply is about the weather", of=is_off_topic)
     plead = rungwise.Rung("plead", unit="plea", limit=2, hint="Stay with the subject.", holds=off_topic)
-    meek: rungwise.Entry = plead.when("may_plead_meekly", lacks="has_text")
-    table: rungwise.Table = (
+    meek: rungwise.core.Entry = plead.when("may_plead_meekly", lacks="has_text")
+    table: rungwise.core.Table = (
         rungwise.CALL.without("prefill")
         .with_rung(plead, answered=None)
         .with_rung(meek, refused="may_fall_back")
-        .with_rows(rungwise.Row("refused", "await", "has_text", "partial"))
-        .declaring(rungwise.Guard("may_shout", counter="pleas"), rungwise.Effect("shout", spends="pleas"))
+        .with_rows(rungwise.core.Row("refused", "await", "has_text", "partial"))
+        .declaring(rungwise.core.Guard("may_shout", counter="pleas"), rungwise.core.Effect("shout", spends="pleas"))
         .reordered("malformed", ["may_retry", "may_fall_back", "has_text", None])
     )
-    event: rungwise.Event = table.declared_events[0]
+    event: rungwise.core.Event = table.declared_events[0]
     print(event.says)
     return rungwise.Policy.from_toml("[limits]\npleas = 3", table=table)
 
@@ -158,7 +160,7 @@ def look(query: str) -> str:
 def tools(event: rungwise.ToolStarted | rungwise.ToolEnded) -> rungwise.Tool:
     call: rungwise.ToolCall = event.call
     if isinstance(event, rungwise.ToolEnded):
-        outcome: rungwise.ToolOutcome = event.outcome
+        outcome: rungwise.core.ToolOutcome = event.outcome
         print(call.name, outcome.fault)
     return rungwise.Tool(look, name="look", alone=True, seconds=5)
 
@@ -203,15 +205,15 @@ async def turns_in_a_loop(client: rungwise.Client) -> str:
 
 
 def own_loop() -> rungwise.TurnResult:
-    turn = rungwise.Turn(rungwise.Request("hello"), POLICY, tools=[look], has_compactor=True, deadline=60.0)
+    turn = rungwise.core.Turn(rungwise.core.Request("hello"), POLICY, tools=[look], has_compactor=True, deadline=60.0)
     print(turn.deadline)
-    action: rungwise.Action | None = turn.begin()
+    action: rungwise.core.Action | None = turn.begin()
     while action is not None:
         match action:
-            case rungwise.MakeCall(call):
+            case rungwise.core.MakeCall(call):
                 action = turn.called(call.cancel())
-            case rungwise.RunTools(runs):
-                action = turn.tools_ran([rungwise.ToolOutcome(run.call.name) for run in runs])
-            case rungwise.Compact(messages, room):
+            case rungwise.core.RunTools(runs):
+                action = turn.tools_ran([rungwise.core.ToolOutcome(run.call.name) for run in runs])
+            case rungwise.core.Compact(messages, room):
                 action = turn.compacted(messages[room:])
     return turn.result

@@ -181,3 +181,6 @@ def _usage(reply: ScriptedReply, asked: Asked) -> dict[str, Any]:
 def _last_usage(usage: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the last event tells of it: its counts, of which the output must be one."""
     return {"output_tokens": 0, **usage}
+
+
+LANGUAGE: Final = Messages()

@@ -160,3 +160,6 @@ def _usage(reply: ScriptedReply, request: Mapping[str, Any]) -> dict[str, Any]:
     if reply.reasoning:
         usage["completion_tokens_details"] = {"reasoning_tokens": tokens(len(reply.reasoning))}
     return {**usage, "total_tokens": prompt + completion}
+
+
+LANGUAGE: Final = ChatCompletions()

@@ -41,7 +41,7 @@ FINISHES: Final = {"stop": "STOP", "tool_calls": "STOP", "length": "MAX_TOKENS",
 METHODS: Final = re.compile(r"/(?P<model>[^/]+):(?P<method>generateContent|streamGenerateContent)$")
 
 
-class Gemini(Language):
+class GeminiLanguage(Language):
     """Write replies as generateContent does, and as events where they are streamed."""
 
     def speaks(self, path: str) -> bool:
@@ -190,3 +190,6 @@ def _usage(reply: ScriptedReply, asked: Asked) -> dict[str, Any]:
         thoughts = min(answer, tokens(len(reply.reasoning)))
     usage = {"promptTokenCount": prompt, "candidatesTokenCount": answer - thoughts, "totalTokenCount": prompt + answer}
     return {**usage, **({"thoughtsTokenCount": thoughts} if thoughts else {})}
+
+
+LANGUAGE: Final = GeminiLanguage()

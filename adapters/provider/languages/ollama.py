@@ -152,3 +152,6 @@ def _listed(model: str) -> dict[str, Any]:
             "quantization_level": "Q4_0",
         },
     }
+
+
+LANGUAGE: Final = OllamaChat()

@@ -1,19 +1,29 @@
-"""All the protocols of the embedded provider; which one is meant shows in the path."""
+"""All the protocols of the embedded provider; the path of a request says which one it speaks.
+
+The language of a protocol is the module here that is named like the protocol's folder in `adapters/wires/`, and has it
+as its `LANGUAGE`.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Final
 
-from rungwise.adapters.provider.languages.anthropic import Messages
-from rungwise.adapters.provider.languages.chat import ChatCompletions
-from rungwise.adapters.provider.languages.converse import Converse
-from rungwise.adapters.provider.languages.gemini import Gemini
+from rungwise.adapters.provider.languages.chat import LANGUAGE as CHAT
 from rungwise.adapters.provider.languages.language import Language
-from rungwise.adapters.provider.languages.ollama import OllamaChat
-from rungwise.adapters.provider.languages.responses import Responses
+from rungwise.adapters.wires.registry import APIS, folder_of
 
-CHAT: Final = ChatCompletions()
-LANGUAGES: Final[tuple[Language, ...]] = (Gemini(), Messages(), OllamaChat(), Responses(), Converse(), CHAT)
+__all__ = ["CHAT", "LANGUAGES", "language_of"]
+
+
+def _languages() -> list[Language]:
+    modules = [f"{__package__}.{folder_of(api)}" for api in reversed(tuple(APIS))]
+    return [import_module(module).LANGUAGE for module in modules if find_spec(module)]
+
+
+LANGUAGES: Final[tuple[Language, ...]] = tuple(_languages())
+"""Chat completions come last: their `/models` would answer for any other protocol's."""
 
 
 def language_of(path: str) -> Language | None:

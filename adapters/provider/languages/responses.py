@@ -202,3 +202,6 @@ def _usage(reply: ScriptedReply, asked: Asked) -> Item | None:
         "output_tokens_details": {"reasoning_tokens": tokens(len(reply.reasoning))},
         "total_tokens": prompt + answer,
     }
+
+
+LANGUAGE: Final = Responses()

@@ -1,1 +1,21 @@
 """Anthropic's Messages."""
+
+from rungwise.adapters.wires.capabilities.capability import Capabilities, CapabilityRow
+from rungwise.adapters.wires.capabilities.table import CLAUDE_PREFILLS
+from rungwise.adapters.wires.wire import KeyPlace, Wire
+
+WIRE = Wire(
+    protocol="Messages",
+    client="anthropic.Anthropic(base_url={!r})",
+    client_path="/v1/messages",
+    keys=(KeyPlace(r"([a-z0-9-]+\.)*(anthropic|claude)\.com", ("ANTHROPIC_API_KEY",)),),
+    capabilities=(CapabilityRow(model=CLAUDE_PREFILLS, known=Capabilities(prefill=True)),),
+    members={
+        "image": "type source title",
+        "document": "type source title context",
+        "source": "type media_type data url file_id content",
+        "tool_result": "type tool_use_id content is_error",
+        "tool_use": "type id name input",
+        "tool": "type name description strict input_schema",
+    },
+)

@@ -1,1 +1,35 @@
 """Converse, of Amazon Bedrock."""
+
+from rungwise.adapters.wires.capabilities.capability import Capabilities, CapabilityRow
+from rungwise.adapters.wires.capabilities.table import CLAUDE_PREFILLS
+from rungwise.adapters.wires.wire import KeyPlace, Wire
+
+WIRE = Wire(
+    protocol="Converse",
+    client="boto3.client('bedrock-runtime', endpoint_url={!r})",
+    client_path="/model/any/converse",
+    keys=(KeyPlace(r"bedrock-runtime[a-z0-9.-]*\.amazonaws\.com(\.cn)?", ("AWS_BEARER_TOKEN_BEDROCK",)),),
+    capabilities=(
+        CapabilityRow(model=CLAUDE_PREFILLS, known=Capabilities(prefill=True)),
+        # Claude from 3.7 and 3.5 Haiku on, and Nova [docs.aws.amazon.com/bedrock, prompt caching].
+        CapabilityRow(
+            model=r"claude~(?:3~7|3~5~haiku|(?:haiku|sonnet|opus|fable|mythos)~(?:[4-9]|preview))|amazon\.nova",
+            known=Capabilities(caches=True),
+        ),
+        # "You invoked an unsupported model or your request did not allow prompt caching", 403 [BerriAI/litellm #39210,
+        # strands-agents/harness-sdk #1807]. The id of an inference profile tells no maker.
+        CapabilityRow(
+            model=r"claude~(?:2|instant|3~(?:haiku|sonnet|opus))|(?:^|[./])(?:ai21|cohere|deepseek|google|meta|minimax"
+            r"|mistral|moonshot(?:ai)?|nvidia|openai|qwen|writer|zai)\.",
+            known=Capabilities(caches=False),
+        ),
+    ),
+    members={
+        "image": "source format",
+        "document": "source format name context",
+        **dict.fromkeys(("audio", "video"), "source format"),
+        "source": "bytes s3Location text",
+        "toolResult": "toolUseId content status type",
+        "tool": "name description toolSpec strict inputSchema",
+    },
+)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from attrs import field, fields
+from attrs import field, fields, frozen
 
 from rungwise.fsm.call.conversation.request import MOST_TOKENS
 from rungwise.fsm.values.checks import is_flag, is_number, is_whole, must, or_none
-from rungwise.fsm.values.records import frozen
+from rungwise.fsm.values.patterns import Pattern
 
+_ANY: Final[Any] = ""
 _FLAG: Final = must("True, False or None", or_none(is_flag), names_class=True)
 _TOKENS: Final = must(
     "a whole number of tokens above 0, or None",
@@ -59,3 +60,26 @@ class Capabilities:
             mine = getattr(self, each.name)
             said[each.name] = getattr(other, each.name) if mine is None else mine
         return Capabilities(**said)
+
+
+def _pattern(pattern: str) -> Pattern:
+    return Pattern(pattern.replace("~", "[-.]"))
+
+
+@frozen(kw_only=True)
+class CapabilityRow:
+    """Hold what is known of some models at some places.
+
+    Arguments:
+        host: a regular expression that is found in the host of the URL.
+        model: one that is found in the model's id in lower case; `~` stands for a dash or a dot.
+        known: what they can do.
+    """
+
+    host: Pattern = field(default=_ANY, converter=_pattern)
+    model: Pattern = field(default=_ANY, converter=_pattern)
+    known: Capabilities
+
+    def fits(self, host: str, model: str) -> bool:
+        """Tell whether a backend is one of these."""
+        return bool(self.host.search(host) and self.model.search(model))

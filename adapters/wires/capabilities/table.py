@@ -8,59 +8,27 @@ the prompt and the answer together, also where a provider counts them apart.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
-from attrs import field
-
-from rungwise.adapters.wires.capabilities.capability import Capabilities
-from rungwise.fsm.values.patterns import Pattern
-from rungwise.fsm.values.records import frozen
-
-_ANY: Final[Any] = ""
-
-
-def _pattern(pattern: str) -> Pattern:
-    return Pattern(pattern.replace("~", "[-.]"))
-
-
-@frozen(kw_only=True)
-class CapabilityRow:
-    """Hold what is known of some models at some places.
-
-    Arguments:
-        apis: the protocols, separated by blanks; "" is any.
-        host: a regular expression that is found in the host of the URL.
-        model: one that is found in the model's id in lower case; `~` stands for a dash or a dot.
-        known: what they can do.
-    """
-
-    apis: str = ""
-    host: Pattern = field(default=_ANY, converter=_pattern)
-    model: Pattern = field(default=_ANY, converter=_pattern)
-    known: Capabilities
-
-    def fits(self, api: str, host: str, model: str) -> bool:
-        """Tell whether a backend is one of these."""
-        is_api = not self.apis or api in self.apis.split()
-        return is_api and bool(self.host.search(host) and self.model.search(model))
-
+from rungwise.adapters.wires.capabilities.capability import Capabilities, CapabilityRow
+from rungwise.adapters.wires.registry import APIS, WIRES
 
 THINKING: Final = 300.0
 """Seconds for models that think in silence: a judgement. 79 s were measured of a common question [BerriAI/litellm
 #36992], and xAI asks for 900 s for whole requests [docs.x.ai, best practices]."""
 
+# Claude up to 4.5. Later models reject a prefill ("does not support assistant message prefill", 400), and so do models
+# that think.
 CLAUDE_PREFILLS: Final = (
     r"claude~(?:haiku~4~5|sonnet~4(?:~[05])?|opus~4(?:~[015])?|3(?:~[57])?~(?:haiku|sonnet|opus)"
     r"|(?:haiku|sonnet|opus)~3(?:~[57])?|2(?:~[01])?|instant(?:~1)?(?:~2)?)"
     r"(?:~latest|~v\d+|(?:~|@)\d{8}|:\d+|:beta)*$"
 )
-"""Claude up to 4.5. Later models reject it ("does not support assistant message prefill", 400), and so do those that
-think."""
 
+# Gemini up to 3.1 continues a model turn, which no documentation says. Later models reject it ("Requests ending with a
+# model turn are not supported", 400); 3.5 flash was seen to do both [models.dev #4922].
 GEMINI_PREFILLS: Final = r"gemini~(?:2(?:~[05])?|3(?:~1)?)~[a-z]"
-"""Gemini up to 3.1 goes on from a model turn, which no documentation says. Later ones reject it ("Requests ending with
-a model turn are not supported", 400), and 3.5 flash was seen to do both [models.dev #4922]."""
 
 _END: Final = r"(?![\d.]|-\d(?!\d))"
 """What follows a whole version: neither another digit of it nor a version below it; a date may."""
@@ -69,7 +37,6 @@ _K: Final = 1_000
 _M: Final = 1_000_000
 
 _CLAUDE: Final = (
-    CapabilityRow(apis="anthropic bedrock", model=CLAUDE_PREFILLS, known=Capabilities(prefill=True)),
     # "This model does not support assistant message prefill", wherever they are served [platform.claude.com].
     CapabilityRow(
         model=r"claude~(?:(?:opus|sonnet)~4~[6-9]|(?:opus|sonnet|haiku|fable|mythos)~(?:[5-9]|preview))",
@@ -177,7 +144,6 @@ _OPENAI: Final = (  # [platform.openai.com/docs/models]
 )
 
 _GEMINI: Final = (  # [ai.google.dev/gemini-api/docs/models, /thinking]
-    CapabilityRow(apis="gemini", model=GEMINI_PREFILLS, known=Capabilities(prefill=True)),
     CapabilityRow(model=r"gemini~(2~5|[3-9])(?!.*lite)", known=Capabilities(first_token=THINKING)),
     CapabilityRow(
         model=r"gemini~2~0~flash", known=Capabilities(reasoning=False, window=1_048_576, largest_output=8_192)
@@ -268,24 +234,7 @@ _OTHERS: Final = (
     ),
 )
 
-_BEDROCK: Final = (
-    # Claude from 3.7 and 3.5 Haiku on, and Nova [docs.aws.amazon.com/bedrock, prompt caching].
-    CapabilityRow(
-        apis="bedrock",
-        model=r"claude~(?:3~7|3~5~haiku|(?:haiku|sonnet|opus|fable|mythos)~(?:[4-9]|preview))|amazon\.nova",
-        known=Capabilities(caches=True),
-    ),
-    # "You invoked an unsupported model or your request did not allow prompt caching", 403 [BerriAI/litellm #39210,
-    # strands-agents/harness-sdk #1807]. The id of an inference profile tells no maker.
-    CapabilityRow(
-        apis="bedrock",
-        model=r"claude~(?:2|instant|3~(?:haiku|sonnet|opus))|(?:^|[./])(?:ai21|cohere|deepseek|google|meta|minimax"
-        r"|mistral|moonshot(?:ai)?|nvidia|openai|qwen|writer|zai)\.",
-        known=Capabilities(caches=False),
-    ),
-)
-
-CAPABILITIES: Final[tuple[CapabilityRow, ...]] = (*_CLAUDE, *_OPENAI, *_GEMINI, *_OTHERS, *_BEDROCK)
+CAPABILITIES: Final[tuple[CapabilityRow, ...]] = (*_CLAUDE, *_OPENAI, *_GEMINI, *_OTHERS)
 
 
 @lru_cache(maxsize=256)
@@ -302,7 +251,8 @@ def capabilities_of(api: str, base_url: str, model: str) -> Capabilities:
     except ValueError:
         host = ""
     known = Capabilities()
-    for row in CAPABILITIES:
-        if row.fits(api, host, model.lower()):
+    own = WIRES[api].capabilities if api in APIS else ()
+    for row in (*own, *CAPABILITIES):
+        if row.fits(host, model.lower()):
             known = known.or_else(row.known)
     return known

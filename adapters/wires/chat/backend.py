@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, get_args
 
-from attrs import evolve, field
+from attrs import evolve, field, frozen
 
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.chat.dialects import CapField, Dialect, PrefillMode, dialect_of
@@ -17,13 +17,12 @@ from rungwise.adapters.wires.chat.stream import ChatDecoder
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.http_backend import HttpBackend, optional
 from rungwise.adapters.wires.plain.choices import chat_choice
-from rungwise.fsm.call.conversation.lessons import Lessons
+from rungwise.fsm.call.conversation.link import Lessons
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.checks import is_flag, must, must_be_one_of
-from rungwise.fsm.values.records import frozen
 
 
 @built_without_locals

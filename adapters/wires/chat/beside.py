@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from attrs import field
+from attrs import define, field
 
 from rungwise.adapters.wires.chat.dialects import REASONING_FIELDS
 from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.chat.tools import calls_in
 from rungwise.adapters.wires.reading.decoding import SPARE
 from rungwise.adapters.wires.reading.held_text import HeldText
-from rungwise.fsm.values.records import define
 
 _MOST: Final = 10_000  # values of a chunk that are looked at; no chunk of a model has as many
 _SHOWN: Final = frozenset({"role", "content", "reasoning_content", "refusal", "tool_calls", "function_call"})

@@ -6,10 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.reply import StopReason
-from rungwise.fsm.values.records import frozen
 
 CapField = Literal["max_tokens", "max_completion_tokens"]
 

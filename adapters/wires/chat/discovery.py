@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Any, Final, Literal
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.capabilities.capability import Capabilities
@@ -18,7 +18,6 @@ from rungwise.adapters.wires.json_text import load
 from rungwise.fsm.call.conversation.request import MOST_TOKENS
 from rungwise.fsm.values.checks import is_whole
 from rungwise.fsm.values.label import label
-from rungwise.fsm.values.records import frozen
 
 LARGEST_PAGE: Final = 2**20
 """Bytes of a page that are read: one with a chat template has some tens of thousands."""

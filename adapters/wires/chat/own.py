@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import field
+from attrs import define, field
 
 from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, REASONING_FIELDS
 from rungwise.adapters.wires.json_text import as_json, weight_of
 from rungwise.adapters.wires.reading.held_text import HeldText
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy
-from rungwise.fsm.values.records import define
 
 _MEMBERS: Final = FOREIGN_FIELDS - {"provider_specific_fields"}  # LiteLLM says there again what has a member of its own
 _GROWING: Final = ("text", "thinking", "summary")

@@ -21,8 +21,8 @@ from rungwise.adapters.wires.chat.own import NOTHING, own_in
 from rungwise.adapters.wires.chat.tools import ToolCalls, index_of
 from rungwise.adapters.wires.composing import classified, composed, count_of, malformed, object_in, raw_of
 from rungwise.adapters.wires.json_text import as_json, mended
-from rungwise.fsm.call.conversation.classify import is_complete
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.call.conversation.reading import is_complete
 from rungwise.fsm.call.conversation.reply import Reply, StopReason
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final, Self
 
-from attrs import Factory, evolve
+from attrs import Factory, define, evolve, frozen
 
 from rungwise.adapters.wires.chat.own import extras_of, own_copy
 from rungwise.adapters.wires.json_text import ObjectScanner, as_json, mended, weight_of
 from rungwise.adapters.wires.reading.held_text import HeldText
 from rungwise.fsm.call.conversation.parts import ToolCall
-from rungwise.fsm.values.records import define, frozen
 
 WEIGHT: Final = 200
 """Bytes that a call counts for beside its id, name and arguments, so that empty ones fill no memory either."""

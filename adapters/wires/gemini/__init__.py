@@ -1,1 +1,19 @@
-"""Gemini's generateContent: the protocol of Google's Gemini API, and of Vertex AI."""
+"""Gemini's generateContent."""
+
+from rungwise.adapters.wires.capabilities.capability import Capabilities, CapabilityRow
+from rungwise.adapters.wires.capabilities.table import GEMINI_PREFILLS
+from rungwise.adapters.wires.wire import KeyPlace, Wire
+
+WIRE = Wire(
+    protocol="generateContent",
+    client="google.genai.Client(http_options={{'base_url': {!r}}})",
+    client_path="/v1beta/models/any:generateContent",
+    keys=(KeyPlace(r"generativelanguage\.googleapis\.com", ("GOOGLE_API_KEY", "GEMINI_API_KEY")),),
+    capabilities=(CapabilityRow(model=GEMINI_PREFILLS, known=Capabilities(prefill=True)),),
+    members={
+        "part": "text thought thoughtSignature inlineData fileData functionCall functionResponse",
+        **dict.fromkeys(("inlineData", "fileData"), "mimeType data fileUri displayName"),
+        "functionResponse": "id name response parts",
+        "tool": "name description functionDeclarations parameters parametersJsonSchema",
+    },
+)

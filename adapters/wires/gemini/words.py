@@ -10,7 +10,7 @@ from attrs import evolve
 from rungwise.adapters.wires.composing import count_of, estimated
 from rungwise.fsm.call.conversation.parts import Part, calls_of, reasoning_of, text_of
 from rungwise.fsm.call.conversation.reply import StopReason
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.values.usage import Usage
 
 _REFUSALS: Final = (

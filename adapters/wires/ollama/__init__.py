@@ -1,1 +1,10 @@
 """Ollama's native chat."""
+
+from rungwise.adapters.wires.wire import KeyPlace, Wire
+
+WIRE = Wire(
+    protocol="Ollama's chat",
+    client="ollama.Client(host={!r})",
+    client_path="/api/chat",
+    keys=(KeyPlace(r"(www\.)?ollama\.com", ("OLLAMA_API_KEY",)),),
+)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.adapters.wires.plain.making import list_of, text_in
 from rungwise.adapters.wires.plain.schemas import is_openapi, json_schema_of
-from rungwise.fsm.values.records import frozen
 
 _NO_PARAMETERS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
 _FREE_TEXT: Final[Mapping[str, Any]] = {

@@ -6,9 +6,7 @@ import re
 from typing import Any, Final, Protocol
 
 import orjson
-from attrs import field
-
-from rungwise.fsm.values.records import define
+from attrs import define, field
 
 Piece = tuple[Any, str]
 """A text, behind the kind of text that it is."""

@@ -6,17 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from typing import Any, Final, Protocol
 
-from attrs import field
+from attrs import define, field
 
 from rungwise.adapters.wires.composing import NO_END, TOO_MUCH, classified, described, malformed
 from rungwise.adapters.wires.json_text import HalfHolder, mended
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.held_text import HeldText
 from rungwise.adapters.wires.reading.sse import EventHandler, EventReader
-from rungwise.fsm.call.conversation.events import Reasoning, Text
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.values.records import define
 
 Kind = tuple[type[Text] | type[Reasoning], Hashable]
 """What a piece of text is: visible or not, and the block of the reply that it belongs to."""

@@ -13,13 +13,12 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 import orjson
-from attrs import field
+from attrs import define, field
 
 from rungwise.adapters.wires.backend import PIECE
 from rungwise.adapters.wires.json_text import LIGHT, is_heavy, load
 from rungwise.adapters.wires.reading.alike_lines import AlikeLines, PieceReader
-from rungwise.fsm.text.numbers import exact
-from rungwise.fsm.values.records import define
+from rungwise.fsm.text.json_text import exact
 
 _RETURN: Final = b"\r"[0]  # as a number, which is found in an eighth of the time
 _BOM: Final = b"\xef\xbb\xbf"

@@ -1,1 +1,16 @@
-"""OpenAI's Responses: items in, items out."""
+"""OpenAI's Responses."""
+
+from rungwise.adapters.wires.wire import Wire
+
+WIRE = Wire(
+    protocol="Responses",
+    client="openai.OpenAI(base_url={!r})",
+    client_base="/v1",
+    client_path="/v1/responses",
+    members={
+        **dict.fromkeys(("input_text", "output_text"), "type text refusal"),
+        "input_image": "type image_url url detail file_id",
+        "input_file": "type file file_data filename file_url file_id",
+        "tool": "type name description format strict parameters",
+    },
+)

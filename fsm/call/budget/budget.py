@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from attrs import frozen
+
 from rungwise.fsm.call.budget.metering import reserve_of
 from rungwise.fsm.call.budget.prices import bought, dearest_prompt, price_of
-from rungwise.fsm.call.budget.reserved import Kept
 from rungwise.fsm.call.budget.shared import Share
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Budget
@@ -12,6 +13,37 @@ from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.values.checks import LARGEST, is_number
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.usage import NO_USAGE, Usage
+
+
+@frozen
+class Reserved:
+    """Hold what no attempt at the current backend may use; it is worked out when that backend is entered.
+
+    Arguments:
+        attempts: one for each backend to come.
+        shared_attempts: likewise, of the budgets that the call shares, as far as there are enough.
+        seconds: for each of them.
+        ends_after: when the attempts here must have ended, in seconds from the beginning of the call; None for whenever
+            the call must.
+        output_tokens, money: of all of them together, in the call's own budget.
+        shared_tokens, shared_money: likewise, in the budgets that it shares.
+        money_each, shared_money_each: the most that is kept for one of them; what it needs grows with the text.
+    """
+
+    attempts: int = 0
+    shared_attempts: int = 0
+    seconds: float = 0.0
+    ends_after: float | None = None
+    output_tokens: int = 0
+    shared_tokens: int = 0
+    money: float = 0.0
+    shared_money: float = 0.0
+    money_each: float = 0.0
+    shared_money_each: float = 0.0
+
+
+NOTHING_RESERVED = Reserved()
+"""Where no other backend can be asked, or the policy keeps nothing."""
 
 
 def check_time(now: object) -> None:
@@ -150,21 +182,21 @@ class Spending:
         """Return the time as it was last told, on the driver's clock."""
         return (self.began or 0.0) + self.elapsed
 
-    def lowered(self, cap: int | None, input_tokens: int, prices: Prices | None, kept: Kept) -> int | None:
+    def lowered(self, cap: int | None, input_tokens: int, prices: Prices | None, reserved: Reserved) -> int | None:
         """Return an output cap as far as the call's own budget can pay for it: below 1 if nothing is left.
 
         Arguments:
             cap: the output cap that is wanted, in tokens; None wants none.
             input_tokens: the tokens of the prompt, which a budget of money has to pay first.
             prices: of the backend that is asked.
-            kept: what is kept for other backends.
+            reserved: for other backends.
         """
         budget = self.budget
         if budget.output_tokens is not None:
-            left = self.tokens_left(budget.output_tokens) - kept.output_tokens
+            left = self.tokens_left(budget.output_tokens) - reserved.output_tokens
             cap = left if cap is None else min(cap, left)
         if budget.money is not None and prices is not None:
-            left = self._affordable(budget.money, input_tokens, prices, kept.money)
+            left = self._affordable(budget.money, input_tokens, prices, reserved.money)
             cap = left if cap is None else min(cap, left)
         return cap
 
@@ -172,8 +204,8 @@ class Spending:
         """Return what is left of a budget of so many output tokens."""
         return most - reserve_of(most) - self.usage.output_tokens
 
-    def _affordable(self, money: float, tokens: int, prices: Prices, kept: float) -> int:
-        left = money - kept - (self.cost or 0.0) - dearest_prompt(tokens, prices)
+    def _affordable(self, money: float, tokens: int, prices: Prices, reserved: float) -> int:
+        left = money - reserved - (self.cost or 0.0) - dearest_prompt(tokens, prices)
         if left <= 0:
             return 0
         return bought(left, prices) - (reserve_of(bought(money, prices)) if prices.output else 0)
@@ -190,7 +222,7 @@ class Spending:
             return f"a reply was longer than its output cap of {self.overran} tokens, so no cap can be relied on"
         return None
 
-    def lacking(self, wait: float, cap: int | None) -> str | None:
+    def shortfall(self, wait: float, cap: int | None) -> str | None:
         """Name the part of the call's own budget that does not allow the next attempt, besides what `spent` names.
 
         Arguments:

@@ -9,14 +9,13 @@ from attrs import evolve
 
 from rungwise.fsm.call.budget.estimate import MISSING_RESULT_TOKENS, STAND_IN_TOKENS
 from rungwise.fsm.call.budget.metering import measured
-from rungwise.fsm.call.conversation.json_instruction import wish_of
+from rungwise.fsm.call.conversation.json_instruction import json_format_of
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.proposal import Proposal
 from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.failures.transport import may_be_billed
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 
@@ -68,7 +67,7 @@ class TokenCounter:
         link = self.context.chain.link
         own = getattr(link, "parameters", {})  # a backend may send tools or a schema of its own
         parameters = [request.parameters, own]
-        if wish_of(link, request, frozenset()) is not None:  # which is counted as the words that it is said in
+        if json_format_of(link, request, frozenset()) is not None:  # which is counted as the words that it is said in
             parameters = [{name: each[name] for name in each if name != "response_format"} for each in parameters]
         return sum(map(self.estimate, (messages, request.tools, *parameters)))
 
@@ -97,10 +96,10 @@ class TokenCounter:
             silence = min(silence, context.policy.base_cap)  # one silence does not use up a budget that nobody split
         is_shared = context.spending.share is not None  # then others go on, and may not rest on silence either
         if reply is not None:
-            is_free = (was_cancelled and not is_shared) or (failure is not None and not may_be_billed(failure))
+            is_free = (was_cancelled and not is_shared) or (failure is not None and not failure.may_be_billed)
             usage, overran = measured(usage, reply, cap, None if is_free else silence)
         elif failure is not None:
-            if not may_be_billed(failure):
+            if not failure.may_be_billed:
                 return usage, False
             usage = Usage(output_tokens=silence or 0)
         elif is_shared:

@@ -134,7 +134,7 @@ def _written(value: Any) -> int:
     return len(repr(value)) if value is None or isinstance(value, float) else 24
 
 
-def said_tokens(text: str) -> int:
+def message_tokens(text: str) -> int:
     """Return the tokens of a message of its own that says a text."""
     return estimate_tokens(text) + MESSAGE_TOKENS
 

@@ -11,12 +11,151 @@ from contextlib import suppress
 from functools import partial
 from typing import Literal
 
-from rungwise.fsm.call.budget.account import Account
-from rungwise.fsm.call.budget.metering import most_counted
-from rungwise.fsm.call.budget.prices import LARGEST_PRICED_CAP, dearest_prompt, price_of
+from rungwise.fsm.call.budget.metering import most_counted, reserve_of
+from rungwise.fsm.call.budget.prices import LARGEST_PRICED_CAP, bought, dearest_prompt, price_of
 from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.values.log import logger
-from rungwise.fsm.values.usage import Usage
+from rungwise.fsm.values.usage import NO_USAGE, Usage
+
+
+class Ledger:
+    """Count what many calls pay from one budget and hold of it; what was paid never comes back.
+
+    It is not thread-safe: a `ReservationQueue` guards it. Each method adds before it subtracts, so an interrupted one
+    leaves too much counted, never too little.
+
+    Arguments:
+        budget: the ceilings.
+        name: what errors call it.
+        began: when its time began, in seconds on the drivers' clock; None before the first call.
+        attempts: those that have gone out, and those that calls hold.
+        usage: the tokens that were paid.
+        cost: in the currency of the prices; None once a backend without prices was paid.
+        overran: the cap that a provider took no notice of, in tokens; nothing is reserved after that.
+        holders: how many attempts hold something.
+        unsent: how many of those have not gone out.
+        held_tokens, held_money: what they hold.
+    """
+
+    __slots__ = (
+        *("attempts", "began", "budget", "cost", "held_money", "held_tokens"),
+        *("holders", "name", "overran", "unsent", "usage"),
+    )
+
+    def __init__(self, budget: Budget, name: str) -> None:
+        self.budget, self.name = budget, name
+        self.began: float | None = None
+        self.attempts = 0
+        self.usage: Usage = NO_USAGE
+        self.cost: float | None = 0.0
+        self.overran: int | None = None
+        self.holders = 0
+        self.unsent = 0
+        self.held_tokens = 0
+        self.held_money = 0.0
+
+    @property
+    def rests_on_caps(self) -> bool:
+        """Tell whether the budget forbids to send a request without an output cap."""
+        return self.budget.output_tokens is not None or self.budget.money is not None
+
+    @property
+    def deadline(self) -> float | None:
+        """Return when its time is up, on the drivers' clock; None if that has no limit or has not begun."""
+        return None if self.budget.seconds is None or self.began is None else self.began + self.budget.seconds
+
+    def most(
+        self,
+        input_tokens: int,
+        prices: Prices | None,
+        *,
+        held: bool,
+        reserved_tokens: int = 0,
+        reserved_money: float = 0.0,
+    ) -> int:
+        """Return the largest output cap that can be paid for, with what a server may count beside it.
+
+        Arguments:
+            input_tokens: the tokens of the prompt, which money has to pay first.
+            prices: of the backend that is asked.
+            held: whether what calls hold is out of reach; otherwise it is taken as if all of it came back.
+            reserved_tokens, reserved_money: what the call reserves for other backends.
+        """
+        money = self._most_of_money(input_tokens, prices, held=held, reserved=reserved_money)
+        return min(self._most_of_tokens(held=held) - (reserved_tokens if self.budget.output_tokens else 0), money)
+
+    @property
+    def tokens_left(self) -> int:
+        """Return the output tokens that are left, with what calls hold of them."""
+        return self._most_of_tokens(held=False)
+
+    @property
+    def money_left(self) -> float:
+        """Return the money that is left, with what calls hold of it."""
+        return max(0.0, (self.budget.money or 0.0) - (self.cost or 0.0))
+
+    def _most_of_tokens(self, *, held: bool) -> int:
+        if self.budget.output_tokens is None:
+            return LARGEST_PRICED_CAP
+        left = self.budget.output_tokens - self.usage.output_tokens - (self.held_tokens if held else 0)
+        return left - reserve_of(left) if left > 0 else 0
+
+    def _most_of_money(self, input_tokens: int, prices: Prices | None, *, held: bool, reserved: float = 0.0) -> int:
+        if self.budget.money is None or prices is None:
+            return LARGEST_PRICED_CAP
+        spent = (self.cost or 0.0) + (self.held_money if held else 0.0)
+        left = self.budget.money - reserved - spent - dearest_prompt(input_tokens, prices)
+        tokens = bought(left, prices) if left > 0 else 0
+        return tokens - reserve_of(tokens)
+
+    def shortfall(self, input_tokens: int, prices: Prices | None) -> str | None:
+        """Name the part of the budget that allows no further attempt whatever comes back of what calls hold, if any.
+
+        Arguments:
+            input_tokens: the tokens of the prompt.
+            prices: of the backend that is asked.
+        """
+        if self.attempts - self.unsent >= self.budget.attempts:
+            return f"all {self.budget.attempts} attempts of {self.name} are used"
+        if self.overran is not None:
+            longer = f"a reply under {self.name} was longer than its output cap of {self.overran} tokens"
+            return f"{longer}, so no cap can be relied on"
+        if self._most_of_tokens(held=False) < 1:
+            return f"the output tokens of {self.name} cannot pay for another attempt"
+        if self._most_of_money(input_tokens, prices, held=False) < 1:
+            return f"the money of {self.name} cannot pay for another attempt"
+        return None
+
+    def is_late(self, at: float) -> bool:
+        """Tell whether its time is up at a moment of the drivers' clock."""
+        deadline = self.deadline
+        return deadline is not None and at >= deadline
+
+    def hold(self, tokens: int, money: float) -> None:
+        """Set aside one attempt, and what it may use."""
+        self.attempts += 1
+        self.unsent += 1
+        self.holders += 1
+        self.held_tokens += tokens
+        self.held_money += money
+
+    def pay(self, usage: Usage, prices: Prices | None) -> None:
+        """Add what an attempt has used."""
+        if usage == NO_USAGE:
+            return
+        self.usage += usage
+        if prices is None:
+            self.cost = None
+        elif self.cost is not None:
+            self.cost += price_of(usage, prices)
+
+    def release(self, tokens: int, money: float) -> None:
+        """Take back what an attempt held."""
+        self.holders -= 1
+        self.held_tokens -= tokens
+        self.held_money = self.held_money - money if self.holders else 0.0  # sums of floats leave a rest
+
 
 State = Literal["idle", "waiting", "refused", "held", "sent"]
 
@@ -25,67 +164,67 @@ class Reservation:
     """Hold what one call has of shared budgets: at most one attempt at a time.
 
     Arguments:
-        accounts: of the budgets around the call, the innermost first.
+        ledgers: of the budgets around the call, the innermost first.
         state: `idle` holds nothing; `held` and `sent` hold an attempt that has not gone out, or has.
         cap: the output cap that is wanted, in tokens, and then the one that is granted; None wants none.
         input_tokens: the tokens of the prompt.
         prices: of the backend that is asked.
-        lacking: why it was refused, or has to wait.
+        shortfall: why it was refused, or has to wait.
         tokens, money: what is held beside the attempt.
         wake: is called when it need not wait any more.
     """
 
-    __slots__ = ("accounts", "cap", "input_tokens", "lacking", "money", "prices", "state", "tokens", "wake")
+    __slots__ = ("cap", "input_tokens", "ledgers", "money", "prices", "shortfall", "state", "tokens", "wake")
 
-    def __init__(self, accounts: tuple[Account, ...]) -> None:
-        self.accounts = accounts
+    def __init__(self, ledgers: tuple[Ledger, ...]) -> None:
+        self.ledgers = ledgers
         self.state: State = "idle"
         self.cap: int | None = None
         self.input_tokens = 0
         self.prices: Prices | None = None
-        self.lacking: str | None = None
+        self.shortfall: str | None = None
         self.tokens = 0
         self.money = 0.0
         self.wake: Callable[[], None] | None = None
 
-    def decide(self) -> Account | None:
-        """Hold what is wanted, or refuse it; return the account whose holders must settle first, if any.
+    def decide(self) -> Ledger | None:
+        """Hold what is wanted, or refuse it; return the ledger whose holders must settle first, if any.
 
         A cap is made smaller only to what would be left if everything that others hold came back.
         """
         cap = LARGEST_PRICED_CAP if self.cap is None else self.cap
-        for account in self.accounts:
-            self.lacking = account.lacking(self.input_tokens, self.prices)
-            if self.lacking is not None:
+        for ledger in self.ledgers:
+            self.shortfall = ledger.shortfall(self.input_tokens, self.prices)
+            if self.shortfall is not None:
                 self.state = "refused"
                 return None
-            cap = min(cap, account.most(self.input_tokens, self.prices, held=False))
-        for account in self.accounts:
-            is_short = account.attempts >= account.budget.attempts
-            if is_short or cap > account.most(self.input_tokens, self.prices, held=True):
-                self.lacking = f"other calls hold what is left of {account.name}"
-                return account
+            cap = min(cap, ledger.most(self.input_tokens, self.prices, held=False))
+        for ledger in self.ledgers:
+            is_short = ledger.attempts >= ledger.budget.attempts
+            if is_short or cap > ledger.most(self.input_tokens, self.prices, held=True):
+                self.shortfall = f"other calls hold what is left of {ledger.name}"
+                return ledger
         self._hold(cap)
         return None
 
     def _hold(self, cap: int) -> None:
-        if self.cap is not None or any(account.rests_on_caps for account in self.accounts):
+        if self.cap is not None or any(ledger.rests_on_caps for ledger in self.ledgers):
             self.cap = cap
         self.tokens = 0 if self.cap is None else most_counted(cap)
         self.money = 0.0
         if self.prices is not None:
             answer = price_of(Usage(output_tokens=self.tokens), self.prices)
             self.money = dearest_prompt(self.input_tokens, self.prices) + answer
-        for account in self.accounts:
-            account.hold(self.tokens, self.money)
+        for ledger in self.ledgers:
+            ledger.hold(self.tokens, self.money)
         self.state = "held"
 
     def send(self) -> None:
         """Note that the attempt goes out: from now on nothing gives it back."""
         if self.state == "held":
             self.state = "sent"
-            for account in self.accounts:
-                account.unsent -= 1
+            for ledger in self.ledgers:
+                ledger.unsent -= 1
 
     def settle(self, usage: Usage, prices: Prices | None, overran: int | None) -> None:
         """Pay what an attempt has used, and give the rest back.
@@ -95,10 +234,10 @@ class Reservation:
             prices: of the backend that was asked.
             overran: the cap that it took no notice of, in tokens.
         """
-        for account in self.accounts:
-            account.pay(usage, prices)
-            if overran is not None and account.rests_on_caps:
-                account.overran = overran
+        for ledger in self.ledgers:
+            ledger.pay(usage, prices)
+            if overran is not None and ledger.rests_on_caps:
+                ledger.overran = overran
         self.give_back()
 
     def give_back(self) -> None:
@@ -106,20 +245,20 @@ class Reservation:
         state, self.state, self.wake = self.state, "idle", None
         if state not in ("held", "sent"):
             return
-        for account in self.accounts:
-            account.release(self.tokens, self.money)
+        for ledger in self.ledgers:
+            ledger.release(self.tokens, self.money)
             if state == "held":
-                account.unsent -= 1
-                account.attempts -= 1
+                ledger.unsent -= 1
+                ledger.attempts -= 1
 
 
-class Desk:
-    """Do the work on the accounts of one tree of shared budgets, for any number of threads and event loops.
+class ReservationQueue:
+    """Do the work on the ledgers of one tree of shared budgets, for any number of threads and event loops.
 
     One lock guards them all, so what is held is held on every level or on none, and no order of locks can be wrong.
     Who settles never waits for the lock: the garbage collector may end a stream anywhere, also in the middle of the
     work here. What it leaves is done by whoever has the lock. Who cannot be served waits in turn and holds nothing;
-    nobody passes by on an account that another one waits for.
+    nobody passes by on an ledger that another one waits for.
     """
 
     __slots__ = ("__weakref__", "_holding", "_lock", "_served", "_tasks", "_waiting")
@@ -130,14 +269,14 @@ class Desk:
         self._waiting: deque[Reservation] = deque()
         self._served: deque[Callable[[], None]] = deque()
         self._holding: set[Reservation] = set()
-        _desks.add(self)
+        _queues.add(self)
 
-    def begin(self, accounts: tuple[Account, ...], now: float) -> None:
-        """Let the time of some accounts begin, where it has not."""
+    def begin(self, ledgers: tuple[Ledger, ...], now: float) -> None:
+        """Let the time of some ledgers begin, where it has not."""
         with self._lock:
-            for account in accounts:
-                if account.began is None:
-                    account.began = now
+            for ledger in ledgers:
+                if ledger.began is None:
+                    ledger.began = now
         if self._tasks:  # which the collector has left
             self.catch_up()
 
@@ -221,9 +360,9 @@ class Desk:
 
     def _serve(self) -> None:
         """Decide for who waits, in turn."""
-        barred: set[Account] = set()
+        barred: set[Ledger] = set()
         for reservation in tuple(self._waiting):
-            if not barred.isdisjoint(reservation.accounts):
+            if not barred.isdisjoint(reservation.ledgers):
                 continue
             blocking = reservation.decide()
             if blocking is None:
@@ -235,7 +374,7 @@ class Desk:
                     reservation.wake = None  # which may hold the call, that nobody else may hold
                 continue
             barred.add(blocking)
-            if blocking is reservation.accounts[-1]:  # the outermost, which is around all
+            if blocking is reservation.ledgers[-1]:  # the outermost, which is around all
                 break
 
     def forget(self) -> None:
@@ -251,12 +390,12 @@ def _nothing() -> None:
     pass
 
 
-_desks: weakref.WeakSet[Desk] = weakref.WeakSet()
+_queues: weakref.WeakSet[ReservationQueue] = weakref.WeakSet()
 
 
 def _forget() -> None:
-    for desk in list(_desks):
-        desk.forget()
+    for queue in list(_queues):
+        queue.forget()
 
 
 if hasattr(os, "register_at_fork"):

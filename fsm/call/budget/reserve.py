@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from attrs import evolve
 
+from rungwise.fsm.call.budget.budget import NOTHING_RESERVED, Reserved
 from rungwise.fsm.call.budget.prices import dearest_prompt, price_of_output
-from rungwise.fsm.call.budget.reserved import NOTHING_KEPT, Kept
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.policy import MOST_ATTEMPTS, Policy
 from rungwise.fsm.call.run.context import CallContext
@@ -38,7 +38,7 @@ def enter(context: CallContext, wanted: int, prompt_tokens: int) -> None:
     """
     to_come = () if context.chain.is_at_end else _to_come(context)
     if not to_come:
-        context.kept = NOTHING_KEPT
+        context.reserved = NOTHING_RESERVED
         return
     policy, spending, count = context.policy, context.spending, len(to_come)
     limit, seconds, ends_after = spending.limit, 0.0, None
@@ -49,13 +49,13 @@ def enter(context: CallContext, wanted: int, prompt_tokens: int) -> None:
     # By place: a call that falls back does this for each backend.
     shared_attempts = max(0, min(count, _shared_attempts_left(context) - 1))
     amounts = _amounts(context, to_come, wanted + prompt_tokens) if spending.needs_cap else ()
-    context.kept = Kept(count, shared_attempts, seconds, ends_after, *amounts)
+    context.reserved = Reserved(count, shared_attempts, seconds, ends_after, *amounts)
 
 
 def _amounts(
     context: CallContext, to_come: Sequence[Link], prompt_tokens: int
 ) -> tuple[int, int, float, float, float, float]:
-    """Return the tokens and the money that are kept, in the order of `Kept`.
+    """Return the tokens and the money that are kept, in the order of `Reserved`.
 
     Arguments:
         context: the budgets.
@@ -87,10 +87,10 @@ def count_money(context: CallContext, wanted: int, prompt_tokens: int) -> None:
         wanted: the output cap of this attempt, in tokens.
         prompt_tokens: those of its prompt.
     """
-    each, shared_each = context.kept.money_each, context.kept.shared_money_each
+    each, shared_each = context.reserved.money_each, context.reserved.shared_money_each
     if each or shared_each:
         money, shared_money = _money_kept(context, _to_come(context), wanted + prompt_tokens, each, shared_each)
-        context.kept = evolve(context.kept, money=money, shared_money=shared_money)
+        context.reserved = evolve(context.reserved, money=money, shared_money=shared_money)
 
 
 def _money_kept(
@@ -122,7 +122,7 @@ def eaten_by(context: CallContext, cap: int | None, wait: float) -> str | None:
         cap: its output cap in tokens, lowered to what is not kept.
         wait: seconds until it goes out.
     """
-    kept, spending = context.kept, context.spending
+    kept, spending = context.reserved, context.spending
     if _attempts_left(context) <= kept.attempts:
         return "what is left of the attempts is kept for the backends to come"
     if kept.seconds > 0 and kept.ends_after is not None and spending.elapsed + wait >= kept.ends_after:
@@ -135,7 +135,7 @@ def eaten_by(context: CallContext, cap: int | None, wait: float) -> str | None:
 
 def shared_eaten_by(context: CallContext) -> str | None:
     """Say that one more attempt at the current backend would use what is kept of a shared budget, if it would."""
-    if 0 < _shared_attempts_left(context) <= context.kept.shared_attempts:
+    if 0 < _shared_attempts_left(context) <= context.reserved.shared_attempts:
         return "what is left of the shared attempts is kept for the backends to come"
     return None
 
@@ -151,8 +151,8 @@ def has_left(context: CallContext) -> bool:
     spending, following = context.spending, context.chain.next_usable()
     if following is None:
         return False
-    cap = spending.lowered(None, 0, context.chain.links[following].prices, NOTHING_KEPT)
-    if (spending.spent(context.position.attempts) or spending.lacking(0.0, cap)) is not None:
+    cap = spending.lowered(None, 0, context.chain.links[following].prices, NOTHING_RESERVED)
+    if (spending.spent(context.position.attempts) or spending.shortfall(0.0, cap)) is not None:
         return False
     return spending.share is None or spending.share.has_left(spending.now)
 

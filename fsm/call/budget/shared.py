@@ -6,18 +6,15 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from attrs import field, setters
+from attrs import define, field, setters
 
-from rungwise.fsm.call.budget.account import Account
-from rungwise.fsm.call.budget.ledger import Desk, Reservation
-from rungwise.fsm.call.budget.reserved import Kept
+from rungwise.fsm.call.budget.ledger import Ledger, Reservation, ReservationQueue
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.checks import LARGEST, is_number
 from rungwise.fsm.values.label import short
-from rungwise.fsm.values.records import define
 from rungwise.fsm.values.usage import Usage
 
 MOST_LEVELS = 32
@@ -46,9 +43,9 @@ class SharedBudget:
     budget: Budget = field(on_setattr=setters.frozen)
     within: SharedBudget | None = field(default=None, on_setattr=setters.frozen)
     name: str = field(default="", kw_only=True, on_setattr=setters.frozen)
-    _account: Account = field(init=False)
-    _accounts: tuple[Account, ...] = field(init=False)
-    _desk: Desk = field(init=False)
+    _ledger: Ledger = field(init=False)
+    _ledgers: tuple[Ledger, ...] = field(init=False)
+    _queue: ReservationQueue = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         budget, within = self.budget, self.within
@@ -57,15 +54,15 @@ class SharedBudget:
         check_within(within)
         if not isinstance(self.name, str):
             raise ConfigurationError(f"name must be a text, not {type(self.name).__name__}")
-        if within is not None and len(within._accounts) >= MOST_LEVELS:
+        if within is not None and len(within._ledgers) >= MOST_LEVELS:
             raise ConfigurationError(f"shared budgets must not stand more than {MOST_LEVELS} deep within one another")
-        self._account = Account(budget, self.name or f"the {'' if within is None else 'inner '}shared budget")
-        self._accounts = (self._account, *(() if within is None else within._accounts))
-        self._desk = Desk() if within is None else within._desk
+        self._ledger = Ledger(budget, self.name or f"the {'' if within is None else 'inner '}shared budget")
+        self._ledgers = (self._ledger, *(() if within is None else within._ledgers))
+        self._queue = ReservationQueue() if within is None else within._queue
 
     def __repr__(self) -> str:
-        account = self._account
-        return f"SharedBudget({self.budget!r}, attempts={account.attempts}, usage={account.usage!r})"
+        ledger = self._ledger
+        return f"SharedBudget({self.budget!r}, attempts={ledger.attempts}, usage={ledger.usage!r})"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a SharedBudget cannot be copied or pickled: what is spent of it is counted in one place")
@@ -73,30 +70,30 @@ class SharedBudget:
     @property
     def attempts(self) -> int:
         """Count the requests that were sent, and those that are about to be."""
-        self._desk.catch_up()
-        return self._account.attempts
+        self._queue.catch_up()
+        return self._ledger.attempts
 
     @property
     def usage(self) -> Usage:
         """Return the tokens of every attempt that has settled."""
-        self._desk.catch_up()
-        return self._account.usage
+        self._queue.catch_up()
+        return self._ledger.usage
 
     @property
     def cost(self) -> float | None:
         """Return what those cost, in the currency of the prices; None once a backend without prices was asked."""
-        self._desk.catch_up()
-        return self._account.cost
+        self._queue.catch_up()
+        return self._ledger.cost
 
     @property
     def budgets(self) -> tuple[Budget, ...]:
         """Return the ceilings of every level, the innermost first."""
-        return tuple([account.budget for account in self._accounts])
+        return tuple([ledger.budget for ledger in self._ledgers])
 
     @property
     def deadline(self) -> float | None:
         """Return when the time is up of this or of a budget around it, on the drivers' clock; None if it never is."""
-        return min((each for account in self._accounts if (each := account.deadline) is not None), default=None)
+        return min((each for ledger in self._ledgers if (each := ledger.deadline) is not None), default=None)
 
     def begin(self, now: float) -> None:
         """Let the seconds count from now on, unless they do already; the first call does this by itself.
@@ -109,7 +106,7 @@ class SharedBudget:
         """
         if not is_number(now, -LARGEST, LARGEST):
             raise ConfigurationError(f"now must be seconds, a finite number, not {short(now)}")
-        self._desk.begin(self._accounts, now)
+        self._queue.begin(self._ledgers, now)
 
     def lacking(
         self, now: float | None = None, *, wait: float = 0.0, input_tokens: int = 0, prices: Prices | None = None
@@ -124,22 +121,22 @@ class SharedBudget:
             input_tokens: the tokens of its prompt, for a budget of money.
             prices: of the backend that would be asked, likewise.
         """
-        self._desk.catch_up()
+        self._queue.catch_up()
         late = None if now is None else self._late_at(now + wait)
-        return late or self._lacking(input_tokens, prices)
+        return late or self._shortfall(input_tokens, prices)
 
-    def _lacking(self, input_tokens: int, prices: Prices | None) -> str | None:
-        reasons = (account.lacking(input_tokens, prices) for account in self._accounts)
+    def _shortfall(self, input_tokens: int, prices: Prices | None) -> str | None:
+        reasons = (ledger.shortfall(input_tokens, prices) for ledger in self._ledgers)
         return next((reason for reason in reasons if reason is not None), None)
 
     def share(self) -> Share:
         """Return the share of a new call."""
-        return Share(self, self._desk, Reservation(self._accounts))
+        return Share(self, self._queue, Reservation(self._ledgers))
 
     def _late_at(self, at: float) -> str | None:
-        for account in self._accounts:
-            if account.is_late(at):
-                return f"the next attempt would begin after the {account.budget.seconds:g} s of {account.name}"
+        for ledger in self._ledgers:
+            if ledger.is_late(at):
+                return f"the next attempt would begin after the {ledger.budget.seconds:g} s of {ledger.name}"
         return None
 
 
@@ -154,7 +151,7 @@ class Share:
     """
 
     shared: SharedBudget
-    _desk: Desk
+    _queue: ReservationQueue
     _reservation: Reservation
     needs_cap: bool = field(init=False)
     needs_prices: bool = field(init=False)
@@ -162,12 +159,12 @@ class Share:
     _last: list[Reservation] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        accounts = self._reservation.accounts
-        self.needs_cap = any(account.rests_on_caps for account in accounts)
-        self.needs_prices = any(account.budget.money is not None for account in accounts)
+        ledgers = self._reservation.ledgers
+        self.needs_cap = any(ledger.rests_on_caps for ledger in ledgers)
+        self.needs_prices = any(ledger.budget.money is not None for ledger in ledgers)
         # A call that is dropped without an end holds nothing for ever.
         self._last = [self._reservation]
-        weakref.finalize(self, _abandon, self._desk, self._last).atexit = False
+        weakref.finalize(self, _abandon, self._queue, self._last).atexit = False
 
     @property
     def deadline(self) -> float | None:
@@ -183,37 +180,38 @@ class Share:
         """Say which time would be up at a moment of the driver's clock, if any."""
         return self.shared._late_at(at)
 
-    def lowered(self, cap: int | None, input_tokens: int, prices: Prices | None, kept: Kept) -> int | None:
-        """Return an output cap as far as it might be paid for, and no less than 1, which `lacking` may refuse.
+    def lowered(
+        self, cap: int | None, input_tokens: int, prices: Prices | None, *, reserved_tokens: int, reserved_money: float
+    ) -> int | None:
+        """Lower an output cap to what might be paid for.
+
+        The result is at least 1, which `shortfall` may refuse, or 0 where only what is reserved is left.
 
         Arguments:
-            cap: the output cap that is wanted, in tokens.
+            cap: the output cap to lower, in tokens.
             input_tokens: the tokens of the prompt.
             prices: of the backend that is asked.
-            kept: what the call keeps for other backends; 0 is returned where only that is left.
+            reserved_tokens, reserved_money: what the call reserves for other backends.
         """
         if cap is None or not self.needs_cap:
             return cap
-        most = [
-            account.most(input_tokens, prices, held=False, kept_tokens=kept.shared_tokens, kept_money=kept.shared_money)
-            for account in self._reservation.accounts
-        ]
-        keeps = bool(kept.shared_tokens or kept.shared_money)
-        return max(0 if keeps else 1, min(cap, *most))
+        reserved: dict[str, Any] = {"reserved_tokens": reserved_tokens, "reserved_money": reserved_money}
+        most = [ledger.most(input_tokens, prices, held=False, **reserved) for ledger in self._reservation.ledgers]
+        return max(0 if reserved_tokens or reserved_money else 1, min(cap, *most))
 
     @property
     def attempts_left(self) -> int:
         """Return how many attempts are left, but for those that calls hold."""
-        return min(account.budget.attempts - account.attempts for account in self._reservation.accounts)
+        return min(ledger.budget.attempts - ledger.attempts for ledger in self._reservation.ledgers)
 
     def left(self) -> list[tuple[Budget, int, float]]:
         """List the ceilings of each level with the output tokens and the money that are left there."""
-        accounts = self._reservation.accounts
-        return [(account.budget, account.tokens_left, account.money_left) for account in accounts]
+        ledgers = self._reservation.ledgers
+        return [(ledger.budget, ledger.tokens_left, ledger.money_left) for ledger in ledgers]
 
-    def lacking(self, now: float, wait: float, input_tokens: int | None, prices: Prices | None) -> str | None:
+    def shortfall(self, now: float, wait: float, input_tokens: int | None, prices: Prices | None) -> str | None:
         """Name what allows no attempt after a wait, if anything; see `SharedBudget.lacking`."""
-        return self.late_at(now + wait) or self.shared._lacking(input_tokens or 0, prices)
+        return self.late_at(now + wait) or self.shared._shortfall(input_tokens or 0, prices)
 
     def has_left(self, now: float) -> bool:
         """Tell whether another attempt might go out now, whatever it needs.
@@ -221,7 +219,7 @@ class Share:
         Arguments:
             now: the time on the driver's clock.
         """
-        return self.lacking(now, 0.0, 0, None) is None
+        return self.shortfall(now, 0.0, 0, None) is None
 
     def reserve(
         self,
@@ -242,19 +240,19 @@ class Share:
         if reservation.state == "idle":
             reservation.cap, reservation.input_tokens, reservation.prices = cap, input_tokens or 0, prices
             reservation.wake = wake
-            self._desk.ask(reservation)
+            self._queue.ask(reservation)
         return reservation.state != "waiting"
 
     def send(self, cap: int | None, input_tokens: int | None, prices: Prices | None) -> str | None:
         """Say that an attempt goes out, which is reserved now if it was not; return why it must not, if it must not."""
         self.reserve(cap, input_tokens, prices)
         reservation = self._reservation
-        self._desk.send(reservation)
+        self._queue.send(reservation)
         if reservation.state == "sent":
             return None
-        lacking = reservation.lacking
+        shortfall = reservation.shortfall
         self.withdraw()
-        return lacking or "other calls hold what is left"  # and have let go of it since
+        return shortfall or "other calls hold what is left"  # and have let go of it since
 
     def settle(self, usage: Usage, prices: Prices | None, overran: int | None) -> None:
         """Pay what an attempt has used, and give back what it held besides.
@@ -265,7 +263,7 @@ class Share:
             overran: the cap that a provider took no notice of, in tokens.
         """
         if self._reservation.state == "sent":
-            self._desk.settle(self._reservation, usage, prices, overran)
+            self._queue.settle(self._reservation, usage, prices, overran)
             self._leave()
         else:
             self.withdraw()
@@ -273,16 +271,16 @@ class Share:
     def withdraw(self) -> None:
         """Give back what has not gone out."""
         if self._reservation.state != "idle":
-            self._desk.withdraw(self._reservation)
+            self._queue.withdraw(self._reservation)
             self._leave()
 
     def _leave(self) -> None:
         """Take another reservation from now on: another thread may be the one that settles this, and not yet."""
-        self._reservation = self._last[0] = Reservation(self._reservation.accounts)
+        self._reservation = self._last[0] = Reservation(self._reservation.ledgers)
 
 
-def _abandon(desk: Desk, last: list[Reservation]) -> None:
-    desk.abandon(last[0])
+def _abandon(queue: ReservationQueue, last: list[Reservation]) -> None:
+    queue.abandon(last[0])
 
 
 def check_within(value: Any) -> None:

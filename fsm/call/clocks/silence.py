@@ -4,15 +4,44 @@ from __future__ import annotations
 
 import math
 
+from attrs import frozen
+
+from rungwise.fsm.call.budget.budget import NOTHING_RESERVED
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.budget.reserve import may_fall_back
-from rungwise.fsm.call.budget.reserved import NOTHING_KEPT
-from rungwise.fsm.call.clocks.clocks import Clocks
 from rungwise.fsm.call.clocks.waiting import longest_wait
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.facts import FactFinder
 from rungwise.fsm.call.run.proposal import Proposal
 from rungwise.fsm.machine.declare import Rung
+
+CLOSING = 1.0
+"""Seconds that a driver may take beyond the end of an attempt, to let go of its connection."""
+
+
+@frozen(kw_only=True)
+class Clocks:
+    """Hold the limits of one attempt, as the policy, the backend and what is left of the budget set them.
+
+    Silence ends an attempt only where the table then asks again, or asks another backend, and there is time for that;
+    otherwise whoever waits goes on waiting. Whether it does may depend on the text that this attempt has brought.
+
+    Arguments:
+        first_token: seconds from the beginning of the attempt to the first content; None for no limit.
+        stall: seconds between two pieces of content; None for no limit.
+        ends_by: when the attempt must have ended, on the driver's clock, so that the backends to come keep what is
+            reserved for them; None for no limit.
+        before_text: the latest moment, on the driver's clock, at which silence may end the attempt while it has brought
+            no visible text; None for never, infinity for any moment.
+        after_text: the same once it has brought some.
+    """
+
+    first_token: float | None
+    stall: float | None
+    ends_by: float | None
+    before_text: float | None
+    after_text: float | None
+
 
 SILENCE = "fell_silent"
 
@@ -34,7 +63,7 @@ def clocks_of(context: CallContext, proposal: Proposal, facts: FactFinder) -> Cl
         before, after = (None if rung is None else math.inf for rung in rungs)
     elif any(rungs) and _pays_for_another(context, proposal):
         before, after = (_latest(context, rung, limit, first_token or 0.0) for rung in rungs)
-    ends_after = limit if context.kept.ends_after is None else context.kept.ends_after
+    ends_after = limit if context.reserved.ends_after is None else context.reserved.ends_after
     return Clocks(
         first_token=first_token,
         stall=getattr(chain.link, "stall", None) or timeouts.stall,
@@ -74,5 +103,5 @@ def _pays_for_another(context: CallContext, proposal: Proposal) -> bool:
         return False
     if cap is None or not spending.needs_cap:
         return True
-    left = spending.lowered(None, 2 * (proposal.prompt_tokens or 0) + cap, prices, NOTHING_KEPT)
+    left = spending.lowered(None, 2 * (proposal.prompt_tokens or 0) + cap, prices, NOTHING_RESERVED)
     return left is None or left > most_counted(cap)

@@ -1,63 +1,168 @@
-"""What of a request is meant for a backend."""
+"""What of a request each backend is sent."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import evolve, field
+from attrs import evolve, field, frozen
 
-from rungwise.fsm.call.conversation.json_instruction import wish_of
-from rungwise.fsm.call.conversation.link import headers_for, parameters_for, prefills_for, tools_for
+from rungwise.fsm.call.conversation.json_instruction import json_format_of
+from rungwise.fsm.call.conversation.link import Link
+from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.request import Request
-from rungwise.fsm.call.conversation.shapes import Shapes
-from rungwise.fsm.call.run.context import CallContext
-from rungwise.fsm.failures.events import FORMAT_PARAMETER
-from rungwise.fsm.values.records import record
+from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
+from rungwise.fsm.call.run.chain import Chain
+from rungwise.fsm.failures.failure import FORMAT_PARAMETER
+from rungwise.fsm.values.frozen_map import FrozenMap
+from rungwise.fsm.values.label import note
+from rungwise.fsm.values.secret import NO_HEADERS
 
 
-@record(eq=False)
-class Meant:
-    """Hold what of a request is meant for one backend: the same in all attempts there, however many there are.
+@frozen(eq=False)
+class ForBackend:
+    """Hold what one backend is sent of a request, the same in every attempt there.
 
     Arguments:
-        backend: its place in the chain.
-        request: the request as it is given these parameters.
-        headers, tools: likewise.
-        asked: the output cap that the caller or the backend asks for.
+        backend: its index in the chain.
+        request: the request with the parameters that this backend gets.
+        headers, tools: what it gets of these.
+        max_tokens: the output cap that the caller or the backend sets.
         asks_for_little: whether that is a handful of tokens.
-        prefills: whether the backend goes on from a trailing assistant turn.
-        expects_json: whether the answer must be JSON, so that a piece of it is nothing to go on from.
-        may_ask_in_words: whether that can be asked for in words where the backend rejects the parameter for it.
-        shapes: the form in which it is written.
+        prefills: whether the backend continues a trailing assistant turn.
+        expects_json: whether the answer must be JSON, so that a piece of it cannot be continued.
+        has_json_instruction: whether JSON can be asked for in words if the backend rejects the parameter for it.
+        shapes: the form in which the request is written.
     """
 
     backend: int
     request: Request = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
     tools: tuple[Mapping[str, Any], ...] = field(repr=False)
-    asked: int | None
+    max_tokens: int | None
     asks_for_little: bool
     prefills: bool
     expects_json: bool
-    may_ask_in_words: bool
+    has_json_instruction: bool
     shapes: Shapes
 
     @classmethod
-    def of(cls, context: CallContext) -> Meant:
-        """Return what is meant for the current backend."""
-        request, chain = context.request, context.chain
-        first, link = chain.links[0], chain.link
-        headers, parameters, tools = request.headers, request.parameters, request.tools
-        if link is not first:
-            headers, parameters = headers_for(request, first, link), parameters_for(request, first, link)
-            tools = tools_for(request, first, link)
-        meant = request if parameters is request.parameters else evolve(request, parameters=parameters)
-        asks_json = chain.shapes.asks_for_json(parameters) if parameters else None
+    def of(cls, request: Request, chain: Chain, handful: int) -> ForBackend:
+        """Resolve a request for the current backend.
+
+        Arguments:
+            request: what the caller asks.
+            chain: its current backend is asked.
+            handful: the largest cap that asks for little, in tokens.
+        """
+        first, link, shapes = chain.links[0], chain.link, chain.shapes
+        parameters = parameters_for(request, first, link)
+        resolved = request if parameters is request.parameters else evolve(request, parameters=parameters)
+        asks_json = shapes.asks_for_json(parameters) if parameters else None
         expects_json = link.expects_json if asks_json is None else asks_json
-        asked = request.max_tokens or link.max_tokens
-        asks_for_little = asked is not None and asked <= context.policy.handful
-        prefills = prefills_for(link, parameters)
-        in_words = expects_json and wish_of(link, meant, frozenset({FORMAT_PARAMETER})) is not None
-        place, shapes = chain.index, chain.shapes
-        return cls(place, meant, headers, tools, asked, asks_for_little, prefills, expects_json, in_words, shapes)
+        cap = request.max_tokens or link.max_tokens
+        without_format = frozenset({FORMAT_PARAMETER})
+        return cls(
+            backend=chain.index,
+            request=resolved,
+            headers=headers_for(request, first, link),
+            tools=tools_for(request, first, link),
+            max_tokens=cap,
+            asks_for_little=cap is not None and cap <= handful,
+            prefills=prefills_for(link, parameters),
+            expects_json=expects_json,
+            has_json_instruction=expects_json and json_format_of(link, resolved, without_format) is not None,
+            shapes=shapes,
+        )
+
+
+def headers_for(request: Request, first: Link, link: Link) -> Mapping[str, str]:
+    """Return the headers of a request as far as they are meant for a backend: they were given for the first one.
+
+    Arguments:
+        request: what the caller asked.
+        first: the first backend of the chain.
+        link: the backend that is asked.
+    """
+    if link is first or not request.headers:
+        return request.headers
+    origin = getattr(link, "origin", None)  # a backend of the user's own may not say; a plain link says ""
+    return request.headers if origin and origin == getattr(first, "origin", None) else NO_HEADERS
+
+
+def parameters_for(request: Request, first: Link, link: Link) -> Mapping[str, Any]:
+    """Return the parameters of a request as far as they are meant for a backend: they were given for the first one.
+
+    A backend that is written to in another form is given those that every wire knows how to say.
+
+    Arguments:
+        request: what the caller asked.
+        first: the first backend of the chain.
+        link: the backend that is asked.
+    """
+    if not request.parameters or link is first or _form_of(link) is _form_of(first):
+        return request.parameters
+    return FrozenMap({name: value for name, value in request.parameters.items() if name in COMMON_PARAMETERS})
+
+
+def tools_for(request: Request, first: Link, link: Link) -> tuple[Mapping[str, Any], ...]:
+    """Return the tools of a request as far as they are meant for a backend: they were given for the first one.
+
+    Any other is given those of which is known that its server takes them, or that they can be put into its form.
+
+    Arguments:
+        request: what the caller asked.
+        first: the first backend of the chain.
+        link: the backend that is asked.
+    """
+    if not request.tools or link is first:
+        return request.tools
+    origin = getattr(link, "origin", None)
+    if origin and origin == getattr(first, "origin", None) and _form_of(link) is _form_of(first):
+        return request.tools
+    shapes: Shapes = getattr(link, "shapes", NEUTRAL)
+    return tuple(filter(shapes.knows_tool, request.tools))
+
+
+def prefills_for(link: Link, parameters: Mapping[str, Any]) -> bool:
+    """Tell whether a backend goes on from a trailing assistant turn in a request with these parameters.
+
+    A backend where they matter says so in a method `prefills_with`.
+
+    Arguments:
+        link: the backend.
+        parameters: those of the request that are meant for it.
+    """
+    told = getattr(link, "prefills_with", None)
+    return link.prefills if told is None else bool(told(parameters))
+
+
+def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
+    """Say what of a request a backend is never told, in a short sentence each.
+
+    Arguments:
+        request: what the caller asked.
+        first: the first backend of the chain, in whose form the parameters are.
+        link: the backend that is asked.
+    """
+    lost = getattr(link, "lost", None)  # a backend of the user's own may not say
+    foreign = []
+    if link is not first:
+        lost = getattr(link, "lost_behind", lost)
+        meant = parameters_for(request, first, link)
+        foreign = [f"{name}: it is a parameter of another protocol" for name in request.parameters if name not in meant]
+    taken = tools_for(request, first, link) if request.tools else ()
+    if len(taken) < len(request.tools):
+        kept = set(map(id, taken))
+        others = [tool for tool in request.tools if id(tool) not in kept]
+        foreign += [f"the tool {tool.get('type')}: it was given for another server" for tool in others]
+        request = evolve(request, tools=taken)
+    own = lost(request) if callable(lost) else ()
+    if not foreign and not own:
+        return ()
+    return tuple([note(each) for each in (*foreign, *own)])
+
+
+def _form_of(link: Link) -> type[Shapes]:
+    shapes: Shapes = getattr(link, "shapes", NEUTRAL)  # a backend of the user's own may name none
+    return type(shapes)

@@ -1,22 +1,19 @@
-"""One backend of the chain as the core sees it, and what of a request is meant for it."""
+"""One backend of the chain as the core sees it, and what earlier calls have learned of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from attrs import Factory, evolve, field, validators
+from attrs import Factory, field, frozen, validators
 
-from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
-from rungwise.fsm.call.conversation.request import Request, token_count
+from rungwise.fsm.call.conversation.request import MOST_TOKENS, Request, token_count
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.checks import is_number
+from rungwise.fsm.journal.forms import FLAG, NAMES, TEXT, Forms, check_object, or_null
+from rungwise.fsm.values.checks import is_flag, is_number, is_text, is_whole, must, or_none
 from rungwise.fsm.values.fields import instance, number
-from rungwise.fsm.values.frozen_map import FrozenMap
-from rungwise.fsm.values.label import note
-from rungwise.fsm.values.records import frozen
-from rungwise.fsm.values.secret import NO_HEADERS
+from rungwise.fsm.values.label import label
 
 HIGHEST_PRICE = 1e12
 """No price may exceed this."""
@@ -173,93 +170,110 @@ class PlainLink:
         return NEUTRAL
 
 
-def headers_for(request: Request, first: Link, link: Link) -> Mapping[str, str]:
-    """Return the headers of a request as far as they are meant for a backend: they were given for the first one.
+def _names(value: Iterable[str]) -> Any:
+    return value if isinstance(value, str) or not isinstance(value, Iterable) else frozenset(value)
+
+
+@frozen(kw_only=True)
+class Lessons:
+    """Hold what is remembered of a backend, so that a call need not pay to hear it again.
 
     Arguments:
-        request: what the caller asked.
-        first: the first backend of the chain.
-        link: the backend that is asked.
+        dropped: parameters that it rejects; `stream` is one of them.
+        no_prefill: whether it rejects a trailing assistant turn.
+        restore_reasoning: whether it wants the reasoning of earlier turns back.
+        largest_output: the most output tokens that it takes for a cap, as it said itself; None where it has not.
+        server: what the server said it is, as far as it was asked; "" where it was not.
+
+    Raises:
+        ConfigurationError: a field is not of its form.
     """
-    if link is first or not request.headers:
-        return request.headers
-    origin = getattr(link, "origin", None)  # a backend of the user's own may not say; a plain link says ""
-    return request.headers if origin and origin == getattr(first, "origin", None) else NO_HEADERS
+
+    dropped: frozenset[str] = field(
+        default=frozenset(),
+        converter=_names,
+        validator=must(
+            "a set of names", lambda value: isinstance(value, frozenset) and all(map(is_text, value)), names_class=True
+        ),
+    )
+    no_prefill: bool = field(default=False, validator=must("True or False", is_flag, names_class=True))
+    restore_reasoning: bool = field(default=False, validator=must("True or False", is_flag, names_class=True))
+    largest_output: int | None = field(
+        default=None,
+        validator=must(
+            "a whole number of tokens above 0, or None",
+            or_none(lambda value: is_whole(value, 1, MOST_TOKENS)),
+            names_class=True,
+        ),
+    )
+    server: str = field(default="", converter=label, validator=must("a string", is_text, names_class=True))
+
+    def joined(self, other: Lessons) -> Lessons:
+        """Return what both say; of two caps, the smaller."""
+        if other == NO_LESSONS:
+            return self
+        caps = [cap for cap in (self.largest_output, other.largest_output) if cap is not None]
+        return Lessons(
+            dropped=self.dropped | other.dropped,
+            no_prefill=self.no_prefill or other.no_prefill,
+            restore_reasoning=self.restore_reasoning or other.restore_reasoning,
+            largest_output=min(caps, default=None),
+            server=self.server or other.server,
+        )
+
+    def __str__(self) -> str:
+        said = []
+        if self.dropped:
+            said.append(f"without {', '.join(sorted(self.dropped))}")
+        if self.no_prefill:
+            said.append("no prefill")
+        if self.restore_reasoning:
+            said.append("with the reasoning of earlier turns")
+        if self.largest_output is not None:
+            said.append(f"at most {self.largest_output} output tokens")
+        learned = f"learned: {', '.join(said)}" if said else ""
+        return "; ".join(filter(None, (f"discovered: {self.server}" if self.server else "", learned)))
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return what there is as plain values."""
+        plain: dict[str, Any] = {"dropped": sorted(self.dropped)} if self.dropped else {}
+        for name in ("no_prefill", "restore_reasoning", "largest_output", "server"):
+            if value := getattr(self, name):
+                plain[name] = value
+        return plain
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any], where: str) -> Lessons:
+        """Read lessons back.
+
+        Arguments:
+            values: what was written.
+            where: its place, for an error.
+
+        Raises:
+            ConfigurationError: they are none.
+        """
+        check_object(values, _FORMS, (), where)
+        return cls(**values)
 
 
-def parameters_for(request: Request, first: Link, link: Link) -> Mapping[str, Any]:
-    """Return the parameters of a request as far as they are meant for a backend: they were given for the first one.
+_FORMS: Final[Forms] = {
+    "dropped": NAMES,
+    **dict.fromkeys(("no_prefill", "restore_reasoning"), FLAG),
+    "largest_output": or_null((lambda value: is_whole(value, 1, MOST_TOKENS), "a whole number of 1 or more")),
+    "server": TEXT,
+}
 
-    A backend that is written to in another form is given those that every wire knows how to say.
+NO_LESSONS: Final = Lessons()
 
-    Arguments:
-        request: what the caller asked.
-        first: the first backend of the chain.
-        link: the backend that is asked.
+
+def lessons_of(link: Link) -> Lessons:
+    """Return what is remembered of a backend now; one of the user's own may remember nothing.
+
+    Raises:
+        ConfigurationError: what it says is none.
     """
-    if not request.parameters or link is first or _form_of(link) is _form_of(first):
-        return request.parameters
-    return FrozenMap({name: value for name, value in request.parameters.items() if name in COMMON_PARAMETERS})
-
-
-def tools_for(request: Request, first: Link, link: Link) -> tuple[Mapping[str, Any], ...]:
-    """Return the tools of a request as far as they are meant for a backend: they were given for the first one.
-
-    Any other is given those of which is known that its server takes them, or that they can be put into its form.
-
-    Arguments:
-        request: what the caller asked.
-        first: the first backend of the chain.
-        link: the backend that is asked.
-    """
-    if not request.tools or link is first:
-        return request.tools
-    origin = getattr(link, "origin", None)
-    if origin and origin == getattr(first, "origin", None) and _form_of(link) is _form_of(first):
-        return request.tools
-    shapes: Shapes = getattr(link, "shapes", NEUTRAL)
-    return tuple(filter(shapes.knows_tool, request.tools))
-
-
-def prefills_for(link: Link, parameters: Mapping[str, Any]) -> bool:
-    """Tell whether a backend goes on from a trailing assistant turn in a request with these parameters.
-
-    A backend where they matter says so in a method `prefills_with`.
-
-    Arguments:
-        link: the backend.
-        parameters: those of the request that are meant for it.
-    """
-    told = getattr(link, "prefills_with", None)
-    return link.prefills if told is None else bool(told(parameters))
-
-
-def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
-    """Say what of a request a backend is never told, in a short sentence each.
-
-    Arguments:
-        request: what the caller asked.
-        first: the first backend of the chain, in whose form the parameters are.
-        link: the backend that is asked.
-    """
-    lost = getattr(link, "lost", None)  # a backend of the user's own may not say
-    foreign = []
-    if link is not first:
-        lost = getattr(link, "lost_behind", lost)
-        meant = parameters_for(request, first, link)
-        foreign = [f"{name}: it is a parameter of another protocol" for name in request.parameters if name not in meant]
-    taken = tools_for(request, first, link) if request.tools else ()
-    if len(taken) < len(request.tools):
-        kept = set(map(id, taken))
-        others = [tool for tool in request.tools if id(tool) not in kept]
-        foreign += [f"the tool {tool.get('type')}: it was given for another server" for tool in others]
-        request = evolve(request, tools=taken)
-    own = lost(request) if callable(lost) else ()
-    if not foreign and not own:
-        return ()
-    return tuple([note(each) for each in (*foreign, *own)])
-
-
-def _form_of(link: Link) -> type[Shapes]:
-    shapes: Shapes = getattr(link, "shapes", NEUTRAL)  # a backend of the user's own may name none
-    return type(shapes)
+    lessons = getattr(link, "lessons", NO_LESSONS)
+    if not isinstance(lessons, Lessons):
+        raise ConfigurationError(f"the lessons of {link.name!r} must be Lessons, not {type(lessons).__name__}")
+    return lessons

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy
-from rungwise.fsm.values.records import frozen
 
 _NO_EXTRAS = FrozenMap()
 

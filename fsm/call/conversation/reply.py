@@ -1,11 +1,11 @@
-"""What came back where a provider answered: a `Reply`, in one shape for every provider."""
+"""What a provider answers, in one shape for all of them: a whole `Reply`, or pieces of one as it streams."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, Final, Literal
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,
@@ -21,7 +21,6 @@ from rungwise.fsm.call.conversation.parts import (
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.label import label
-from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 StopReason = Literal["stop", "length", "tool_calls", "content_filter", "paused", "overflow", "error", "unknown"]
@@ -35,7 +34,7 @@ class Reply:
     Arguments:
         text: the visible content with every text block joined, inline think tags still in it.
         final_text: the last text block after the last tool call; None where blocks are not told apart.
-        tool_calls: the tool calls, complete or not; `classify_reply` decides.
+        tool_calls: the tool calls, complete or not; `is_complete` tells which.
         usage: what the provider reported for this attempt.
         model: the model id that the provider reported, as a `label`.
         interrupted: whether the stream ended before its terminal event.
@@ -108,10 +107,31 @@ class Reply:
         text = (TextPart(self.text),) if self.text else ()
         return (*reasoning, *text, *self.tool_calls)
 
+    @property
+    def has_media(self) -> bool:
+        """Tell whether a picture, a recording or a document is among its parts."""
+        return self._parts is not None and any(isinstance(part, MediaPart) for part in self._parts)
+
 
 _USUAL: Final = (str, str, Usage, tuple)
 
 
-def has_media(reply: Reply) -> bool:
-    """Tell whether a picture, a recording or a document is among the parts of a reply, which texts alone do not say."""
-    return reply._parts is not None and any(isinstance(part, MediaPart) for part in reply._parts)
+@frozen
+class Text:
+    """Add `text` to what the consumer shows."""
+
+    text: str
+
+
+@frozen
+class Reasoning:
+    """Show a piece of the model's reasoning; it is never part of the result's text."""
+
+    text: str
+
+
+@frozen
+class Discard:
+    """Take back `text`, which is exactly the end of what was handed out so far."""
+
+    text: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
-from attrs import Factory, evolve, field, validators
+from attrs import Factory, evolve, field, frozen, validators
 
 from rungwise.fsm.call.conversation.options import CommonOptions, with_common
 from rungwise.fsm.call.conversation.parts import Message
@@ -13,7 +13,6 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.fields import instance
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy, sendable_copies, sendable_copy
-from rungwise.fsm.values.records import draft_of, frozen
 from rungwise.fsm.values.secret import SecretMap
 
 PlainMessage = Mapping[str, Any]
@@ -148,9 +147,9 @@ class Request:
     """Hold what the caller asks, before any rung has touched it.
 
     Arguments:
-        messages: a prompt, or the messages as the wire of the backend takes them, a `Message` among them where it came
-            back. Like all that is given here they are copied: they are never changed, and what becomes of them later
-            changes nothing that is sent.
+        messages: a prompt, or messages as the wire of the backend takes them; a `rungwise.Message` that came back may
+            be among them. Like all other arguments they are copied: they are never changed, and later changes to yours
+            do not change what is sent.
         tools: tool definitions, passed on as they are.
         max_tokens: the caller's own output cap in tokens; only a budget or the provider ever lowers it. One that stands
             among the parameters is taken from there.
@@ -244,7 +243,7 @@ class Send:
         dropped: parameters to leave out because the provider rejected them.
         lower_reasoning: whether to ask for less reasoning, or none.
         portable: whether to leave out of the caller's messages what may be another provider's: signatures, encrypted
-            reasoning. A `Message` says itself whose its parts are.
+            reasoning. A `rungwise.Message` says itself whose its parts are.
         deadline: when the whole call must have ended, on the driver's clock, or None.
         needs_compaction: whether the caller's compactor must run on the messages first; they are the caller's own then,
             and what the rungs have added comes back to what it makes of them.
@@ -277,6 +276,3 @@ class Send:
     headers: Mapping[str, str] = field(default=Factory(_own_headers, takes_self=True), repr=False)
     parameters: Mapping[str, Any] = field(default=Factory(_own_parameters, takes_self=True), repr=False)
     tools: tuple[Mapping[str, Any], ...] = field(default=Factory(_own_tools, takes_self=True), repr=False)
-
-
-new_send = draft_of(Send)

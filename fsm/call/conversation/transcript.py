@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.fsm.call.budget.estimate import (
     MESSAGE_TOKENS,
@@ -14,51 +14,20 @@ from rungwise.fsm.call.budget.estimate import (
     tokens_in,
     tokens_of,
 )
-from rungwise.fsm.call.conversation.lessons import Lessons
+from rungwise.fsm.call.conversation.link import Lessons
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.parts import Message, Part, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.call.conversation.reading import PLAIN, Reading
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.policy import Hints
-from rungwise.fsm.call.table import ANSWERS
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.declare import Rung
 from rungwise.fsm.text.repetition import LoopWatch
-from rungwise.fsm.text.thinking import TextBefore, ThinkFilter
-from rungwise.fsm.values.records import record
+from rungwise.fsm.text.thinking import TextBefore
 
 
-@record(kw_only=True)
-class Reading:
-    """Hold how the answer to a request is to be read.
-
-    Arguments:
-        seed: the reasoning that the request ends with, which is no visible text when a backend echoes it.
-        stripped: the whitespace at the end of the continued text, which the wire leaves out.
-        before: the text that the answer goes on from, where it may stand in code or in quotes.
-        read: has followed that text; None where nothing has.
-        after_block: whether inline reasoning came with that text.
-        is_new_turn: whether the answer is a turn of its own all the same.
-        echoes: whether the continued turn is repeated at the start of the answer.
-    """
-
-    seed: str = field(default="", repr=False)
-    stripped: str = ""
-    before: str = field(default="", repr=False)
-    read: TextBefore | None = field(default=None, repr=False)
-    after_block: bool = False
-    is_new_turn: bool = False
-    echoes: bool = False
-
-    def think_filter(self) -> ThinkFilter:
-        """Return what tells inline reasoning from visible text in the answer as it comes."""
-        return ThinkFilter(self.before, read=self.read, after_block=self.after_block, is_new_turn=self.is_new_turn)
-
-
-PLAIN = Reading()
-
-
-@record
+@frozen
 class Composed:
     """Hold the messages of one attempt.
 
@@ -148,7 +117,7 @@ class Transcript:
         if observation.unsays:
             self._drop_text()
             self.thinks_inline = True
-        if observation.event == "paused" or (self.turn and (observation.part or observation.event in ANSWERS)):
+        if observation.event == "paused" or (self.turn and (observation.part or observation.is_answer)):
             before = (TextPart(self.gathered),) if self.gathered and not self.turn else ()
             self._add_to_turn((*before, *_as_it_came(observation)))
         if observation.part:
@@ -334,7 +303,7 @@ def _as_it_came(observation: Observation) -> tuple[Part, ...]:
     """
     parts = () if observation.reply is None else observation.reply.parts
     calls = tuple([part for part in parts if isinstance(part, ToolCall)])
-    if calls and observation.event not in ANSWERS:
+    if calls and not observation.is_answer:
         parts, calls = tuple([part for part in parts if not isinstance(part, ToolCall)]), ()
     reasoned = ReasoningPart(observation.reasoning)
     if any(not isinstance(part, (TextPart, ToolCall)) and part != reasoned for part in parts):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from rungwise.fsm.call.budget.budget import Spending
-from rungwise.fsm.call.budget.reserved import NOTHING_KEPT, Kept
+from attrs import define
+
+from rungwise.fsm.call.budget.budget import NOTHING_RESERVED, Reserved, Spending
 from rungwise.fsm.call.budget.shared import SharedBudget, check_within
-from rungwise.fsm.call.conversation.lessons import NO_LESSONS, Lessons, lessons_of
-from rungwise.fsm.call.conversation.link import Link, losses_of
+from rungwise.fsm.call.conversation.for_backend import losses_of
+from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Link, lessons_of
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.conversation.transcript import Transcript
 from rungwise.fsm.call.policy import Policy
@@ -17,8 +18,7 @@ from rungwise.fsm.call.run.chain import Chain
 from rungwise.fsm.call.run.journal import Journal, Links, Setting
 from rungwise.fsm.call.run.position import Position
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.events import FORMAT_PARAMETER
-from rungwise.fsm.values.records import define
+from rungwise.fsm.failures.failure import FORMAT_PARAMETER
 
 _FORMAT_REPAIR: Final = f"parameter_unsupported:{FORMAT_PARAMETER}"
 
@@ -37,7 +37,7 @@ class CallContext:
         transcript: the text so far, and what the rungs have added to the messages.
         spending: what is used of the budget.
         journal: every step.
-        kept: what no attempt at the current backend may use of the budget.
+        reserved: what no attempt at the current backend may use of the budget.
         worded: the places in the chain of the backends that rejected the parameter for JSON, of which the journal says
             what was done.
     """
@@ -51,7 +51,7 @@ class CallContext:
     transcript: Transcript
     spending: Spending
     journal: Journal
-    kept: Kept = NOTHING_KEPT
+    reserved: Reserved = NOTHING_RESERVED
     worded: frozenset[int] = frozenset()
 
     @classmethod
@@ -92,6 +92,19 @@ class CallContext:
         journal = Journal(table=table.name, counters=table.counters, contents=contents, setting=setting)
         transcript = Transcript.going_on_from(turn.gathered, request.messages, policy.hints)
         return cls(request, policy, turn, has_compactor, backends, position, transcript, spending, journal)
+
+    def fall_back(self) -> list[tuple[Link, str]]:
+        """Turn to the next usable backend, and return those passed over on the way, each with the reason."""
+        following = self.chain.next_usable()
+        assert following is not None  # or the guard would not have held
+        passed_over = list(self.chain.passed_over(following))
+        self.chain.move_to(following)
+        self.apply_lessons()
+        return passed_over
+
+    def apply_lessons(self) -> None:
+        """Shape what is sent to the current backend by what is remembered of it."""
+        self.transcript.heed(self.lessons, self.chain.index)
 
     def newly_told(self) -> str | None:
         """Say what the journal is to tell of the request that goes out, as far as it has not; None for nothing."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rungwise.fsm.call.conversation.events import Discard, Reasoning, Text
-from rungwise.fsm.call.conversation.reply_filter import ReplyFilter
-from rungwise.fsm.call.conversation.transcript import Reading
+from rungwise.fsm.call.conversation.reading import Reading, ReplyFilter
+from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Text
+from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.record import Step
 
 StreamEvent = Text | Reasoning | Discard | Step
@@ -31,15 +31,17 @@ class Delivery:
         """Return the visible text that the attempt in flight has handed out."""
         return self.filter.delivered if self.filter is not None else ""
 
-    def open(self, reading: Reading, gathered: str) -> ReplyFilter:
-        """Begin to follow an attempt.
+    def feed(self, delta: Text | Reasoning, reading: Reading, gathered: str) -> tuple[StreamEvent, ...]:
+        """Take a piece of the reply in flight and return what may be shown.
 
         Arguments:
-            reading: how its reply is to be read.
+            delta: the piece.
+            reading: how the reply is to be read.
             gathered: the text so far.
         """
-        self.filter = ReplyFilter(reading, gathered)
-        return self.filter
+        if self.filter is None:
+            self.filter = ReplyFilter(reading, gathered)
+        return self.filter.feed(delta)
 
     def close(self) -> str:
         """Hand out what was held back, now that all of the reply has come, and return what the attempt delivered."""
@@ -66,6 +68,16 @@ class Delivery:
         """Return what is to be handed out, and forget it."""
         events, self._events = self._events, []
         return events
+
+
+def check_delta(delta: object) -> None:
+    """Refuse what is neither text nor reasoning.
+
+    Raises:
+        ConfigurationError: that is so.
+    """
+    if not isinstance(delta, (Text, Reasoning)):
+        raise ConfigurationError(f"delta must be Text or Reasoning, not {type(delta).__name__}")
 
 
 def correction(shown: str, target: str) -> tuple[Discard | Text, ...]:

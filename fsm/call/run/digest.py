@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from attrs import asdict
 
@@ -17,13 +17,9 @@ from rungwise.fsm.journal.attempts import LEAST_ERROR, RecordedAttempt, attempts
 from rungwise.fsm.journal.digest import AttemptLine, Digest, Spent, digest_of, end_of, with_times
 from rungwise.fsm.journal.digest.words import ordinal, plain
 from rungwise.fsm.journal.path import Path, path_of
-from rungwise.fsm.journal.record import Evidence
+from rungwise.fsm.journal.record import Evidence, Record
 from rungwise.fsm.values.label import label
 from rungwise.fsm.values.usage import NO_USAGE
-
-if TYPE_CHECKING:
-    from rungwise.fsm.call.run.journal import Journal, Setting
-    from rungwise.fsm.call.run.result import Result
 
 FIRST_WORDS: Final = 200
 """Characters of an answer that are shown of it."""
@@ -36,7 +32,7 @@ def digest_of_call(path: Path, says: str = "") -> Digest:
         path: that of the call.
         says: the beginning of what came of it.
     """
-    setting: Setting = path.record.setting
+    setting = path.record.setting
     attempts = attempts_of(path)
     return digest_of(
         path,
@@ -48,21 +44,17 @@ def digest_of_call(path: Path, says: str = "") -> Digest:
     )
 
 
-def digest_of_journal(journal: Journal) -> Digest | None:
-    """Tell a call in brief from its journal; None where that holds nothing, or nothing of the table of its policy."""
+def digest_of_journal(journal: Record, text: str = "") -> Digest | None:
+    """Sum up a call from its journal; None if it holds no steps, or none of the table of its policy.
+
+    Arguments:
+        journal: the journal of the call.
+        text: the text of its result, whose first words are shown.
+    """
     try:
-        return digest_of_call(path_of(journal, journal.setting.policy.table))
+        return digest_of_call(path_of(journal, journal.setting.policy.table), first_words(text))
     except ConfigurationError:
         return None
-
-
-def digest_of_result(result: Result) -> Digest | None:
-    """Tell a call in brief from its result, with the first words of its text; None as for its journal."""
-    try:
-        path = path_of(result.journal, result.journal.setting.policy.table)
-    except ConfigurationError:
-        return None
-    return digest_of_call(path, first_words(result.text))
 
 
 def first_words(text: str) -> str:
@@ -72,7 +64,7 @@ def first_words(text: str) -> str:
 
 def spent_in(path: Path) -> Spent:
     """Add up what a call took, as its steps tell it."""
-    setting: Setting = path.record.setting
+    setting = path.record.setting
     prices = {link.name: link.prices for link in reversed(setting.chain)}
     priced = [prices.get(step.backend) for step in path.steps if step.usage.total_tokens]
     usage = reduce(add, (step.usage for step in path.steps), NO_USAGE)
@@ -88,7 +80,7 @@ def spent_in(path: Path) -> Spent:
 
 def costs_in(path: Path) -> Iterator[float | None]:
     """Yield what each step cost; None where its backend has no prices."""
-    setting: Setting = path.record.setting
+    setting = path.record.setting
     prices = {link.name: link.prices for link in reversed(setting.chain)}
     for step in path.steps:
         own = prices.get(step.backend)
@@ -97,7 +89,7 @@ def costs_in(path: Path) -> Iterator[float | None]:
 
 def money_of(path: Path) -> Iterator[float | None]:
     """Yield what was spent after each step; None where the backend has no prices."""
-    setting: Setting = path.record.setting
+    setting = path.record.setting
     prices = {link.name: link.prices for link in reversed(setting.chain)}
     spending = Spending(setting.policy.budget)
     for step in path.steps:
@@ -106,7 +98,7 @@ def money_of(path: Path) -> Iterator[float | None]:
 
 
 def _lines(path: Path, attempts: Sequence[RecordedAttempt]) -> Iterator[AttemptLine]:
-    setting: Setting = path.record.setting
+    setting = path.record.setting
     has_several = len(setting.chain) > 1
     costs = tuple(costs_in(path))
     for attempt in attempts:

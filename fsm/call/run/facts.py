@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from rungwise.fsm.call.conversation.observation import Observation
+from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import EMPTY_REPLY
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.proposal import Proposal
 from rungwise.fsm.call.table import MAY_ASK
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.machine.declare import Fact
+from rungwise.fsm.machine.table import Table
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.text.thinking import split_thinking
 
@@ -47,13 +53,13 @@ class FactFinder:
         evidence, event, gathered = observation.evidence, observation.event, transcript.gathered
         prior = turn.prior_answer if turn.only_housekeeping and is_blank(gathered) else None
         held = []  # in the order in which journals have always told them
-        if event in EMPTY and not is_blank(observation.delivered):
+        if event in EMPTY and observation.has_delivered:
             held.append("has_delivered")
         if prior is not None and not is_blank(split_thinking(prior)[0]):
             held.append("has_prior_answer")
         if (text := gathered or transcript.spare) and not is_blank(text):
             held.append("has_text")
-        if observation.new and not is_blank(observation.new):
+        if observation.adds_text:
             held.append("added_text")
         if transcript.has_recent_tool_result(policy.nudge_window, context.chain.shapes):
             held.append("follows_tool_result")
@@ -76,13 +82,16 @@ class FactFinder:
             held.append("overran")
         return tuple(held)
 
-    def settled(self, observation: Observation, previous: Observation | None) -> dict[str, bool]:
-        """Count what came back, and return the facts of it that follow from the policy and from what was counted.
+    def settled(self, observation: Observation, previous: Observation | None, proposal: Proposal) -> dict[str, bool]:
+        """Count what came back, and return the facts that follow from the policy, the chain and the counts.
 
         They need no text of the reply, so that a recorded reply has them under another policy too.
         """
         held = self._settled(observation, previous)
-        return {name: name in held for name in SETTLED}
+        facts = {name: name in held for name in SETTLED}
+        facts["has_next_backend"] = self.context.chain.next_usable() is not None
+        facts["asks_for_little"] = proposal.for_backend.asks_for_little
+        return facts
 
     def _settled(self, observation: Observation, previous: Observation | None) -> list[str]:
         policy, held = self.context.policy, []
@@ -100,7 +109,7 @@ class FactFinder:
         context = self.context
         if asked is None:
             return True
-        ends_after = context.kept.ends_after  # what is kept for the backends to come is not waited away
+        ends_after = context.reserved.ends_after  # what is kept for the backends to come is not waited away
         in_time = ends_after is None or context.spending.elapsed + asked < ends_after
         return in_time and asked <= context.policy.waits.longest_asked and context.spending.allows_wait(asked)
 
@@ -141,10 +150,10 @@ class FactFinder:
             "switch_asked": is_one_too_many,
             "has_next_backend": has_next_backend,
             "has_compactor": context.has_compactor,
-            "asks_for_little": proposal.meant.asks_for_little,
+            "asks_for_little": proposal.for_backend.asks_for_little,
         }
         held = tuple([name for name, holds in facts.items() if holds])
-        is_kept = not (proposal.meant.expects_json or proposal.meant.asks_for_little)
+        is_kept = not (proposal.for_backend.expects_json or proposal.for_backend.asks_for_little)
         had_text = not is_blank(transcript.gathered or transcript.spare)
         before = (*held, "has_text") if had_text else held
         return before, (*held, "has_text", "added_text") if is_kept else (*held, "has_text")
@@ -156,3 +165,35 @@ def _same_empty(observation: Observation, previous: Observation | None) -> bool:
         return False
     one, other = observation.evidence, previous.evidence
     return one.stop_raw == other.stop_raw and one.usage.output_tokens == other.usage.output_tokens == 0
+
+
+def own_facts_of(table: Table, observation: Observation, gathered: str) -> tuple[str, ...]:
+    """Return the names of the facts of the user's own that hold; where no reply came, none does.
+
+    Arguments:
+        observation: what came back.
+        gathered: the text so far, of which the reply's may be the rest: its facts are those of the whole answer.
+
+    Raises:
+        ConfigurationError: a fact is no bool, or its function raises.
+    """
+    reply = observation.reply
+    if reply is None:
+        return ()
+    if gathered and observation.part and not observation.unsays:
+        reply = evolve(reply, text=gathered + observation.new, parts=None)
+    return tuple([fact.name for fact in table.own_facts if _holds(fact, reply)])
+
+
+def _holds(fact: Fact, reply: Reply) -> bool:
+    assert fact.of is not None
+    try:
+        held = fact.of(reply)
+    except Exception as error:
+        raise ConfigurationError(
+            f"the fact {fact.name!r} raised {type(error).__name__}: "
+            "its function takes a Reply and returns True or False"
+        ) from error
+    if not isinstance(held, bool):
+        raise ConfigurationError(f"the fact {fact.name!r} must be True or False, and is of type {type(held).__name__}")
+    return held

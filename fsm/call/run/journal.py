@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
+from attrs import define
 
 from rungwise.fsm.call.budget.budget import Spending
-from rungwise.fsm.call.conversation.lessons import NO_LESSONS, Lessons
-from rungwise.fsm.call.conversation.link import Link, PlainLink, Prices
+from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Link, PlainLink, Prices
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.policy import SWITCH_AFTER, Budget, Hints, Policy, from_mapping
@@ -31,7 +31,6 @@ from rungwise.fsm.journal.forms import (
 from rungwise.fsm.journal.record import Record
 from rungwise.fsm.values.checks import is_text
 from rungwise.fsm.values.label import short
-from rungwise.fsm.values.records import define
 
 if TYPE_CHECKING:
     from rungwise.fsm.journal.digest import Digest

@@ -6,10 +6,17 @@ from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.parts import TextPart
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.run.context import CallContext
-from rungwise.fsm.call.run.result import Result, new_result
+from rungwise.fsm.call.run.delivery import Delivery
+from rungwise.fsm.call.run.proposal import Proposal
+from rungwise.fsm.call.run.recording import Recorder
+from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.call.table import KEEP_PRIOR
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.text.thinking import split_thinking
+
+LAST_RESORTS = frozenset({"partial", "refused", "exhausted", "failed"})
+"""The outcomes that a usable backend further down the chain might have prevented."""
 
 
 class Outcome:
@@ -17,15 +24,21 @@ class Outcome:
 
     Arguments:
         context: the text, and what was spent.
+        recorder: records the last step.
+        delivery: hands out the rest of the result's text.
+
+    Attributes:
         last: what came back last.
+        result: the result, once the call has ended.
     """
 
-    __slots__ = ("_failures", "context", "last")
+    __slots__ = ("_failures", "context", "delivery", "last", "recorder", "result")
 
-    def __init__(self, context: CallContext) -> None:
-        self.context = context
+    def __init__(self, context: CallContext, recorder: Recorder, delivery: Delivery) -> None:
+        self.context, self.recorder, self.delivery = context, recorder, delivery
         self.last: Observation | None = None
-        self._failures: dict[int, Failure] | None = None  # the last one of each backend
+        self.result: Result | None = None
+        self._failures: dict[int, Failure] = {}  # the last one of each backend
 
     def note(self, observation: Observation) -> None:
         """Remember what came back; that the caller ended the call says nothing of a reply."""
@@ -33,9 +46,36 @@ class Outcome:
             return
         self.last = observation
         if observation.failure is not None:
-            if self._failures is None:
-                self._failures = {}
             self._failures[self.context.chain.index] = observation.failure
+
+    def end(
+        self,
+        row: Row,
+        cause: str | None,
+        facts: tuple[str, ...],
+        *,
+        observation: Observation | None = None,
+        proposal: Proposal | None = None,
+        note: str | None = None,
+    ) -> None:
+        """Record the last step and settle the call, even if the observer of that step is interrupted.
+
+        Arguments:
+            row: the last one, which led to the outcome.
+            cause: why the call did not simply succeed, in a sentence.
+            facts, observation, proposal, note: as for `Recorder.record`.
+        """
+        context, chain = self.context, self.context.chain
+        try:
+            if context.spending.share is not None:
+                context.spending.share.withdraw()
+            if row.target in LAST_RESORTS and chain.next_usable() is None:
+                self.recorder.skip(row.source, chain.passed_over())
+            self.recorder.record(row, proposal=proposal, observation=observation, facts=facts, note=note)
+        finally:
+            self.result = self.settle(row, cause)
+            is_shown = row.effect == KEEP_PRIOR.effect and context.turn.is_shown
+            self.delivery.correct(context.transcript.gathered if is_shown else self.result.text)
 
     def settle(self, row: Row, cause: str | None) -> Result:
         """Return the result of a call that has ended.
@@ -57,32 +97,26 @@ class Outcome:
             turn = (*turn, TextPart(last.delivered)) if turn and last and row.effect == "keep_delivered" else ()
         reply = last.reply if last is not None else None
         context.journal.outcome = outcome
-        result = new_result()
-        result.outcome = outcome
-        result.text = text
-        result.final_text = _final_text(text, reply, parts) if outcome == "done" else text
-        result.tool_calls = reply.tool_calls if reply is not None and row.event == "called_tools" else ()
-        result.reasoning = last.reasoning if last is not None else ""
-        result.parts = parts
-        result.usage = spending.usage
-        result.cost = spending.cost if chain.link.prices is not None else None
-        result.seconds = spending.elapsed
-        result.attempts = context.position.attempts
-        result.backend = chain.link.name
-        result.cause = cause
-        result.failures = self._named_failures() if self._failures else ()
-        result.reply = reply
-        result.journal = context.journal
-        result.overran = spending.overran is not None
-        result.shapes = chain.shapes
-        result.turn = turn
-        result.__class__ = Result
-        closed: Result = result
-        return closed
-
-    def _named_failures(self) -> tuple[tuple[str, Failure], ...]:
-        links, failures = self.context.chain.links, self._failures or {}
-        return tuple([(links[index].name, failures[index]) for index in sorted(failures)])
+        return Result(
+            outcome=outcome,
+            text=text,
+            final_text=_final_text(text, reply, parts) if outcome == "done" else text,
+            tool_calls=reply.tool_calls if reply is not None and row.event == "called_tools" else (),
+            reasoning=last.reasoning if last is not None else "",
+            parts=parts,
+            usage=spending.usage,
+            cost=spending.cost if chain.link.prices is not None else None,
+            seconds=spending.elapsed,
+            attempts=context.position.attempts,
+            backend=chain.link.name,
+            cause=cause,
+            failures=tuple((chain.links[index].name, failure) for index, failure in sorted(self._failures.items())),
+            reply=reply,
+            journal=context.journal,
+            overran=spending.overran is not None,
+            shapes=chain.shapes,
+            turn=turn,
+        )
 
     def _salvaged(self, row: Row, gathered: str) -> str:
         if row.effect == "keep_delivered" and self.last is not None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from attrs import frozen
+
 from rungwise.fsm.call.clocks.waiting import RAISING, cap_of, drawn_wait
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.machine.declare import Rung
 from rungwise.fsm.machine.run import Run
-from rungwise.fsm.values.records import record
 
 
-@record
+@frozen
 class RungWait:
     """Hold the seconds of a wait, and the number that chance drew for it, if it did."""
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from rungwise.fsm.call.conversation.for_backend import Meant
+from attrs import frozen
+
+from rungwise.fsm.call.conversation.for_backend import ForBackend
+from rungwise.fsm.call.conversation.reading import Reading
 from rungwise.fsm.call.conversation.request import Send
-from rungwise.fsm.call.conversation.transcript import Reading
-from rungwise.fsm.values.records import record
 
 
-@record
+@frozen
 class Proposal:
     """Hold what one attempt sends, and how its answer is to be read.
 
     Arguments:
         send: what the driver is told.
         reading: how the answer goes on from that.
-        meant: what of the request is meant for the backend.
+        for_backend: what the backend gets of the request.
         prompt_tokens: what the prompt is counted as, for a budget of money.
     """
 
     send: Send
     reading: Reading
-    meant: Meant
+    for_backend: ForBackend
     prompt_tokens: int | None = None

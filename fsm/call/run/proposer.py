@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from attrs import evolve
 
+from rungwise.fsm.call.budget.budget import NOTHING_RESERVED
 from rungwise.fsm.call.budget.counting import TokenCounter
 from rungwise.fsm.call.budget.reserve import count_money, eaten_by, enter, shared_eaten_by
-from rungwise.fsm.call.budget.reserved import NOTHING_KEPT
 from rungwise.fsm.call.budget.shared import Share
-from rungwise.fsm.call.conversation.for_backend import Meant
-from rungwise.fsm.call.conversation.json_instruction import with_wish
-from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send, new_send
+from rungwise.fsm.call.conversation.for_backend import ForBackend
+from rungwise.fsm.call.conversation.json_instruction import with_json_instruction
+from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
 from rungwise.fsm.call.conversation.transcript import Composed
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.proposal import Proposal
@@ -26,11 +26,11 @@ class Proposer:
         counter: counts prompts for a budget of money.
     """
 
-    __slots__ = ("_meant", "context", "counter")
+    __slots__ = ("_for_backend", "context", "counter")
 
     def __init__(self, context: CallContext, counter: TokenCounter) -> None:
         self.context, self.counter = context, counter
-        self._meant: Meant | None = None
+        self._for_backend: ForBackend | None = None
 
     def propose(self, wait: float, *, is_compacted: bool = False) -> Proposal:
         """Return what the current rung sends.
@@ -39,48 +39,51 @@ class Proposer:
             wait: seconds until it goes out.
             is_compacted: whether the compactor that the rung waits for has run, or will not run at all.
         """
-        context, meant = self.context, self._meant
+        context, resolved = self.context, self._for_backend
         transcript, chain, spending, rung = context.transcript, context.chain, context.spending, context.position.state
         link = chain.link
-        if meant is None or meant.backend != chain.index:
-            meant = self._meant = Meant.of(context)
+        if resolved is None or resolved.backend != chain.index:
+            resolved = ForBackend.of(context.request, chain, context.policy.handful)
+            self._for_backend = resolved
         needs_compaction = rung == "compact" and not is_compacted
         prompt = cap = None
         if needs_compaction:  # what it sends, and what that costs, is known when the compactor has run
             composed = Composed(transcript.messages)
         else:
-            prefills = meant.prefills and chain.index not in transcript.without_prefill
+            prefills = resolved.prefills and chain.index not in transcript.without_prefill
             composed = transcript.compose(chain.shapes, prefills, link.echoes)
-            if meant.expects_json:
+            if resolved.expects_json:
                 hints = context.policy.hints
-                composed = with_wish(composed, meant.request, link, hints, chain.shapes, transcript.dropped)
+                composed = with_json_instruction(
+                    composed, resolved.request, link, hints, chain.shapes, transcript.dropped
+                )
             if spending.needs_prices:
                 prompt = self.counter.prompt(composed.messages, composed.added_tokens)
-            cap = self._cap(meant.asked, prompt or 0)
-        send = new_send()
-        send.rung = rung
-        send.backend = chain.index
-        send.wait = wait
-        send.messages = composed.messages
-        send.max_tokens = cap
-        send.request = context.request
-        send.prefill = composed.prefill
-        send.dropped = transcript.dropped
-        send.lower_reasoning = transcript.lower_reasoning
-        send.portable = transcript.portable
-        send.unsigned = "reasoning_signature" in transcript.repaired
-        send.deadline = spending.deadline()
-        send.needs_compaction = needs_compaction
-        send.added_tokens = composed.added_tokens
-        send.must_cut = spending.needs_cap
-        send.restore_reasoning = transcript.restore_reasoning
-        send.headers = meant.headers
-        send.parameters = meant.request.parameters
-        send.tools = meant.tools
-        send.__class__ = Send
-        return Proposal(send, composed.reading, meant, prompt)
+            cap = self._cap(resolved.max_tokens, prompt or 0)
+        send = Send(
+            rung=rung,
+            backend=chain.index,
+            wait=wait,
+            messages=composed.messages,
+            max_tokens=cap,
+            request=context.request,
+            prefill=composed.prefill,
+            dropped=transcript.dropped,
+            lower_reasoning=transcript.lower_reasoning,
+            portable=transcript.portable,
+            unsigned="reasoning_signature" in transcript.repaired,
+            deadline=spending.deadline(),
+            needs_compaction=needs_compaction,
+            added_tokens=composed.added_tokens,
+            must_cut=spending.needs_cap,
+            restore_reasoning=transcript.restore_reasoning,
+            headers=resolved.headers,
+            parameters=resolved.request.parameters,
+            tools=resolved.tools,
+        )
+        return Proposal(send, composed.reading, resolved, prompt)
 
-    def lacking(self, proposal: Proposal, wait: float) -> str | None:
+    def shortfall(self, proposal: Proposal, wait: float) -> str | None:
         """Name the part of a budget that does not allow an attempt, if any.
 
         Arguments:
@@ -89,20 +92,20 @@ class Proposer:
         """
         context, cap = self.context, proposal.send.max_tokens
         spending, share = context.spending, context.spending.share
-        lacking = spending.spent(context.position.attempts)  # first: what nobody has left is kept for nobody
-        if lacking is None and context.kept is not NOTHING_KEPT and not self._is_first():
-            lacking = eaten_by(context, cap, wait)
-        lacking = lacking or spending.lacking(wait, cap)
-        if lacking is None and share is not None:  # last, for a replay knows of it only what came of it
-            lacking = None if self._is_first() else shared_eaten_by(context)
+        shortfall = spending.spent(context.position.attempts)  # first: what nobody has left is kept for nobody
+        if shortfall is None and context.reserved is not NOTHING_RESERVED and not self._is_first():
+            shortfall = eaten_by(context, cap, wait)
+        shortfall = shortfall or spending.shortfall(wait, cap)
+        if shortfall is None and share is not None:  # last, for a replay knows of it only what came of it
+            shortfall = None if self._is_first() else shared_eaten_by(context)
             prices = context.chain.link.prices
-            lacking = lacking or share.lacking(spending.now, wait, proposal.prompt_tokens, prices)
-        return lacking
+            shortfall = shortfall or share.shortfall(spending.now, wait, proposal.prompt_tokens, prices)
+        return shortfall
 
     def reserve(self, proposal: Proposal, wake: Callable[[], None]) -> bool:
         """Reserve an attempt under a shared budget; tell whether there is nothing to wait for. See `Call.reserve`."""
         share = self.context.spending.share
-        if share is None or self.lacking(proposal, 0.0) is not None:
+        if share is None or self.shortfall(proposal, 0.0) is not None:
             return True  # or the call ends when it is said to be sending
         return share.reserve(proposal.send.max_tokens, proposal.prompt_tokens, self.context.chain.link.prices, wake)
 
@@ -114,9 +117,9 @@ class Proposer:
             share: what the call has of that budget.
         """
         cap = proposal.send.max_tokens
-        lacking = share.send(cap, proposal.prompt_tokens, self.context.chain.link.prices)
-        if lacking is not None:
-            return lacking
+        shortfall = share.send(cap, proposal.prompt_tokens, self.context.chain.link.prices)
+        if shortfall is not None:
+            return shortfall
         if share.cap == cap or cap is None:
             return proposal
         return evolve(proposal, send=evolve(proposal.send, max_tokens=share.cap))
@@ -140,7 +143,7 @@ class Proposer:
             wanted = context.policy.base_cap  # or one call would reserve all that there is
         if is_first:
             enter(context, wanted or context.policy.base_cap, prompt_tokens)
-        elif context.kept is not NOTHING_KEPT:
+        elif context.reserved is not NOTHING_RESERVED:
             count_money(context, wanted or context.policy.base_cap, prompt_tokens)
         cap = self._paid(wanted, prompt_tokens, is_first=is_first) if context.spending.needs_cap else wanted
         if transcript.largest_output is not None and cap is not None:
@@ -161,15 +164,21 @@ class Proposer:
         """
         context, share = self.context, self.context.spending.share
         spending, prices = context.spending, context.chain.link.prices
-        cap = spending.lowered(wanted, prompt_tokens, prices, context.kept)
+        cap = spending.lowered(wanted, prompt_tokens, prices, context.reserved)
         if is_first and cap is not None and cap < 1:
-            context.kept = evolve(context.kept, output_tokens=0, money=0.0, money_each=0.0)
-            cap = spending.lowered(wanted, prompt_tokens, prices, context.kept)
+            context.reserved = evolve(context.reserved, output_tokens=0, money=0.0, money_each=0.0)
+            cap = spending.lowered(wanted, prompt_tokens, prices, context.reserved)
         if share is not None and cap is not None and cap < 1:  # it is the call's own budget that allows no more
-            context.kept = evolve(context.kept, shared_tokens=0, shared_money=0.0)
+            context.reserved = evolve(context.reserved, shared_tokens=0, shared_money=0.0)
         elif share is not None and cap is not None:
-            own, cap = cap, share.lowered(cap, prompt_tokens, prices, context.kept)
+            own, cap = cap, self._shared_lowered(share, cap, prompt_tokens)
             if is_first and cap is not None and cap < 1:
-                context.kept = evolve(context.kept, shared_tokens=0, shared_money=0.0, shared_money_each=0.0)
-                cap = share.lowered(own, prompt_tokens, prices, context.kept)
+                context.reserved = evolve(context.reserved, shared_tokens=0, shared_money=0.0, shared_money_each=0.0)
+                cap = self._shared_lowered(share, own, prompt_tokens)
         return cap
+
+    def _shared_lowered(self, share: Share, cap: int | None, prompt_tokens: int) -> int | None:
+        """Lower a cap to what the shared budgets can pay for, besides what is reserved there."""
+        reserved, prices = self.context.reserved, self.context.chain.link.prices
+        tokens, money = reserved.shared_tokens, reserved.shared_money
+        return share.lowered(cap, prompt_tokens, prices, reserved_tokens=tokens, reserved_money=money)

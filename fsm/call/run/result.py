@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.parts import Message, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.call.conversation.reply import Reply
@@ -12,10 +12,8 @@ from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.call.run.displayable import Displayable
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.errors import CallError, Cancelled, EmptyResponse, Exhausted, Failed, OverBudget, Refused
-from rungwise.fsm.failures.events import KEY_HINT_REASONS
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.values.records import draft_of, frozen
+from rungwise.fsm.errors import RungwiseError
+from rungwise.fsm.failures.failure import KEY_HINT_REASONS, Failure
 from rungwise.fsm.values.usage import Usage
 
 if TYPE_CHECKING:
@@ -76,9 +74,9 @@ class Result(Displayable):
         return brief("Result", self.outcome, self.text, self.cause or calls, spent)
 
     def _digest(self) -> Digest | None:
-        from rungwise.fsm.call.run.digest import digest_of_result
+        from rungwise.fsm.call.run.digest import digest_of_journal
 
-        return digest_of_result(self)
+        return digest_of_journal(self.journal, self.text)
 
     @property
     def is_success(self) -> bool:
@@ -131,7 +129,40 @@ class Result(Displayable):
         raise error_of(self)
 
 
-new_result = draft_of(Result)
+class CallError(RungwiseError):
+    """Say that a call did not succeed; `result` holds everything that was gathered."""
+
+    def __init__(self, message: str, result: Result) -> None:
+        super().__init__(message)
+        self.result = result
+
+    def __reduce__(self) -> tuple[type[CallError], tuple[str, Result]]:
+        return type(self), (str(self), self.result)
+
+
+class Exhausted(CallError):
+    """Say that every rung was tried in vain."""
+
+
+class EmptyResponse(Exhausted):
+    """Say that nothing but empty replies came."""
+
+
+class Failed(CallError):
+    """Say that the provider failed or could not be reached."""
+
+
+class Refused(CallError):
+    """Say that the provider or the model refused."""
+
+
+class OverBudget(CallError):
+    """Say that the next attempt could not be afforded."""
+
+
+class Cancelled(CallError):
+    """Say that the caller ended the call."""
+
 
 SUCCESSES = frozenset({*CALL.answers, *CALL.lesser})
 

@@ -13,8 +13,7 @@ from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.call.limits import Limits
-from rungwise.fsm.call.policy import Budget, Policy
-from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.shown.settings import settings_of

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from rungwise.fsm.call.conversation.link import PlainLink
 from rungwise.fsm.call.limits import LARGEST_LIMIT
-from rungwise.fsm.call.policy import Budget, Policy, Reserve, Timeouts
-from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, Reserve, Timeouts
 from rungwise.fsm.certificate.shown.settings import settings_of, table_of
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.diagram import Format, View, render

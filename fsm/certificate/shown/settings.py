@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rungwise.fsm.call.clocks.backoff import backoff
+from rungwise.fsm.call.clocks.waiting import backoff
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import EMPTY_REPLY, Budget, Policy, Waits
 from rungwise.fsm.call.run.facts import EMPTY

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 from attrs import evolve
 
-from rungwise.fsm.call.clocks.clocks import CLOSING
+from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.certificate.verified import Verified, WorstCase, duration, number_text
 from rungwise.fsm.checker.counterexample import WIDTH, path_text
 from rungwise.fsm.checker.proof import RowProof

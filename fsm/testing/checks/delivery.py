@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import dropwhile
 
-from rungwise.fsm.call.conversation.events import Reasoning, Text
+from rungwise.fsm.call.conversation.reply import Reasoning, Text
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.call.table import KEEP_PRIOR
 from rungwise.fsm.journal.record import Step

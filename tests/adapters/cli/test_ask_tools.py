@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from rungwise import EmbeddedProvider, ScriptedReply, TurnHints
+from rungwise import TurnHints
 from rungwise.fsm.turn.journal import TurnJournal
+from rungwise.testing import EmbeddedProvider, ScriptedReply
 from support.command_line import invoke
 from support.turn_modes import calling
 from support.waiting import let_ctrl_c_interrupt, patience

@@ -20,20 +20,19 @@ from click.testing import Result
 
 from rungwise.adapters.cli.ask import Options, _chain
 from rungwise.adapters.cli.ask import ask as ask_command
-from rungwise.adapters.cli.clients import CLIENTS
 from rungwise.adapters.cli.command import COMMANDS, main
 from rungwise.adapters.demo.scenarios import SCENARIOS
 from rungwise.adapters.provider.languages.registry import language_of
 from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider
+from rungwise.adapters.wires.registry import WIRES
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.link import PlainLink, Prices
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.limits import Limits
-from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.certificate.verify import verify
 from support.command_line import invoke
@@ -759,7 +758,7 @@ IN_SHORT = ("tool-round", "thinking-only", "tools")
 
 
 @pytest.mark.parametrize("names", [IN_SHORT, pytest.param(tuple(SEEN), marks=pytest.mark.full)], ids=["short", "all"])
-@pytest.mark.parametrize("api", [client.api for client in CLIENTS[1:] if language_of(client.path) is not None])
+@pytest.mark.parametrize("api", [api for api in WIRES if api != "openai" and language_of(WIRES[api].client_path)])
 def test_the_demo_takes_the_same_paths_in_every_protocol(
     monkeypatch: pytest.MonkeyPatch, api: str, names: tuple[str, ...]
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import rungwise
+from rungwise.core import Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.call import Call
 from support.command_line import invoke
 
@@ -23,7 +23,7 @@ def files(tmp_path: Path) -> tuple[str, str]:
 
 
 def recorded(path: Path, *replies: Any) -> str:
-    call = Call(rungwise.Request("hi"), chain=[rungwise.PlainLink("one"), rungwise.PlainLink("two")])
+    call = Call(Request("hi"), chain=[PlainLink("one"), PlainLink("two")])
     send, now = call.begin(0.0), 0.0
     for reply in replies:
         assert send is not None
@@ -103,8 +103,8 @@ def test_a_budget_of_money_needs_prices_and_gets_them(files: tuple[str, str], tm
 
 
 def test_past_journals_say_what_they_would_have_done(files: tuple[str, str], tmp_path: Path) -> None:
-    slow = rungwise.Failure("rate_limit")
-    answer = rungwise.Reply("hello", stop_reason="stop")
+    slow = Failure("rate_limit")
+    answer = Reply("hello", stop_reason="stop")
     same = recorded(tmp_path / "same.json", answer)
     other = recorded(tmp_path / "other.json", slow, slow, slow, slow, answer)
     result = invoke("diff", *files, *ONE, "--journal", same, "--journal", other)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rungwise import EmbeddedProvider, Script
+from rungwise.testing import EmbeddedProvider, Script
 from support.command_line import invoke
 
 pytestmark = pytest.mark.sampled(4)

@@ -6,30 +6,31 @@ from typing import Any
 
 import pytest
 
-from rungwise import Client, Request
-from rungwise.adapters.cli.clients import CLIENTS, asked_in, pointers, text_of
+from rungwise import Client
+from rungwise.adapters.cli.clients import asked_in, pointers, text_of
 from rungwise.adapters.cli.serve import _line
 from rungwise.adapters.provider.languages.registry import LANGUAGES, language_of
 from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.provider.script import ScriptedReply
-from rungwise.adapters.wires.registry import APIS, backend_class
+from rungwise.adapters.wires.registry import APIS, WIRES, backend_class
+from rungwise.core import Request
 
 ANSWER = ScriptedReply(text="Yes.")
-SPOKEN = [client for client in CLIENTS if language_of(client.path) is not None]
+SPOKEN = {api: wire for api, wire in WIRES.items() if language_of(wire.client_path) is not None}
 
 
 def test_every_protocol_has_a_client_and_the_other_way_round() -> None:
-    assert [client.api for client in CLIENTS] == list(APIS)
-    assert {type(language_of(client.path)) for client in SPOKEN} == set(map(type, LANGUAGES))
+    assert list(WIRES) == list(APIS)
+    assert {type(language_of(wire.client_path)) for wire in SPOKEN.values()} == set(map(type, LANGUAGES))
     lines = list(pointers("http://127.0.0.1:80/v1"))
     assert len(lines) == len(SPOKEN)
-    for client, line in zip(SPOKEN, lines, strict=True):
-        assert line.startswith(client.protocol)
-        assert f"'http://127.0.0.1:80{client.base}'" in line
+    for wire, line in zip(SPOKEN.values(), lines, strict=True):
+        assert line.startswith(wire.protocol)
+        assert f"'http://127.0.0.1:80{wire.client_base}'" in line
 
 
 @pytest.mark.parametrize("streams", [True, False])
-@pytest.mark.parametrize("api", [client.api for client in SPOKEN])
+@pytest.mark.parametrize("api", SPOKEN)
 def test_each_request_has_a_line_that_says_the_same_in_every_protocol(
     api: str, streams: bool, rungwise_provider: Any
 ) -> None:
@@ -47,7 +48,7 @@ def test_each_request_has_a_line_that_says_the_same_in_every_protocol(
     assert line == f"{told}{', stream' if streams else ''} <- HTTP 200, text"
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/nowhere", *(client.path for client in SPOKEN)])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/nowhere", *(wire.client_path for wire in SPOKEN.values())])
 @pytest.mark.parametrize(
     "body",
     [

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-import rungwise
-from rungwise import Cancellation, Request, Timeouts
+from rungwise import Cancellation, Timeouts
 from rungwise.adapters.http import limits as module
 from rungwise.adapters.http.limits import GRACE, LINGER, AttemptLimits
-from rungwise.fsm.call.clocks.clocks import Clocks
+from rungwise.core import Failure, Reply, Request
+from rungwise.fsm.call.clocks.silence import Clocks
 from rungwise.fsm.call.conversation.request import Send
 
 NOW = 1000.0
@@ -142,12 +142,12 @@ def test_the_timeouts_of_a_client_that_was_passed_in_come_after_our_own(clock: A
 
 def test_a_reply_is_cut_by_the_call_only_where_its_time_did_it(clock: Any) -> None:
     made = limits(ends_by=DRIVERS + 20)
-    cut = rungwise.Reply("Herons", interrupted=True, failure=rungwise.Failure("timeout"))
+    cut = Reply("Herons", interrupted=True, failure=Failure("timeout"))
     assert not made.mark(cut).halted
     clock(20)
     assert made.mark(cut).halted
-    assert not made.mark(rungwise.Reply("Herons", interrupted=True, failure=rungwise.Failure("silence"))).halted
-    assert not made.mark(rungwise.Reply("Herons", stop_reason="stop")).halted
+    assert not made.mark(Reply("Herons", interrupted=True, failure=Failure("silence"))).halted
+    assert not made.mark(Reply("Herons", stop_reason="stop")).halted
 
 
 def test_moments_are_those_of_the_real_clock() -> None:

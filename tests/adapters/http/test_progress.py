@@ -10,9 +10,9 @@ import httpx
 import httpx2
 import pytest
 
-from rungwise import EmbeddedProvider, Script, ScriptedReply
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.progress import Progress
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 
 @attrs.frozen

@@ -13,10 +13,11 @@ import pytest
 from pydantic import TypeAdapter
 
 import rungwise
-from rungwise import EmbeddedProvider, Reply, Script, ScriptedReply
 from rungwise.adapters.provider.languages.language import SIGNATURE
 from rungwise.adapters.provider.rendering import render
+from rungwise.core import Reply
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 MODES = pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
 ASKED: dict[str, Any] = {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "Where?"}]}

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungwise import EmbeddedProvider, Script, ScriptedReply
 from rungwise.adapters.testing.memory import MemoryProvider, MemoryTransport
-from rungwise.fsm.testing import VirtualClock
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply, VirtualClock
 
 STREAM = {"model": "m", "messages": [], "stream": True, "stream_options": {"include_usage": True}}
 SLOW = ScriptedReply(text="abcdefgh", chunk_size=1, delay=10.0, lasts=600.7)

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from rungwise import EmbeddedProvider, Script, ScriptedReply
 from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 PYTHONS = [sys.executable, *filter(None, [os.environ.get("OPENAI_PYTHON")])]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rungwise import EmbeddedProvider, Script, ScriptedReply
 from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 ASKED: dict[str, Any] = {"model": "m", "input": "hi", "include": ["reasoning.encrypted_content"]}
 CALL = ToolCall("call_1", "look", '{"city": "Reykjavik"}')

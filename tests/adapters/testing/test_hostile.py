@@ -15,15 +15,17 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise import Certificate, Client, OpenAIChat
+from rungwise import Certificate, Client, OpenAIChat, testing
 from rungwise.adapters.http.exchange import Exchange
-from rungwise.adapters.testing import Fuzzer, HostileCase, RawServer, assert_survives, survival
-from rungwise.adapters.testing.hostile_case import hurried
+from rungwise.adapters.testing import survival
+from rungwise.adapters.testing.fuzzing import Fuzzer
+from rungwise.adapters.testing.hostile_case import HostileCase, hurried
 from rungwise.adapters.testing.peak import _traced, peak_memory
-from rungwise.fsm import testing
-from rungwise.fsm.testing import HOSTILITIES, RawResponse, RawStep
-from rungwise.fsm.testing.hostile.valid import valid_reply
-from rungwise.fsm.testing.profiles import FUZZ
+from rungwise.adapters.testing.raw_server import RawServer
+from rungwise.fsm.testing.hostile import raw, responses
+from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep, valid_reply
+from rungwise.fsm.testing.hostile.responses import HOSTILITIES
+from rungwise.testing import assert_survives
 
 KEY = "sk-1f3870be274f6c49"
 POLICY = hurried(rungwise.Policy(budget=rungwise.Budget(attempts=4, output_tokens=20_000)))
@@ -32,7 +34,7 @@ MODES = ("call", "stream", "acall", "astream")
 SURVIVED = HOSTILITIES
 """The ways of being hostile that a client survives: all of them."""
 
-LOOKS = settings.get_current_profile_name() == FUZZ
+LOOKS = settings.get_current_profile_name() == "rungwise-fuzz"
 EXAMPLES = 100 if LOOKS else 2
 """Examples of each way in each mode: a few in every build, always the same, and many where something new is sought."""
 CALM = settings(
@@ -78,7 +80,7 @@ def test_a_client_survives(kind: str, mode: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_a_client_survives_one_after_the_other(mode: str) -> None:
     @settings(CALM, max_examples=5 * EXAMPLES)
-    @given(testing.raw_responses(streams=streams(mode), kinds=SURVIVED))
+    @given(responses.raw_responses(streams=streams(mode), kinds=SURVIVED))
     def survive(responses: list[RawResponse]) -> None:
         assert_survives(client_of, responses, mode=mode, certificate=certificate(), secrets=[KEY])
 
@@ -87,7 +89,7 @@ def test_a_client_survives_one_after_the_other(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_healthy_server_is_no_trouble(mode: str) -> None:
-    result = assert_survives(client_of, [testing.healthy_response(streams=streams(mode))], mode=mode)
+    result = assert_survives(client_of, [raw.healthy_response(streams=streams(mode))], mode=mode)
     assert (result.outcome, result.attempts) == ("done", 1)
 
 
@@ -100,7 +102,7 @@ def test_every_kind_can_be_written_down_and_read_back(kind: str) -> None:
     @given(testing.hostile_responses(kinds=[kind]))
     def write(response: RawResponse) -> None:
         assert response.kind == kind
-        assert testing.read_responses(testing.write_responses([response])) == [response]
+        assert testing.read_responses(raw.write_responses([response])) == [response]
 
     write()
 
@@ -109,7 +111,7 @@ def test_every_kind_can_be_written_down_and_read_back(kind: str) -> None:
 def test_any_bytes_can_be_written_down(data: bytes, says: str) -> None:
     if not any("\ud800" <= letter <= "\udfff" for letter in says):
         response = RawResponse([RawStep(data, 0.5, 3), RawStep(b"")], "reset", says=says, is_whole=False)
-        assert testing.read_responses(testing.write_responses([response])) == [response]
+        assert testing.read_responses(raw.write_responses([response])) == [response]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,7 @@ def test_the_server_comes_to_an_end_by_itself() -> None:
 
 
 def test_the_server_keeps_a_connection_and_closes_it_at_the_end() -> None:
-    with RawServer([testing.healthy_response(streams=False)]) as server, httpx.Client() as client:
+    with RawServer([raw.healthy_response(streams=False)]) as server, httpx.Client() as client:
         for _ in range(3):
             client.post(f"{server.base_url}/chat/completions", json={"n": 1}).raise_for_status()
         assert [request.body for request in server.requests] == [{"n": 1}] * 3
@@ -196,7 +198,7 @@ def test_the_server_keeps_a_connection_and_closes_it_at_the_end() -> None:
 
 
 def healthy(**changes: Any) -> list[RawResponse]:
-    return [attrs.evolve(testing.healthy_response(streams=False), **changes)]
+    return [attrs.evolve(raw.healthy_response(streams=False), **changes)]
 
 
 class OneCall(Client):

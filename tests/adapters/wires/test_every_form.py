@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import MediaPart, Message, Request, TextPart, ToolResult
+from rungwise import MediaPart, Message, TextPart, ToolResult
 from rungwise.adapters.wires.form import Form, Rules
 from rungwise.adapters.wires.pairing import NO_RESULT
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.portability import portable, written
+from rungwise.core import Request
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, ToolCall
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.testing.conversations import conversations

@@ -9,7 +9,7 @@ from attrs import evolve
 
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.learned import LEARNED, MOST_PLACES, Learned, learn_from
-from rungwise.fsm.call.conversation.lessons import NO_LESSONS, Lessons
+from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.errors import ConfigurationError

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from rungwise import Message, Reply, Request, ToolResult
+from rungwise import Message, ToolResult
+from rungwise.core import Reply, Request
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.request import Send
 from support import protocols

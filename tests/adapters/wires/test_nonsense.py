@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rungwise import Request, RungwiseError
+from rungwise import RungwiseError
+from rungwise.core import Request
 from rungwise.fsm.call.conversation.request import ROLES, Send
 from support import protocols
 from support.sampling import examples

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from rungwise import Failure, Message, Request
+from rungwise import Message
 from rungwise.adapters.wires.json_text import as_json, dump, load
-from rungwise.fsm.call.conversation.classify import is_complete
+from rungwise.core import Failure, Request
 from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
+from rungwise.fsm.call.conversation.reading import is_complete
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.errors import ConfigurationError
 from support import protocols

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from rungwise import OpenAIChat
 from rungwise.adapters.wires.json_text import HalfHolder, ObjectScanner, is_heavy, mended
-from rungwise.fsm.call.conversation.events import Text
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.reply import Reply, Text
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage
 from support.sampling import sampled

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rungwise import Reply
+from rungwise.core import Reply
 from support import protocols
 
 LOGS = [{"token": "In", "logprob": -0.5, "bytes": [73, 110], "top_logprobs": []}, {"token": " it", "logprob": -1.0}]

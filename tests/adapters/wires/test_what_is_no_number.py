@@ -10,20 +10,10 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import (
-    Client,
-    ConfigurationError,
-    EmbeddedProvider,
-    MediaPart,
-    Message,
-    Request,
-    ScriptedReply,
-    Send,
-    TextPart,
-    Tool,
-    ToolResult,
-)
+from rungwise import Client, ConfigurationError, MediaPart, Message, TextPart, Tool, ToolResult
+from rungwise.core import Reply, Request, Send
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, ToolCall
+from rungwise.testing import EmbeddedProvider, ScriptedReply
 from support import protocols
 
 NUMBERS = [math.nan, math.inf, -math.inf]
@@ -155,7 +145,7 @@ REPLIES = {
 def test_what_a_provider_sends_of_them_does_not_go_back_as_something_else(api: str) -> None:
     backend = protocols.backend(api, "http://localhost:1/v1")
     reply = backend.decode(200, {"content-type": "application/json"}, REPLIES[api].encode())
-    assert isinstance(reply, rungwise.Reply), reply
+    assert isinstance(reply, Reply), reply
     assert reply.text == "A heron."
     messages = (*Request(ASKED).messages, Message("assistant", reply.parts), *Request(ASKED).messages)
     send = Send(rung="ask", backend=0, wait=0, messages=messages, max_tokens=100, request=Request(ASKED))

@@ -8,16 +8,17 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 
 import rungwise
+from rungwise.core import Call, Link, PlainLink, Reply, Request
 from rungwise.fsm.failures.failure import Failure
 
-REQUEST = rungwise.Request([{"role": "user", "content": "What is a state machine?"}])
+REQUEST = Request([{"role": "user", "content": "What is a state machine?"}])
 USAGE = rungwise.Usage(10, 5)
-ANSWER = rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=USAGE)
-EMPTY = rungwise.Reply("", stop_reason="stop", stop_raw="stop", usage=USAGE)
-CUT = rungwise.Reply("A part of a longer answer, which is cut. ", stop_reason="length", stop_raw="length", usage=USAGE)
+ANSWER = Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=USAGE)
+EMPTY = Reply("", stop_reason="stop", stop_raw="stop", usage=USAGE)
+CUT = Reply("A part of a longer answer, which is cut. ", stop_reason="length", stop_raw="length", usage=USAGE)
 BUSY = Failure("server_error", status=503)
 
-CHAIN = tuple(rungwise.PlainLink(f"backend {number}") for number in range(5))
+CHAIN = tuple(PlainLink(f"backend {number}") for number in range(5))
 DEFAULT = rungwise.Policy()
 LONG = rungwise.Policy(
     limits=rungwise.Limits(reasks=19, continuations=19),
@@ -26,9 +27,9 @@ LONG = rungwise.Policy(
 OF_FIVE = rungwise.Policy(budget=rungwise.Budget(attempts=20, seconds=100_000))
 
 
-def _play(policy: rungwise.Policy, chain: Sequence[rungwise.Link], reply: object, attempts: int) -> Callable[[], None]:
+def _play(policy: rungwise.Policy, chain: Sequence[Link], reply: object, attempts: int) -> Callable[[], None]:
     def play() -> None:
-        call = rungwise.Call(REQUEST, policy, chain)
+        call = Call(REQUEST, policy, chain)
         send, now = call.begin(0.0), 0.0
         while send is not None:
             now += send.wait
@@ -60,12 +61,12 @@ def play(name: str) -> float:
 
 def bytes_held(count: int = 2_000) -> float:
     """Return what a call in flight holds, the texts aside."""
-    rungwise.Call(REQUEST, DEFAULT, CHAIN[:1]).begin()
+    Call(REQUEST, DEFAULT, CHAIN[:1]).begin()
     gc.collect()
     tracemalloc.start()
     calls = []
     for _ in range(count):
-        call = rungwise.Call(REQUEST, DEFAULT, CHAIN[:1])
+        call = Call(REQUEST, DEFAULT, CHAIN[:1])
         call.begin()
         call.sending()
         calls.append(call)

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from rungwise.fsm.call.run.brought_by import BROUGHT_BY
+from rungwise.fsm.call.run.causes import BROUGHT_BY
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.failures.classify import classify_response
-from rungwise.fsm.failures.events import event_of_failure
+from rungwise.fsm.failures.failure import event_of_failure
 
 
 def test_every_event_of_a_call_is_told_in_the_words_of_http() -> None:

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rungwise
+from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request, Row, TurnContext
 from rungwise.fsm.call.conversation.shapes import NEUTRAL
 from rungwise.fsm.call.run.result import error_of
 
-EMPTY = rungwise.Reply(stop_reason="stop", stop_raw="stop")
-ANSWER = rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(3, 4))
+EMPTY = Reply(stop_reason="stop", stop_raw="stop")
+ANSWER = Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(3, 4))
 TOOL_ROUND = (
     {"role": "user", "content": "look it up"},
     {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
@@ -25,21 +26,24 @@ TOOL_ROUND = (
 
 
 def thought(text="hm"):
-    return rungwise.Reply(reasoning=text, stop_reason="stop")
+    return Reply(reasoning=text, stop_reason="stop")
 
 
 def cut(text, **fields):
-    return rungwise.Reply(text, stop_reason="length", stop_raw="length", **fields)
+    return Reply(text, stop_reason="length", stop_raw="length", **fields)
 
 
 def failed(reason="server_error", **fields):
-    return rungwise.Failure(reason, **fields)
+    return Failure(reason, **fields)
 
 
 def drive(*replies, messages="hi", policy=None, chain=None, request=None, **options):
     """Run a call over replies, the last one for ever; return it with everything it sent."""
-    call = rungwise.Call(
-        request or rungwise.Request(messages), policy or rungwise.Policy(), chain or [rungwise.PlainLink()], **options
+    call = Call(
+        request or Request(messages),
+        policy or rungwise.Policy(),
+        chain or [PlainLink()],
+        **options,
     )
     sends, left = [], list(replies)
     send = call.begin()
@@ -50,7 +54,7 @@ def drive(*replies, messages="hi", policy=None, chain=None, request=None, **opti
 
 
 def begun():
-    call = rungwise.Call(rungwise.Request("x"))
+    call = Call(Request("x"))
     call.begin()
     return call
 
@@ -97,13 +101,13 @@ def test_a_tool_result_six_back_is_no_reason_to_nudge():
 
 
 def test_inline_reasoning_after_a_tool_result_is_prefilled_not_nudged():
-    inline = rungwise.Reply("<think>hm</think>", stop_reason="stop")
+    inline = Reply("<think>hm</think>", stop_reason="stop")
     assert rungs(drive(inline, ANSWER, messages=TOOL_ROUND)[1]) == ["ask", "prefill"]
     assert rungs(drive(thought(), ANSWER, messages=TOOL_ROUND)[1]) == ["ask", "nudge"]
 
 
 def test_the_seed_is_a_trailing_turn_only_where_the_backend_goes_on_from_it():
-    _, sends = drive(thought("step one"), ANSWER, chain=[rungwise.PlainLink(prefills=True)])
+    _, sends = drive(thought("step one"), ANSWER, chain=[PlainLink(prefills=True)])
     assert (shown(sends[1])[-1], sends[1].prefill) == ({"role": "assistant", "content": "step one"}, True)
     _, sends = drive(thought("step one"), ANSWER)
     assert (shown(sends[1])[-1]["role"], sends[1].prefill) == ("user", False)
@@ -111,7 +115,7 @@ def test_the_seed_is_a_trailing_turn_only_where_the_backend_goes_on_from_it():
 
 
 def test_the_seed_leaves_with_the_reask_and_never_reaches_the_next_backend():
-    chain = [rungwise.PlainLink("one", prefills=True), rungwise.PlainLink("two", prefills=True)]
+    chain = [PlainLink("one", prefills=True), PlainLink("two", prefills=True)]
     _, sends = drive(thought("secret"), chain=chain)
     assert rungs(sends)[:7] == ["ask", "prefill", "prefill", "reask", "reask", "reask", "fallback"]
     assert all("secret" not in str(shown(send)) for send in sends[3:7])
@@ -124,34 +128,34 @@ def test_a_retry_after_a_prefill_sends_the_same_request():
 
 
 def test_a_seed_that_comes_back_as_an_echo_is_no_text():
-    chain = [rungwise.PlainLink(prefills=True, echoes=True)]
-    call, _ = drive(thought("step one."), rungwise.Reply("step one. It is 42.", stop_reason="stop"), chain=chain)
+    chain = [PlainLink(prefills=True, echoes=True)]
+    call, _ = drive(thought("step one."), Reply("step one. It is 42.", stop_reason="stop"), chain=chain)
     assert call.result.text == " It is 42."
 
 
 def test_caps_grow_with_each_continuation_and_never_fall_below_the_callers():
     assert [send.max_tokens for send in drive(cut("x"))[1]] == [None, 8192, 12288, 16384]
-    request = rungwise.Request("hi", max_tokens=50_000)
+    request = Request("hi", max_tokens=50_000)
     assert [send.max_tokens for send in drive(cut("x"), request=request)[1]] == [50_000] * 4
-    request = rungwise.Request("hi", max_tokens=20_000)
+    request = Request("hi", max_tokens=20_000)
     assert [send.max_tokens for send in drive(cut("x"), request=request)[1]] == [20_000, 32_768, 32_768, 32_768]
 
 
 def test_a_continuation_shows_the_partial_and_asks_to_go_on():
-    call, sends = drive(cut("Part one "), rungwise.Reply("part two", stop_reason="stop"))
+    call, sends = drive(cut("Part one "), Reply("part two", stop_reason="stop"))
     assert [m["role"] for m in shown(sends[1])] == ["user", "assistant", "user"]
     assert shown(sends[1])[1]["content"] == "Part one "
     assert (call.result.text, call.result.parts) == ("Part one part two", ("Part one ", "part two"))
 
 
 def test_a_native_continuation_needs_no_notice():
-    _, sends = drive(cut("Part one "), ANSWER, chain=[rungwise.PlainLink(prefills=True)])
+    _, sends = drive(cut("Part one "), ANSWER, chain=[PlainLink(prefills=True)])
     assert (shown(sends[1])[-1]["role"], sends[1].prefill) == ("assistant", True)
 
 
 def test_the_whitespace_that_the_wire_left_out_is_not_said_twice():
-    replies = [cut("verse one\n"), rungwise.Reply("\nverse two", stop_reason="stop")]
-    call, _ = drive(*replies, chain=[rungwise.PlainLink(prefills=True)])
+    replies = [cut("verse one\n"), Reply("\nverse two", stop_reason="stop")]
+    call, _ = drive(*replies, chain=[PlainLink(prefills=True)])
     assert call.result.text == "verse one\nverse two"
 
 
@@ -162,7 +166,7 @@ def test_progress_refills_retries_but_not_continuations():
         failed(),
         cut("Part a"),
         *[failed()] * 3,
-        rungwise.Reply(" and b", stop_reason="stop"),
+        Reply(" and b", stop_reason="stop"),
     ]
     call, sends = drive(*replies)
     assert (call.result.outcome, call.result.text, len(sends)) == ("done", "Part a and b", 8)
@@ -188,7 +192,7 @@ def test_text_that_runs_in_circles_is_not_continued():
 def test_cut_tool_calls_are_asked_for_again_with_a_larger_cap():
     call, sends = drive(
         cut("thinking", tool_calls=(rungwise.ToolCall("1", "read", '{"pa'),)),
-        rungwise.Reply(tool_calls=(rungwise.ToolCall("2", "read", '{"path": "x"}'),), stop_reason="tool_calls"),
+        Reply(tool_calls=(rungwise.ToolCall("2", "read", '{"path": "x"}'),), stop_reason="tool_calls"),
     )
     assert rungs(sends) == ["ask", "enlarge"]
     assert (sends[1].max_tokens, sends[1].messages) == (8192, sends[0].messages)
@@ -197,14 +201,14 @@ def test_cut_tool_calls_are_asked_for_again_with_a_larger_cap():
 
 
 def test_reasoning_at_the_cap_enlarges_and_lowers_reasoning():
-    _, sends = drive(rungwise.Reply(reasoning="hm", stop_reason="length"), ANSWER)
+    _, sends = drive(Reply(reasoning="hm", stop_reason="length"), ANSWER)
     assert rungs(sends) == ["ask", "enlarge"]
     assert (sends[0].lower_reasoning, sends[1].lower_reasoning) == (False, True)
 
 
 @pytest.mark.parametrize("chain", [1, 2])
 def test_a_wait_that_does_not_fit_switches_or_ends(chain):
-    links = [rungwise.PlainLink(str(number)) for number in range(chain)]
+    links = [PlainLink(str(number)) for number in range(chain)]
     call, sends = drive(failed("rate_limit", asked_wait=500.0), ANSWER, chain=links)
     assert (len(sends), call.result.outcome) == ((1, "failed") if chain == 1 else (2, "done"))
     assert chain == 2 or "500 s" in call.result.cause
@@ -216,7 +220,7 @@ def test_an_asked_wait_is_kept_in_full_without_jitter():
 
 
 def test_overload_leaves_the_backend_at_the_second_failure():
-    links = [rungwise.PlainLink("one"), rungwise.PlainLink("two")]
+    links = [PlainLink("one"), PlainLink("two")]
     assert rungs(drive(failed("overloaded"), chain=links)[1])[:3] == ["ask", "retry", "fallback"]
     assert rungs(drive(failed("server_error"), chain=links)[1])[:5] == ["ask", "retry", "retry", "retry", "fallback"]
 
@@ -229,14 +233,12 @@ def test_each_kind_of_repair_is_made_once():
 
 
 def test_a_named_cap_is_kept_below():
-    _, sends = drive(
-        failed("output_cap", available_tokens=1000), ANSWER, request=rungwise.Request("hi", max_tokens=5000)
-    )
+    _, sends = drive(failed("output_cap", available_tokens=1000), ANSWER, request=Request("hi", max_tokens=5000))
     assert [send.max_tokens for send in sends] == [5000, 936]
 
 
 def test_a_rejected_prefill_becomes_a_user_turn():
-    chain = [rungwise.PlainLink(prefills=True)]
+    chain = [PlainLink(prefills=True)]
     _, sends = drive(thought(), failed("prefill_unsupported", status=400), ANSWER, chain=chain)
     assert rungs(sends) == ["ask", "prefill", "repair"]
     assert [shown(send)[-1]["role"] for send in sends] == ["user", "assistant", "user"]
@@ -245,23 +247,23 @@ def test_a_rejected_prefill_becomes_a_user_turn():
 def test_a_conversation_that_ends_on_the_assistant_is_only_sent_so_where_that_is_continued():
     messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     assert drive(ANSWER, messages=messages)[1][0].messages[-1].role == "user"
-    assert drive(ANSWER, messages=messages, chain=[rungwise.PlainLink(prefills=True)])[1][0].prefill
+    assert drive(ANSWER, messages=messages, chain=[PlainLink(prefills=True)])[1][0].prefill
 
 
 def test_the_compactor_is_asked_for_through_the_send():
-    call = rungwise.Call(rungwise.Request(["x"] and TOOL_ROUND), has_compactor=True)
+    call = Call(Request(["x"] and TOOL_ROUND), has_compactor=True)
     call.begin()
     send = call.receive(failed("context_overflow"))
     assert (send.rung, send.needs_compaction) == ("compact", True)
     send = call.compacted([{"role": "user", "content": "short"}])
     assert (send.messages, send.needs_compaction) == (({"role": "user", "content": "short"},), False)
     assert call.receive(ANSWER) is None
-    with pytest.raises(rungwise.IllegalEvent):
+    with pytest.raises(IllegalEvent):
         call.compacted([{"role": "user", "content": "late"}])
 
 
 def test_what_goes_out_is_returned_also_where_nobody_has_shortened_the_messages():
-    call = rungwise.Call(rungwise.Request("x", max_tokens=9), has_compactor=True)
+    call = Call(Request("x", max_tokens=9), has_compactor=True)
     call.begin()
     send = call.receive(failed("context_overflow"))
     assert (send.needs_compaction, send.max_tokens) == (True, None)
@@ -271,37 +273,37 @@ def test_what_goes_out_is_returned_also_where_nobody_has_shortened_the_messages(
 
 
 def test_a_send_cannot_be_changed():
-    send = rungwise.Call(rungwise.Request("x")).begin()
+    send = Call(Request("x")).begin()
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         send.max_tokens = 1
 
 
 def test_a_prior_answer_stands_in_only_beside_housekeeping():
-    turn = rungwise.TurnContext("the answer", only_housekeeping=True)
+    turn = TurnContext("the answer", only_housekeeping=True)
     call, sends = drive(EMPTY, messages=TOOL_ROUND, turn=turn)
     assert (call.result.outcome, call.result.text, len(sends)) == ("salvaged", "the answer", 1)
-    turn = rungwise.TurnContext("I will look", only_housekeeping=False)
+    turn = TurnContext("I will look", only_housekeeping=False)
     assert drive(EMPTY, messages=TOOL_ROUND, turn=turn)[0].result.outcome == "exhausted"
 
 
 def test_what_was_delivered_is_salvaged_from_this_attempt_only():
-    call = rungwise.Call(rungwise.Request("hi"), is_streaming=True)
+    call = Call(Request("hi"), is_streaming=True)
     call.begin()
     assert call.hear(rungwise.Text("shown")) == (rungwise.Text("shown"),)
     assert call.receive(EMPTY) is None
     assert (call.result.outcome, call.result.text) == ("salvaged", "shown")
 
-    call = rungwise.Call(rungwise.Request("hi"), is_streaming=True)
+    call = Call(Request("hi"), is_streaming=True)
     call.begin()
     call.hear(rungwise.Text("shown"))
-    call.receive(rungwise.Reply("shown", stop_reason="unknown", stop_raw="weird"))
+    call.receive(Reply("shown", stop_reason="unknown", stop_raw="weird"))
     assert rungwise.Discard("shown") in call.drain()
     call.receive(EMPTY)
     assert not call.is_over
 
 
 def test_a_failure_after_delivered_text_is_a_cut():
-    call = rungwise.Call(rungwise.Request("hi"))
+    call = Call(Request("hi"))
     call.begin()
     call.hear(rungwise.Text("some text"))
     assert call.receive(failed("server_error", status=500)).rung == "continuation"
@@ -309,10 +311,10 @@ def test_a_failure_after_delivered_text_is_a_cut():
 
 def test_unusable_and_equal_backends_are_skipped_with_a_step():
     chain = [
-        rungwise.PlainLink("one"),
-        rungwise.PlainLink("one"),
-        rungwise.PlainLink("two", problem="no key"),
-        rungwise.PlainLink("three"),
+        PlainLink("one"),
+        PlainLink("one"),
+        PlainLink("two", problem="no key"),
+        PlainLink("three"),
     ]
     call, sends = drive(failed("auth", status=401), ANSWER, chain=chain)
     assert [send.backend for send in sends] == [0, 3]
@@ -325,20 +327,20 @@ def test_unusable_and_equal_backends_are_skipped_with_a_step():
 def test_an_unusable_fallback_never_hides_the_real_error():
     call, _ = drive(
         failed("server_error", status=500),
-        chain=[rungwise.PlainLink("one"), rungwise.PlainLink("two", problem="no key")],
+        chain=[PlainLink("one"), PlainLink("two", problem="no key")],
     )
     assert (call.result.outcome, call.result.failures[0][1].status) == ("failed", 500)
 
 
 def test_a_chain_without_a_usable_backend_is_refused():
     with pytest.raises(rungwise.ConfigurationError, match="no key"):
-        rungwise.Call(rungwise.Request("hi"), chain=[rungwise.PlainLink("one", problem="no key")])
+        Call(Request("hi"), chain=[PlainLink("one", problem="no key")])
     with pytest.raises(rungwise.ConfigurationError, match="empty"):
-        rungwise.Call(rungwise.Request("hi"), chain=[])
+        Call(Request("hi"), chain=[])
 
 
 def test_an_unusable_primary_is_passed_over():
-    call, sends = drive(ANSWER, chain=[rungwise.PlainLink("one", problem="no key"), rungwise.PlainLink("two")])
+    call, sends = drive(ANSWER, chain=[PlainLink("one", problem="no key"), PlainLink("two")])
     assert (sends[0].backend, call.result.backend) == (1, "two")
 
 
@@ -362,8 +364,8 @@ class TestBudget:
 
     def test_money_buys_what_is_left_of_it(self):
         policy = rungwise.Policy(budget=rungwise.Budget(money=1.0))
-        chain = [rungwise.PlainLink(prices=rungwise.Prices(1.0, 10.0))]
-        request = rungwise.Request("hi", input_tokens=100_000)
+        chain = [PlainLink(prices=rungwise.Prices(1.0, 10.0))]
+        request = Request("hi", input_tokens=100_000)
         call, sends = drive(
             cut("a", usage=rungwise.Usage(100_000, 90_000)), policy=policy, chain=chain, request=request
         )
@@ -372,38 +374,38 @@ class TestBudget:
 
     def test_money_needs_prices(self):
         with pytest.raises(rungwise.ConfigurationError, match="prices"):
-            rungwise.Call(rungwise.Request("hi"), rungwise.Policy(budget=rungwise.Budget(money=1.0)))
+            Call(Request("hi"), rungwise.Policy(budget=rungwise.Budget(money=1.0)))
 
     def test_a_fallback_refills_no_budget(self):
-        chain = [rungwise.PlainLink(str(number)) for number in range(9)]
+        chain = [PlainLink(str(number)) for number in range(9)]
         assert len(drive(failed(), chain=chain)[1]) == 24
 
 
 def test_cancelling_ends_at_once_in_every_state():
-    call = rungwise.Call(rungwise.Request("hi"))
+    call = Call(Request("hi"))
     call.begin()
     assert call.cancel().outcome == "cancelled"
-    call = rungwise.Call(rungwise.Request("hi"), is_streaming=True)
+    call = Call(Request("hi"), is_streaming=True)
     call.begin()
     call.hear(rungwise.Text("shown"))
     assert call.cancel().text == "shown"
     assert call.cancel().text == "shown"
-    assert rungwise.Call(rungwise.Request("hi")).cancel().attempts == 0
+    assert Call(Request("hi")).cancel().attempts == 0
     call, _ = drive(ANSWER)
     assert call.cancel().outcome == "done"
 
 
 def test_a_driver_that_is_out_of_step_is_told_and_nothing_changes():
-    call = rungwise.Call(rungwise.Request("hi"))
-    with pytest.raises(rungwise.IllegalEvent):
+    call = Call(Request("hi"))
+    with pytest.raises(IllegalEvent):
         call.receive(ANSWER)
     call.begin()
-    with pytest.raises(rungwise.IllegalEvent):
+    with pytest.raises(IllegalEvent):
         call.begin()
-    with pytest.raises(rungwise.IllegalEvent):
+    with pytest.raises(IllegalEvent):
         _ = call.result
     assert call.receive(ANSWER) is None
-    with pytest.raises(rungwise.IllegalEvent):
+    with pytest.raises(IllegalEvent):
         call.receive(ANSWER)
     assert call.result.attempts == 1
 
@@ -431,16 +433,16 @@ REPLIES = st.sampled_from(
         EMPTY,
         ANSWER,
         thought(),
-        rungwise.Reply("<think>hm</think>", stop_reason="stop"),
+        Reply("<think>hm</think>", stop_reason="stop"),
         cut("some more text "),
         cut("", reasoning="hm"),
         cut("", tool_calls=(rungwise.ToolCall("1", "read", "{"),)),
-        rungwise.Reply("cut", interrupted=True),
-        rungwise.Reply(interrupted=True),
-        rungwise.Reply("x", stop_reason="unknown", stop_raw="weird"),
-        rungwise.Reply("x", stop_reason="content_filter"),
-        rungwise.Reply("x", stop_reason="paused"),
-        rungwise.Reply("x", stop_reason="overflow"),
+        Reply("cut", interrupted=True),
+        Reply(interrupted=True),
+        Reply("x", stop_reason="unknown", stop_raw="weird"),
+        Reply("x", stop_reason="content_filter"),
+        Reply("x", stop_reason="paused"),
+        Reply("x", stop_reason="overflow"),
         failed("rate_limit", asked_wait=3.0),
         failed("rate_limit", asked_wait=300.0),
         failed("overloaded"),
@@ -473,7 +475,7 @@ POLICIES = st.builds(
     st.booleans(),
 )
 def test_any_script_ends_within_its_budget_and_replays(replies, policy, length, messages, contents):
-    chain = [rungwise.PlainLink(str(number), prefills=number == 1) for number in range(length)]
+    chain = [PlainLink(str(number), prefills=number == 1) for number in range(length)]
     call, sends = drive(
         *replies,
         messages=messages,
@@ -498,7 +500,7 @@ def test_any_script_ends_within_its_budget_and_replays(replies, policy, length, 
 @given(st.lists(st.lists(REPLIES, min_size=1, max_size=6), min_size=2, max_size=5), st.randoms(use_true_random=False))
 def test_interleaved_calls_on_the_shared_machine_do_not_touch_each_other(scripts, random):
     alone = [[str(step) for step in drive(*script)[0].journal.steps] for script in scripts]
-    calls = [rungwise.Call(rungwise.Request("hi")) for _ in scripts]
+    calls = [Call(Request("hi")) for _ in scripts]
     left = [list(script) for script in scripts]
     for call in calls:
         call.begin()
@@ -514,7 +516,7 @@ def test_an_interrupt_in_the_observer_on_the_last_step_leaves_the_call_ended():
         if step.event == "answered":
             raise KeyboardInterrupt
 
-    call = rungwise.Call(rungwise.Request("hi"), observer=observer)
+    call = Call(Request("hi"), observer=observer)
     call.begin()
     with pytest.raises(KeyboardInterrupt):
         call.receive(ANSWER)
@@ -543,10 +545,10 @@ def test_results_and_errors_can_be_copied_and_pickled_without_keys(outcome):
 @pytest.mark.parametrize("sent", [False, True])
 def test_a_call_with_a_budget_of_money_that_was_cancelled_early_replays(sent):
     chain, policy = (
-        [rungwise.PlainLink(prices=rungwise.Prices(1.0, 2.0))],
+        [PlainLink(prices=rungwise.Prices(1.0, 2.0))],
         rungwise.Policy(budget=rungwise.Budget(money=1.0)),
     )
-    call = rungwise.Call(rungwise.Request("a prompt"), policy, chain)
+    call = Call(Request("a prompt"), policy, chain)
     call.begin()
     if sent:
         call.sending(1.0)
@@ -558,11 +560,11 @@ class TestSilence:
     """What an attempt is counted as when the provider does not say."""
 
     policy = rungwise.Policy(budget=rungwise.Budget(money=1.5))
-    chain = (rungwise.PlainLink(prices=rungwise.Prices(10.0, 10.0)),)
-    request = rungwise.Request("long", input_tokens=100_000)
+    chain = (PlainLink(prices=rungwise.Prices(10.0, 10.0)),)
+    request = Request("long", input_tokens=100_000)
 
     def test_a_prompt_costs_its_estimate_with_every_attempt(self):
-        replies = [rungwise.Reply("cut", interrupted=True, usage=rungwise.Usage(0, 5, estimated=True))]
+        replies = [Reply("cut", interrupted=True, usage=rungwise.Usage(0, 5, estimated=True))]
         call, sends = drive(*replies, policy=self.policy, chain=self.chain, request=self.request)
         assert (len(sends), call.result.outcome) == (1, "over_budget")
         assert call.result.cost == pytest.approx(1.00005)
@@ -571,14 +573,14 @@ class TestSilence:
     @pytest.mark.parametrize("reason", ["timeout", "connection"])
     def test_an_attempt_that_brought_nothing_costs_its_cap(self, reason):
         policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=250))
-        call, sends = drive(failed(reason), policy=policy, request=rungwise.Request("hi", max_tokens=100))
+        call, sends = drive(failed(reason), policy=policy, request=Request("hi", max_tokens=100))
         assert [send.max_tokens for send in sends] == [100, 100, 42]
         assert call.result.usage.output_tokens == 242
 
-    @pytest.mark.parametrize("partial", [None, rungwise.Reply("Part", interrupted=True)])
+    @pytest.mark.parametrize("partial", [None, Reply("Part", interrupted=True)])
     def test_a_call_that_was_cancelled_in_flight_pays_for_its_prompt_and_what_came(self, partial):
         for sent in (True, False):
-            call = rungwise.Call(self.request, self.policy, self.chain)
+            call = Call(self.request, self.policy, self.chain)
             call.begin()
             if sent:
                 call.sending()
@@ -591,10 +593,10 @@ class TestSilence:
     def test_an_empty_reply_that_ended_by_itself_is_no_silence(self, stop):
         policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=1000))
         call, _ = drive(
-            rungwise.Reply(stop_reason=stop),
+            Reply(stop_reason=stop),
             ANSWER,
             policy=policy,
-            chain=[rungwise.PlainLink("a"), rungwise.PlainLink("b")],
+            chain=[PlainLink("a"), PlainLink("b")],
         )
         assert (call.result.outcome, call.result.usage.output_tokens) == ("done", 4)
 
@@ -609,7 +611,7 @@ class TestSilence:
     )
     def test_a_refused_connection_and_an_error_status_cost_nothing(self, failure):
         policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=250))
-        call, sends = drive(failure, policy=policy, request=rungwise.Request("hi", max_tokens=100))
+        call, sends = drive(failure, policy=policy, request=Request("hi", max_tokens=100))
         assert [send.max_tokens for send in sends] == [100] * 4
         assert call.result.usage == rungwise.Usage()
 
@@ -617,21 +619,24 @@ class TestSilence:
 @pytest.mark.parametrize(
     ("build", "says"),
     [
-        (lambda: rungwise.Request(None), "messages"),
-        (lambda: rungwise.Request(5), "messages"),
-        (lambda: rungwise.Request("x", tools=[1]), r"tools\[0\]"),
-        (lambda: rungwise.Request("x", tools="ab"), "tools"),
-        (lambda: rungwise.Request("x", parameters=5), "parameters"),
-        (lambda: rungwise.Request("x", headers={"Content-Length": "3"}), "Content-Length"),
-        (lambda: rungwise.Call(rungwise.Request("x"), turn={"prior_answer": "a"}), "turn must be a TurnContext"),
-        (lambda: rungwise.Call(rungwise.Request("x"), "policy"), "policy must be a Policy"),
-        (lambda: rungwise.Call(rungwise.Request("x")).begin("soon"), "now must be seconds"),
+        (lambda: Request(None), "messages"),
+        (lambda: Request(5), "messages"),
+        (lambda: Request("x", tools=[1]), r"tools\[0\]"),
+        (lambda: Request("x", tools="ab"), "tools"),
+        (lambda: Request("x", parameters=5), "parameters"),
+        (lambda: Request("x", headers={"Content-Length": "3"}), "Content-Length"),
+        (
+            lambda: Call(Request("x"), turn={"prior_answer": "a"}),
+            "turn must be a TurnContext",
+        ),
+        (lambda: Call(Request("x"), "policy"), "policy must be a Policy"),
+        (lambda: Call(Request("x")).begin("soon"), "now must be seconds"),
         (lambda: begun().receive("An answer."), "reply must be a Reply or a Failure, not str"),
         (lambda: begun().receive({"text": "An answer."}), "reply must be a Reply or a Failure, not dict"),
         (lambda: begun().receive(None), "reply must be a Reply or a Failure, not NoneType"),
         (lambda: begun().receive(ANSWER, "soon"), "now must be seconds"),
         (lambda: rungwise.Budget(seconds=10**400), "finite"),
-        (lambda: rungwise.Row("refused", "await", 5, "plead"), "Row.guard must be a name"),
+        (lambda: Row("refused", "await", 5, "plead"), "Row.guard must be a name"),
         (lambda: rungwise.CALL.with_rows(("answered", "await", None, "done")), "with_rows takes rows"),
     ],
 )
@@ -646,19 +651,19 @@ def test_what_is_of_the_wrong_type_is_named(build, says):
         ({"request": "hi"}, "request must be a Request, not str"),
         ({"policy": {}}, "policy must be a Policy, not dict"),
         ({"turn": {}}, "turn must be a TurnContext, not dict"),
-        ({"chain": rungwise.PlainLink()}, "the chain must be a list of backends, not PlainLink"),
+        ({"chain": PlainLink()}, "the chain must be a list of backends, not PlainLink"),
         ({"chain": ["gpt"]}, "the chain must hold backends, not str"),
         ({"chain": []}, "the chain is empty"),
     ],
 )
 def test_what_is_of_the_wrong_kind_is_named(given, says):
     with pytest.raises(rungwise.ConfigurationError, match=says):
-        rungwise.Call(**{"request": rungwise.Request("hi"), **given})
+        Call(**{"request": Request("hi"), **given})
 
 
 def test_failures_are_counted_for_each_backend_by_itself():
     policy, busy = rungwise.Policy(switch_after={"overloaded": 2}), failed("overloaded", status=529)
-    chain = [rungwise.PlainLink(name) for name in ("one", "two", "three")]
+    chain = [PlainLink(name) for name in ("one", "two", "three")]
     call, sends = drive(busy, busy, busy, ANSWER, policy=policy, chain=chain)
     # Two of them leave the first backend; the one of the second is only its first.
     assert rungs(sends) == ["ask", "retry", "fallback", "retry"]
@@ -670,6 +675,6 @@ def test_nothing_goes_out_at_the_last_second_or_after_it(wait, goes_out):
     policy = rungwise.Policy(budget=rungwise.Budget(seconds=10.0))
     call, _ = drive(failed("rate_limit", asked_wait=wait), ANSWER, policy=policy)
     assert call.result.attempts == (2 if goes_out else 1)
-    late = rungwise.Call(rungwise.Request("hi"), policy)
+    late = Call(Request("hi"), policy)
     late.begin(0.0)
     assert (late.sending(wait) is not None) is goes_out

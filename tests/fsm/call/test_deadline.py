@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise import Budget, Call, Failure, Journal, PlainLink, Policy, Reply, Request, Reserve, SharedBudget
+from rungwise import Budget, Journal, Policy, Reserve, SharedBudget
+from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.replay.replay import replay
 from support.sampling import examples
 

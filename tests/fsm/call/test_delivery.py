@@ -6,12 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rungwise import Call, Reply, Request
-from rungwise.fsm.call.conversation.events import Discard, Reasoning, Text
-from rungwise.fsm.call.conversation.reply_filter import ReplyFilter, SeedFilter, without_seed
-from rungwise.fsm.call.conversation.transcript import Reading
+from rungwise.core import Call, Reply, Request
+from rungwise.fsm.call.conversation.reading import Reading, ReplyFilter
+from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Text
 from rungwise.fsm.call.run.delivery import correction
-from rungwise.fsm.text.stitching import LONGEST_SOUGHT, stitch
+from rungwise.fsm.text.stitching import LONGEST_SOUGHT, SeedFilter, stitch, without_seed
 from rungwise.fsm.text.thinking import split_thinking
 from support.texts import cut
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import rungwise
+from rungwise.core import Call, PlainLink, Request
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN, PICTURE_TOKENS, estimate_tokens, measures_of, tokens_in
 from rungwise.fsm.call.conversation.parts import MediaPart, OpaquePart, ReasoningPart, TextPart, ToolCall
 
@@ -88,6 +89,6 @@ class Counted(dict[str, int]):
 def test_a_counter_that_has_counted_nothing_yet_is_a_counter_all_the_same() -> None:
     counted = Counted()
     policy = rungwise.Policy(budget=rungwise.Budget(money=1.0))
-    chain = [rungwise.PlainLink(prices=rungwise.Prices(1, 1))]
-    rungwise.Call(rungwise.Request("Where?"), policy, chain, estimate=counted).begin()
+    chain = [PlainLink(prices=rungwise.Prices(1, 1))]
+    Call(Request("Where?"), policy, chain, estimate=counted).begin()
     assert counted

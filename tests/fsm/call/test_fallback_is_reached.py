@@ -6,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import rungwise
-from rungwise import Call, Policy
+from rungwise import Policy
+from rungwise.core import Call
 from rungwise.fsm.certificate.worst import worst_cases
 from support.healthy import ANSWER, BEGAN, Scene, Stage, scenes
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungwise import Budget, Call, Hints, PlainLink, Policy, Prices, Reply, Request, ToolCall, Usage
+from rungwise import Budget, Hints, Policy, Prices, ToolCall, Usage
+from rungwise.core import Call, PlainLink, Reply, Request
 from rungwise.fsm.call.budget.metering import (
     AT_ONCE,
     BYTES_A_TOKEN,
@@ -22,7 +23,7 @@ from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.call.conversation.transcript import Transcript
 from rungwise.fsm.journal.record import Evidence
-from rungwise.fsm.testing import chunkings
+from rungwise.fsm.testing.strategies import chunkings
 
 TEXTS = st.text(st.sampled_from("ab é\n\t漢🪜"), max_size=120)
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import CALL, Call, ConfigurationError, Discard, Fact, Journal, Policy, Reply, Request, Rung, Text, replay
+from rungwise import CALL, ConfigurationError, Discard, Fact, Journal, Policy, Rung, Text, replay
+from rungwise.core import Call, Failure, PlainLink, Reply, Request, TableError
 from support.tables import walk_little
 
 CATS = Reply("Cats are nice.", stop_reason="stop", stop_raw="stop")
@@ -69,7 +70,7 @@ def test_a_fact_is_found_once_for_each_reply_and_a_replay_believes_the_journal()
 
 
 def test_where_no_reply_came_none_of_ones_own_facts_is_asked() -> None:
-    call, _, _ = played(pleading(lambda reply: pytest.fail("asked")), rungwise.Failure("server_error"))
+    call, _, _ = played(pleading(lambda reply: pytest.fail("asked")), Failure("server_error"))
     assert call.position.state == "retry"
 
 
@@ -123,7 +124,7 @@ def test_the_whole_answer_is_discarded_where_its_rest_led_to_the_rung() -> None:
 
 @pytest.mark.parametrize("prefills", [False, True])
 def test_a_hint_stands_before_the_text_that_came_after_it(prefills: bool) -> None:
-    link = rungwise.PlainLink(prefills=prefills)
+    link = PlainLink(prefills=prefills)
     _, sent, _ = played(pleading(), CATS, CUT, REST, chain=[link])
     said = [getattr(message, "text", None) for message in sent[2].messages]
     went_on = [] if prefills else [rungwise.Hints().continuation]
@@ -182,5 +183,5 @@ def test_a_declared_rung_is_no_slip_of_another_and_a_fact_may_be_named_twice() -
     ],
 )
 def test_a_fact_that_nobody_finds_is_refused(rung: Rung, says: str) -> None:
-    with pytest.raises(rungwise.TableError, match=says):
+    with pytest.raises(TableError, match=says):
         Policy(table=CALL.with_rung(rung, answered=None))

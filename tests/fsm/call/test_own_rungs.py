@@ -8,8 +8,9 @@ import attrs
 import pytest
 
 import rungwise
-from rungwise import CALL, ConfigurationError, Failure, Hints, Limits, Policy, Reply, Rung
-from rungwise.fsm.testing import assert_call_honest, run
+from rungwise import CALL, ConfigurationError, Hints, Limits, Policy, Rung
+from rungwise.core import Call, Failure, Reply, Request
+from rungwise.testing import assert_call_honest, run
 from support.tables import PLEAD, walk_little
 
 FILTERED = Reply("x", stop_reason="content_filter")
@@ -22,7 +23,7 @@ def _walks(monkeypatch: pytest.MonkeyPatch) -> None:
     walk_little(monkeypatch)
 
 
-def targets(call: rungwise.Call) -> list[str]:
+def targets(call: Call) -> list[str]:
     return [step.target for step in call.journal.steps if step.target != "await"]
 
 
@@ -47,7 +48,7 @@ def test_without_more_it_has_the_limit_and_the_hint_of_its_declaration() -> None
 
 def test_its_hint_is_a_user_turn_behind_the_same_request() -> None:
     for hints, said in ((Hints(), "Please."), (Hints(rungs={"plead": "Pretty please."}), "Pretty please.")):
-        call = rungwise.Call(rungwise.Request("hi"), Policy(table=TABLE, hints=hints))
+        call = Call(Request("hi"), Policy(table=TABLE, hints=hints))
         call.begin()
         send = call.receive(FILTERED)
         assert send is not None
@@ -58,9 +59,7 @@ def test_it_can_change_the_request_by_a_function_of_its_own() -> None:
     def change(transcript: Any, cue: Any) -> None:
         transcript.dropped |= {"temperature"}
 
-    call = rungwise.Call(
-        rungwise.Request("hi"), Policy(table=CALL.with_rung(Rung("cool", change=change), refused=None))
-    )
+    call = Call(Request("hi"), Policy(table=CALL.with_rung(Rung("cool", change=change), refused=None)))
     call.begin()
     send = call.receive(FILTERED)
     assert send is not None

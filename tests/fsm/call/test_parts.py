@@ -8,18 +8,8 @@ from typing import Any
 import attrs
 import pytest
 
-from rungwise import (
-    ConfigurationError,
-    Message,
-    OpaquePart,
-    ReasoningPart,
-    Reply,
-    Request,
-    TextPart,
-    Tool,
-    Toolbox,
-    ToolCall,
-)
+from rungwise import ConfigurationError, Message, TextPart, Tool, Toolbox, ToolCall
+from rungwise.core import OpaquePart, ReasoningPart, Reply, Request
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 
 CALL = ToolCall("1", "look", "{}", {"signature": ["s"]}, "one")

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Message, OpaquePart, ReasoningPart, Reply, TextPart, ToolCall
+from rungwise import Message, TextPart, ToolCall
+from rungwise.core import Call, OpaquePart, PlainLink, ReasoningPart, Reply, Request, Send
 from rungwise.fsm.failures.failure import Failure
 
 SEARCH, FOUND = OpaquePart("p/m", {"type": "search"}), OpaquePart("p/m", {"type": "found"})
@@ -24,11 +25,11 @@ def cut(text: str) -> Reply:
     return Reply(text, stop_reason="length")
 
 
-def played(*replies: Reply | Failure, chain: int = 1, **options: Any) -> tuple[list[rungwise.Send], rungwise.Result]:
+def played(*replies: Reply | Failure, chain: int = 1, **options: Any) -> tuple[list[Send], rungwise.Result]:
     """Play a call and return what was sent, and its end."""
-    links = tuple(rungwise.PlainLink(f"link{index}") for index in range(chain))
+    links = tuple(PlainLink(f"link{index}") for index in range(chain))
     policy = rungwise.Policy(limits=rungwise.Limits(continuations=4))
-    call = rungwise.Call(rungwise.Request([ASKED], **options), policy, links)
+    call = Call(Request([ASKED], **options), policy, links)
     script, sends, send = list(replies), [], call.begin(0.0)
     while send is not None:
         sends.append(send)
@@ -37,7 +38,7 @@ def played(*replies: Reply | Failure, chain: int = 1, **options: Any) -> tuple[l
     return sends, call.result
 
 
-def added(send: rungwise.Send) -> list[Any]:
+def added(send: Send) -> list[Any]:
     return [*send.messages[1:]]
 
 
@@ -138,8 +139,8 @@ def test_a_turn_that_stays_paused_is_partial_with_its_blocks() -> None:
 def test_a_nudge_stands_where_it_was_given(is_early: bool) -> None:
     nothing, tool = Reply(stop_reason="stop"), {"role": "tool", "tool_call_id": "1", "content": "found"}
     replies = [nothing, paused(SEARCH)] if is_early else [paused(SEARCH), nothing]
-    links = (rungwise.PlainLink(),)
-    call = rungwise.Call(rungwise.Request([ASKED, tool]), rungwise.Policy(), links)
+    links = (PlainLink(),)
+    call = Call(Request([ASKED, tool]), rungwise.Policy(), links)
     call.begin(0.0)
     sends = [call.receive(reply, 0.1) for reply in replies]
     assert sends[-1] is not None

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Budget, Call, Failure, PlainLink, Policy, Prices, Reply, Request, Reserve, SharedBudget, Usage
+from rungwise import Budget, Policy, Prices, Reserve, SharedBudget, Usage
+from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.budget.reserve import seconds_kept
 
 PRICES = Prices(1.0, 2.0)
@@ -302,7 +303,7 @@ def test_money_is_kept_for_a_prompt_with_the_text_that_is_gone_on_from() -> None
     call.receive(Reply("The bittern booms by", interrupted=True, usage=Usage(100, 1000)), 0.0)
     assert call.sending(0.0) is not None
     needed = (100 + 2000 + 1000 * 2) / 1e6  # the prompt, what this attempt may add to it, and an answer
-    assert call._running._context.kept.money >= needed
+    assert call._context.reserved.money >= needed
 
 
 # times

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from rungwise import CALL, Effect, Failure, Guard, Policy, Reply, Row, Table, TableError
+from rungwise import CALL, Policy
+from rungwise.core import Effect, Failure, Guard, Reply, Row, Table, TableError
 from rungwise.fsm.call.rules import check_call_table, faults_of
 from rungwise.fsm.call.table import CONTINUE, FALL_BACK
-from rungwise.fsm.testing import run
+from rungwise.testing import run
 from support.tables import PLEAD, replacing, row_of
 
 DECLARED = (

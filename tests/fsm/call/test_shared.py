@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Budget, Call, Failure, PlainLink, Policy, Prices, Reply, Request, SharedBudget, Usage
+from rungwise import Budget, Policy, Prices, SharedBudget, Usage
+from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request
 from rungwise.fsm.call.budget.metering import most_counted
 from support.sharing import PRICED, answer, begun, over_budget, sent, spend, waiting
 
@@ -292,5 +293,5 @@ def test_its_ceilings_are_not_changed() -> None:
 
 def test_nothing_is_taken_to_have_gone_out_by_itself() -> None:
     call = begun(SharedBudget(Budget(output_tokens=1000)))
-    with pytest.raises(rungwise.IllegalEvent, match="`sending`"):
+    with pytest.raises(IllegalEvent, match="`sending`"):
         call.receive(answer(5))

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from rungwise import Budget, Failure, Policy, Reply, SharedBudget, Usage
-from rungwise.fsm.call.budget.account import Account
+from rungwise import Budget, Policy, SharedBudget, Usage
+from rungwise.core import Failure, Reply
+from rungwise.fsm.call.budget.ledger import Ledger
 from rungwise.fsm.call.budget.metering import most_counted
 from support.sharing import PRICED, answer, begun, over_budget, sent, waiting
 
@@ -100,16 +101,16 @@ def test_a_call_that_is_dropped_before_it_sends_leaves_nothing() -> None:
 
 def test_the_collector_may_end_a_call_in_the_middle_of_a_reservation(monkeypatch: pytest.MonkeyPatch) -> None:
     shared = SharedBudget(Budget(output_tokens=1000))
-    calls, plain = [sent(shared)], Account.lacking
+    calls, plain = [sent(shared)], Ledger.shortfall
 
-    def collecting(account: Account, *given: Any) -> str | None:
+    def collecting(ledger: Ledger, *given: Any) -> str | None:
         calls.clear()
         gc.collect()
-        return plain(account, *given)
+        return plain(ledger, *given)
 
     call = begun(shared)
-    monkeypatch.setattr(Account, "lacking", collecting)
-    shared._desk.ask(call.spending.share._reservation)  # type: ignore[union-attr]
+    monkeypatch.setattr(Ledger, "shortfall", collecting)
+    shared._queue.ask(call.spending.share._reservation)  # type: ignore[union-attr]
     monkeypatch.undo()
     assert call.sending() is not None
     call.receive(answer(5), 1.0)
@@ -121,7 +122,7 @@ def test_what_another_thread_has_still_to_settle_is_not_taken_for_the_next_reser
     call, locked, let_go = sent(shared), threading.Event(), threading.Event()
 
     def work() -> None:
-        with shared._desk._lock:
+        with shared._queue._lock:
             locked.set()
             let_go.wait(10)
 
@@ -132,9 +133,9 @@ def test_what_another_thread_has_still_to_settle_is_not_taken_for_the_next_reser
     let_go.set()
     other.join(10)
     assert call.sending(6.0) is not None
-    assert (shared._account.holders, shared.usage.output_tokens) == (1, 30)
+    assert (shared._ledger.holders, shared.usage.output_tokens) == (1, 30)
     call.receive(answer(5), 7.0)
-    assert (shared._account.holders, shared.usage.output_tokens) == (0, 35)
+    assert (shared._ledger.holders, shared.usage.output_tokens) == (0, 35)
 
 
 def test_what_wakes_one_call_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
@@ -162,7 +163,7 @@ def test_a_forked_child_begins_without_the_reservations_of_its_parent() -> None:
             fits = mine.reserve(lambda: None)
             for call in calls:
                 call.receive(answer(5), 1.0)
-            os._exit(0 if fits and shared._account.held_tokens == most_counted(200) else 1)
+            os._exit(0 if fits and shared._ledger.held_tokens == most_counted(200) else 1)
         finally:
             os._exit(2)
     assert os.waitpid(child, 0)[1] == 0

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import rungwise
-from rungwise import Budget, Call, Failure, PlainLink, Policy, Prices, Reply, Request, SharedBudget, Usage
+from rungwise import Budget, Policy, Prices, SharedBudget, Usage
+from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.budget.prices import price_of
 from support.sampling import examples
@@ -169,7 +170,7 @@ class SharedCalls(RuleBasedStateMachine):
             within = [each for each in self.calls if level in each.levels]
             reservations = [each.call.spending.share._reservation for each in within]  # type: ignore[union-attr]
             holding = [each for each in reservations if each.state in ("held", "sent")]
-            account = shared._account
+            account = shared._ledger
             assert account.holders == len(holding)
             assert account.unsent == sum(each.state == "held" for each in holding)
             assert account.held_tokens == sum(each.tokens for each in holding)
@@ -181,7 +182,7 @@ class SharedCalls(RuleBasedStateMachine):
             if asked.state == "waiting":
                 assert asked.woken is (asked.call.spending.share._reservation.state != "waiting")  # type: ignore[union-attr]
         if hasattr(self, "shared"):
-            desk = self.shared[0]._desk
+            desk = self.shared[0]._queue
             waiting = tuple(desk._waiting)
             desk._serve()
             assert tuple(desk._waiting) == waiting
@@ -193,7 +194,7 @@ class SharedCalls(RuleBasedStateMachine):
             replayed = rungwise.replay(rungwise.Journal.from_json(asked.call.journal.to_json()))
             assert replayed.journal.steps == asked.call.journal.steps
         for level, shared in enumerate(getattr(self, "shared", ())):
-            account = shared._account
+            account = shared._ledger
             assert (account.holders, account.unsent, account.held_tokens, account.held_money) == (0, 0, 0, 0.0)
             results = [each.call.result for each in self.calls if level in each.levels]
             dropped = [usage for levels, usages in self.gone if level in levels for usage in usages]

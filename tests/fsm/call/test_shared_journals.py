@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Budget, Call, Failure, Journal, Reply, Request, SharedBudget, Usage
+from rungwise import Budget, Journal, SharedBudget, Usage
+from rungwise.core import Call, Failure, Reply, Request
 from support.sharing import PRICED, over_budget, sent, spend
 
 

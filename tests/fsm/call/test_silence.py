@@ -7,7 +7,8 @@ import math
 import pytest
 
 import rungwise
-from rungwise import Budget, Call, Failure, Limits, PlainLink, Policy, Reply, Request, Timeouts, Waits
+from rungwise import Budget, Limits, Policy, Timeouts, Waits
+from rungwise.core import Call, Failure, PlainLink, Reply, Request
 
 SILENCE = Failure("silence")
 SAID = "The bittern booms by night in"

@@ -6,13 +6,14 @@ import pytest
 
 import rungwise
 from rungwise import Reasoning, Text
+from rungwise.core import Call, IllegalEvent, PlainLink, Reply, Request
 
 THOUGHT = "Herons like reeds."
 
 
-def watch(*replies: rungwise.Reply, prefills: bool = False) -> rungwise.fsm.call.clocks.text_watch.TextWatch:
+def watch(*replies: Reply, prefills: bool = False) -> rungwise.fsm.call.conversation.reading.TextWatch:
     """Return the watch of the attempt behind some replies."""
-    call = rungwise.Call(rungwise.Request("Where?"), chain=[rungwise.PlainLink(prefills=prefills)])
+    call = Call(Request("Where?"), chain=[PlainLink(prefills=prefills)])
     call.begin()
     call.sending()
     for reply in replies:
@@ -43,7 +44,7 @@ def test_visible_text_is_what_a_consumer_would_be_shown(pieces: list[str | Reaso
 
 
 def test_behind_an_echo_of_what_was_gathered_any_more_is_enough() -> None:
-    part = rungwise.Reply("Herons nest in tall dead trees, ", stop_reason="length")
+    part = Reply("Herons nest in tall dead trees, ", stop_reason="length")
     watching = watch(part)
     assert not watching.has_text(Text("Herons nest in "))
     assert not watching.has_text(Text("tall dead trees, "))
@@ -51,7 +52,7 @@ def test_behind_an_echo_of_what_was_gathered_any_more_is_enough() -> None:
 
 
 def test_a_few_letters_behind_text_that_was_gathered_may_be_its_beginning_again() -> None:
-    watching = watch(rungwise.Reply("Herons nest in tall dead trees, ", stop_reason="length"))
+    watching = watch(Reply("Herons nest in tall dead trees, ", stop_reason="length"))
     assert not watching.has_text(Text("as"))
     assert watching.has_text(Text(" well"))
 
@@ -64,6 +65,6 @@ def test_text_that_turns_out_to_be_reasoning_is_no_text() -> None:
 
 
 def test_there_is_none_of_what_is_not_in_flight() -> None:
-    call = rungwise.Call(rungwise.Request("Where?"))
-    with pytest.raises(rungwise.IllegalEvent, match="nothing is in flight"):
+    call = Call(Request("Where?"))
+    with pytest.raises(IllegalEvent, match="nothing is in flight"):
         call.text_watch()

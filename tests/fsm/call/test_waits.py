@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungwise.fsm.call.clocks.backoff import backoff, longest_backoff
+from rungwise.fsm.call.clocks.waiting import backoff, longest_backoff
 
 SECONDS = st.floats(0, 1e6, allow_nan=False)
 SHARE = st.floats(0, 1, allow_nan=False)

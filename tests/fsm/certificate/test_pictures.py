@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from rungwise import CALL, Budget, PlainLink, Policy, Reserve, Timeouts, TurnPolicy, Waits
+from rungwise import CALL, Budget, Policy, Reserve, Timeouts, TurnPolicy, Waits
+from rungwise.core import PlainLink
 from rungwise.fsm.certificate.shown import pictures
 from rungwise.fsm.certificate.shown.pictures import drift, fill, numbers, turn_numbers, write_all
 from rungwise.fsm.turn.table import TURN

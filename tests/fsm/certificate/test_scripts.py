@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from rungwise import CALL, Budget, Failure, Limits, Policy, Prices, Reply
+from rungwise import CALL, Budget, Limits, Policy, Prices
 from rungwise.adapters.provider.enacted import script_of
+from rungwise.core import Failure, Reply
 from rungwise.fsm.call.table import RESEND
 from rungwise.fsm.certificate.shown.scripts import WorstScript
 from rungwise.fsm.certificate.worst import worst_cases

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from rungwise import CALL, Budget, Limits, Policy, Reply, TurnPolicy, Waits
+from rungwise import CALL, Budget, Limits, Policy, TurnPolicy, Waits
 from rungwise.adapters.testing.fuzzing import Fuzzer
+from rungwise.core import Reply
 from rungwise.fsm.call.policy import Reserve
 from rungwise.fsm.certificate.shown.settings import off_rows, settings_of
 from rungwise.fsm.checker.walk import ALIVE, walk
-from rungwise.fsm.testing import run
+from rungwise.testing import run
 from support.sampling import examples, sampled
 from support.tables import VECTORS
 

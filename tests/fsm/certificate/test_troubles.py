@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import rungwise
+from rungwise.core import Call, Reply, Request
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate import troubles
 from rungwise.fsm.certificate.troubles import TroubleChange, course_of, trouble_changes, troubles_of
@@ -145,7 +146,7 @@ def test_without_clocks_silence_lasts_and_the_played_attempts_are_bounded(monkey
 
 
 def test_a_users_fact_is_played_as_true_without_calling_its_function() -> None:
-    def never(reply: rungwise.Reply) -> bool:
+    def never(reply: Reply) -> bool:
         raise AssertionError
 
     fact = rungwise.Fact("is_off_topic", of=never, says="the answer is beside the point")
@@ -160,7 +161,7 @@ def test_a_users_fact_is_played_as_true_without_calling_its_function() -> None:
 
 @pytest.mark.parametrize("event", troubles.EVENTS)
 def test_each_made_up_reply_causes_its_event(event: str) -> None:
-    call = rungwise.Call(rungwise.Request("say"))
+    call = Call(Request("say"))
     call.begin()
     call.receive(troubles.EVENTS[event](1, "odd"))
     assert call.journal.steps[1].event == event

@@ -14,24 +14,17 @@ from rungwise import (
     Budget,
     Certificate,
     ConfigurationError,
-    Effect,
-    Failure,
-    Guard,
     Hints,
     Limits,
-    PlainLink,
     Policy,
     Prices,
-    Reply,
-    Request,
-    Table,
     Timeouts,
-    Turn,
     TurnPolicy,
     TurnResult,
     Usage,
     verify,
 )
+from rungwise.core import Effect, Failure, Guard, PlainLink, Reply, Request, Table, Turn
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.conversation.parts import ToolCall

@@ -8,19 +8,8 @@ import re
 import pytest
 from attrs import evolve
 
-from rungwise import (
-    CALL,
-    Budget,
-    ConfigurationError,
-    Effect,
-    Guard,
-    Limits,
-    PlainLink,
-    Policy,
-    Prices,
-    Reserve,
-    Table,
-)
+from rungwise import CALL, Budget, ConfigurationError, Limits, Policy, Prices, Reserve
+from rungwise.core import Effect, Guard, PlainLink, Table
 from rungwise.fsm.certificate.verify import TERMINATES, WELL_FORMED, verify
 from rungwise.fsm.checker.counterexample import Property
 from rungwise.fsm.checker.firing import BOUNDED, COUNTS, FALLS

@@ -13,28 +13,11 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import (
-    CALL,
-    Budget,
-    Failure,
-    Hints,
-    Limits,
-    PlainLink,
-    Policy,
-    Prices,
-    Reply,
-    Request,
-    Reserve,
-    Row,
-    Table,
-    Timeouts,
-    ToolCall,
-    Usage,
-    Waits,
-)
+from rungwise import CALL, Budget, Hints, Limits, Policy, Prices, Reserve, Timeouts, ToolCall, Usage, Waits
+from rungwise.core import Failure, PlainLink, Reply, Request, Row, Table
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.budget.metering import most_counted
-from rungwise.fsm.call.clocks.clocks import CLOSING
+from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.clocks.waiting import cap_of, longest_wait
 from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.certificate.verified import WorstCase, compressed
@@ -44,7 +27,7 @@ from rungwise.fsm.checker.longest import longest
 from rungwise.fsm.checker.moves import detours_of, moves_of
 from rungwise.fsm.checker.walk import Walk, walk
 from rungwise.fsm.machine.run import Run
-from rungwise.fsm.testing import run as play
+from rungwise.testing import run as play
 from support.sampling import examples
 from support.tables import COUNTERS, PLEAD, VECTORS, limits, unchecked
 

@@ -10,22 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import (
-    CALL,
-    Budget,
-    Failure,
-    Limits,
-    PlainLink,
-    Policy,
-    Prices,
-    Reply,
-    Request,
-    Reserve,
-    Send,
-    Timeouts,
-    ToolCall,
-    Usage,
-)
+from rungwise import CALL, Budget, Limits, Policy, Prices, Reserve, Timeouts, ToolCall, Usage
+from rungwise.core import Failure, PlainLink, Reply, Request, Send
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.table import RESEND

@@ -7,7 +7,8 @@ import pickle
 import pytest
 from attrs import evolve
 
-from rungwise import CALL, Effect, Fact, Guard, Policy, Row, Rung, Table, TableError
+from rungwise import CALL, Fact, Policy, Rung
+from rungwise.core import Effect, Guard, Row, Table, TableError
 from rungwise.fsm.checker.check import check_table
 from rungwise.fsm.checker.structure import problems
 from rungwise.fsm.diagram import render_error

@@ -22,14 +22,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise import CALL, Effect, Fact, Guard, Row, Table
-from rungwise.fsm import testing
+from rungwise import CALL, Fact, testing
+from rungwise.core import Call, Effect, Failure, Guard, PlainLink, Reply, Request, Row, Table, TurnContext
 from rungwise.fsm.call.policy import AfterRefusal
 from rungwise.fsm.call.rules import faults_of
 from rungwise.fsm.checker.branches import dead_rows
 from rungwise.fsm.checker.proof import prove_row
 from rungwise.fsm.checker.structure import problems
 from rungwise.fsm.checker.ways import Ask, changes, first_row, ways
+from rungwise.fsm.testing import callers
 from support.sampling import examples
 from support.tables import redeclaring, replacing, unchecked
 
@@ -105,46 +106,44 @@ SHOWN = "Shown so far. "
 PRIOR_ANSWER = "A prior answer."
 
 
-def _failure(reason: str, **fields: Any) -> rungwise.Failure:
-    return rungwise.Failure(reason, **fields)
+def _failure(reason: str, **fields: Any) -> Failure:
+    return Failure(reason, **fields)
 
 
-COMES_BACK: Mapping[str, rungwise.Reply | rungwise.Failure] = {
-    "answer": rungwise.Reply("An answer.", stop_reason="stop"),
-    "tools": rungwise.Reply(tool_calls=(rungwise.ToolCall("1", "read", '{"path": "x"}'),), stop_reason="tool_calls"),
-    "empty": rungwise.Reply(stop_reason="stop"),
-    "blank_tags": rungwise.Reply("<think>\n</think>", stop_reason="stop"),
-    "thought": rungwise.Reply(reasoning="hm", stop_reason="stop"),
-    "inline_thought": rungwise.Reply("<think>hm</think>", stop_reason="stop"),
-    "cut": rungwise.Reply("Part {number}. ", stop_reason="length"),
-    "cut_late": rungwise.Reply("Part {number}. ", stop_reason="length", failure=_failure("timeout")),
-    "cut_tools_late": rungwise.Reply(tool_calls=CUT_CALL, stop_reason="length", failure=_failure("timeout")),
-    "cut_same": rungwise.Reply("Always the same part. ", stop_reason="length"),
-    "cut_circles": rungwise.Reply(CIRCLES, stop_reason="length"),
-    "cut_tools": rungwise.Reply(tool_calls=CUT_CALL, stop_reason="length"),
-    "unparsable_tools": rungwise.Reply(tool_calls=CUT_CALL, stop_reason="tool_calls"),
-    "cut_thought": rungwise.Reply(reasoning="hm", stop_reason="length"),
-    "paused": rungwise.Reply("Part {number}. ", stop_reason="paused"),
-    "paused_silent": rungwise.Reply(stop_reason="paused"),
-    "paused_circles": rungwise.Reply(CIRCLES, stop_reason="paused"),
+COMES_BACK: Mapping[str, Reply | Failure] = {
+    "answer": Reply("An answer.", stop_reason="stop"),
+    "tools": Reply(tool_calls=(rungwise.ToolCall("1", "read", '{"path": "x"}'),), stop_reason="tool_calls"),
+    "empty": Reply(stop_reason="stop"),
+    "blank_tags": Reply("<think>\n</think>", stop_reason="stop"),
+    "thought": Reply(reasoning="hm", stop_reason="stop"),
+    "inline_thought": Reply("<think>hm</think>", stop_reason="stop"),
+    "cut": Reply("Part {number}. ", stop_reason="length"),
+    "cut_late": Reply("Part {number}. ", stop_reason="length", failure=_failure("timeout")),
+    "cut_tools_late": Reply(tool_calls=CUT_CALL, stop_reason="length", failure=_failure("timeout")),
+    "cut_same": Reply("Always the same part. ", stop_reason="length"),
+    "cut_circles": Reply(CIRCLES, stop_reason="length"),
+    "cut_tools": Reply(tool_calls=CUT_CALL, stop_reason="length"),
+    "unparsable_tools": Reply(tool_calls=CUT_CALL, stop_reason="tool_calls"),
+    "cut_thought": Reply(reasoning="hm", stop_reason="length"),
+    "paused": Reply("Part {number}. ", stop_reason="paused"),
+    "paused_silent": Reply(stop_reason="paused"),
+    "paused_circles": Reply(CIRCLES, stop_reason="paused"),
     "silent": _failure("silence"),
-    "cut_silent": rungwise.Reply("Part {number}. ", interrupted=True, failure=_failure("silence")),
-    "cut_silent_circles": rungwise.Reply(CIRCLES, interrupted=True, failure=_failure("silence")),
-    "cut_silent_inline": rungwise.Reply(
-        "<think>hm</think>Part {number}. ", interrupted=True, failure=_failure("silence")
-    ),
-    "cut_silent_bit": rungwise.Reply("It", interrupted=True, failure=_failure("silence")),
-    "torn": rungwise.Reply("Part {number}. ", interrupted=True),
-    "torn_bare": rungwise.Reply(interrupted=True),
-    "torn_tools": rungwise.Reply(tool_calls=CUT_CALL, interrupted=True),
-    "torn_circles": rungwise.Reply(CIRCLES, interrupted=True),
-    "torn_by_500": rungwise.Reply("Part {number}. ", interrupted=True, failure=_failure("server_error")),
-    "torn_by_401": rungwise.Reply(interrupted=True, failure=_failure("auth")),
-    "odd_finish": rungwise.Reply("A text.", stop_reason="unknown", stop_raw="weird"),
+    "cut_silent": Reply("Part {number}. ", interrupted=True, failure=_failure("silence")),
+    "cut_silent_circles": Reply(CIRCLES, interrupted=True, failure=_failure("silence")),
+    "cut_silent_inline": Reply("<think>hm</think>Part {number}. ", interrupted=True, failure=_failure("silence")),
+    "cut_silent_bit": Reply("It", interrupted=True, failure=_failure("silence")),
+    "torn": Reply("Part {number}. ", interrupted=True),
+    "torn_bare": Reply(interrupted=True),
+    "torn_tools": Reply(tool_calls=CUT_CALL, interrupted=True),
+    "torn_circles": Reply(CIRCLES, interrupted=True),
+    "torn_by_500": Reply("Part {number}. ", interrupted=True, failure=_failure("server_error")),
+    "torn_by_401": Reply(interrupted=True, failure=_failure("auth")),
+    "odd_finish": Reply("A text.", stop_reason="unknown", stop_raw="weird"),
     "no_shape": _failure("malformed"),
     "no_shape_wait_500": _failure("malformed", asked_wait=500.0),
-    "filtered": rungwise.Reply("A text.", stop_reason="content_filter"),
-    "filtered_inline": rungwise.Reply("<think>hm</think>A text.", stop_reason="content_filter"),
+    "filtered": Reply("A text.", stop_reason="content_filter"),
+    "filtered_inline": Reply("<think>hm</think>A text.", stop_reason="content_filter"),
     "content_policy": _failure("content_policy"),
     "content_policy_wait_500": _failure("content_policy", asked_wait=500.0),
     "error_500": _failure("server_error", status=500),
@@ -154,28 +153,22 @@ COMES_BACK: Mapping[str, rungwise.Reply | rungwise.Failure] = {
     "overloaded": _failure("overloaded", status=529),
     "stale": _failure("connection", is_stale=True),
     "stale_wait_500": _failure("connection", is_stale=True, asked_wait=500.0),
-    "torn_wait_30": rungwise.Reply(
-        "Part {number}. ", interrupted=True, failure=_failure("rate_limit", asked_wait=30.0)
-    ),
-    "torn_wait_500": rungwise.Reply(
-        "Part {number}. ", interrupted=True, failure=_failure("rate_limit", asked_wait=500.0)
-    ),
-    "torn_by_filter": rungwise.Reply("Part {number}. ", interrupted=True, failure=_failure("content_policy")),
-    "inline_cut": rungwise.Reply("<think>hm</think>Part {number}. ", stop_reason="length"),
-    "cut_inline_thought": rungwise.Reply("<think>hm", stop_reason="length"),
-    "torn_bit": rungwise.Reply("It", interrupted=True),
-    "torn_inline": rungwise.Reply("<think>hm</think>Part {number}. ", interrupted=True),
-    "torn_inline_thought": rungwise.Reply("<think>hm</think>", interrupted=True),
-    "torn_by_overload": rungwise.Reply("Part {number}. ", interrupted=True, failure=_failure("overloaded")),
-    "torn_by_connection": rungwise.Reply("Part {number}. ", interrupted=True, failure=_failure("connection")),
-    "bare_500": rungwise.Reply(interrupted=True, failure=_failure("server_error")),
-    "bare_wait_500": rungwise.Reply(interrupted=True, failure=_failure("rate_limit", asked_wait=500.0)),
-    "bare_bad_temperature": rungwise.Reply(
-        interrupted=True, failure=_failure("parameter_unsupported", parameter="temperature")
-    ),
-    "inline_overflow": rungwise.Reply("<think>hm</think>A text.", stop_reason="overflow"),
+    "torn_wait_30": Reply("Part {number}. ", interrupted=True, failure=_failure("rate_limit", asked_wait=30.0)),
+    "torn_wait_500": Reply("Part {number}. ", interrupted=True, failure=_failure("rate_limit", asked_wait=500.0)),
+    "torn_by_filter": Reply("Part {number}. ", interrupted=True, failure=_failure("content_policy")),
+    "inline_cut": Reply("<think>hm</think>Part {number}. ", stop_reason="length"),
+    "cut_inline_thought": Reply("<think>hm", stop_reason="length"),
+    "torn_bit": Reply("It", interrupted=True),
+    "torn_inline": Reply("<think>hm</think>Part {number}. ", interrupted=True),
+    "torn_inline_thought": Reply("<think>hm</think>", interrupted=True),
+    "torn_by_overload": Reply("Part {number}. ", interrupted=True, failure=_failure("overloaded")),
+    "torn_by_connection": Reply("Part {number}. ", interrupted=True, failure=_failure("connection")),
+    "bare_500": Reply(interrupted=True, failure=_failure("server_error")),
+    "bare_wait_500": Reply(interrupted=True, failure=_failure("rate_limit", asked_wait=500.0)),
+    "bare_bad_temperature": Reply(interrupted=True, failure=_failure("parameter_unsupported", parameter="temperature")),
+    "inline_overflow": Reply("<think>hm</think>A text.", stop_reason="overflow"),
     "overflow_wait_500": _failure("context_overflow", asked_wait=500.0),
-    "json": rungwise.Reply('{"a": 1}', stop_reason="stop"),
+    "json": Reply('{"a": 1}', stop_reason="stop"),
     "bad_temperature_wait_500": _failure("parameter_unsupported", parameter="temperature", asked_wait=500.0),
     "error_401": _failure("auth", status=401),
     "error_401_wait_500": _failure("auth", status=401, asked_wait=500.0),
@@ -186,11 +179,11 @@ COMES_BACK: Mapping[str, rungwise.Reply | rungwise.Failure] = {
     "bad_seed": _failure("parameter_unsupported", parameter="seed"),
     "named_cap": _failure("output_cap", available_tokens=1000),
     "overflow": _failure("context_overflow"),
-    "overflow_reply": rungwise.Reply("A text.", stop_reason="overflow"),
+    "overflow_reply": Reply("A text.", stop_reason="overflow"),
 }
 
-PLAIN = rungwise.Request("hi")
-AFTER_A_TOOL = rungwise.Request(
+PLAIN = Request("hi")
+AFTER_A_TOOL = Request(
     [
         {"role": "user", "content": "look it up"},
         {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
@@ -246,10 +239,10 @@ class Expectation:
         )
 
     @property
-    def chain(self) -> list[rungwise.PlainLink]:
+    def chain(self) -> list[PlainLink]:
         problem = "no key" if self.second_is_unusable else None
         return [
-            rungwise.PlainLink(
+            PlainLink(
                 f"backend {n}",
                 problem=problem if n == 1 else None,
                 expects_json=self.json or (bool(n) and self.fallback_expects_json),
@@ -259,27 +252,27 @@ class Expectation:
         ]
 
     @property
-    def turn(self) -> rungwise.TurnContext:
+    def turn(self) -> TurnContext:
         if self.prior_answer is None:
-            return rungwise.TurnContext()
-        return rungwise.TurnContext(PRIOR_ANSWER, only_housekeeping=self.prior_answer == "housekeeping")
+            return TurnContext()
+        return TurnContext(PRIOR_ANSWER, only_housekeeping=self.prior_answer == "housekeeping")
 
     @property
     def policies(self) -> tuple[rungwise.Policy, ...]:
         """Return the policies that it is true of: after a refusal they do as it says, or as they like."""
         return (self.policy,) if self.after_refusal else (self.policy, evolve(self.policy, after_refusal="end"))
 
-    def start(self, table: Table, policy: rungwise.Policy) -> rungwise.Call:
+    def start(self, table: Table, policy: rungwise.Policy) -> Call:
         policy = unchecked(table, policy)  # a mutant shall run, not be refused
         request = evolve(AFTER_A_TOOL if self.tool_result else PLAIN, max_tokens=self.max_tokens)
-        return rungwise.Call(request, policy, self.chain, self.turn, has_compactor=self.compactor)
+        return Call(request, policy, self.chain, self.turn, has_compactor=self.compactor)
 
 
 _FILE = Path(__file__).with_name("expectations.toml")
 EXPECTATIONS = tuple(Expectation(**entry) for entry in tomllib.loads(_FILE.read_text(encoding="utf-8"))["expect"])
 
 
-def play(expectation: Expectation, table: Table, policy: rungwise.Policy | None = None) -> rungwise.Call:
+def play(expectation: Expectation, table: Table, policy: rungwise.Policy | None = None) -> Call:
     """Run a call over what is given, until it ends or is surely longer than expected."""
     call = expectation.start(table, policy or expectation.policy)
     call.begin(0.0)
@@ -290,7 +283,7 @@ def play(expectation: Expectation, table: Table, policy: rungwise.Policy | None 
     return call
 
 
-def give(call: rungwise.Call, name: str, number: int) -> None:
+def give(call: Call, name: str, number: int) -> None:
     """Let one thing happen to a call; `number` tells parts of a text from each other."""
     if name == "late":
         call.sending(LATE)
@@ -306,7 +299,7 @@ def give(call: rungwise.Call, name: str, number: int) -> None:
         return
     *words, name = name.split()
     what = COMES_BACK[name]
-    if isinstance(what, rungwise.Reply):
+    if isinstance(what, Reply):
         usage = rungwise.Usage(5, 150) if "overrun" in words else what.usage
         what = evolve(what, text=what.text.replace("{number}", str(number)), usage=usage)
     if "shown" in words:
@@ -342,7 +335,7 @@ def _difference(expectation: Expectation, table: Table, policy: rungwise.Policy)
     return None if call.result.attempts == sends else f"sent {call.result.attempts}"
 
 
-def kept_by(call: rungwise.Call) -> str | None:
+def kept_by(call: Call) -> str | None:
     """Name what stands as the answer of a call that was salvaged."""
     if call.result.outcome != "salvaged":
         return None
@@ -601,8 +594,8 @@ def test_every_mutant_dies_or_is_the_same_machine(nth):
 @given(
     testing.scripts_of_replies(),
     testing.policies(),
-    testing.chains(),
-    testing.turns(),
+    callers.chains(),
+    callers.turns(),
     testing.requests(),
     st.booleans(),
 )

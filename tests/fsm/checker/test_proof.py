@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from rungwise import CALL, Effect, Guard, Row, Rung, Table
+from rungwise import CALL, Rung
+from rungwise.core import Effect, Guard, Row, Table
 from rungwise.fsm.checker.branches import branches, dead_rows, finds, overlaps
 from rungwise.fsm.checker.firing import BOUNDED, FALLS
 from rungwise.fsm.checker.proof import RowProof, prove, prove_row

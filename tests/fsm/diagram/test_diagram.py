@@ -7,10 +7,9 @@ import pygraphviz
 import pytest
 from attrs import evolve
 
-from rungwise.fsm.call.clocks.backoff import longest_backoff
-from rungwise.fsm.call.clocks.waiting import cap_of
+from rungwise.fsm.call.clocks.waiting import cap_of, longest_backoff
 from rungwise.fsm.call.limits import Limits
-from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
+from rungwise.fsm.call.policy import DEFAULT_POLICY
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.diagram import FORMATS, VIEWS, Format, Marks, View, render
 from rungwise.fsm.diagram.colours import LIGHT, MARK
@@ -18,7 +17,7 @@ from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.markdown import counters
 from rungwise.fsm.diagram.model import Picture
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.machine.compiled import machine_of
+from rungwise.fsm.machine.machine import machine_of
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row
 from support.parsed_pictures import PARSERS, Full, Short, parts, words
@@ -93,7 +92,7 @@ def test_the_rows_are_those_of_the_transitions_that_run() -> None:
     found = []
     for event in machine_of(CALL).events.values():
         for transition in [each for tried in event.transitions.values() for each in tried]:
-            row = transition.row
+            row = transition.before[-1].row
             assert (event.name, transition.source, transition.dest) == (row.event, row.source, row.target)
             found.append(row)
     assert sorted(map(str, found)) == sorted(map(str, CALL.rows))

@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import rungwise
+from rungwise.core import Call, Effect, Failure, Guard, PlainLink, Reply, Request, Row, Table
 from rungwise.fsm.call.run.digest import digest_of_call
 from rungwise.fsm.call.run.explained import explain_call, read_call
 from rungwise.fsm.call.table import CALL
@@ -28,24 +29,24 @@ from support.texts import places
 
 NASTY = "</script><script>alert('x')</script><img src=x onerror=alert(1)>&\"'"
 TOOL_RESULT = [{"role": "user", "content": "?"}, {"role": "tool", "tool_call_id": "1", "content": "!"}]
-STORY: tuple[tuple[rungwise.Reply | rungwise.Failure, float], ...] = (
-    (rungwise.Reply(stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(800, 1)), 1.0),
-    (rungwise.Reply(reasoning="hm", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(800, 200)), 4.0),
-    (rungwise.Reply("The answer", stop_reason="length", stop_raw="length", usage=rungwise.Usage(900, 700)), 6.0),
-    (rungwise.Failure("rate_limit", status=429, code="slow_down", asked_wait=12.0), 0.5),
-    (rungwise.Failure("auth", status=401), 0.5),
-    (rungwise.Reply(" is 4.", stop_reason="stop", stop_raw="end_turn", usage=rungwise.Usage(1500, 300)), 5.0),
+STORY: tuple[tuple[Reply | Failure, float], ...] = (
+    (Reply(stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(800, 1)), 1.0),
+    (Reply(reasoning="hm", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(800, 200)), 4.0),
+    (Reply("The answer", stop_reason="length", stop_raw="length", usage=rungwise.Usage(900, 700)), 6.0),
+    (Failure("rate_limit", status=429, code="slow_down", asked_wait=12.0), 0.5),
+    (Failure("auth", status=401), 0.5),
+    (Reply(" is 4.", stop_reason="stop", stop_raw="end_turn", usage=rungwise.Usage(1500, 300)), 5.0),
 )
 
 
 def record(*, names: tuple[str, str] = ("one", "two"), steps: int = len(STORY), **options: Any) -> rungwise.Journal:
     chain = [
-        rungwise.PlainLink(names[0], prices=rungwise.Prices(1, 10)),
-        rungwise.PlainLink(f"{names[0]}-off", problem="no key", prices=rungwise.Prices(1, 10)),
-        rungwise.PlainLink(names[1], prices=rungwise.Prices(2, 20)),
+        PlainLink(names[0], prices=rungwise.Prices(1, 10)),
+        PlainLink(f"{names[0]}-off", problem="no key", prices=rungwise.Prices(1, 10)),
+        PlainLink(names[1], prices=rungwise.Prices(2, 20)),
     ]
     policy = rungwise.Policy(budget=rungwise.Budget(seconds=90, output_tokens=20_000, money=1.0))
-    call = rungwise.Call(rungwise.Request(TOOL_RESULT, max_tokens=700), policy, chain, **options)
+    call = Call(Request(TOOL_RESULT, max_tokens=700), policy, chain, **options)
     now, send = 100.0, call.begin(100.0)
     for reply, seconds in STORY[:steps]:
         assert send is not None
@@ -131,10 +132,10 @@ def test_what_is_no_journal_of_this_table_is_refused_in_one_line(name: str) -> N
 
 @pytest.mark.full
 def test_a_derived_table_must_be_passed() -> None:
-    table = CALL.with_rows(rungwise.Row("answered", "await", "may_compact", "compact", "spend_compaction"))
-    call = rungwise.Call(rungwise.Request("?"), rungwise.Policy(table=table), has_compactor=True)
+    table = CALL.with_rows(Row("answered", "await", "may_compact", "compact", "spend_compaction"))
+    call = Call(Request("?"), rungwise.Policy(table=table), has_compactor=True)
     call.begin()
-    call.receive(rungwise.Reply("yes", stop_reason="stop"))
+    call.receive(Reply("yes", stop_reason="stop"))
     assert path_of(call.journal, table).rows[-1] in table.rows
     with pytest.raises(rungwise.ConfigurationError, match=r"step 2: .*may_compact.* is no row of the table 'call'"):
         path_of(call.journal, CALL)
@@ -275,9 +276,9 @@ def test_the_axis_has_a_handful_of_round_times(seconds: float) -> None:
 
 
 def test_a_call_without_times_says_so() -> None:
-    call = rungwise.Call(rungwise.Request("?"))
+    call = Call(Request("?"))
     call.begin()
-    call.receive(rungwise.Reply("yes", stop_reason="stop"))
+    call.receive(Reply("yes", stop_reason="stop"))
     assert "No time passed" in explain_call(path_of(call.journal, CALL))
 
 
@@ -296,14 +297,14 @@ LIMITS = {**ONES, "retries": 3, "nudges": 0}
 
 
 @pytest.mark.parametrize("table", [CALL, CALL.without("nudge", "compact"), KNOTTY], ids=["call", "shorter", "knotty"])
-def test_the_machine_of_the_page_is_what_the_table_declares(table: rungwise.Table) -> None:
+def test_the_machine_of_the_page_is_what_the_table_declares(table: Table) -> None:
     data = orjson.loads(orjson.dumps(machine_data(table, LIMITS)))
-    assert tuple(rungwise.Row(**row) for row in data["rows"]) == table.rows
+    assert tuple(Row(**row) for row in data["rows"]) == table.rows
     assert (data["limits"], tuple(data["counters"])) == (LIMITS, table.counters)
     for name, plain in data["guards"].items():
-        assert rungwise.Guard(name, says=data["says"][name], **plain) == table.guard(name)
+        assert Guard(name, says=data["says"][name], **plain) == table.guard(name)
     for name, plain in data["effects"].items():
-        assert rungwise.Effect(name, **plain) == table.effect(name)
+        assert Effect(name, **plain) == table.effect(name)
     assert {
         name: rungwise.Fact(name, says=table.fact(name).says, **plain) for name, plain in data["facts"].items()
     } == {fact.name: fact for fact in table.facts if fact.is_derived}

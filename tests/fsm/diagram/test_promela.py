@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from rungwise import CALL, Effect, Fact, Guard, Row, Rung, Table
+from rungwise import CALL, Fact, Rung
+from rungwise.core import Effect, Guard, Row, Table
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.checker.walk import walk
 from rungwise.fsm.machine.build import build_table

@@ -11,7 +11,7 @@ import tree_sitter
 import tree_sitter_tlaplus
 from attrs import evolve
 
-from rungwise import Effect, Guard, Row, Table
+from rungwise.core import Effect, Guard, Row, Table
 from rungwise.fsm.checker.walk import walk
 from rungwise.fsm.turn.table import TURN
 from support.formal.tla import configuration, specification

@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rungwise.fsm.failures.classify import classify_response
-from rungwise.fsm.failures.events import KEY_HINT_REASONS, event_of_failure
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import KEY_HINT_REASONS, Failure, Reason, event_of_failure
 
 REASONS = frozenset(get_args(Reason))
 

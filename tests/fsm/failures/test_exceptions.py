@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.failures.transport import classify_exception
 
 REASONS = frozenset(get_args(Reason))

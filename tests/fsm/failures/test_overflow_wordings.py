@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from rungwise.fsm.failures.classify import classify_response
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Reason
 
 WORDINGS: list[dict[str, Any]] = tomllib.loads(
     Path(__file__).with_suffix("").with_name("overflow_wordings.toml").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from rungwise.fsm.failures.classify import classify_response
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.failures.transport import classify_exception
 from support.error_bodies import anthropic, google, minimax, minimax_error, openai
 

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from rungwise.fsm.failures.classify import classify_response
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Reason
 from support.error_bodies import anthropic, google, openai, quota
 
 REASONS = frozenset(get_args(Reason))

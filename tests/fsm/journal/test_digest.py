@@ -18,7 +18,8 @@ import pytest
 from rich.console import Console
 
 import rungwise
-from rungwise.fsm.call.run.digest import digest_of_call, digest_of_journal, digest_of_result
+from rungwise.core import Call, Failure, PlainLink, Reply, Request
+from rungwise.fsm.call.run.digest import digest_of_call, digest_of_journal
 from rungwise.fsm.diagram.page.notebook import MOST_LINES, digest_html
 from rungwise.fsm.journal.attempts import attempts_of
 from rungwise.fsm.journal.digest.text import digest_lines
@@ -32,7 +33,7 @@ SECRET = "The heron nests in the reeds of the northern lake, by the old mill."
 
 
 def answered(text: str) -> rungwise.Result:
-    reply = rungwise.Reply(text, stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(40, 7))
+    reply = Reply(text, stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(40, 7))
     return recorded.recorded([OVERLOADED, reply], seconds=0.5).result
 
 
@@ -69,7 +70,7 @@ def test_the_steps_of_the_attempts_are_those_of_the_run_each_once() -> None:
 
 
 def test_a_call_in_flight_has_an_attempt_that_is_not_back_yet() -> None:
-    call = rungwise.Call(rungwise.Request("?"))
+    call = Call(Request("?"))
     call.begin(0.0)
     call.sending(0.0)
     digest = digest_of_journal(call.journal)
@@ -89,21 +90,25 @@ def test_what_ends_a_call_in_a_rung_stands_below_its_attempts() -> None:
 
 
 def test_a_call_that_was_cancelled_before_it_sent_anything_has_no_line() -> None:
-    call = rungwise.Call(rungwise.Request("?"))
+    call = Call(Request("?"))
     call.cancel()
-    digest = digest_of_result(call.result)
+    digest = digest_of_journal(call.result.journal, call.result.text)
     assert digest is not None
     assert (digest.lines, digest.headline) == ((), "cancelled: the caller ended the call")
 
 
 def test_a_backend_that_was_passed_over_is_told() -> None:
     policy = rungwise.Policy(limits=rungwise.Limits(retries=0))
-    chain = [rungwise.PlainLink("one"), rungwise.PlainLink("two", problem="no key"), rungwise.PlainLink("three")]
-    call = rungwise.Call(rungwise.Request("?"), policy, chain)
+    chain = [
+        PlainLink("one"),
+        PlainLink("two", problem="no key"),
+        PlainLink("three"),
+    ]
+    call = Call(Request("?"), policy, chain)
     call.begin()
     call.receive(OVERLOADED)
     call.receive(ANSWER)
-    digest = digest_of_result(call.result)
+    digest = digest_of_journal(call.result.journal, call.result.text)
     assert digest is not None
     assert digest.lines[1].text == "2 · fallback · 503 · skipped two: no key · three → answered: done"
 
@@ -116,7 +121,7 @@ def test_the_head_says_why_and_for_which_time_what_was_used_and_what_was_left() 
     assert digest.headline == "failed: the provider answered 503 (overloaded) for the fourth time"
     assert digest.amounts["attempts"] == "4 of 24"
     assert digest.left == "20 attempts, 9981 s"
-    timeout = rungwise.Failure("timeout")
+    timeout = Failure("timeout")
     told = digest_of_call(recorded.shown(recorded.recorded([timeout] * 2, seconds=1, retries=1))).headline
     assert told == "failed: the provider failed (timeout) for the second time"
 
@@ -134,14 +139,14 @@ def test_the_cost_says_how_well_it_is_known(
     prices: tuple[int | None, ...], usages: tuple[bool, ...], says: str | None
 ) -> None:
     chain = [
-        rungwise.PlainLink(f"number {place}", prices=None if price is None else rungwise.Prices(1, 10))
+        PlainLink(f"number {place}", prices=None if price is None else rungwise.Prices(1, 10))
         for place, price in enumerate(prices)
     ]
-    call = rungwise.Call(rungwise.Request("?"), rungwise.Policy(limits=rungwise.Limits(reasks=0)), chain)
+    call = Call(Request("?"), rungwise.Policy(limits=rungwise.Limits(reasks=0)), chain)
     call.begin()
     for text, estimated in zip(("", "Yes."), usages, strict=True):
-        call.receive(rungwise.Reply(text, stop_reason="stop", usage=rungwise.Usage(1200, 100, estimated=estimated)))
-    digest = digest_of_result(call.result)
+        call.receive(Reply(text, stop_reason="stop", usage=rungwise.Usage(1200, 100, estimated=estimated)))
+    digest = digest_of_journal(call.result.journal, call.result.text)
     assert digest is not None
     assert (digest.outcome, digest.amounts.get("cost")) == ("done", says)
 
@@ -171,7 +176,7 @@ def test_the_repr_of_a_result_shows_the_outcome_the_first_words_and_what_it_cost
     assert repr(recorded.failed().result) == "<Result failed: the provider failed · 4 attempts, 19.1 s, cost 0>"
     assert repr(turn_result()).startswith(f"<TurnResult finished: '{SECRET[:60]}…' · 2 calls, 3 attempts, ")
     assert repr(turn_result()).endswith(" s, 20 tokens in, 10 out, cost 0.00004>")
-    call = rungwise.Call(rungwise.Request("?"))
+    call = Call(Request("?"))
     call.begin()
     call.receive(calling("look", "note"))
     assert repr(call.result).startswith("<Result done: calls look, calls note · 1 attempt, 0 s, 10 tokens in")
@@ -189,9 +194,9 @@ def test_the_repr_is_one_bounded_line_whatever_the_text_is(text: str) -> None:
 
 
 def test_no_error_and_no_log_shows_the_result_that_it_carries(caplog: pytest.LogCaptureFixture) -> None:
-    chain = [rungwise.PlainLink("one")]
-    cut = rungwise.Reply(SECRET, stop_reason="length", usage=rungwise.Usage(1, 1))
-    call = rungwise.Call(rungwise.Request("?"), rungwise.Policy(budget=rungwise.Budget(attempts=1)), chain)
+    chain = [PlainLink("one")]
+    cut = Reply(SECRET, stop_reason="length", usage=rungwise.Usage(1, 1))
+    call = Call(Request("?"), rungwise.Policy(budget=rungwise.Budget(attempts=1)), chain)
     with caplog.at_level(logging.DEBUG):
         call.begin()
         call.receive(cut)
@@ -291,7 +296,7 @@ def on_terminal(value: Any) -> str:
 
 def test_a_terminal_shows_the_same_lines() -> None:
     for result in (recorded.failed().result, recorded.hostile().result):
-        digest = digest_of_result(result)
+        digest = digest_of_journal(result.journal, result.text)
         assert digest is not None
         assert on_terminal(result).splitlines() == [line.rstrip() for line in digest_lines(digest)]
         assert on_terminal(result.journal).splitlines()[0] == f"call {digest.headline}"
@@ -308,7 +313,7 @@ def test_nothing_on_a_terminal_is_taken_for_markup() -> None:
 
 
 def test_a_journal_without_steps_or_of_another_table_has_no_lines() -> None:
-    call = rungwise.Call(rungwise.Request("?"))
+    call = Call(Request("?"))
     assert call.journal._repr_html_() is None
     assert on_terminal(call.journal) == "<Journal of a call, 0 steps>\n"
     journal = rungwise.Journal.from_json(recorded.short().journal.to_json())
@@ -318,8 +323,8 @@ def test_a_journal_without_steps_or_of_another_table_has_no_lines() -> None:
 
 def test_rich_is_loaded_only_by_who_uses_it() -> None:
     code = (
-        "import sys, rungwise; c = rungwise.Call(rungwise.Request('?')); c.begin();"
-        "c.receive(rungwise.Reply('x', stop_reason='stop')); repr(c.result); c.result._repr_html_();"
+        "import sys, rungwise; c = rungwise.core.Call(rungwise.core.Request('?')); c.begin();"
+        "c.receive(rungwise.core.Reply('x', stop_reason='stop')); repr(c.result); c.result._repr_html_();"
         "assert 'rich' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

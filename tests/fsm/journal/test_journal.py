@@ -4,17 +4,18 @@ import orjson
 import pytest
 
 import rungwise
+from rungwise.core import Call, Failure, PlainLink, Reply, Request, TurnContext
 
-EMPTY = rungwise.Reply(stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(5, 1))
-SECRET = rungwise.Reply("a private answer", reasoning="private thoughts", stop_reason="length", stop_raw="length")
-TOOL = rungwise.Reply(
+EMPTY = Reply(stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(5, 1))
+SECRET = Reply("a private answer", reasoning="private thoughts", stop_reason="length", stop_raw="length")
+TOOL = Reply(
     tool_calls=(rungwise.ToolCall("1", "read", '{"path": "private"}'),), stop_reason="tool_calls", stop_raw="tool_calls"
 )
 
 
 def record(*replies, contents=False, **options):
     options.setdefault("jitter", lambda: 0.25)
-    call = rungwise.Call(rungwise.Request("a private prompt", max_tokens=700), contents=contents, **options)
+    call = Call(Request("a private prompt", max_tokens=700), contents=contents, **options)
     send, now = call.begin(100.0), 100.0
     for reply in replies:
         now += send.wait
@@ -25,7 +26,7 @@ def record(*replies, contents=False, **options):
 
 
 def test_every_step_says_what_decided_and_what_it_cost():
-    call = record(EMPTY, SECRET, rungwise.Failure("rate_limit", status=429, code="slow", asked_wait=9.0), TOOL)
+    call = record(EMPTY, SECRET, Failure("rate_limit", status=429, code="slow", asked_wait=9.0), TOOL)
     steps = call.result.journal.steps
     assert [step.event for step in steps] == [
         "sent", "came_empty", "sent", "truncated", "sent", "failed_transiently", "sent", "called_tools",
@@ -53,10 +54,10 @@ def test_no_contents_and_no_prompt_unless_asked_for():
 @pytest.mark.parametrize("contents", [False, True])
 def test_a_journal_survives_json_and_replays_to_the_same_result(contents):
     chain = [
-        rungwise.PlainLink("one", prices=rungwise.Prices(1, 2)),
-        rungwise.PlainLink("two", prices=rungwise.Prices(3, 4)),
+        PlainLink("one", prices=rungwise.Prices(1, 2)),
+        PlainLink("two", prices=rungwise.Prices(3, 4)),
     ]
-    replies = [EMPTY, SECRET, rungwise.Failure("auth", status=401), TOOL]
+    replies = [EMPTY, SECRET, Failure("auth", status=401), TOOL]
     result = record(*replies, contents=contents, chain=chain).result
     journal = rungwise.Journal.from_json(result.journal.to_json())
     assert journal.steps == result.journal.steps
@@ -69,11 +70,11 @@ def test_a_journal_survives_json_and_replays_to_the_same_result(contents):
 
 
 def test_a_salvaged_and_a_cancelled_text_replay_too():
-    turn = rungwise.TurnContext("the prior answer", only_housekeeping=True)
+    turn = TurnContext("the prior answer", only_housekeeping=True)
     result = record(EMPTY, contents=True, turn=turn).result
     assert rungwise.replay(result.journal).text == result.text == "the prior answer"
 
-    call = rungwise.Call(rungwise.Request("hi"), contents=True, is_streaming=True)
+    call = Call(Request("hi"), contents=True, is_streaming=True)
     call.begin(1.0)
     call.hear(rungwise.Text("so far"))
     call.cancel(3.5)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from rungwise import Effect, Event, Fact, Guard, Row, Rung, TableError
+from rungwise import Fact, Rung
+from rungwise.core import Effect, Event, Guard, Row, TableError
 from rungwise.fsm.machine.declare import Ending, Entry
 
 NAMES: list[tuple[str, Callable[[Any], Any]]] = [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rungwise import Rung, TableError
+from rungwise import Rung
+from rungwise.core import TableError
 from rungwise.fsm.machine.ranks import ranks_of
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from rungwise import CALL, BrokenMachine, Effect, Guard, IllegalEvent, Row, Table
+from rungwise import CALL
+from rungwise.core import BrokenMachine, Effect, Guard, IllegalEvent, Row, Table
 from rungwise.fsm.checker.branches import Branch, branches
-from rungwise.fsm.machine.compiled import machine_of
+from rungwise.fsm.machine.machine import machine_of
 from rungwise.fsm.machine.run import Run
 from support.tables import ONES, limits, redeclaring, row_of, tampered
 

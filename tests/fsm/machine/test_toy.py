@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungwise import CALL, Effect, Fact, Rung, TableError
+from rungwise import CALL, Fact, Rung
+from rungwise.core import Effect, TableError
 from rungwise.fsm.checker.check import check_table
 from rungwise.fsm.checker.firing import COUNTS, FALLS
 from rungwise.fsm.checker.longest import longest
@@ -23,7 +24,7 @@ from rungwise.fsm.journal.record import Record, RecordedStep
 from rungwise.fsm.machine.build import build_table
 from rungwise.fsm.machine.declare import Ending, Event
 from rungwise.fsm.machine.run import Run
-from rungwise.fsm.testing import assert_run_holds, events_of
+from rungwise.testing import assert_run_holds, events_of
 from support.tables import ONES, failing, redeclaring, tampered
 
 KNOCK = Rung("knock", limit=3, holds="is_home", lacks="is_annoyed", says="somebody may open yet")

@@ -18,11 +18,11 @@ from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError, JournalMismatch
 from rungwise.fsm.machine.declare import Fact, Rung
 from rungwise.fsm.replay.replay import replay
-from rungwise.fsm.testing import TurnScript, run_turn
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.turn import Turn
+from rungwise.testing import TurnScript, run_turn
 from support.sampling import examples
 from support.turns import calling, played, random_turn, said
 

@@ -9,7 +9,8 @@ import pytest
 from attrs import evolve
 
 import rungwise
-from rungwise import Budget, Failure, Hints, Limits, Policy, Reply, Timeouts, Waits
+from rungwise import Budget, Hints, Limits, Policy, Timeouts, Waits
+from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.machine.declare import Fact, Rung
 from rungwise.fsm.replay.what_if import WhatIf, what_if
@@ -155,9 +156,7 @@ def test_the_reply_to_a_rung_that_changes_the_request_otherwise_is_not_known() -
 
 
 def test_a_window_that_is_smaller_leaves_a_nudge_open_and_none_rules_it_out() -> None:
-    call = rungwise.Call(
-        rungwise.Request([{"role": "user", "content": "q"}, {"role": "tool", "tool_call_id": "1", "content": "r"}])
-    )
+    call = Call(Request([{"role": "user", "content": "q"}, {"role": "tool", "tool_call_id": "1", "content": "r"}]))
     assert call.begin() is not None
     assert call.receive(EMPTY) is not None
     assert call.receive(ANSWER) is None
@@ -174,7 +173,7 @@ def test_a_budget_of_money_that_cannot_be_counted_is_left_out_of_account() -> No
 
 
 def test_a_journal_without_an_end_is_told_as_far_as_it_goes() -> None:
-    call = rungwise.Call(rungwise.Request("hi"), chain=[rungwise.PlainLink("one")])
+    call = Call(Request("hi"), chain=[PlainLink("one")])
     assert call.begin() is not None
     assert call.receive(SLOW) is not None
     found = what_if(call.journal, Policy())

@@ -7,6 +7,7 @@ import pytest
 from attrs import evolve
 
 import rungwise
+from rungwise.core import PlainLink
 from rungwise.fsm.call.table import CALL, NUDGE
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.machine.table import Row
@@ -15,8 +16,8 @@ from rungwise.fsm.review.rows import redeclared
 
 DEFAULT = rungwise.Policy()
 PRICED = [
-    rungwise.PlainLink("one", prices=rungwise.Prices(1, 2)),
-    rungwise.PlainLink("two", prices=rungwise.Prices(3, 4)),
+    PlainLink("one", prices=rungwise.Prices(1, 2)),
+    PlainLink("two", prices=rungwise.Prices(3, 4)),
 ]
 
 

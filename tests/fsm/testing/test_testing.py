@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections import Counter
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
@@ -20,29 +19,43 @@ from hypothesis import HealthCheck, Phase, find, given, seed, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise import Client, OpenAIChat, ScriptedReply
-from rungwise.adapters.testing import MemoryProvider, MemoryTransport
-from rungwise.fsm import testing
+from rungwise import Client, OpenAIChat, testing
+from rungwise.adapters.testing.memory import MemoryProvider, MemoryTransport
+from rungwise.core import (
+    BrokenMachine,
+    Call,
+    Effect,
+    Failure,
+    Guard,
+    IllegalEvent,
+    PlainLink,
+    Reply,
+    Request,
+    Table,
+    TurnContext,
+)
 from rungwise.fsm.call.run.overrides import Overrides, set_overrides, waits_are_off, with_overrides
 from rungwise.fsm.call.run.result import error_of
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.machine.run import Run
+from rungwise.fsm.testing import backend, callers, compactors, strategies
 from rungwise.fsm.testing.backend import ScriptedLink
 from rungwise.fsm.testing.checks import delivery, honesty, privacy, replays, success
 from rungwise.fsm.testing.checks import path as path_checks
 from rungwise.fsm.testing.checks import spending as spending_checks
 from rungwise.fsm.testing.checks.ended import EndedCall
 from rungwise.fsm.testing.coverage import Coverage
+from rungwise.testing import ScriptedReply
 from support.sampling import examples
 from support.tables import redeclaring, row_of, tampered, unchecked
 
-ANSWER = rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(3, 4))
-EMPTY = rungwise.Reply(stop_reason="stop", stop_raw="stop")
-CUT = rungwise.Reply("The first half ", stop_reason="length", stop_raw="length", usage=rungwise.Usage(3, 5))
-REST = rungwise.Reply("and the second.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(9, 4))
+ANSWER = Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(3, 4))
+EMPTY = Reply(stop_reason="stop", stop_raw="stop")
+CUT = Reply("The first half ", stop_reason="length", stop_raw="length", usage=rungwise.Usage(3, 5))
+REST = Reply("and the second.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(9, 4))
 LOOK_UP = rungwise.ToolCall("call_1", "look_up", '{"path": "x"}')
-TOOLS = rungwise.Reply(tool_calls=(LOOK_UP,), stop_reason="tool_calls", stop_raw="tool_calls")
-BUSY = rungwise.Failure("rate_limit", status=429, asked_wait=3.0)
+TOOLS = Reply(tool_calls=(LOOK_UP,), stop_reason="tool_calls", stop_raw="tool_calls")
+BUSY = Failure("rate_limit", status=429, asked_wait=3.0)
 SILENT = settings(suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))
 
 DEFAULT = rungwise.Policy()
@@ -74,7 +87,7 @@ class Forged:
         return self
 
     def result(self, **changes: Any) -> Forged:
-        self.call._running._result = attrs.evolve(self.call.result, **changes)
+        self.call._outcome.result = attrs.evolve(self.call.result, **changes)
         return self
 
     def reply(self, **changes: Any) -> Forged:
@@ -133,7 +146,10 @@ FORGERIES: list[tuple[str, Callable[[], tuple[Forged, dict[str, Any]]]]] = [
     (spending_checks.WAITS, lambda: (Forged(BUSY, ANSWER).step(2, wait=2.0), {})),
     (spending_checks.WAITS, lambda: (Forged(BUSY, ANSWER).policy(waits=rungwise.Waits(longest_asked=1.0)), {})),
     (spending_checks.CERTIFIED, lambda: (Forged(EMPTY, ANSWER), {"certificate": verify(NOTHING)})),
-    (spending_checks.CERTIFIED, lambda: (Forged(rungwise.Failure("auth"), ANSWER, chain=2), {"certificate": verify()})),
+    (
+        spending_checks.CERTIFIED,
+        lambda: (Forged(Failure("auth"), ANSWER, chain=2), {"certificate": verify()}),
+    ),
     (spending_checks.SUMMED, lambda: (Forged(CUT, REST).result(usage=rungwise.Usage(9, 4)), {})),
     (spending_checks.SUMMED, lambda: (Forged(CUT, REST, chain=PRICED).result(cost=0.0), {})),
     (success.NOT_EMPTY, lambda: (Forged(ANSWER).result(text=" \n"), {})),
@@ -175,8 +191,8 @@ NOTHING = rungwise.Policy(
 PAID = rungwise.Policy(budget=rungwise.Budget(money=0.05))
 CENTS = rungwise.Budget(money=0.00001)
 FEW = rungwise.Budget(output_tokens=3)
-PRICED = [rungwise.PlainLink("backend-1", prices=rungwise.Prices(1.0, 10.0))]
-CAPPED = rungwise.Request("hi", max_tokens=4)
+PRICED = [PlainLink("backend-1", prices=rungwise.Prices(1.0, 10.0))]
+CAPPED = Request("hi", max_tokens=4)
 
 
 def taken_back(forged: Forged) -> tuple[Forged, dict[str, Any]]:
@@ -204,9 +220,9 @@ def test_each_assertion_can_fail(property: str, forge: Callable[[], Any]) -> Non
 
 
 REASK = row_of("came_empty", "may_reask")
-FAULTY: list[tuple[str, rungwise.Table]] = [
-    (path_checks.BOUNDED, redeclaring(rungwise.CALL, rungwise.Guard("may_reask"))),
-    (path_checks.FALLS, redeclaring(rungwise.CALL, rungwise.Effect("spend_reask"))),
+FAULTY: list[tuple[str, Table]] = [
+    (path_checks.BOUNDED, redeclaring(rungwise.CALL, Guard("may_reask"))),
+    (path_checks.FALLS, redeclaring(rungwise.CALL, Effect("spend_reask"))),
     (path_checks.LEGAL, tampered(REASK, test=lambda test: lambda run: True)),
     (path_checks.COUNTED, tampered(REASK, count=lambda count: None)),
 ]
@@ -214,10 +230,10 @@ FAULTY: list[tuple[str, rungwise.Table]] = [
 
 @pytest.mark.parametrize(("property", "table"), FAULTY, ids=[property for property, _ in FAULTY])
 def test_a_faulty_machine_is_stopped_and_otherwise_caught(
-    property: str, table: rungwise.Table, monkeypatch: pytest.MonkeyPatch
+    property: str, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = unchecked(table)
-    with pytest.raises(rungwise.BrokenMachine):
+    with pytest.raises(BrokenMachine):
         testing.run(policy, [EMPTY])
     # Without the check that the running machine makes of itself, the kit has something to find.
     monkeypatch.setattr(Run, "_check", lambda run, row, before: None)
@@ -244,8 +260,8 @@ def test_an_error_tells_the_step() -> None:
         [CUT, REST],
         [TOOLS],
         [BUSY, ANSWER],
-        [rungwise.Failure("auth")],
-        [CUT, rungwise.Failure("auth")],
+        [Failure("auth")],
+        [CUT, Failure("auth")],
     ],
     ids=("answer", "empty", "cut", "tools", "busy", "auth", "cut and auth"),
 )
@@ -261,9 +277,9 @@ def test_honest_calls_pass_as_call_as_result_and_as_error(script: list[Any], str
 
 
 def test_a_call_that_goes_on_is_none_to_judge() -> None:
-    call = rungwise.Call(rungwise.Request("hi"))
+    call = Call(Request("hi"))
     call.begin()
-    with pytest.raises(rungwise.IllegalEvent):
+    with pytest.raises(IllegalEvent):
         testing.assert_call_honest(call)
 
 
@@ -295,9 +311,9 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
 
     def collect(
         script: Any,
-        request: rungwise.Request,
-        turn: rungwise.TurnContext,
-        chain: list[rungwise.PlainLink],
+        request: Request,
+        turn: TurnContext,
+        chain: list[PlainLink],
         streams: bool,
         cancel_at: int | None,
     ) -> None:
@@ -305,7 +321,7 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
         coverage.record(EndedCall.of(testing.run(policy, script, chain=chain, request=request, **options)))
 
     some = settings(SILENT, max_examples=150, database=None, phases=[Phase.generate])
-    kinds = (testing.scripts_of_replies(), testing.requests(), testing.turns(), testing.chains(), st.booleans())
+    kinds = (testing.scripts_of_replies(), testing.requests(), callers.turns(), callers.chains(), st.booleans())
     for number in range(8):
         seed(number)(some(given(*kinds, st.none() | st.integers(0, 9))(collect)))()
         events, targets = {row.event for row in coverage.rows}, {row.target for row in coverage.rows}
@@ -317,19 +333,19 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
 @pytest.mark.parametrize(
     ("strategy", "smallest"),
     [
-        (testing.texts(), "An answer."),
-        (testing.replies(), rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop")),
-        (testing.headers(), {}),
-        (testing.usages(), rungwise.Usage()),
+        (strategies.texts(), "An answer."),
+        (testing.replies(), Reply("An answer.", stop_reason="stop", stop_raw="stop")),
+        (strategies.headers(), {}),
+        (strategies.usages(), rungwise.Usage()),
         (
-            testing.limits(),
+            callers.limits(),
             rungwise.Limits(**{**dict.fromkeys(rungwise.Limits(), 0), "fallbacks": None}),
         ),
-        (testing.scripts_of_replies(), [rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop")]),
-        (testing.chains(), [ScriptedLink("backend-1")]),
-        (testing.chunkings(b"whole"), [b"whole"]),
-        (testing.turns(), rungwise.TurnContext()),
-        (testing.compactors(), testing.Compactor()),
+        (testing.scripts_of_replies(), [Reply("An answer.", stop_reason="stop", stop_raw="stop")]),
+        (callers.chains(), [ScriptedLink("backend-1")]),
+        (strategies.chunkings(b"whole"), [b"whole"]),
+        (callers.turns(), TurnContext()),
+        (testing.compactors(), compactors.Compactor()),
     ],
 )
 def test_everything_shrinks_to_what_is_plain(strategy: Any, smallest: Any) -> None:
@@ -342,16 +358,16 @@ def test_policies_and_requests_shrink_to_the_defaults() -> None:
     assert simplest(testing.requests()).max_tokens is None
 
 
-@given(st.binary(max_size=60).flatmap(lambda whole: st.tuples(st.just(whole), testing.chunkings(whole))))
+@given(st.binary(max_size=60).flatmap(lambda whole: st.tuples(st.just(whole), strategies.chunkings(whole))))
 def test_the_pieces_of_a_chunking_join_to_the_whole(drawn: tuple[bytes, list[bytes]]) -> None:
     whole, pieces = drawn
     assert b"".join(pieces) == whole
     assert all(pieces) or whole == b""
 
 
-@given(testing.policies(money=True), testing.chains(priced=True))
-def test_policies_and_chains_go_together(policy: rungwise.Policy, chain: list[rungwise.PlainLink]) -> None:
-    rungwise.Call(rungwise.Request("hi"), policy, chain)
+@given(testing.policies(money=True), callers.chains(priced=True))
+def test_policies_and_chains_go_together(policy: rungwise.Policy, chain: list[PlainLink]) -> None:
+    Call(Request("hi"), policy, chain)
 
 
 # what holds of everything that is generated
@@ -375,7 +391,7 @@ def judge(script: Any, policy: rungwise.Policy, *, certified: bool = True, **opt
     st.sampled_from((0.0, 1.0, 30.0)),
 )
 def test_no_script_exceeds_the_certificate(
-    script: Any, policy: rungwise.Policy, request: rungwise.Request, streams: bool, latency: float
+    script: Any, policy: rungwise.Policy, request: Request, streams: bool, latency: float
 ) -> None:
     judge(script, policy, chain=2, request=request, is_streaming=streams, latency=latency)
 
@@ -384,16 +400,16 @@ def test_no_script_exceeds_the_certificate(
 @given(
     testing.scripts_of_replies(),
     testing.policies(),
-    testing.chains(),
-    testing.turns(),
+    callers.chains(),
+    callers.turns(),
     st.tuples(st.booleans(), st.booleans()),
     st.none() | st.integers(0, 9),
 )
 def test_calls_are_honest_under_any_policy_and_chain(
     script: Any,
     policy: rungwise.Policy,
-    chain: list[rungwise.PlainLink],
-    turn: rungwise.TurnContext,
+    chain: list[PlainLink],
+    turn: TurnContext,
     kinds: tuple[bool, bool],
     cancel_at: int | None,
 ) -> None:
@@ -405,21 +421,21 @@ def test_calls_are_honest_under_any_policy_and_chain(
 
 
 def test_a_turn_that_only_pauses_is_no_success() -> None:
-    judge([rungwise.Reply(stop_reason="paused", stop_raw="pause_turn")], DEFAULT, chain=2)
+    judge([Reply(stop_reason="paused", stop_raw="pause_turn")], DEFAULT, chain=2)
 
 
 @pytest.mark.parametrize("echo", ["The first half ", "The first half and"])
 def test_a_call_that_is_cancelled_in_an_echo_says_nothing_twice(echo: str) -> None:
-    judge([CUT, rungwise.Reply(echo, stop_reason="stop")], DEFAULT, chain=2, is_streaming=True, cancel_at=3)
+    judge([CUT, Reply(echo, stop_reason="stop")], DEFAULT, chain=2, is_streaming=True, cancel_at=3)
 
 
 def test_an_echo_of_text_that_repeats_itself_but_for_its_margin_is_dropped() -> None:
-    judge([rungwise.Reply(" \nAn answer.An answer.", interrupted=True)], DEFAULT, chain=2)
+    judge([Reply(" \nAn answer.An answer.", interrupted=True)], DEFAULT, chain=2)
 
 
 def test_a_replay_costs_what_the_call_did() -> None:
-    chain = [rungwise.PlainLink("one"), rungwise.PlainLink("two", prices=rungwise.Prices(1.0, 10.0))]
-    judge([rungwise.Failure("auth"), ANSWER], DEFAULT, chain=chain)
+    chain = [PlainLink("one"), PlainLink("two", prices=rungwise.Prices(1.0, 10.0))]
+    judge([Failure("auth"), ANSWER], DEFAULT, chain=chain)
 
 
 def test_a_call_with_a_budget_of_money_replays() -> None:
@@ -430,14 +446,14 @@ def test_a_call_with_a_budget_of_money_replays() -> None:
 def test_text_that_was_handed_out_stays_when_the_stream_breaks() -> None:
     first = "a sentence that comes first, "
     events: list[Any] = []
-    broken = testing.Played(rungwise.Failure("connection"), streamed=first + first[:20])
-    testing.run(DEFAULT, [rungwise.Reply(first, stop_reason="length"), broken], is_streaming=True, events=events)
+    broken = backend.Played(Failure("connection"), streamed=first + first[:20])
+    testing.run(DEFAULT, [Reply(first, stop_reason="length"), broken], is_streaming=True, events=events)
     assert not [event for event in events if isinstance(event, rungwise.Discard)]
 
 
 # compactors, under budgets of tokens and money
 
-OVERFLOW = rungwise.Failure("context_overflow", status=400)
+OVERFLOW = Failure("context_overflow", status=400)
 LONG_TALK = [
     {"role": "system", "content": "You know the birds of this river."},
     {"role": "user", "content": "Which birds live here?"},
@@ -451,14 +467,14 @@ BUDGETS = {
     "tokens": rungwise.Policy(budget=rungwise.Budget(output_tokens=5_000)),
     "both": rungwise.Policy(budget=rungwise.Budget(output_tokens=5_000, money=0.01)),
 }
-DEAR_WRITES = [rungwise.PlainLink("backend-1", prices=rungwise.Prices(1.0, 10.0, cache_creation=20.0))]
+DEAR_WRITES = [PlainLink("backend-1", prices=rungwise.Prices(1.0, 10.0, cache_creation=20.0))]
 
 
 @pytest.mark.parametrize("script", [[OVERFLOW, CUT, REST], [OVERFLOW, ANSWER], [CUT, OVERFLOW, CUT, OVERFLOW, REST]])
 @pytest.mark.parametrize("budget", BUDGETS)
-@pytest.mark.parametrize("way", testing.COMPACTORS)
+@pytest.mark.parametrize("way", compactors.COMPACTORS)
 def test_budgets_hold_and_journals_replay_whatever_a_compactor_does(way: str, budget: str, script: list[Any]) -> None:
-    compactor = testing.Compactor(way, seconds=5.0)
+    compactor = compactors.Compactor(way, seconds=5.0)
     call = testing.run(
         BUDGETS[budget], script, chain=DEAR_WRITES, request=deepcopy(LONG_TALK), compactor=compactor, is_fair=True
     )
@@ -469,13 +485,13 @@ def test_budgets_hold_and_journals_replay_whatever_a_compactor_does(way: str, bu
 @given(
     testing.scripts_of_replies(),
     testing.policies(money=True),
-    testing.chains(priced=True),
+    callers.chains(priced=True),
     testing.requests(),
     st.none() | testing.compactors(),
     st.booleans(),
 )
 def test_a_fair_provider_never_costs_more_than_the_budget(
-    script: Any, policy: rungwise.Policy, chain: Any, request: rungwise.Request, compactor: Any, streams: bool
+    script: Any, policy: rungwise.Policy, chain: Any, request: Request, compactor: Any, streams: bool
 ) -> None:
     call = testing.run(
         policy, script, chain=chain, request=request, compactor=compactor, is_streaming=streams, is_fair=True
@@ -484,22 +500,22 @@ def test_a_fair_provider_never_costs_more_than_the_budget(
 
 
 def test_what_a_compactor_raises_ends_the_call_as_with_a_driver() -> None:
-    backend = testing.ScriptedBackend([OVERFLOW, ANSWER], compactor=testing.Compactor("raises"))
+    backend = testing.ScriptedBackend([OVERFLOW, ANSWER], compactor=compactors.Compactor("raises"))
     call = backend.run(DEFAULT)
-    assert isinstance(backend.raised, testing.CompactorFailed)
+    assert isinstance(backend.raised, compactors.CompactorFailed)
     assert call.result.outcome == "cancelled"
     testing.assert_call_honest(call)
 
 
 def test_a_slow_compactor_takes_its_time() -> None:
-    backend = testing.ScriptedBackend([OVERFLOW, ANSWER], compactor=testing.Compactor(seconds=20.0))
+    backend = testing.ScriptedBackend([OVERFLOW, ANSWER], compactor=compactors.Compactor(seconds=20.0))
     assert backend.run(DEFAULT).result.seconds == 20.0
 
 
 @pytest.mark.parametrize("way", ["eats them", "", None])
 def test_an_unknown_way_of_compacting_is_refused(way: Any) -> None:
     with pytest.raises(rungwise.ConfigurationError, match="COMPACTORS"):
-        testing.Compactor(way)
+        compactors.Compactor(way)
 
 
 # many calls at once
@@ -517,7 +533,7 @@ def test_calls_that_touch_each_other_are_caught() -> None:
             each.spent[rungwise.CALL.counters.index("reasks")] += 1
 
     machine = testing.calls_of(unchecked(tampered(REASK, count=lambda count: spend)))()
-    request = rungwise.Request("hi")
+    request = Request("hi")
     for _ in range(2):
         machine.begin(request, False, False)
         machine.send(0)
@@ -652,8 +668,14 @@ def test_the_core_imports_no_hypothesis_and_the_kit_says_what_it_needs() -> None
         "print('hypothesis' in sys.modules, 'rungwise.fsm.testing' in sys.modules)"
     )
     assert said.split() == ["False", "False"]
-    said = python("import sys; sys.modules['hypothesis'] = None; import rungwise.fsm.testing")
-    assert "ImportError: rungwise.fsm.testing needs Hypothesis: pip install 'rungwise[testing]'" in said
+    for line in ("import rungwise.fsm.testing", "rungwise.testing.run"):
+        said = python(f"import sys; sys.modules['hypothesis'] = None; import rungwise.testing; {line}")
+        assert "ImportError: rungwise.testing needs Hypothesis: pip install 'rungwise[testing]'" in said
+    said = python(
+        "import sys; sys.modules['hypothesis'] = None; import rungwise; "
+        "print(rungwise.testing.Script, rungwise.testing.EmbeddedProvider, rungwise.testing.set_testing)"
+    )
+    assert said.count("rungwise.") == 2
 
 
 def test_the_fuzz_profile_fuzzes_also_in_ci() -> None:
@@ -662,11 +684,3 @@ def test_the_fuzz_profile_fuzzes_also_in_ci() -> None:
         " *[(p.derandomize, p.database is None) for p in map(settings.get_profile, ('rungwise-ci', 'rungwise-fuzz'))])"
     )
     assert python(code, CI="true").strip() == "ci (True, True) (False, False)"
-
-
-def test_public_names_are_sorted_and_there() -> None:
-    assert list(testing.__all__) == sorted(
-        testing.__all__, key=lambda name: (not name.isupper(), name[0].islower(), name)
-    )
-    assert Counter(testing.__all__).most_common(1)[0][1] == 1
-    assert all(hasattr(testing, name) for name in testing.__all__)

@@ -10,16 +10,19 @@ from attrs import evolve
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 import rungwise
-from rungwise import Budget, Failure, Limits, Message, Policy, Reply, ToolCall, Turn, TurnPolicy, Usage
-from rungwise.fsm import testing
-from rungwise.fsm.call.conversation import classify
+from rungwise import Budget, Limits, Message, Policy, ToolCall, TurnPolicy, Usage, testing
+from rungwise.core import Call, Failure, MakeCall, Reply, Request, Turn
+from rungwise.fsm.call.conversation import reading
 from rungwise.fsm.machine.run import Run
-from rungwise.fsm.testing.checks import path, privacy, success
+from rungwise.fsm.testing.checks import honesty, path, privacy, success
+from rungwise.fsm.testing.checks import turn_tools as tools
+from rungwise.fsm.testing.checks import turn_transcript as transcript
+from rungwise.fsm.testing.checks import turns as ends
+from rungwise.fsm.testing.checks.turns import SeenTurn
+from rungwise.fsm.testing.compactors import TurnCompactor
 from rungwise.fsm.testing.coverage import Coverage
-from rungwise.fsm.testing.turn import honesty
-from rungwise.fsm.testing.turn.checks import ends, tools, transcript
-from rungwise.fsm.testing.turn.checks.seen import SeenTurn
-from rungwise.fsm.testing.turn.player import ENDS
+from rungwise.fsm.testing.turn_player import ENDS
+from rungwise.fsm.testing.turn_script import Stop, ToolPlay, write_turn_script
 from rungwise.fsm.turn import tool_round
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.fsm.turn.recording import TurnRecorder
@@ -54,8 +57,8 @@ LOOKED = script(calling("look_up", "write", text="I look, and then I write."), s
 SUMMED_UP = script(calling("look_up"), calling("look_up"), said(TEXT))
 CUT = script(said("Herons nest in ", "length"), said("the reeds."))
 HANDED = script(calling("look_up", "ask_user"))
-SHORTENED = script(OVERFLOW, said(TEXT), asked="a turn of ours", compactor=testing.TurnCompactor())
-HUGE = script(calling("look_up"), said(TEXT), tools=[testing.ToolPlay("returns much text")])
+SHORTENED = script(OVERFLOW, said(TEXT), asked="a turn of ours", compactor=TurnCompactor())
+HUGE = script(calling("look_up"), said(TEXT), tools=[ToolPlay("returns much text")])
 MANY = script(calling(*["look_up"] * 4))
 PLAYS = {
     "noted": (SMALL, NOTED),
@@ -67,9 +70,9 @@ PLAYS = {
     "shortened": (SMALL, SHORTENED),
     "huge": (evolve(SMALL, window=2_000), HUGE),
     "many": (evolve(SMALL, calls_per_reply=2), MANY),
-    "cancelled": (SMALL, evolve(LOOKED, stop=testing.Stop("cancel", 5))),
-    "killed": (SMALL, evolve(LOOKED, stop=testing.Stop("kill", 5))),
-    "cancelled at once": (SMALL, evolve(LOOKED, stop=testing.Stop("cancel", 0))),
+    "cancelled": (SMALL, evolve(LOOKED, stop=Stop("cancel", 5))),
+    "killed": (SMALL, evolve(LOOKED, stop=Stop("kill", 5))),
+    "cancelled at once": (SMALL, evolve(LOOKED, stop=Stop("cancel", 0))),
     "late": (
         evolve(SMALL, budget=Budget(seconds=10)),
         script(calling("look_up"), calling("note", "look_up"), latency=6.0),
@@ -156,7 +159,7 @@ def one_call_more(patch: pytest.MonkeyPatch) -> None:
 
 
 def budgets_are_not_shared(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Turn, "_new_call", lambda self, request: rungwise.Call(request, self.policy.of_calls, self._chain))
+    patch.setattr(Turn, "_new_call", lambda self, request: Call(request, self.policy.of_calls, self._chain))
 
 
 def answers_are_remembered_for_ever(patch: pytest.MonkeyPatch) -> None:
@@ -187,7 +190,7 @@ def every_tool_hands_off(patch: pytest.MonkeyPatch) -> None:
 
 
 def cut_calls_are_run(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(classify, "is_complete", lambda *given: True)
+    patch.setattr(reading, "is_complete", lambda *given: True)
 
 
 def compactors_may_do_anything(patch: pytest.MonkeyPatch) -> None:
@@ -246,7 +249,7 @@ PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], str, str]] = [
     (journals_lose_calls, path.LEGAL, "looked"),
     (journals_know_no_end, ENDS, "looked"),
 ]
-PARTS = testing.TurnCompactor("keeps the last message")
+PARTS = TurnCompactor("keeps the last message")
 FAULTY = {
     **PLAYS,
     "cut call": (SMALL, script(calling("look_up", arguments='{"pa'), said(TEXT))),
@@ -287,7 +290,7 @@ def test_a_cut_call_that_is_run_all_the_same_is_found() -> None:
 
 def test_a_turn_that_does_not_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def again(self: Turn, result: Any, now: float) -> Any:
-        return rungwise.MakeCall(rungwise.Call(rungwise.Request("again")))
+        return MakeCall(Call(Request("again")))
 
     monkeypatch.setattr(Turn, "called", again)
 
@@ -355,7 +358,7 @@ def test_every_row_is_taken_by_random_turns_and_all_are_honest() -> None:
 @settings(max_examples=examples(100), suppress_health_check=SILENT)
 @given(testing.scripts_of_turns())
 def test_every_script_can_be_written_and_read(played: testing.TurnScript) -> None:
-    assert testing.read_turn_script(testing.write_turn_script(played)) == played
+    assert testing.read_turn_script(write_turn_script(played)) == played
 
 
 @pytest.mark.parametrize(

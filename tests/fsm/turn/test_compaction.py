@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise import ConfigurationError, Message, OldestFirst, PlainMessage, Request, ToolResult
+from rungwise import ConfigurationError, Message, OldestFirst, ToolResult
+from rungwise.core import PlainMessage, Request
 from rungwise.fsm.call.budget.estimate import estimate_tokens
-from rungwise.fsm.testing import conversations
 from rungwise.fsm.turn.compaction import STUB, helps, room_for
 from rungwise.fsm.turn.reading import read
 from rungwise.fsm.turn.validity import problems_of
+from rungwise.testing import conversations
 
 Conversation = tuple[PlainMessage | Message, ...]
 
@@ -165,7 +166,7 @@ def test_what_is_left_is_valid_shorter_and_in_order(messages: Conversation, keep
     before, compactor = deepcopy(messages), OldestFirst(keep)
     shorter = compactor(messages, room)
     assert messages == before
-    assert problems_of(shorter, given=messages) == ()
+    assert problems_of(shorter, callers=messages) == ()
     assert shorter[-keep:] == messages[-keep:]
     assert [each for each in shorter if read(each).role == "system"] == systems_of(messages)
     assert first_user_of(shorter) == first_user_of(messages)
@@ -273,7 +274,7 @@ def has_users_in_a_row(messages: Conversation) -> bool:
 
 
 def kinds_of(messages: Conversation, given_: Conversation) -> Counter[str]:
-    return Counter(told.partition(": ")[2] for told in problems_of(messages, given=given_))
+    return Counter(told.partition(": ")[2] for told in problems_of(messages, callers=given_))
 
 
 # the rule for any compactor

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rungwise import Message, Request
+from rungwise import Message
+from rungwise.core import Request
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.turn.requests import prompt_tokens
 

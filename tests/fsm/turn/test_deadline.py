@@ -9,7 +9,8 @@ import orjson
 import pytest
 
 import rungwise
-from rungwise import Budget, Call, MakeCall, Policy, Request, RunTools, SharedBudget, ToolOutcome, Turn, TurnPolicy
+from rungwise import Budget, Policy, SharedBudget, TurnPolicy
+from rungwise.core import Action, Call, MakeCall, Request, RunTools, ToolOutcome, Turn
 from rungwise.fsm.replay.replay import replay
 from rungwise.fsm.turn.actions import Compact
 from rungwise.fsm.turn.journal import TurnJournal
@@ -24,7 +25,7 @@ def turn_with(deadline: Any = DEADLINE, policy: TurnPolicy | None = None, **opti
     return Turn(Request([*HISTORY, QUESTION]), policy, tools=TOOLS, deadline=deadline, **options)
 
 
-def call_of(action: rungwise.Action | None) -> Call:
+def call_of(action: Action | None) -> Call:
     assert isinstance(action, MakeCall)
     return action.call
 

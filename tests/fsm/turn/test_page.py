@@ -76,7 +76,7 @@ def test_the_page_tells_every_step_and_what_was_used_up() -> None:
     call = page.data["call"]
     assert [TURN.rows[row] for row in call["rows"]] == list(found().path.rows)
     assert call["inner"] == [found().call_of.get(step.number) for step in found().path.steps]
-    calls = found().journal.calls
+    calls = found().path.record.calls
     assert call["steps"][-1]["used"] == {
         "attempts": sum(each.last.attempts for each in calls),
         "seconds": found().path.steps[-1].at,
@@ -125,7 +125,7 @@ def test_a_call_is_nested_in_the_line_that_made_it() -> None:
 
 
 def test_what_a_stranger_wrote_is_only_ever_text_also_within() -> None:
-    document = orjson.loads(found().journal.to_json())
+    document = orjson.loads(found().path.record.to_json())
     for step in document["steps"]:
         step |= {"note": NASTY, "backend": NASTY, "facts": [NASTY], "content": {NASTY: NASTY}}
     for call in document["calls"]:
@@ -156,7 +156,7 @@ def test_the_page_of_many_calls_stays_small() -> None:
 
 @pytest.mark.parametrize("kept", range(1, 7))
 def test_a_turn_that_was_killed_has_a_page_too(kept: int) -> None:
-    document = orjson.loads(found().journal.to_json())
+    document = orjson.loads(found().path.record.to_json())
     document["steps"], document["outcome"] = document["steps"][:kept], None
     made = [step for step in document["steps"] if step["event"] == "sent" and step["source"] in ("ask", "go_on")]
     document["calls"] = document["calls"][: len(made)]

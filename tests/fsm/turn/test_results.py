@@ -23,7 +23,7 @@ from pydantic import BaseModel
 
 from rungwise import ToolError
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
-from rungwise.fsm.turn.tool_round import shortened, told
+from rungwise.fsm.turn.tool_round import result_text, shortened
 
 
 @attrs.frozen
@@ -79,7 +79,7 @@ Pair = namedtuple("Pair", "a b")
     ],
 )
 def test_a_value_is_told(value: object, text: str) -> None:
-    assert told(value) == text
+    assert result_text(value) == text
 
 
 def circle() -> list[Any]:
@@ -116,7 +116,7 @@ class Lying(BaseModel):
 )
 def test_what_has_no_form_in_json_is_named_by_its_type_alone(value: object, kind: str) -> None:
     with pytest.raises(ToolError) as caught:
-        told(value)
+        result_text(value)
     assert kind in str(caught.value)
     assert "sk-secret" not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -131,7 +131,7 @@ JSON = st.recursive(
 
 @given(JSON.filter(lambda value: value is not None and not isinstance(value, str)))
 def test_json_comes_back(value: Any) -> None:
-    text = told(value)
+    text = result_text(value)
     text.encode()
     if "\ufffd" not in text:
         assert json.loads(text) == value

@@ -379,7 +379,8 @@ from rungwise.fsm.turn.tools import Toolbox
 def loaded():
     return [name for name in ("pydantic", "jsonschema", "referencing") if name in sys.modules]
 
-with rungwise.EmbeddedProvider(rungwise.Script([rungwise.ScriptedReply(text="hello")])) as provider:
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
+with EmbeddedProvider(Script([ScriptedReply(text="hello")])) as provider:
     client = rungwise.Client(rungwise.OpenAIChat("model", api_key="key", base_url=provider.base_url))
     tool = {"type": "function", "function": {"name": "x", "parameters": {"type": "object"}}}
     assert client.call("hello", tools=[tool]).text == "hello"

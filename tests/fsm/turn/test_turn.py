@@ -10,7 +10,8 @@ import pytest
 from attrs import define, field
 
 import rungwise
-from rungwise import Budget, Failure, Reply, Request, Tool, ToolCall, Turn, TurnPolicy, Usage
+from rungwise import Budget, Tool, ToolCall, TurnPolicy, Usage
+from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request, Send, ToolRun, Turn
 from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.table import TURN
@@ -53,7 +54,7 @@ TOOLS: dict[str, Any] = {
 @define
 class Played:
     turn: Turn
-    sent: list[rungwise.Send] = field(factory=list)
+    sent: list[Send] = field(factory=list)
     ran: list[list[str]] = field(factory=list)
     rooms: list[int] = field(factory=list)
 
@@ -80,7 +81,7 @@ def play(
     played, coming = Played(turn), iter(replies)
     action = turn.begin()
     while action is not None:
-        assert not problems_of(turn.messages, given=turn.messages)
+        assert not problems_of(turn.messages, callers=turn.messages)
         if stop_in and stop_in in (type(action).__name__, turn.position.row.source if turn.position.row else ""):
             turn.cancel(1.0)
             break
@@ -99,13 +100,13 @@ def play(
                 except ValueError as error:
                     action = turn.compacted(error)
     assert turn.is_over
-    assert not problems_of(turn.result.messages, given=turn.result.messages)
+    assert not problems_of(turn.result.messages, callers=turn.result.messages)
     text = turn.journal.to_json()
     assert TurnJournal.from_json(text).to_json() == text
     return played
 
 
-def run_call(call: rungwise.Call, coming: Iterator[Reply | Failure], sent: list[rungwise.Send]) -> None:
+def run_call(call: Call, coming: Iterator[Reply | Failure], sent: list[Send]) -> None:
     send = call.begin()
     while send is not None:
         send = call.sending()
@@ -114,7 +115,7 @@ def run_call(call: rungwise.Call, coming: Iterator[Reply | Failure], sent: list[
             send = call.receive(next(coming))
 
 
-def run_tool(run: rungwise.ToolRun) -> ToolOutcome:
+def run_tool(run: ToolRun) -> ToolOutcome:
     assert run.tool.function is not None
     try:
         return ToolOutcome(run.tool.function(**run.arguments))
@@ -377,7 +378,7 @@ def test_a_turn_can_be_cancelled_in_each_state(state: str) -> None:
 def test_a_turn_that_has_not_begun_can_be_cancelled() -> None:
     turn = Turn(Request("hello"))
     assert turn.cancel(1.0).outcome == "cancelled"
-    with pytest.raises(rungwise.IllegalEvent):
+    with pytest.raises(IllegalEvent):
         turn.begin()
 
 
@@ -396,7 +397,7 @@ def test_the_time_of_the_turn_ends_before_its_tools_begin() -> None:
     assert turn.called(action.call.result, 110.0) is None
     assert turn.result.outcome == "over_budget"
     assert "10 s" in str(turn.result.cause)
-    assert not problems_of(turn.result.messages, given=turn.result.messages)
+    assert not problems_of(turn.result.messages, callers=turn.result.messages)
 
 
 def test_a_tool_has_no_more_time_than_the_turn() -> None:
@@ -411,16 +412,16 @@ def test_a_tool_has_no_more_time_than_the_turn() -> None:
 
 def test_what_does_not_belong_is_refused_and_changes_nothing() -> None:
     turn = Turn(Request("hello"), tools=TOOLS)
-    with pytest.raises(rungwise.IllegalEvent):
+    with pytest.raises(IllegalEvent):
         turn.tools_ran([])
     action = turn.begin()
     assert isinstance(action, MakeCall)
     for wrong in (turn.begin, lambda: turn.tools_ran([]), lambda: turn.compacted([]), lambda: turn.result):
-        with pytest.raises(rungwise.IllegalEvent):
+        with pytest.raises(IllegalEvent):
             wrong()
     with pytest.raises(rungwise.ConfigurationError):
         turn.called("done")  # type: ignore[arg-type]
-    other = rungwise.Call(Request("hello"))
+    other = Call(Request("hello"))
     other.cancel()
     with pytest.raises(rungwise.ConfigurationError, match="that of the call"):
         turn.called(other.result)
@@ -459,7 +460,7 @@ def test_parameters_that_mean_nothing_without_tools_stay_out_of_the_summary() ->
     class Shapes(rungwise.fsm.call.conversation.shapes.Shapes):
         tool_parameters = frozenset({"tool_choice"})
 
-    class Link(rungwise.PlainLink):
+    class Link(PlainLink):
         shapes = Shapes()
 
     policy = TurnPolicy(auto_continues=1, same_calls=1)

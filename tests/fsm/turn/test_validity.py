@@ -8,10 +8,12 @@ import pytest
 from hypothesis import assume, find, given
 from hypothesis import strategies as st
 
-from rungwise import Message, PlainMessage, ReasoningPart, Request, TextPart, ToolCall, ToolResult
-from rungwise.fsm.testing import FORMS, conversations
+from rungwise import Message, TextPart, ToolCall, ToolResult
+from rungwise.core import PlainMessage, ReasoningPart, Request
+from rungwise.fsm.testing.conversations import FORMS
 from rungwise.fsm.turn.reading import read
 from rungwise.fsm.turn.validity import problems_of
+from rungwise.testing import conversations
 
 Conversation = tuple[PlainMessage | Message, ...]
 
@@ -152,8 +154,8 @@ def test_each_problem_is_told_with_its_place(messages: Any, problems: list[str])
 
 def test_a_system_message_of_the_callers_may_stand_anywhere() -> None:
     messages = [USER, SYSTEM, ANSWER]
-    assert problems_of(messages, given=[dict(SYSTEM)]) == ()
-    assert problems_of(messages, given=[{**SYSTEM, "content": "another"}]) != ()
+    assert problems_of(messages, callers=[dict(SYSTEM)]) == ()
+    assert problems_of(messages, callers=[{**SYSTEM, "content": "another"}]) != ()
 
 
 @given(conversations())
@@ -167,7 +169,7 @@ def test_a_lost_message_of_a_pair_is_found(messages: Conversation, data: st.Data
     pairs = [place for place, message in enumerate(messages) if read(message).calls or read(message).results]
     assume(pairs)
     lost = data.draw(st.sampled_from(pairs))
-    assert problems_of((*messages[:lost], *messages[lost + 1 :]), given=messages) != ()
+    assert problems_of((*messages[:lost], *messages[lost + 1 :]), callers=messages) != ()
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise import Client, EmbeddedProvider, OpenAIChat, Script, ScriptedReply
+from rungwise import Client, OpenAIChat
+from rungwise.core import Call, Failure, Reply, Request
 from rungwise.fsm.values.label import LONGEST, LONGEST_NOTE, label
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 FORGED = "stop\n2026-01-01 INFO rungwise all is well\r\x1b[31m\x1b]0;title\x07\u2028\u202e\x85\x9b2J" + "x" * 5000
 
@@ -41,10 +43,10 @@ def test_an_honest_word_is_kept_as_it_is(text: str) -> None:
 
 @given(anything)
 def test_wherever_it_enters_a_step_is_one_line(text: str) -> None:
-    call = rungwise.Call(rungwise.Request("hi"), rungwise.Policy(limits=rungwise.Limits(retries=1)))
+    call = Call(Request("hi"), rungwise.Policy(limits=rungwise.Limits(retries=1)))
     call.begin()
-    call.receive(rungwise.Failure("server_error", code=text, parameter=text, message=text))
-    call.receive(rungwise.Reply("", stop_reason="unknown", stop_raw=text, model=text))
+    call.receive(Failure("server_error", code=text, parameter=text, message=text))
+    call.receive(Reply("", stop_reason="unknown", stop_raw=text, model=text))
     assert call.is_over
     for step in call.journal.steps:
         assert str(step).isprintable()
@@ -97,9 +99,9 @@ def test_no_provider_forges_a_line(reply: ScriptedReply, streams: bool, caplog: 
 
 
 def test_a_journal_of_a_stranger_forges_none_either() -> None:
-    call = rungwise.Call(rungwise.Request("hi"))
+    call = Call(Request("hi"))
     call.begin()
-    call.receive(rungwise.Reply("Hello.", stop_reason="stop", stop_raw="stop"))
+    call.receive(Reply("Hello.", stop_reason="stop", stop_raw="stop"))
     document = json.loads(call.journal.to_json())
     for name in ("event", "source", "target", "backend", "stop_raw", "reason", "code", "note", "guard", "effect"):
         document["steps"][-1][name] = FORGED

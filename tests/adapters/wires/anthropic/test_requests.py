@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import Anthropic, ConfigurationError, MediaPart, Message, OpenAIChat, Request, Send
+from rungwise import Anthropic, ConfigurationError, MediaPart, Message, OpenAIChat
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.adapters.wires.capabilities.capability import Capabilities
+from rungwise.core import Request, Send
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall, ToolResult
 from rungwise.fsm.testing.conversations import conversations
 from support.sampling import examples
@@ -622,7 +623,7 @@ def test_the_key_of_the_environment_goes_to_its_own_host_alone(monkeypatch: pyte
 
 
 def test_parameters_of_its_own_do_not_go_to_another_protocol() -> None:
-    from rungwise.fsm.call.conversation.link import parameters_for
+    from rungwise.fsm.call.conversation.for_backend import parameters_for
 
     request = Request("x", parameters={"output_config": {"effort": "low"}, "stop": "END"})
     chat = OpenAIChat("m", base_url="http://localhost/v1")

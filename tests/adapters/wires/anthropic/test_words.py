@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from rungwise import Anthropic, Call, Failure, Policy, Reply, Request
-from rungwise.fsm.failures.events import event_of_failure
+from rungwise import Anthropic, Policy
+from rungwise.core import Call, Failure, Reply, Request
+from rungwise.fsm.failures.failure import event_of_failure
 
 BACKEND = Anthropic("claude-opus-5-5", base_url="http://localhost/v1")
 TEXT = {"type": "text", "text": "In the reeds."}

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import Bedrock, Failure, Reply, Usage
-from rungwise.adapters.provider.languages.converse import frame
-from rungwise.fsm.call.conversation.events import Reasoning, Text
+from rungwise import Bedrock, Usage
+from rungwise.adapters.provider.languages.bedrock import frame
+from rungwise.core import Failure, Reply
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.call.conversation.reply import Reasoning, Text
 from support.sampling import examples, sampled
 from support.work import grows_within
 

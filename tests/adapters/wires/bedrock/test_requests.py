@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import Bedrock, Capabilities, ConfigurationError, MediaPart, Message, Request, Send
+from rungwise import Bedrock, Capabilities, ConfigurationError, MediaPart, Message
 from rungwise.adapters.wires.bedrock.shapes import CONVERSE
 from rungwise.adapters.wires.plain.messages import read_messages
+from rungwise.core import Request, Send
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall, ToolResult
 from rungwise.fsm.testing.conversations import conversations
 from support.sampling import examples

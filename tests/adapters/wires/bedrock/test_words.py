@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from rungwise import Bedrock, Call, Failure, Policy, Reply, Request
-from rungwise.adapters.provider.languages.converse import frame
-from rungwise.fsm.failures.events import event_of_failure
+from rungwise import Bedrock, Policy
+from rungwise.adapters.provider.languages.bedrock import frame
+from rungwise.core import Call, Failure, Reply, Request
+from rungwise.fsm.failures.failure import event_of_failure
 
 BACKEND = Bedrock("anthropic.claude-opus-5-5", region="eu-north-1", base_url="http://localhost/v1", api_key="k9d2f6")
 TEXT = {"text": "In the reeds."}

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, EmbeddedProvider, Failure, OpenAIChat, Reply, Script, ScriptedReply
-from rungwise.fsm.call.conversation.classify import classify_reply
-from rungwise.fsm.failures.events import event_of_failure
+from rungwise import Client, OpenAIChat
+from rungwise.core import Failure, Reply
+from rungwise.fsm.call.conversation.observation import classify_reply
+from rungwise.fsm.failures.failure import event_of_failure
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.error_bodies import minimax, openai
 from support.modes import ask, options_of
 

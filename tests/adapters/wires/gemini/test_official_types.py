@@ -10,8 +10,9 @@ import pytest
 from google.genai import types
 from hypothesis import given
 
-from rungwise import Call, Gemini, Message, Policy, Reply, Request, TextPart, ToolResult
+from rungwise import Gemini, Message, Policy, TextPart, ToolResult
 from rungwise.adapters.wires.gemini.request import DUMMY
+from rungwise.core import Call, Reply, Request
 from rungwise.fsm.call.conversation.parts import MediaPart, OpaquePart, ReasoningPart, ToolCall
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.testing.conversations import conversations

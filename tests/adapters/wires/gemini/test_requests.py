@@ -7,20 +7,9 @@ from typing import Any
 
 import pytest
 
-from rungwise import (
-    Call,
-    ConfigurationError,
-    Failure,
-    Gemini,
-    Message,
-    OpenAIChat,
-    Policy,
-    Reply,
-    Request,
-    TextPart,
-    ToolResult,
-)
+from rungwise import ConfigurationError, Gemini, Message, OpenAIChat, Policy, TextPart, ToolResult
 from rungwise.adapters.wires.gemini.request import DUMMY
+from rungwise.core import Call, Failure, Reply, Request
 from rungwise.fsm.call.conversation.parts import MediaPart, OpaquePart, ReasoningPart, ToolCall
 from rungwise.fsm.call.conversation.request import Send
 

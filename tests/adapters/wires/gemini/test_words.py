@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rungwise import Call, Gemini, Policy, Reply, Request
-from rungwise.fsm.failures.events import event_of_failure
-from rungwise.fsm.failures.failure import Failure
+from rungwise import Gemini, Policy
+from rungwise.core import Call, Reply, Request
+from rungwise.fsm.failures.failure import Failure, event_of_failure
 
 GEMINI = Gemini("gemini-2.5-flash", base_url="http://localhost:1/v1beta")
 TEXT = [{"text": "Herons nest in the reeds of the lake."}]

@@ -10,8 +10,10 @@ import httpx
 import ollama
 import pytest
 
-from rungwise import EmbeddedProvider, Message, Ollama, Reply, Request, Script, ScriptedReply, Send, TextPart, ToolCall
+from rungwise import Message, Ollama, TextPart, ToolCall
+from rungwise.core import Reply, Request, Send
 from rungwise.fsm.call.conversation.parts import MediaPart, ReasoningPart, ToolResult
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 USER = {"role": "user", "content": "What is this?"}

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import Failure, Ollama, Reply, Text, Usage
-from rungwise.fsm.call.conversation.classify import classify_reply
-from rungwise.fsm.call.conversation.events import Reasoning
+from rungwise import Ollama, Text, Usage
+from rungwise.core import Failure, Reply
+from rungwise.fsm.call.conversation.observation import classify_reply
+from rungwise.fsm.call.conversation.reply import Reasoning
 from support.sampling import examples
 
 OLLAMA = Ollama("m")

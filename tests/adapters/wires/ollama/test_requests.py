@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from rungwise import Message, Ollama, Request, Send, TextPart, ToolCall
+from rungwise import Message, Ollama, TextPart, ToolCall
 from rungwise.adapters.wires.capabilities.capability import Capabilities
+from rungwise.core import Request, Send
 from rungwise.fsm.call.conversation.parts import MediaPart, ReasoningPart, ToolResult
 from rungwise.fsm.errors import ConfigurationError
 

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, EmbeddedProvider, Failure, Ollama, Reply, Script, ScriptedReply, Step
-from rungwise.fsm.call.conversation.classify import classify_reply
-from rungwise.fsm.failures.events import event_of_failure
+from rungwise import Client, Ollama, Step
+from rungwise.core import Failure, Reply
+from rungwise.fsm.call.conversation.observation import classify_reply
+from rungwise.fsm.failures.failure import event_of_failure
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.modes import MODES, WHOLE, ask, options_of
 
 FINISHES = [

@@ -10,21 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungwise import (
-    Message,
-    OpaquePart,
-    OpenAIResponses,
-    ReasoningPart,
-    Reply,
-    ScriptedReply,
-    TextPart,
-    ToolCall,
-    Usage,
-)
+from rungwise import Message, OpenAIResponses, TextPart, ToolCall, Usage
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.wires.responses.shapes import RESPONSES
-from rungwise.fsm.call.conversation.events import Reasoning, Text
+from rungwise.core import OpaquePart, ReasoningPart, Reply
+from rungwise.fsm.call.conversation.reply import Reasoning, Text
 from rungwise.fsm.failures.failure import Failure
+from rungwise.testing import ScriptedReply
 from support.sampling import sampled
 from support.work import grows_within
 

@@ -10,21 +10,10 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import (
-    ConfigurationError,
-    MediaPart,
-    Message,
-    OpaquePart,
-    OpenAIResponses,
-    ReasoningPart,
-    Request,
-    Send,
-    TextPart,
-    ToolCall,
-    ToolResult,
-)
+from rungwise import ConfigurationError, MediaPart, Message, OpenAIResponses, TextPart, ToolCall, ToolResult
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.responses.items import parts_of_items
+from rungwise.core import OpaquePart, ReasoningPart, Request, Send
 
 URL = "http://localhost/v1"
 BACKEND = OpenAIResponses("gpt-5", base_url=URL)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import OpenAIResponses, Reply
+from rungwise import OpenAIResponses
+from rungwise.core import Call, PlainLink, Reply, Request
 from rungwise.fsm.failures.failure import Failure
 
 BACKEND = OpenAIResponses("m", base_url="http://localhost/v1", name="primary")
@@ -40,7 +41,7 @@ def streamed(*events: dict[str, Any]) -> Reply | Failure:
 
 def judged(came: Reply | Failure) -> rungwise.Step:
     """Return the step that a call makes of what came."""
-    call = rungwise.Call(rungwise.Request("Where?"), rungwise.Policy(), (rungwise.PlainLink("primary"),))
+    call = Call(Request("Where?"), rungwise.Policy(), (PlainLink("primary"),))
     call.begin(0.0)
     call.receive(came, 0.1)
     return call.journal.steps[-1] if call.journal.steps[-1].event != "sent" else call.journal.steps[-2]

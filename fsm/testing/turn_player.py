@@ -10,17 +10,13 @@ from attrs import define, field
 
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.events import Reasoning, Text
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.conversation.parts import Message
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
-from rungwise.fsm.testing.backend import Played, links, partial_reply
+from rungwise.fsm.testing.backend import Played, VirtualClock, fair_reply, links, partial_reply
 from rungwise.fsm.testing.checks.ended import Dishonest
-from rungwise.fsm.testing.clock import VirtualClock
-from rungwise.fsm.testing.fair import fair_reply
-from rungwise.fsm.testing.turn.script import TurnScript
-from rungwise.fsm.testing.turn.tools import TOOLS
+from rungwise.fsm.testing.turn_script import TOOLS, TurnScript
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.tools import Toolbox, ToolRun
@@ -308,7 +304,7 @@ def run_turn(
 
     Raises:
         Dishonest: the turn does not end.
-        ConfigurationError: what `rungwise.Turn` raises.
+        ConfigurationError: what `rungwise.core.Turn` raises.
     """
     player = TurnPlayer.of(policy, script, chain=chain, tools=tools, within=within, clock=clock, request=request)
     run, stop = player.run, script.stop

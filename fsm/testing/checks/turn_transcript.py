@@ -11,8 +11,8 @@ import orjson
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.testing.checks.ended import Dishonest
-from rungwise.fsm.testing.turn.checks.seen import SeenTurn
-from rungwise.fsm.testing.turn.player import Messages, PlayedCall, PlayedCompaction, PlayedRound
+from rungwise.fsm.testing.checks.turns import SeenTurn
+from rungwise.fsm.testing.turn_player import Messages, PlayedCall, PlayedCompaction, PlayedRound
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.turn.validity import problems_of
 
@@ -30,15 +30,15 @@ def check_valid(seen: SeenTurn) -> None:
     """Check the conversation at every moment, and as plain messages at the end."""
     asked = seen.run.request.messages
     given = (*asked, *_expected(seen)[0])  # what a compactor says by itself counts as the caller's own
-    known = set(problems_of(asked, given=given))
+    known = set(problems_of(asked, callers=given))
     for number, messages in enumerate(seen.run.seen):
-        problems = [each for each in problems_of(messages, given=given) if each not in known]
+        problems = [each for each in problems_of(messages, callers=given) if each not in known]
         if problems:
             raise Dishonest(VALID, f"at moment {number}: {problems[0]}")
     if seen.result is None or known:
         return
     plain = seen.result.plain_messages
-    problems = [*problems_of(plain, given=given)]
+    problems = [*problems_of(plain, callers=given)]
     if problems:
         raise Dishonest(VALID, f"as plain messages: {problems[0]}")
     try:

@@ -10,12 +10,12 @@ from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
 from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from rungwise.fsm.errors import ToolError
 from rungwise.fsm.testing.checks.ended import Dishonest
-from rungwise.fsm.testing.turn.checks.seen import SeenTurn
-from rungwise.fsm.testing.turn.checks.transcript import ANSWERED, results_of
-from rungwise.fsm.testing.turn.player import PlayedCall, PlayedRound
+from rungwise.fsm.testing.checks.turn_transcript import ANSWERED, results_of
+from rungwise.fsm.testing.checks.turns import SeenTurn
+from rungwise.fsm.testing.turn_player import PlayedCall, PlayedRound
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.turn.actions import ToolOutcome
-from rungwise.fsm.turn.tool_round import told
+from rungwise.fsm.turn.tool_round import result_text
 
 WHOLE_CALLS = "no cut tool call is run or handed out"
 ALLOWED = "only known tools are run, no more and no longer than the policy allows"
@@ -102,7 +102,7 @@ def _words(outcome: ToolOutcome) -> tuple[str, bool]:
     if outcome.fault is not None:
         return outcome.fault, True
     try:
-        return told(outcome.value), False
+        return result_text(outcome.value), False
     except ToolError as error:
         return str(error), True
 

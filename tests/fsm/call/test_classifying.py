@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 import rungwise
-from rungwise.fsm.call.conversation.classify import classify_reply
-from rungwise.fsm.text.thinking import split_thinking
+from rungwise.core import Reply
+from rungwise.fsm.call.conversation.observation import event_of_reply
+from rungwise.fsm.call.conversation.reading import PLAIN, read_reply
 
 TOOLS = (
     {"name": "now", "parameters": {"type": "object", "properties": {}}},
@@ -13,9 +14,8 @@ TOOLS = (
 
 
 def classified(cap=None, **fields):
-    reply = rungwise.Reply(**fields)
-    visible, inline = split_thinking(reply.text)
-    return classify_reply(reply, visible=visible, reasoning=reply.reasoning + inline, cap=cap, tools=TOOLS)
+    read = read_reply(Reply(**fields), PLAIN, "", may_unsay=False, tools=TOOLS)
+    return event_of_reply(read, cap)
 
 
 def call(arguments="{}", name="read"):

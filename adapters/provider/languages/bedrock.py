@@ -165,3 +165,6 @@ def _usage(reply: ScriptedReply, asked: Asked) -> dict[str, Any]:
     contents = [message.get("content") for message in messages if isinstance(message, Mapping)]
     prompt, answer = tokens(characters([system, contents])), answer_tokens(reply)
     return {"inputTokens": prompt, "outputTokens": answer, "totalTokens": prompt + answer}
+
+
+LANGUAGE: Final = Converse()

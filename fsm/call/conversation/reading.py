@@ -1,0 +1,305 @@
+"""How a reply is read: the whole of it at once, or piece by piece while it streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Reply, Text
+from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
+from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.json_text import is_json
+from rungwise.fsm.text.stitching import (
+    MINIMUM_ECHO,
+    MINIMUM_OVERLAP,
+    SeamFilter,
+    SeedFilter,
+    stitch,
+    without_seed,
+)
+from rungwise.fsm.text.thinking import Parted, TextBefore, ThinkFilter, part_thinking
+
+Tools = tuple[Mapping[str, Any], ...]
+
+_NEVER_AN_ANSWER: Final = frozenset({"connection", "timeout", "silence"})
+"""The reasons of a failure that cut a stream without being an answer of the provider's."""
+
+
+@frozen(kw_only=True)
+class Reading:
+    """Describe how the reply to one request continues what was sent.
+
+    Arguments:
+        seed: the reasoning at the end of the request; an echo of it is no visible text.
+        stripped: the whitespace at the end of the continued text, which the wire leaves out.
+        before: the text that the reply continues; it may end within code or quotes.
+        read: what was read of that text so far; None reads it when a tag comes.
+        after_block: whether inline reasoning came with that text.
+        is_new_turn: whether the reply is a turn of its own nevertheless.
+        echoes: whether the backend repeats the continued turn at the start of its reply.
+    """
+
+    seed: str = field(default="", repr=False)
+    stripped: str = ""
+    before: str = field(default="", repr=False)
+    read: TextBefore | None = field(default=None, repr=False)
+    after_block: bool = False
+    is_new_turn: bool = False
+    echoes: bool = False
+
+    def think_filter(self) -> ThinkFilter:
+        """Return a filter that splits the reply into visible text and inline reasoning as it streams."""
+        return ThinkFilter(self.before, read=self.read, after_block=self.after_block, is_new_turn=self.is_new_turn)
+
+    def part(self, reply: Reply) -> Parted:
+        """Split the text of a whole reply into visible text and inline reasoning."""
+        return part_thinking(
+            reply.text,
+            self.before,
+            read=self.read,
+            after_block=self.after_block,
+            is_new_turn=self.is_new_turn,
+        )
+
+
+PLAIN: Final = Reading()
+
+
+@frozen(kw_only=True, eq=False)
+class ReadReply:
+    """Hold what one reply says. It is read once; whatever is decided about the reply is decided by these fields.
+
+    Arguments:
+        reply: the reply.
+        visible: its text without inline reasoning and without an echo of the seed.
+        gathered: the text that it continues; "" if the reply shows that text to be reasoning.
+        new: what of the visible text was not in `gathered` yet.
+        unsays: whether it shows the gathered text to be reasoning.
+        reasoning: all its reasoning, structured and inline.
+        is_blank: whether the visible text shows nothing.
+        reasons: whether the reasoning shows anything.
+        thinks_inline: whether inline reasoning shows anything.
+        refuses: whether it carries a refusal in words.
+        is_mere_error: whether it is an error event that came before any text.
+        is_json: whether the visible text is JSON, where the request expects that; otherwise True.
+        stays_json: whether the gathered text with what is new is JSON, likewise.
+        has_whole_calls: whether all its tool calls are complete.
+        is_too_little: whether, if it was cut, nobody could tell its text from an echo or a restart.
+        adds_too_little: likewise, if it broke off.
+    """
+
+    reply: Reply
+    visible: str = field(repr=False)
+    gathered: str = field(repr=False)
+    new: str = field(repr=False)
+    unsays: bool
+    reasoning: str = field(repr=False)
+    is_blank: bool
+    reasons: bool
+    thinks_inline: bool
+    refuses: bool
+    is_mere_error: bool
+    is_json: bool
+    stays_json: bool
+    has_whole_calls: bool
+    is_too_little: bool
+    adds_too_little: bool
+
+
+def read_reply(
+    reply: Reply,
+    reading: Reading,
+    gathered: str,
+    *,
+    may_unsay: bool,
+    expects_json: bool = False,
+    tools: Tools = (),
+    shapes: Shapes = NEUTRAL,
+) -> ReadReply:
+    """Read a whole reply.
+
+    Arguments:
+        reply: the reply, as the wire read it.
+        reading: how it continues what was sent.
+        gathered: the text so far.
+        may_unsay: whether that text may be reasoning of the same backend, cut before its closing tag.
+        expects_json: whether the request asked for JSON.
+        tools: the tool definitions of the request, for calls without arguments.
+        shapes: the form of these definitions.
+    """
+    visible, inline, was_unopened = reading.part(reply)
+    refuses = not is_blank(reply.refusal or "")
+    came_blank = is_blank(visible)
+    if reading.seed:
+        visible = without_seed(visible, reading.seed)
+    if expects_json and inline and is_json(reply.text):
+        visible, inline, was_unopened = reply.text, "", False  # what looks like a tag belongs to the JSON
+    unsays = was_unopened and may_unsay
+    if unsays:
+        inline, gathered = gathered + inline, ""
+    new = stitch(gathered, visible, echoes=reading.echoes, stripped=reading.stripped)
+    reasoning = reply.reasoning + inline
+    fits = not expects_json or is_json(visible)
+    return ReadReply(
+        reply=reply,
+        visible=visible,
+        gathered=gathered,
+        new=new,
+        unsays=unsays,
+        reasoning=reasoning,
+        is_blank=is_blank(visible),
+        reasons=not is_blank(reasoning),
+        thinks_inline=not is_blank(inline),
+        refuses=refuses,
+        is_mere_error=came_blank and not refuses and _is_error(reply),
+        is_json=fits,
+        stays_json=is_json(gathered + new) if expects_json and gathered else fits,
+        has_whole_calls=reply.interrupted or all(is_complete(call, tools, shapes) for call in reply.tool_calls),
+        is_too_little=is_too_little(gathered, new) or _may_restart(gathered, visible),
+        adds_too_little=bool(gathered) and is_too_little(visible),
+    )
+
+
+def _is_error(reply: Reply) -> bool:
+    failure = reply.failure
+    return reply.interrupted and failure is not None and failure.reason not in _NEVER_AN_ANSWER
+
+
+def is_complete(call: ToolCall, tools: Tools, shapes: Shapes = NEUTRAL) -> bool:
+    """Tell whether a tool call can be handed out: it has a name, and its arguments are one whole JSON object.
+
+    A call without any arguments is complete only if the definition of its tool requires none.
+    """
+    import orjson  # an answer in words does without
+
+    if is_blank(call.name):
+        return False
+    if not call.arguments.strip():
+        return shapes.needs_no_arguments(call.name, tools)
+    try:
+        return isinstance(orjson.loads(call.arguments), dict)
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return False
+
+
+def is_too_little(*texts: str) -> bool:
+    """Tell whether a cut text is so short that it may be an echo as well as an answer that goes on.
+
+    Arguments:
+        texts: its pieces in order; they are joined only if none of them is long enough by itself.
+    """
+    for text in texts:
+        if len(text.strip()) >= MINIMUM_ECHO:
+            return False
+    return len(texts) == 1 or len("".join(texts).strip()) < MINIMUM_ECHO
+
+
+def _may_restart(gathered: str, text: str) -> bool:
+    """Tell whether a text begins as the gathered text does, and is too short to be a repeat of it for sure."""
+    beginning = text.strip()
+    return 0 < len(beginning) < MINIMUM_OVERLAP and gathered.lstrip().startswith(beginning)
+
+
+class ReplyFilter:
+    """Filter the deltas of one attempt for a consumer: no inline reasoning, no seed, nothing twice.
+
+    Arguments:
+        reading: how the reply continues what was sent.
+        gathered: the text of earlier parts.
+    """
+
+    __slots__ = ("_gathered", "_pieces", "_reading", "_seam", "_seed", "_think")
+
+    def __init__(self, reading: Reading, gathered: str) -> None:
+        self._reading, self._gathered = reading, gathered
+        self._think = reading.think_filter()
+        self._begin()
+
+    def _begin(self) -> None:
+        reading, gathered = self._reading, self._gathered
+        self._seed = SeedFilter(reading.seed) if reading.seed else None
+        self._seam = SeamFilter(gathered, echoes=reading.echoes, stripped=reading.stripped) if gathered else None
+        self._pieces: list[str] = []
+
+    @property
+    def delivered(self) -> str:
+        """Return the visible text handed out so far."""
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0] if self._pieces else ""
+
+    def feed(self, delta: Text | Reasoning) -> tuple[Text | Reasoning | Discard, ...]:
+        """Return what may be handed out now, and what is taken back."""
+        if isinstance(delta, Reasoning):
+            return (delta,)
+        visible, reasoning = self._think.feed(delta.text)
+        taken_back = self._take_back() if self._think.takes_back else ()
+        if visible and self._seed is not None:
+            visible = self._seed.feed(visible)
+        if visible and self._seam is not None:
+            visible = self._seam.feed(visible)
+        return taken_back + self._hand_out(delta, visible, reasoning)
+
+    def close(self) -> tuple[Text | Reasoning | Discard, ...]:
+        """Return what was held back and what is taken back; the reply has ended."""
+        visible, reasoning = self._think.close()
+        taken_back = self._take_back() if self._think.takes_back else ()
+        if self._seed is not None:
+            visible = self._seed.feed(visible) + self._seed.close()
+        if self._seam is not None:
+            visible = self._seam.feed(visible) + self._seam.close()
+        return taken_back + self._hand_out(Text(""), visible, reasoning)
+
+    def _take_back(self) -> tuple[Discard, ...]:
+        """Take back text that turned out to be reasoning, and begin again behind it."""
+        shown = self.delivered
+        self._begin()
+        return (Discard(shown),) if shown else ()
+
+    def _hand_out(self, delta: Text, visible: str, reasoning: str) -> tuple[Text | Reasoning, ...]:
+        if visible:
+            self._pieces.append(visible)
+            if not reasoning:
+                return (delta,) if visible is delta.text else (Text(visible),)
+            return (Reasoning(reasoning), Text(visible))
+        return (Reasoning(reasoning),) if reasoning else ()
+
+
+class TextWatch:
+    """Follow the deltas of one attempt until they hold enough visible text to continue from.
+
+    Arguments:
+        reading: how the reply continues what was sent.
+        gathered: the text of earlier parts.
+    """
+
+    __slots__ = ("_gathered", "_has_new", "_letters", "_reading", "_seam", "_seed", "_think")
+
+    def __init__(self, reading: Reading, gathered: str) -> None:
+        self._reading, self._gathered = reading, gathered
+        self._think = reading.think_filter()
+        self._begin()
+
+    def _begin(self) -> None:
+        reading = self._reading
+        self._seed = SeedFilter(reading.seed) if reading.seed else None
+        self._seam = SeamFilter(self._gathered, echoes=reading.echoes, stripped=reading.stripped)
+        self._letters, self._has_new = 0, False
+
+    def has_text(self, delta: Text | Reasoning) -> bool:
+        """Take a delta and tell whether there is enough text by now; once True, it need not be called again."""
+        if isinstance(delta, Reasoning):
+            return False
+        visible, _ = self._think.feed(delta.text)
+        if self._think.takes_back:  # the visible text was reasoning
+            self._begin()
+        if visible and self._seed is not None:
+            visible = self._seed.feed(visible)
+        if visible:
+            self._letters += len(visible.strip())
+            new = self._seam.feed(visible) if self._gathered else visible
+            self._has_new = self._has_new or not is_blank(new)
+        return self._letters >= MINIMUM_ECHO and self._has_new
