@@ -53,34 +53,30 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.call.conversation.reply import Discard as Discard
     from rungwise.fsm.call.conversation.reply import Reasoning as Reasoning
     from rungwise.fsm.call.conversation.reply import Text as Text
+    from rungwise.fsm.call.hints import Hints as Hints
     from rungwise.fsm.call.limits import Limits as Limits
     from rungwise.fsm.call.policy import Budget as Budget
-    from rungwise.fsm.call.policy import Hints as Hints
     from rungwise.fsm.call.policy import Policy as Policy
     from rungwise.fsm.call.policy import Reserve as Reserve
     from rungwise.fsm.call.policy import Timeouts as Timeouts
     from rungwise.fsm.call.policy import Waits as Waits
     from rungwise.fsm.call.run.journal import Journal as Journal
+    from rungwise.fsm.call.run.result import CallError as CallError
+    from rungwise.fsm.call.run.result import Cancelled as Cancelled
+    from rungwise.fsm.call.run.result import EmptyResponse as EmptyResponse
+    from rungwise.fsm.call.run.result import Exhausted as Exhausted
+    from rungwise.fsm.call.run.result import Failed as Failed
+    from rungwise.fsm.call.run.result import OverBudget as OverBudget
+    from rungwise.fsm.call.run.result import Refused as Refused
     from rungwise.fsm.call.run.result import Result as Result
     from rungwise.fsm.call.table import CALL as CALL
     from rungwise.fsm.certificate.certificate import Certificate as Certificate
     from rungwise.fsm.certificate.shown.pictures import draw_policy as draw_policy
     from rungwise.fsm.certificate.verify import verify as verify
-    from rungwise.fsm.errors import CallError as CallError
-    from rungwise.fsm.errors import Cancelled as Cancelled
     from rungwise.fsm.errors import ConfigurationError as ConfigurationError
-    from rungwise.fsm.errors import EmptyResponse as EmptyResponse
-    from rungwise.fsm.errors import Exhausted as Exhausted
-    from rungwise.fsm.errors import Failed as Failed
     from rungwise.fsm.errors import JournalMismatch as JournalMismatch
-    from rungwise.fsm.errors import OverBudget as OverBudget
-    from rungwise.fsm.errors import Refused as Refused
     from rungwise.fsm.errors import RungwiseError as RungwiseError
     from rungwise.fsm.errors import ToolError as ToolError
-    from rungwise.fsm.errors import TurnCancelled as TurnCancelled
-    from rungwise.fsm.errors import TurnError as TurnError
-    from rungwise.fsm.errors import TurnFailed as TurnFailed
-    from rungwise.fsm.errors import TurnOverBudget as TurnOverBudget
     from rungwise.fsm.journal.record import Step as Step
     from rungwise.fsm.machine.declare import Fact as Fact
     from rungwise.fsm.machine.declare import Rung as Rung
@@ -93,6 +89,10 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.turn.journal import TurnStep as TurnStep
     from rungwise.fsm.turn.policy import TurnHints as TurnHints
     from rungwise.fsm.turn.policy import TurnPolicy as TurnPolicy
+    from rungwise.fsm.turn.result import TurnCancelled as TurnCancelled
+    from rungwise.fsm.turn.result import TurnError as TurnError
+    from rungwise.fsm.turn.result import TurnFailed as TurnFailed
+    from rungwise.fsm.turn.result import TurnOverBudget as TurnOverBudget
     from rungwise.fsm.turn.result import TurnResult as TurnResult
     from rungwise.fsm.turn.tools import Tool as Tool
     from rungwise.fsm.turn.tools import Toolbox as Toolbox

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rungwise.adapters.provider.playback import Responder
     from rungwise.adapters.provider.script import Script, ScriptedReply
     from rungwise.adapters.provider.server import EmbeddedProvider
-    from rungwise.fsm.testing.clock import VirtualClock
+    from rungwise.fsm.testing.backend import VirtualClock
 
 __all__ = ["ScriptedTool", "rungwise_client", "rungwise_clock", "rungwise_provider", "rungwise_tools"]
 
@@ -51,7 +51,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 @pytest.fixture
 def rungwise_clock() -> VirtualClock:
     """Return a clock that only moves when told; the clients of `rungwise_client` wait on it."""
-    from rungwise.fsm.testing.clock import VirtualClock
+    from rungwise.fsm.testing.backend import VirtualClock
 
     return VirtualClock()
 

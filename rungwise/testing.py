@@ -44,28 +44,28 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.call.run.overrides import set_testing as set_testing
     from rungwise.fsm.call.run.overrides import testing as testing
     from rungwise.fsm.testing.backend import ScriptedBackend as ScriptedBackend
+    from rungwise.fsm.testing.backend import VirtualClock as VirtualClock
     from rungwise.fsm.testing.backend import run as run
     from rungwise.fsm.testing.callers import policies as policies
     from rungwise.fsm.testing.callers import requests as requests
     from rungwise.fsm.testing.checks.honesty import Dishonest as Dishonest
     from rungwise.fsm.testing.checks.honesty import assert_call_honest as assert_call_honest
-    from rungwise.fsm.testing.clock import VirtualClock as VirtualClock
+    from rungwise.fsm.testing.checks.honesty import assert_turn_honest as assert_turn_honest
     from rungwise.fsm.testing.compactors import compactors as compactors
     from rungwise.fsm.testing.conversations import conversations as conversations
     from rungwise.fsm.testing.hostile.raw import read_responses as read_responses
     from rungwise.fsm.testing.hostile.responses import hostile_responses as hostile_responses
     from rungwise.fsm.testing.stateful import calls_of as calls_of
+    from rungwise.fsm.testing.stateful import turns_of as turns_of
     from rungwise.fsm.testing.strategies import failures as failures
     from rungwise.fsm.testing.strategies import replies as replies
     from rungwise.fsm.testing.strategies import scripts_of_replies as scripts_of_replies
     from rungwise.fsm.testing.tables import assert_run_holds as assert_run_holds
     from rungwise.fsm.testing.tables import events_of as events_of
-    from rungwise.fsm.testing.turn.honesty import assert_turn_honest as assert_turn_honest
-    from rungwise.fsm.testing.turn.player import run_turn as run_turn
-    from rungwise.fsm.testing.turn.script import TurnScript as TurnScript
-    from rungwise.fsm.testing.turn.stateful import turns_of as turns_of
-    from rungwise.fsm.testing.turn.strategies import scripts_of_turns as scripts_of_turns
-    from rungwise.fsm.testing.turn.strategies import turn_policies as turn_policies
-    from rungwise.fsm.testing.turn.written import read_turn_script as read_turn_script
+    from rungwise.fsm.testing.turn_player import run_turn as run_turn
+    from rungwise.fsm.testing.turn_script import TurnScript as TurnScript
+    from rungwise.fsm.testing.turn_script import read_turn_script as read_turn_script
+    from rungwise.fsm.testing.turn_strategies import scripts_of_turns as scripts_of_turns
+    from rungwise.fsm.testing.turn_strategies import turn_policies as turn_policies
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, others=("rungwise", "rungwise.core"))

@@ -28,8 +28,9 @@ from rungwise.adapters.cli.output import (
     put,
 )
 from rungwise.fsm.call.conversation.reply import Discard, Text
-from rungwise.fsm.errors import CallError, TurnCancelled, TurnError
+from rungwise.fsm.call.run.result import CallError
 from rungwise.fsm.journal.record import Step
+from rungwise.fsm.turn.result import TurnCancelled, TurnError
 
 if TYPE_CHECKING:
     from rungwise.adapters.http.streams import SyncStream

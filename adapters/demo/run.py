@@ -20,11 +20,10 @@ from rungwise.adapters.demo.servers import PIPED, PRICES, WATCHED, DemoClock, Pa
 from rungwise.adapters.demo.view import ScenarioView
 from rungwise.adapters.http.streams import SyncStream
 from rungwise.fsm.call.policy import Budget, Policy, Timeouts
-from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.certificate.verify import verify
-from rungwise.fsm.errors import CallError, TurnError
 from rungwise.fsm.turn.policy import TurnPolicy
-from rungwise.fsm.turn.result import TurnResult
+from rungwise.fsm.turn.result import TurnError, TurnResult
 from rungwise.fsm.turn.table import CALLS
 
 POLICY: Final = Policy(

@@ -17,12 +17,11 @@ from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.wires.plain.messages import read_message
 from rungwise.fsm.call.conversation.reply import Discard, Reasoning
 from rungwise.fsm.call.conversation.reply import Text as Visible
-from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.errors import CallError, TurnError
+from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.turn.actions import ToolEnded, ToolStarted
 from rungwise.fsm.turn.journal import TurnStep
-from rungwise.fsm.turn.result import TurnResult
+from rungwise.fsm.turn.result import TurnError, TurnResult
 from rungwise.fsm.turn.table import CALLS
 from rungwise.fsm.turn.tool_round import result_text
 

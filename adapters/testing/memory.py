@@ -13,7 +13,7 @@ from rungwise.adapters.http.limits import GRACE
 from rungwise.adapters.provider.playback import ReceivedRequest, Responder
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.provider.script import Script, ScriptedReply
-from rungwise.fsm.testing.clock import VirtualClock
+from rungwise.fsm.testing.backend import VirtualClock
 
 BASE_URL = "http://provider.test/v1"
 

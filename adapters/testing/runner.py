@@ -24,11 +24,10 @@ from rungwise.adapters.wires.learned import LEARNED
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.errors import CallError, ConfigurationError
-from rungwise.fsm.testing.clock import VirtualClock
+from rungwise.fsm.call.run.result import CallError, Result
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.testing.backend import VirtualClock, prompt_tokens
 from rungwise.fsm.testing.compactors import CompactorFailed
-from rungwise.fsm.testing.fair import prompt_tokens
 
 KEY = "sk-d41f8cd98f00b204"
 

@@ -16,15 +16,14 @@ from rungwise.adapters.testing.peak import peak_memory, waited_for_a_core
 from rungwise.adapters.testing.raw_server import RawServer
 from rungwise.adapters.testing.wire_checks import check_requests
 from rungwise.fsm.call.conversation.request import Request
-from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.certificate.certificate import Certificate
-from rungwise.fsm.errors import CallError, ConfigurationError
+from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.testing.backend import PROMPT
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.checks.honesty import check_all
 from rungwise.fsm.testing.coverage import RECORDER
-from rungwise.fsm.testing.hostile.raw import RawResponse
-from rungwise.fsm.testing.hostile.valid import healthy_response
+from rungwise.fsm.testing.hostile.raw import RawResponse, healthy_response
 from rungwise.fsm.text.thinking import split_thinking
 
 IN_TIME: Final = "a call ends within its seconds"

@@ -13,12 +13,11 @@ from rungwise.fsm.call.conversation.link import PlainLink, Prices
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.testing.backend import ScriptedLink
-from rungwise.fsm.testing.turn.checks.seen import SeenTurn
-from rungwise.fsm.testing.turn.honesty import check_turn, record_turn
-from rungwise.fsm.testing.turn.player import run_turn
-from rungwise.fsm.testing.turn.script import TurnScript
-from rungwise.fsm.testing.turn.strategies import scripts_of_turns
-from rungwise.fsm.testing.turn.written import write_turn_script
+from rungwise.fsm.testing.checks.honesty import check_turn, record_turn
+from rungwise.fsm.testing.checks.turns import SeenTurn
+from rungwise.fsm.testing.turn_player import run_turn
+from rungwise.fsm.testing.turn_script import TurnScript, write_turn_script
+from rungwise.fsm.testing.turn_strategies import scripts_of_turns
 from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
 
 PRICES = Prices(input=1.0, output=10.0)

@@ -229,7 +229,7 @@ class Call:
         Raises:
             IllegalEvent: nothing is in flight.
         """
-        return TextWatch(self._ensure_sent().reading, self._context.transcript.gathered)
+        return TextWatch(self._ensure_sent().reading, self._context.transcript.answer.gathered)
 
     def hear(self, delta: Text | Reasoning) -> tuple[StreamEvent, ...]:
         """Take a piece of the reply in flight and return what the consumer may be shown.
@@ -239,7 +239,7 @@ class Call:
             ConfigurationError: this is neither text nor reasoning.
         """
         check_delta(delta)
-        return self._delivery.feed(delta, self._ensure_sent().reading, self._context.transcript.gathered)
+        return self._delivery.feed(delta, self._ensure_sent().reading, self._context.transcript.answer.gathered)
 
     def drain(self) -> list[StreamEvent]:
         """Return what a consumer of the stream must be given now, and forget it."""
@@ -265,7 +265,7 @@ class Call:
         observation = observe(
             reply, proposal=proposal, transcript=transcript, counter=self._counter, delivered=delivered
         )
-        own_facts = own_facts_of(table, observation, transcript.gathered) if table.own_facts else ()
+        own_facts = own_facts_of(table, observation, transcript.answer.gathered) if table.own_facts else ()
         self._gather(observation)
         facts: tuple[str, ...] = ("overran",) if observation.overran else ()
         if self.position.is_guarded(observation.event):
@@ -340,7 +340,7 @@ class Call:
     def _gather(self, observation: Observation) -> None:
         transcript = self._context.transcript
         if observation.unsays:
-            self._delivery.show(Reasoning(transcript.gathered))
+            self._delivery.show(Reasoning(transcript.answer.gathered))
         transcript.gather(observation)
 
     def _advance(self, observation: Observation, facts: tuple[str, ...]) -> Send | None:
@@ -364,7 +364,7 @@ class Call:
         context.transcript.prepare(rung, observation)
         if row.target == "fallback":
             self._fall_back()
-        self._delivery.correct(context.transcript.gathered)
+        self._delivery.correct(context.transcript.answer.gathered)
         return self._propose(wait.seconds)
 
     def _propose(self, wait: float) -> Send | None:

@@ -98,10 +98,11 @@ class Cost:
 
     def keeps_seed(self, rung: str) -> bool:
         """Tell whether a rung still sends the reasoning that an earlier attempt seeded."""
-        transcript, declared = Transcript((), self.policy.hints, seed="seed"), self.policy.table.rung(rung)
+        transcript, declared = Transcript((), self.policy.hints), self.policy.table.rung(rung)
+        transcript.changes.seed = "seed"
         if declared is not None:
             transcript.prepare(declared, Observation(evidence=Evidence(event="")))
-        return bool(transcript.seed)
+        return bool(transcript.changes.seed)
 
     def __call__(self, spent: Any) -> float:
         """Return the most that an attempt costs."""

@@ -15,6 +15,9 @@ from rungwise.fsm.diagram.model import (
     Note,
     Picture,
     columns,
+    sign_html,
+    struck_html,
+    turned_html,
     wrapped,
 )
 from rungwise.fsm.journal.digest.words import END_SIGNS

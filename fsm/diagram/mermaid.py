@@ -20,6 +20,9 @@ from rungwise.fsm.diagram.model import (
     Note,
     Picture,
     columns,
+    sign_html,
+    struck_html,
+    turned_html,
     wrapped,
 )
 

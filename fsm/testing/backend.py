@@ -1,16 +1,19 @@
-"""A backend without HTTP: what it answers is a list, and its time is virtual."""
+"""A backend without HTTP: a script says what it answers, and its clock is virtual."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
-from typing import Any
+from typing import Any, Final
 
+import attrs
 from attrs import define, field, frozen
 
+from rungwise.fsm.call.budget.metering import least_tokens, texts_of
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Link, PlainLink
+from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.call.conversation.shapes import Shapes
@@ -19,9 +22,97 @@ from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.overrides import with_overrides
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.testing.clock import VirtualClock
-from rungwise.fsm.testing.fair import fair_reply
 from rungwise.fsm.values.frozen_map import thawed
+from rungwise.fsm.values.usage import Usage
+
+
+@define(eq=False)
+class VirtualClock:
+    """Stand for a client's clock and sleep: `Client(..., clock=clock, sleep=clock.sleep, async_sleep=clock.asleep)`.
+
+    Arguments:
+        now: seconds; only `sleep`, `asleep` and `advance` move it.
+        waits: every wait, in seconds, in order.
+    """
+
+    now: float = 0.0
+    waits: list[float] = field(factory=list)
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass that nobody waits for, such as that of a request.
+
+        Raises:
+            ValueError: the time would go backward.
+        """
+        if not seconds >= 0:
+            raise ValueError(f"a clock cannot advance by {seconds!r} seconds")
+        self.now += seconds
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, and remember it."""
+        self.advance(seconds)
+        self.waits.append(seconds)
+
+    async def asleep(self, seconds: float) -> None:
+        """Wait asynchronously, and remember it."""
+        self.sleep(seconds)
+
+
+BYTES_A_TOKEN: Final = 4
+"""UTF-8 bytes of a token of input: the usual number in English prose."""
+
+
+def fair_reply(reply: Reply, send: Send) -> Reply:
+    """Return a reply with the usage of a fair provider; one that was cut at its cap has used all of it.
+
+    Arguments:
+        reply: what the script says.
+        send: the request.
+    """
+    usage = reply.usage
+    # Zero would be no report at all: the call then counts the words that came, which no cap has limited.
+    output = max(usage.output_tokens, least_tokens(*texts_of(reply)))
+    if send.max_tokens is not None:
+        output = send.max_tokens if reply.stop_reason == "length" else min(output, send.max_tokens)
+    prompt = prompt_tokens(send.messages, send.request)
+    fair = Usage(
+        prompt,
+        output,
+        cache_read_tokens=prompt // 2 if usage.cache_read_tokens else 0,
+        cache_creation_tokens=prompt - prompt // 2 if usage.cache_creation_tokens else 0,
+        reasoning_tokens=min(usage.reasoning_tokens, output),
+    )
+    return attrs.evolve(reply, usage=fair)
+
+
+def prompt_tokens(messages: Sequence[PlainMessage | Message], request: Request) -> int:
+    """Count the tokens of a prompt as a provider does: by its texts, or by the caller's count where that is known.
+
+    Arguments:
+        messages: what was sent.
+        request: what the caller asked; its `input_tokens` is right for its own messages, and what follows is counted.
+    """
+    own, bytes_sent = request.messages, _bytes_of(messages)
+    if request.input_tokens is None or list(messages[: len(own)]) != list(own):
+        return max(1, (bytes_sent + _bytes_of(request.tools)) // BYTES_A_TOKEN)
+    return request.input_tokens + (bytes_sent - _bytes_of(own)) // BYTES_A_TOKEN
+
+
+def _bytes_of(value: Any) -> int:
+    """Count the bytes of every text; what no model reads as text (pictures, roles, ids) is left out."""
+    if isinstance(value, str):
+        return len(value.encode("utf-8", "surrogatepass"))
+    if isinstance(value, Message):
+        results = [each.text for each in value.tool_results]
+        return _bytes_of([value.text, results, [(call.name, call.arguments) for call in value.tool_calls]])
+    if isinstance(value, Mapping):
+        return sum(_bytes_of(part) for name, part in value.items() if name not in ("role", "type", "id", "image_url"))
+    return sum(map(_bytes_of, value)) if isinstance(value, Iterable) else 0
+
 
 PROMPT = "Where do the kingfishers nest in winter?"
 

@@ -11,7 +11,7 @@ from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.call.run.displayable import Displayable
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.errors import TurnCancelled, TurnError, TurnFailed, TurnOverBudget
+from rungwise.fsm.errors import RungwiseError
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.values.frozen_map import thawed
@@ -93,6 +93,29 @@ class TurnResult(Displayable):
             return self
         told = f"{self.outcome} after {_count(self.calls, 'call')}: {self.cause}"
         raise _ERRORS[self.outcome](told, self) from self.error
+
+
+class TurnError(RungwiseError):
+    """Say that a turn did not end well; `result` holds everything that was gathered."""
+
+    def __init__(self, message: str, result: TurnResult) -> None:
+        super().__init__(message)
+        self.result = result
+
+    def __reduce__(self) -> tuple[type[TurnError], tuple[str, TurnResult]]:
+        return type(self), (str(self), self.result)
+
+
+class TurnFailed(TurnError):
+    """Say that a call of the turn failed, or that nothing could shorten its conversation."""
+
+
+class TurnCancelled(TurnError):
+    """Say that the caller ended the turn."""
+
+
+class TurnOverBudget(TurnError):
+    """Say that the turn could not afford to go on."""
 
 
 SUCCESSES = frozenset({*TURN.answers, *TURN.lesser})

@@ -49,7 +49,7 @@ class TokenCounter:
         given = self.context.transcript.messages, self.context.chain.index
         if given != self._counted:  # a compactor has run, or another backend is asked
             self._counted, self._base = given, self._count_base()
-        if self.context.transcript.restore_reasoning:
+        if self.context.transcript.changes.restore_reasoning:
             roles = map(self.context.chain.shapes.role_of, messages)
             added_tokens += STAND_IN_TOKENS * sum(role == "assistant" for role in roles)
         return self._base + added_tokens

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from rungwise.fsm.call.conversation.json_instruction import json_format_of
 from rungwise.fsm.call.conversation.link import Link
@@ -19,7 +19,7 @@ from rungwise.fsm.values.label import note
 from rungwise.fsm.values.secret import NO_HEADERS
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class ForBackend:
     """Hold what one backend is sent of a request, the same in every attempt there.
 
@@ -36,9 +36,9 @@ class ForBackend:
     """
 
     backend: int
-    request: Request = field(repr=False)
-    headers: Mapping[str, str] = field(repr=False)
-    tools: tuple[Mapping[str, Any], ...] = field(repr=False)
+    request: Request
+    headers: Mapping[str, str]
+    tools: tuple[Mapping[str, Any], ...]
     max_tokens: int | None
     asks_for_little: bool
     prefills: bool

@@ -68,7 +68,7 @@ class Reading:
 PLAIN: Final = Reading()
 
 
-@frozen(kw_only=True, eq=False)
+@frozen(kw_only=True, eq=False, repr=False)
 class ReadReply:
     """Hold what one reply says. It is read once; whatever is decided about the reply is decided by these fields.
 
@@ -92,11 +92,11 @@ class ReadReply:
     """
 
     reply: Reply
-    visible: str = field(repr=False)
-    gathered: str = field(repr=False)
-    new: str = field(repr=False)
+    visible: str
+    gathered: str
+    new: str
     unsays: bool
-    reasoning: str = field(repr=False)
+    reasoning: str
     is_blank: bool
     reasons: bool
     thinks_inline: bool

@@ -1,336 +1,237 @@
-"""What each rung sends: the caller's messages, and what the rungs have added to them."""
+"""What each attempt sends: the caller's messages, and the turns that the rungs add behind them."""
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Literal
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
-from rungwise.fsm.call.budget.estimate import (
-    MESSAGE_TOKENS,
-    bytes_of,
-    estimate_tokens,
-    measures_of,
-    tokens_in,
-    tokens_of,
-)
-from rungwise.fsm.call.conversation.link import Lessons
+from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, estimate_tokens
+from rungwise.fsm.call.conversation.answer import Answer, CountedTurn
+from rungwise.fsm.call.conversation.changes import Changes
 from rungwise.fsm.call.conversation.observation import Observation
-from rungwise.fsm.call.conversation.parts import Message, Part, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.reading import PLAIN, Reading
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.conversation.shapes import Shapes
-from rungwise.fsm.call.policy import Hints
+from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.declare import Rung
-from rungwise.fsm.text.repetition import LoopWatch
-from rungwise.fsm.text.thinking import TextBefore
+
+# Rules of this file
+#
+# * The caller's messages are never changed. Whatever a rung adds stands behind them.
+# * What a request holds is composed anew for each attempt, from the messages, the answer so far and the changes that
+#   the rungs have made. No composed request is kept, so a rung never has to undo what another one did.
+#
+# Theory
+#
+# A model answers the last thing that was said. So each turn must stand where it was said: behind the text that had come
+# before it, and before the text that came after it. There are four kinds of turns, and `_ORDER` puts them in place:
+#
+#   hint          a user turn of a rung of your own. If text has come since, the text answers it and follows it;
+#                 otherwise the hint stands last.
+#   nudge         a placeholder for the empty reply, and a user turn that asks to carry on. It was given either before
+#                 any text came or behind some text, and stays there.
+#   answer        the text so far (or the blocks of a paused turn) as an assistant turn. A backend that prefills
+#                 continues that turn by itself, unless something follows it. Any other backend is asked to continue by
+#                 a user turn. A paused turn goes back as it is: its provider continues it.
+#   seed          the reasoning so far, as the beginning of the reply. A backend that does not prefill gets it quoted
+#                 in a user turn.
+#
+# If nothing is seeded and an assistant turn comes last, a backend that does not prefill would reject the request; it is
+# asked to continue. That happens to conversations of the caller's own as well.
+#
+# What follows decides how the reply is read (`Reading`): whether it repeats the seed or the continued turn, and whether
+# it is a turn of its own or continues text that may end amid code, quotes or a line.
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class Composed:
     """Hold the messages of one attempt.
 
     Arguments:
         messages: what is sent.
         prefill: whether the last message is an assistant turn to be continued.
-        added_tokens: the tokens of what stands there besides the caller's messages.
-        reading: how the answer is to be read.
+        added_tokens: the tokens of the turns that were added to the caller's messages.
+        reading: how the reply is to be read.
     """
 
-    messages: tuple[PlainMessage | Message, ...] = field(repr=False)
+    messages: tuple[PlainMessage | Message, ...]
     prefill: bool = False
     added_tokens: int = 0
     reading: Reading = PLAIN
 
 
-_NONE: Final[frozenset[Any]] = frozenset()
-"""One for all calls: each that is built takes 200 bytes."""
-
-
+@define(eq=False, repr=False, weakref_slot=False)
 class Transcript:
-    """Gather what a call has said and heard; the caller's own messages are never touched.
+    """Hold the conversation of a call, and compose what each attempt sends.
 
     Arguments:
         messages: the caller's messages, or what the compactor made of them.
-        hints: the wording of what is added.
-        gathered: the text so far, stitched.
-        parts: the raw parts of it.
-        turn: all that a turn which its provider has paused holds so far, its provider's own blocks among it; empty
-            where none was paused.
+        hints: the wording of the turns that are added.
+        answer: the answer so far.
+        changes: what the rungs have changed.
     """
 
-    __slots__ = (
-        *("_gathered_tokens", "_hint_turns", "_loops", "_read", "_roles", "_turn_measures", "_uncounted"),
-        "available_tokens",
-        *("dropped", "gathered", "hint", "hinted_at", "hints", "is_foreign", "is_paused", "largest_output"),
-        *("lower_reasoning", "messages", "nudged_at", "parts", "portable", "repaired", "restore_reasoning", "seed"),
-        *("seed_is_inline", "seed_tokens", "spare", "thinks_inline", "turn", "without_prefill"),
-    )
+    messages: tuple[PlainMessage | Message, ...]
+    hints: Hints
+    answer: Answer = field(factory=Answer)
+    changes: Changes = field(init=False)
+    _hint_turns: dict[tuple[str, str], CountedTurn] | None = field(default=None, init=False)
 
-    def __init__(
-        self, messages: tuple[PlainMessage | Message, ...], hints: Hints, gathered: str = "", seed: str = ""
-    ) -> None:
-        self.messages, self.hints, self.gathered, self.seed = messages, hints, gathered, seed
-        self.parts: list[str] = []
-        self.turn: tuple[Part, ...] = ()
-        self._gathered_tokens = 0
-        # Texts and their caps; few, as each request counts them.
-        self._uncounted: tuple[tuple[str, int | None], ...] = ()
-        self._turn_measures: tuple[int, int, int] = (0, 0, 0)  # bytes of text; tokens, JSON beside it
-        # Messages, their form, how many were read, and what was read of them.
-        self._roles: tuple[tuple[PlainMessage | Message, ...], Shapes, int, tuple[str, ...]] | None = None
-        self._hint_turns: dict[tuple[str, str], _Added] | None = None  # as they were said before
-        self._loops: LoopWatch | None = None  # none before a text is cut
-        self._read: TextBefore | None = None  # none before one is gone on from
-        self.thinks_inline = False  # a part came with inline reasoning
-        self.spare = ""  # the longest cut that is too little to go on from
-        self.is_foreign = False  # another backend has brought text
-        self.hint: str | None = None  # of a rung of the user's own
-        self.hinted_at = 0  # how many characters were gathered when it was given
-        self.seed_tokens = 0
-        self.seed_is_inline = False
-        self.is_paused = False
-        self.nudged_at: int | None = None  # how much was gathered when the nudge was given, 0 for nothing
-        self.portable = False
-        self.restore_reasoning = False
-        self.dropped: frozenset[str] = _NONE
-        self.available_tokens: int | None = None
-        self.lower_reasoning = False
-        self.repaired: frozenset[str] = _NONE
-        self.without_prefill: frozenset[int] = _NONE
-        self.largest_output: int | None = None
-
-    @classmethod
-    def going_on_from(cls, text: str, messages: tuple[PlainMessage | Message, ...], hints: Hints) -> Transcript:
-        """Return the transcript of a call that goes on from a text; "" begins anew."""
-        if not text:
-            return cls(messages, hints)
-        transcript = cls(messages, hints, text)
-        transcript.parts = [text]
-        transcript.is_foreign = True  # no reply is to unsay it
-        transcript._uncounted = ((text, None),)
-        return transcript
+    def __attrs_post_init__(self) -> None:
+        self.changes = Changes(self.answer)
 
     def gather(self, observation: Observation) -> None:
-        """Add what came back to the answer, or drop what it has shown to be reasoning."""
+        """Add what came back to the answer; first drop the text that it shows to be reasoning."""
         if observation.unsays:
-            self._drop_text()
-            self.thinks_inline = True
-        if observation.event == "paused" or (self.turn and (observation.part or observation.is_answer)):
-            before = (TextPart(self.gathered),) if self.gathered and not self.turn else ()
-            self._add_to_turn((*before, *_as_it_came(observation)))
-        if observation.part:
-            self.parts.append(observation.part)
-            self.gathered += observation.new  # the one copy that each part costs: it is sent as a whole
-            self._uncounted += ((observation.new, observation.cap),)
-            self.thinks_inline = self.thinks_inline or observation.thinks_inline
-            self.spare = ""
-        elif not self.gathered and len(observation.spare) > len(self.spare):
-            self.spare = observation.spare
+            self.answer.drop_text()
+            self.answer.thinks_inline = True
+            self.changes.forget_places()
+        self.answer.add(observation)
 
     def discard(self) -> None:
-        """Drop the whole answer: a rung of the user's own asks for another one."""
-        self._drop_text()
-        self.spare, self.seed, self.is_paused, self.thinks_inline, self.is_foreign = "", "", False, False, False
+        """Drop the whole answer: a rung of your own asks for another one."""
+        self.answer.discard()
+        self.changes.forget_places()
+        self.changes.seed, self.changes.is_paused = "", False
 
-    def _drop_text(self) -> None:
-        self.gathered, self.parts, self.hinted_at, self._loops, self._read = "", [], 0, None, None
-        self.drop_turn()
-        self.nudged_at = None if self.nudged_at is None else 0  # all that follows comes after what was given before
-        self._gathered_tokens, self._uncounted = 0, ()
+    def prepare(self, rung: Rung, observation: Observation) -> None:
+        """Change the next request as a rung says; a rung of your own adds its hint.
 
-    def drop_turn(self) -> None:
-        """Drop what a paused turn holds, but for the text that was gathered."""
-        self.turn, self._turn_measures = (), (0, 0, 0)
-
-    def _add_to_turn(self, parts: tuple[Part, ...]) -> None:
-        text, tokens, json = self._turn_measures
-        for part in parts:  # measured as it comes, and not with all that stands before it each time
-            if isinstance(part, TextPart):
-                text += bytes_of(part.text)
-            else:
-                one, other = measures_of(part)
-                tokens, json = tokens + one, json + other
-        self.turn, self._turn_measures = (*self.turn, *parts), (text, tokens, json)
-
-    @property
-    def gathered_tokens(self) -> int:
-        """Count the tokens of the text so far; no part has more than the cap that it came under."""
-        self._gathered_tokens += sum([tokens_of(text, cap) for text, cap in self._uncounted])
-        self._uncounted = ()  # so that no text is counted twice, and none of a call that is simply answered
-        return self._gathered_tokens
-
-    @property
-    def repeats_itself(self) -> bool:
-        """Tell whether the text so far ends in a loop."""
-        if self._loops is None:
-            self._loops = LoopWatch()
-        return self._loops.is_repetitive(self.gathered)
-
-    @property
-    def may_be_reasoning(self) -> bool:
-        """Tell whether all the text so far may be reasoning of the current backend, cut before its closing tag."""
-        return bool(self.gathered) and not self.thinks_inline and not self.is_foreign
-
-    def is_plain(self, shapes: Shapes) -> bool:
-        """Tell whether the messages go out as they are, because no rung has added anything and none must."""
-        added = self.gathered or self.turn or self.seed or self.nudged_at is not None or self.hint is not None
-        return not added and self._last_roles(shapes, 1)[-1] != "assistant"
+        Raises:
+            ConfigurationError: the `change` of a rung of your own raises.
+        """
+        if rung.change is not None:
+            try:
+                rung.change(self.changes, observation)
+            except Exception as error:
+                raised = f"the rung {rung.name!r} raised {type(error).__name__} when it changed the request"
+                raise ConfigurationError(raised) from error
+        if rung.name in self.hints.rungs:
+            self.changes.hint, self.changes.hinted_at = self.hints.rungs[rung.name], len(self.answer.gathered)
 
     def has_recent_tool_result(self, window: int, shapes: Shapes) -> bool:
         """Tell whether a tool result is among the last `window` messages."""
-        return window > 0 and "tool" in self._last_roles(shapes, window)[-window:]
+        return window > 0 and "tool" in map(shapes.role_of, self.messages[-window:])
 
-    def _last_roles(self, shapes: Shapes, most: int) -> tuple[str, ...]:
-        """Return the roles of at least so many messages at the end."""
-        known = self._roles
-        if known is not None and known[0] is self.messages and known[1] is shapes and known[2] >= most:
-            return known[3]
-        roles = tuple(map(shapes.role_of, self.messages[-most:]))
-        if most > 1:  # the last one alone is all that a call reads which is simply answered
-            self._roles = (self.messages, shapes, most, roles)
-        return roles
+    def is_plain(self, shapes: Shapes) -> bool:
+        """Tell whether the messages go out as they are."""
+        is_bare = self.changes.are_none and not self.answer.gathered and not self.answer.turn
+        return is_bare and shapes.role_of(self.messages[-1]) != "assistant"
 
     def compose(self, shapes: Shapes, prefills: bool, echoes: bool) -> Composed:
         """Put the messages of the next attempt together.
 
         Arguments:
             shapes: the form in which the caller's messages are written for the backend.
-            prefills: whether it goes on from a trailing assistant turn.
+            prefills: whether the backend continues a trailing assistant turn.
             echoes: whether it repeats that turn.
         """
         if self.is_plain(shapes):
             return Composed(self.messages)
-        added: list[_Added] = []
-        early = self.nudged_at == 0
-        hinted = [self._said("user", self.hint)] if self.hint is not None else []
-        if len(self.gathered) > self.hinted_at:  # this text came after the hint, and is gone on from
-            added, hinted = hinted, []
-        native = prefills and not self.seed and not (self.nudged_at and not early)
-        if early:
-            added += self._nudge()
-        if self.gathered or self.turn:
-            added.append(self._turn_so_far())
-            if not native and not self.is_paused:
-                added.append(self._said("user", self.hints.continuation))
-        if self.nudged_at is not None and not early:
-            added += self._nudge()
-        if self.seed:
-            added.append(self._seed_turn(prefills))
-        elif not prefills and not self.is_paused and _is_cut_answer(self.messages, added, shapes):
-            # A conversation of the caller's own may end like this; a backend that does not prefill rejects it.
-            added.append(self._said("user", self.hints.continuation))
-        added += hinted
-        prefill = prefills and _is_cut_answer(self.messages, added, shapes)
-        continued = self.gathered if prefill and not self.seed else ""
-        # A new turn of a model that reasons inline begins with its reasoning, whatever the text before is within.
-        before = "" if self.thinks_inline and not continued else self.gathered
-        if before and self._read is None:
-            self._read = TextBefore()
-        reading = Reading(
-            seed=self.seed if prefill else "",
+        turns: list[CountedTurn] = []
+        for add in _ORDER:
+            turns += add(self, turns, shapes, prefills)
+        messages = (*self.messages, *[turn for turn, _ in turns])
+        prefill = prefills and _is_open_answer(messages, shapes)
+        reading = self._reading(prefill=prefill, echoes=echoes)
+        return Composed(messages, prefill, sum([tokens for _, tokens in turns]), reading)
+
+    def _reading(self, *, prefill: bool, echoes: bool) -> Reading:
+        """Return how the reply to a request is to be read.
+
+        Arguments:
+            prefill: whether it continues the assistant turn at the end of the request.
+            echoes: whether the backend repeats that turn.
+        """
+        answer, seed = self.answer, self.changes.seed
+        continued = answer.gathered if prefill and not seed else ""
+        # A model that reasons inline begins a new turn with its reasoning, whatever the text before is within.
+        before = "" if answer.thinks_inline and not continued else answer.gathered
+        return Reading(
+            seed=seed if prefill else "",
             stripped=_spaces_behind(continued),
             before=before,
-            read=self._read if before else None,
-            after_block=self.thinks_inline,
+            read=answer.as_text_before() if before else None,
+            after_block=answer.thinks_inline,
             is_new_turn=not continued,
             echoes=echoes and prefill,
         )
-        added_tokens = sum([tokens for _, tokens in added])
-        messages = (*self.messages, *[turn for turn, _ in added])
-        return Composed(messages, prefill, added_tokens, reading)
 
-    def _turn_so_far(self) -> _Added:
-        if not self.turn:
-            return _added("assistant", self.gathered, self.gathered_tokens)
-        text, tokens, json = self._turn_measures
-        tokens += max(self.gathered_tokens, tokens_in(text)) + tokens_in(json)
-        return Message("assistant", self.turn), tokens + MESSAGE_TOKENS
+    # the turns that `compose` adds, each behind those before it; the names are those of `_ORDER`
 
-    def _nudge(self) -> list[_Added]:
-        return [self._said("assistant", self.hints.placeholder), self._said("user", self.hints.nudge)]
+    def _hint_before_text(self, turns: list[CountedTurn], shapes: Shapes, prefills: bool) -> list[CountedTurn]:
+        return self._hint() if len(self.answer.gathered) > self.changes.hinted_at else []
 
-    def _said(self, role: Literal["user", "assistant"], hint: str) -> _Added:
-        """Return the turn of a hint, which is built once: every part of a long text is asked for with it."""
-        known = self._hint_turns.get((role, hint)) if self._hint_turns is not None else None
-        if known is None:
-            known = _added(role, hint)
-            self._hint_turns = {**(self._hint_turns or {}), (role, hint): known}
-        return known
+    def _nudge_before_text(self, turns: list[CountedTurn], shapes: Shapes, prefills: bool) -> list[CountedTurn]:
+        return self._nudge() if self.changes.nudged_at == 0 else []
 
-    def _seed_turn(self, prefills: bool) -> _Added:
-        said = self.hints.seed.count("{reasoning}")
-        tokens = said * self.seed_tokens + estimate_tokens(self.hints.seed)
+    def _answer_so_far(self, turns: list[CountedTurn], shapes: Shapes, prefills: bool) -> list[CountedTurn]:
+        if not self.answer.gathered and not self.answer.turn:
+            return []
+        is_continued = prefills and not self.changes.seed and not self.changes.nudged_at
+        asks = not is_continued and not self.changes.is_paused
+        return [self.answer.as_turn(), *([self._turn("user", self.hints.continuation)] if asks else [])]
+
+    def _nudge_behind_text(self, turns: list[CountedTurn], shapes: Shapes, prefills: bool) -> list[CountedTurn]:
+        return self._nudge() if self.changes.nudged_at else []
+
+    def _seed_or_request(self, turns: list[CountedTurn], shapes: Shapes, prefills: bool) -> list[CountedTurn]:
+        if self.changes.seed:
+            return [self._seed(prefills)]
+        messages = (turns[-1][0],) if turns else self.messages
+        asks = not prefills and not self.changes.is_paused and _is_open_answer(messages, shapes)
+        return [self._turn("user", self.hints.continuation)] if asks else []
+
+    def _hint_behind_text(self, turns: list[CountedTurn], shapes: Shapes, prefills: bool) -> list[CountedTurn]:
+        return self._hint() if len(self.answer.gathered) <= self.changes.hinted_at else []
+
+    def _hint(self) -> list[CountedTurn]:
+        return [] if self.changes.hint is None else [self._turn("user", self.changes.hint)]
+
+    def _nudge(self) -> list[CountedTurn]:
+        return [self._turn("assistant", self.hints.placeholder), self._turn("user", self.hints.nudge)]
+
+    def _seed(self, prefills: bool) -> CountedTurn:
+        seed, wording = self.changes.seed, self.hints.seed
+        tokens = wording.count("{reasoning}") * self.changes.seed_tokens + estimate_tokens(wording) + MESSAGE_TOKENS
         if not prefills:
-            return _added("user", self.hints.seed.replace("{reasoning}", self.seed), tokens)
-        return _added("assistant", f"<think>\n{self.seed}\n</think>" if self.seed_is_inline else self.seed, tokens)
+            return Message.saying("user", wording.replace("{reasoning}", seed)), tokens
+        text = f"<think>\n{seed}\n</think>" if self.changes.seed_is_inline else seed
+        return Message.saying("assistant", text), tokens
 
-    def heed(self, lessons: Lessons, backend: int) -> None:
-        """Begin with a backend as what is remembered of it says; nothing was repaired there yet.
-
-        Arguments:
-            lessons: what is remembered.
-            backend: its place in the chain.
-        """
-        self.dropped, self.restore_reasoning = lessons.dropped, lessons.restore_reasoning
-        self.largest_output = lessons.largest_output
-        if lessons.no_prefill:
-            self.without_prefill |= {backend}
-
-    # what each rung changes
-
-    def prepare(self, rung: Rung, observation: Observation) -> None:
-        """Change what the next request will hold, as the rung says; a rung of the user's own adds its hint.
-
-        Raises:
-            ConfigurationError: what a rung of the user's own does to the request raises.
-        """
-        if rung.change is not None:
-            try:
-                rung.change(self, observation)
-            except Exception as error:
-                told = f"the rung {rung.name!r} raised {type(error).__name__} when it changed the request"
-                raise ConfigurationError(told) from error
-        if rung.name in self.hints.rungs:
-            self.hint, self.hinted_at = self.hints.rungs[rung.name], len(self.gathered)
+    def _turn(self, role: Literal["user", "assistant"], text: str) -> CountedTurn:
+        """Return a turn of fixed wording, which is built once."""
+        if self._hint_turns is None:
+            self._hint_turns = {}
+        turn = self._hint_turns.get((role, text))
+        if turn is None:
+            turn = Message.saying(role, text), estimate_tokens(text) + MESSAGE_TOKENS
+            self._hint_turns[role, text] = turn
+        return turn
 
 
-def _as_it_came(observation: Observation) -> tuple[Part, ...]:
-    """Return what a reply adds to a turn that goes on from its provider's own blocks.
+_ORDER = (
+    Transcript._hint_before_text,
+    Transcript._nudge_before_text,
+    Transcript._answer_so_far,
+    Transcript._nudge_behind_text,
+    Transcript._seed_or_request,
+    Transcript._hint_behind_text,
+)
+"""The order of the turns behind the caller's messages; see the theory at the top of this file."""
 
-    Where nothing of it is the provider's own, that is the text that had not been said, and the calls of tools.
-    """
-    parts = () if observation.reply is None else observation.reply.parts
-    calls = tuple([part for part in parts if isinstance(part, ToolCall)])
-    if calls and not observation.is_answer:
-        parts, calls = tuple([part for part in parts if not isinstance(part, ToolCall)]), ()
-    reasoned = ReasoningPart(observation.reasoning)
-    if any(not isinstance(part, (TextPart, ToolCall)) and part != reasoned for part in parts):
-        return parts
-    text = (TextPart(observation.new),) if observation.new else ()
-    # The reasoning that led to calls goes back with them: some providers ask for it.
-    return (reasoned, *text, *calls) if calls and reasoned in parts else (*text, *calls)
+
+def _is_open_answer(messages: tuple[PlainMessage | Message, ...], shapes: Shapes) -> bool:
+    """Tell whether an assistant turn to be continued stands last; after tool calls, their results follow instead."""
+    return shapes.role_of(messages[-1]) == "assistant" and not shapes.calls_tools(messages[-1])
 
 
 def _spaces_behind(text: str) -> str:
-    """Return the whitespace that a text ends with, without a copy of all that stands before it."""
+    """Return the whitespace that a text ends with, without copying what stands before it."""
     at = len(text)
     while at and text[at - 1].isspace():
         at -= 1
     return text[at:]
-
-
-_Added = tuple[Message, int]
-"""A turn that a rung adds, with its tokens."""
-
-
-def _added(role: Literal["user", "assistant"], text: str, tokens: int | None = None) -> _Added:
-    counted = estimate_tokens(text) if tokens is None else tokens
-    return Message.saying(role, text), counted + MESSAGE_TOKENS
-
-
-def _is_cut_answer(messages: tuple[PlainMessage | Message, ...], added: list[_Added], shapes: Shapes) -> bool:
-    """Tell whether what stands last is an answer to go on from; on tool calls follow results, which a wire supplies."""
-    last = added[-1][0] if added else messages[-1]
-    return shapes.role_of(last) == "assistant" and not shapes.calls_tools(last)

@@ -9,6 +9,7 @@ from attrs import define
 
 from rungwise.fsm.call.budget.budget import NOTHING_RESERVED, Reserved, Spending
 from rungwise.fsm.call.budget.shared import SharedBudget, check_within
+from rungwise.fsm.call.conversation.answer import Answer
 from rungwise.fsm.call.conversation.for_backend import losses_of
 from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Link, lessons_of
 from rungwise.fsm.call.conversation.request import Request, TurnContext
@@ -90,7 +91,7 @@ class CallContext:
         )
         table = policy.table
         journal = Journal(table=table.name, counters=table.counters, contents=contents, setting=setting)
-        transcript = Transcript.going_on_from(turn.gathered, request.messages, policy.hints)
+        transcript = Transcript(request.messages, policy.hints, Answer.continuing(turn.gathered))
         return cls(request, policy, turn, has_compactor, backends, position, transcript, spending, journal)
 
     def fall_back(self) -> list[tuple[Link, str]]:
@@ -104,12 +105,12 @@ class CallContext:
 
     def apply_lessons(self) -> None:
         """Shape what is sent to the current backend by what is remembered of it."""
-        self.transcript.heed(self.lessons, self.chain.index)
+        self.transcript.changes.apply(self.lessons, self.chain.index)
 
     def newly_told(self) -> str | None:
         """Say what the journal is to tell of the request that goes out, as far as it has not; None for nothing."""
         index, told = self.chain.index, self.journal.setting.links.losses
-        if told[index] is not None and _FORMAT_REPAIR not in self.transcript.repaired:
+        if told[index] is not None and _FORMAT_REPAIR not in self.transcript.changes.repaired:
             return None
         notes = []
         if told[index] is None:  # it is the first to this backend
@@ -119,7 +120,7 @@ class CallContext:
             lessons = self.lessons
             if lessons is not NO_LESSONS and lessons != NO_LESSONS:
                 notes.append(str(lessons))
-        if _FORMAT_REPAIR in self.transcript.repaired and index not in self.worded:
+        if _FORMAT_REPAIR in self.transcript.changes.repaired and index not in self.worded:
             self.worded |= {index}
             notes.append(f"{FORMAT_PARAMETER}: asked for in words (it was rejected)")
         return "; ".join(notes) or None

@@ -50,14 +50,14 @@ class FactFinder:
         """
         context, failure = self.context, observation.failure
         policy, turn, transcript = context.policy, context.turn, context.transcript
-        evidence, event, gathered = observation.evidence, observation.event, transcript.gathered
+        evidence, event, gathered = observation.evidence, observation.event, transcript.answer.gathered
         prior = turn.prior_answer if turn.only_housekeeping and is_blank(gathered) else None
         held = []  # in the order in which journals have always told them
         if event in EMPTY and observation.has_delivered:
             held.append("has_delivered")
         if prior is not None and not is_blank(split_thinking(prior)[0]):
             held.append("has_prior_answer")
-        if (text := gathered or transcript.spare) and not is_blank(text):
+        if (text := gathered or transcript.answer.spare) and not is_blank(text):
             held.append("has_text")
         if observation.adds_text:
             held.append("added_text")
@@ -65,7 +65,7 @@ class FactFinder:
             held.append("follows_tool_result")
         if observation.thinks_inline:
             held.append("thinks_inline")
-        if event in CUT and transcript.repeats_itself:
+        if event in CUT and transcript.answer.repeats_itself:
             held.append("repeats_itself")
         held += self._settled(observation, previous)
         if evidence.repair is not None:
@@ -154,7 +154,7 @@ class FactFinder:
         }
         held = tuple([name for name, holds in facts.items() if holds])
         is_kept = not (proposal.for_backend.expects_json or proposal.for_backend.asks_for_little)
-        had_text = not is_blank(transcript.gathered or transcript.spare)
+        had_text = not is_blank(transcript.answer.gathered or transcript.answer.spare)
         before = (*held, "has_text") if had_text else held
         return before, (*held, "has_text", "added_text") if is_kept else (*held, "has_text")
 

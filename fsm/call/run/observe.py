@@ -55,8 +55,8 @@ def observe(
         read = read_reply(
             came,
             proposal.reading,
-            transcript.gathered,
-            may_unsay=transcript.may_be_reasoning,
+            transcript.answer.gathered,
+            may_unsay=transcript.answer.may_be_reasoning,
             expects_json=resolved.expects_json,
             tools=proposal.send.request.tools,
             shapes=resolved.shapes,
@@ -139,9 +139,9 @@ def _observe_failure(
         rejected = FORMAT_PARAMETER  # if something else was wrong, the next rejection drops the rest
         named = evolve(failure, parameter=rejected)
     repair = repair_of(named)
-    if repair in transcript.repaired or (rejected == FORMAT_PARAMETER and not resolved.has_json_instruction):
+    if repair in transcript.changes.repaired or (rejected == FORMAT_PARAMETER and not resolved.has_json_instruction):
         repair = None  # without it, nothing would ask for JSON
-    if send.max_tokens is not None and rejected and without(transcript, rejected) >= {*CAP_PARAMETERS}:
+    if send.max_tokens is not None and rejected and without(transcript.changes, rejected) >= {*CAP_PARAMETERS}:
         repair = None  # without a cap that the backend takes, nothing would bound its answer
     event = event_of_failure(failure)
     return Observation(evidence=_evidence(event, usage, failure, None, repair), **sent)
@@ -177,7 +177,7 @@ def _keeps(proposal: Proposal, event: str) -> bool:
 
 def _continues(proposal: Proposal, transcript: Transcript, read: ReadReply) -> bool:
     """Tell whether the request had the provider itself continue text that was gathered."""
-    is_native = (proposal.send.prefill and not proposal.reading.seed) or transcript.is_paused
+    is_native = (proposal.send.prefill and not proposal.reading.seed) or transcript.changes.is_paused
     return is_native and not is_blank(read.gathered)
 
 

@@ -75,7 +75,7 @@ class Outcome:
         finally:
             self.result = self.settle(row, cause)
             is_shown = row.effect == KEEP_PRIOR.effect and context.turn.is_shown
-            self.delivery.correct(context.transcript.gathered if is_shown else self.result.text)
+            self.delivery.correct(context.transcript.answer.gathered if is_shown else self.result.text)
 
     def settle(self, row: Row, cause: str | None) -> Result:
         """Return the result of a call that has ended.
@@ -85,10 +85,15 @@ class Outcome:
             cause: why the call did not simply succeed, in a sentence.
         """
         context, last = self.context, self.last
-        transcript, spending, chain = context.transcript, context.spending, context.chain
-        outcome, text, parts, turn = row.target, transcript.gathered, tuple(transcript.parts), transcript.turn
-        if transcript.spare and outcome not in ("done", "salvaged"):
-            text = transcript.spare
+        answer, spending, chain = context.transcript.answer, context.spending, context.chain
+        outcome, text, parts, turn = (
+            row.target,
+            answer.gathered,
+            answer.parts,
+            answer.turn,
+        )
+        if answer.spare and outcome not in ("done", "salvaged"):
+            text = answer.spare
             parts = (text,)
             turn = (*turn, TextPart(text)) if turn else ()
         elif outcome == "salvaged":

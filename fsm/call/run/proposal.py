@@ -9,7 +9,7 @@ from rungwise.fsm.call.conversation.reading import Reading
 from rungwise.fsm.call.conversation.request import Send
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class Proposal:
     """Hold what one attempt sends, and how its answer is to be read.
 

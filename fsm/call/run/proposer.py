@@ -50,12 +50,12 @@ class Proposer:
         if needs_compaction:  # what it sends, and what that costs, is known when the compactor has run
             composed = Composed(transcript.messages)
         else:
-            prefills = resolved.prefills and chain.index not in transcript.without_prefill
+            prefills = resolved.prefills and chain.index not in transcript.changes.without_prefill
             composed = transcript.compose(chain.shapes, prefills, link.echoes)
             if resolved.expects_json:
                 hints = context.policy.hints
                 composed = with_json_instruction(
-                    composed, resolved.request, link, hints, chain.shapes, transcript.dropped
+                    composed, resolved.request, link, hints, chain.shapes, transcript.changes.dropped
                 )
             if spending.needs_prices:
                 prompt = self.counter.prompt(composed.messages, composed.added_tokens)
@@ -68,15 +68,15 @@ class Proposer:
             max_tokens=cap,
             request=context.request,
             prefill=composed.prefill,
-            dropped=transcript.dropped,
-            lower_reasoning=transcript.lower_reasoning,
-            portable=transcript.portable,
-            unsigned="reasoning_signature" in transcript.repaired,
+            dropped=transcript.changes.dropped,
+            lower_reasoning=transcript.changes.lower_reasoning,
+            portable=transcript.changes.portable,
+            unsigned="reasoning_signature" in transcript.changes.repaired,
             deadline=spending.deadline(),
             needs_compaction=needs_compaction,
             added_tokens=composed.added_tokens,
             must_cut=spending.needs_cap,
-            restore_reasoning=transcript.restore_reasoning,
+            restore_reasoning=transcript.changes.restore_reasoning,
             headers=resolved.headers,
             parameters=resolved.request.parameters,
             tools=resolved.tools,
@@ -146,13 +146,13 @@ class Proposer:
         elif context.reserved is not NOTHING_RESERVED:
             count_money(context, wanted or context.policy.base_cap, prompt_tokens)
         cap = self._paid(wanted, prompt_tokens, is_first=is_first) if context.spending.needs_cap else wanted
-        if transcript.largest_output is not None and cap is not None:
-            cap = min(cap, transcript.largest_output)
-        available = transcript.available_tokens
+        if transcript.changes.largest_output is not None and cap is not None:
+            cap = min(cap, transcript.changes.largest_output)
+        available = transcript.changes.available_tokens
         if available is not None:
             cap = available if cap is None else min(cap, available)
         # A backend that takes it by no name is sent none.
-        return None if transcript.dropped and transcript.dropped.issuperset(CAP_PARAMETERS) else cap
+        return None if transcript.changes.dropped and transcript.changes.dropped.issuperset(CAP_PARAMETERS) else cap
 
     def _paid(self, wanted: int | None, prompt_tokens: int, *, is_first: bool) -> int | None:
         """Return what the budgets can pay for of an output cap, besides what is kept for the backends to come.

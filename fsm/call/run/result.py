@@ -12,7 +12,7 @@ from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.call.run.displayable import Displayable
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.errors import CallError, Cancelled, EmptyResponse, Exhausted, Failed, OverBudget, Refused
+from rungwise.fsm.errors import RungwiseError
 from rungwise.fsm.failures.failure import KEY_HINT_REASONS, Failure
 from rungwise.fsm.values.usage import Usage
 
@@ -127,6 +127,41 @@ class Result(Displayable):
         if self.outcome in SUCCESSES:
             return self
         raise error_of(self)
+
+
+class CallError(RungwiseError):
+    """Say that a call did not succeed; `result` holds everything that was gathered."""
+
+    def __init__(self, message: str, result: Result) -> None:
+        super().__init__(message)
+        self.result = result
+
+    def __reduce__(self) -> tuple[type[CallError], tuple[str, Result]]:
+        return type(self), (str(self), self.result)
+
+
+class Exhausted(CallError):
+    """Say that every rung was tried in vain."""
+
+
+class EmptyResponse(Exhausted):
+    """Say that nothing but empty replies came."""
+
+
+class Failed(CallError):
+    """Say that the provider failed or could not be reached."""
+
+
+class Refused(CallError):
+    """Say that the provider or the model refused."""
+
+
+class OverBudget(CallError):
+    """Say that the next attempt could not be afforded."""
+
+
+class Cancelled(CallError):
+    """Say that the caller ended the call."""
 
 
 SUCCESSES = frozenset({*CALL.answers, *CALL.lesser})

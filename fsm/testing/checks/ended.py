@@ -14,8 +14,7 @@ from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Text
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.journal import Journal
-from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.errors import CallError
+from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Table

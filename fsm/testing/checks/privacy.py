@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import attrs
+import orjson
 
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.run.result import SUCCESSES, error_of
 from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
+from rungwise.fsm.testing.checks.turns import SeenTurn
+from rungwise.fsm.turn.result import TurnError
 
 PRIVATE = "no secret and no message is told"
 
@@ -65,4 +69,42 @@ def _private(ended: EndedCall) -> set[str]:
         texts |= {text for text in said if isinstance(text, str)}
     if ended.turn is not None:
         texts.add(ended.turn.prior_answer or "")
+    return {text for text in texts if len(text.strip()) >= SHORTEST and " " in text.strip()}
+
+
+def check_turn_privacy(seen: SeenTurn) -> None:
+    """Look for texts in the journal and in what is told of the turn, where nobody asked for them."""
+    document = orjson.loads(seen.journal.to_json())
+    document.pop("policy")
+    for call in document["calls"]:
+        call.pop("policy", None)
+    written = json.dumps(document, ensure_ascii=False)
+    told = "\n".join(_texts_about_turn(seen))
+    for secret in seen.secrets:
+        if secret in written or secret in told:
+            raise Dishonest(PRIVATE, "a secret stands in the journal or in what is told of the turn")
+    if not seen.journal.contents:
+        told += written
+    for text in _private_of_turn(seen):
+        if text in told or json.dumps(text, ensure_ascii=False)[1:-1] in told:
+            raise Dishonest(PRIVATE, f"{text[:40]!r} is told of the turn")
+
+
+def _texts_about_turn(seen: SeenTurn) -> Iterator[str]:
+    yield from (repr(seen.run.turn), repr(seen.journal))
+    if seen.result is not None:
+        yield repr(attrs.evolve(seen.result, text=""))  # its first words are what a repr is asked for
+        try:
+            seen.result.raise_for_outcome()
+        except TurnError as error:
+            yield from (str(error), repr(error))
+
+
+def _private_of_turn(seen: SeenTurn) -> set[str]:
+    said = [each for messages in seen.run.seen[-1:] for each in messages if isinstance(each, Message)]
+    texts = {each.text for each in said}
+    texts |= {result.text for each in said for result in each.tool_results if not result.is_fault}
+    texts |= {call.arguments for each in said for call in each.tool_calls}
+    hints = seen.policy.hints
+    texts -= {hints.handed_off, hints.not_run, hints.too_many}
     return {text for text in texts if len(text.strip()) >= SHORTEST and " " in text.strip()}

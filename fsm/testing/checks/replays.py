@@ -7,6 +7,8 @@ from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import RungwiseError
 from rungwise.fsm.replay.replay import replay
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
+from rungwise.fsm.testing.checks.turns import SeenTurn
+from rungwise.fsm.turn.journal import TurnJournal
 
 REPLAYS = "the journal replays to the same result"
 
@@ -30,5 +32,38 @@ def check_replay(ended: EndedCall) -> None:
         raise Dishonest(REPLAYS, f"the replay took {len(again.journal.steps)} steps, the call {len(ended.steps)}")
     for name in (*SAME, *(SAME_WITH_CONTENTS if journal.contents else ())):
         before, after = getattr(result, name), getattr(again, name)
+        if before != after:
+            raise Dishonest(REPLAYS, f"{name} is {before!r}, and {after!r} in the replay")
+
+
+def check_turn_replay(seen: SeenTurn) -> None:
+    """Check that the journal can be written and read, with those of its calls."""
+    text = seen.journal.to_json()
+    try:
+        again = TurnJournal.from_json(text)
+    except (RungwiseError, TypeError, ValueError) as error:
+        raise Dishonest(REPLAYS, f"the journal cannot be read: {type(error).__name__}: {error}") from error
+    if again.to_json() != text or again.steps != seen.steps:
+        raise Dishonest(REPLAYS, "the journal that was read is another one")
+    _compare_turns(seen, again)
+    made = [each.call.journal for each in seen.run.calls]
+    if [id(each) for each in made] != [id(each) for each in seen.journal.calls][: len(made)]:
+        raise Dishonest(REPLAYS, "the journal holds other calls than were made")
+
+
+SAME_OF_TURNS = ("outcome", "usage", "cost", "seconds", "calls", "attempts", "cause")
+SAME_OF_TURNS_WITH_CONTENTS = ("text", "handed_off")
+
+
+def _compare_turns(seen: SeenTurn, read: TurnJournal) -> None:
+    try:
+        replayed = replay(read, seen.policy if seen.policy.of_calls.table != CALL else None)
+    except RungwiseError as error:
+        raise Dishonest(REPLAYS, f"{type(error).__name__}: {error}") from error
+    result = seen.result
+    if result is None:
+        return
+    for name in (*SAME_OF_TURNS, *(SAME_OF_TURNS_WITH_CONTENTS if seen.journal.contents else ())):
+        before, after = getattr(result, name), getattr(replayed, name)
         if before != after:
             raise Dishonest(REPLAYS, f"{name} is {before!r}, and {after!r} in the replay")

@@ -8,8 +8,18 @@ from typing import Final
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from rungwise.fsm.testing.hostile.raw import Ending, RawResponse, RawStep
-from rungwise.fsm.testing.hostile.valid import DONE, LAST_CHUNK, Hostility, ValidReply, chunk, pick, valid_reply
+from rungwise.fsm.testing.hostile.raw import (
+    DONE,
+    LAST_CHUNK,
+    Ending,
+    Hostility,
+    RawResponse,
+    RawStep,
+    ValidReply,
+    chunk,
+    pick,
+    valid_reply,
+)
 
 OTHER_TEXT: Final = "This is the answer to a question that somebody else has asked."
 ARABIC_FIVE: Final = "\u0665".encode()

@@ -13,13 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.testing.hostile.contents import CONTENTS
-from rungwise.fsm.testing.hostile.drips import DRIPS
-from rungwise.fsm.testing.hostile.encodings import ENCODINGS
-from rungwise.fsm.testing.hostile.floods import FLOODS
+from rungwise.fsm.testing.hostile.contents import CONTENTS, ENCODINGS
+from rungwise.fsm.testing.hostile.floods import DRIPS, FLOODS
 from rungwise.fsm.testing.hostile.framing import FRAMINGS
-from rungwise.fsm.testing.hostile.raw import RawResponse
-from rungwise.fsm.testing.hostile.valid import Hostility, healthy_response, valid_reply
+from rungwise.fsm.testing.hostile.raw import Hostility, RawResponse, healthy_response, valid_reply
 
 _KINDS: Final[Mapping[str, Hostility]] = {**CONTENTS, **FRAMINGS, **ENCODINGS, **DRIPS, **FLOODS}
 

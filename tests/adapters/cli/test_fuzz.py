@@ -29,7 +29,7 @@ from rungwise.adapters.testing.scripts import scripted_replies, scripts
 from rungwise.adapters.wires.chat import stream
 from rungwise.core import Effect, Guard, Link, PlainLink
 from rungwise.fsm.call.budget.budget import Spending
-from rungwise.fsm.call.conversation import classify
+from rungwise.fsm.call.conversation import observation, reading
 from rungwise.fsm.call.run import delivery, observe
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.machine.machine import machine_of
@@ -168,21 +168,21 @@ def test_over_http_nothing_takes_time(reply: ScriptedReply) -> None:
 
 
 def empties_are_answers(patch: pytest.MonkeyPatch) -> None:
-    classify_reply = classify.classify_reply
+    event_of_reply = observation.event_of_reply
 
     def misclassified(*arguments: Any, **named: Any) -> str:
-        event = classify_reply(*arguments, **named)
+        event = event_of_reply(*arguments, **named)
         return "answered" if event == "came_empty" else event
 
-    patch.setattr(observe, "classify_reply", misclassified)
+    patch.setattr(observe, "event_of_reply", misclassified)
 
 
 def caps_cut_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(classify, "was_cut", lambda reply, cap: False)
+    patch.setattr(observation, "was_cut", lambda reply, cap: False)
 
 
 def every_tool_call_is_whole(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(classify, "is_complete", lambda *given: True)
+    patch.setattr(reading, "is_complete", lambda *given: True)
 
 
 def reasks_are_free(patch: pytest.MonkeyPatch) -> None:
@@ -267,7 +267,7 @@ def test_a_crash_is_a_finding_too(monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(*arguments: Any, **options: Any) -> str:
         raise RuntimeError("never seen before")
 
-    monkeypatch.setattr(observe, "classify_reply", crash)
+    monkeypatch.setattr(observe, "event_of_reply", crash)
     with Fuzzer() as fuzzer:
         found = fuzzer.run(examples=10)
     assert found is not None
@@ -338,7 +338,7 @@ def test_bad_input_exits_with_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.delitem(sys.modules, name)
     result = invoke("fuzz", "--examples", 1)
     assert result.exit_code == 2
-    assert "adapters.testing needs Hypothesis" in result.stderr
+    assert "rungwise.testing needs Hypothesis" in result.stderr
 
 
 def test_nothing_is_run_without_a_limit() -> None:

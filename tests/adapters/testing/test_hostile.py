@@ -22,10 +22,9 @@ from rungwise.adapters.testing.fuzzing import Fuzzer
 from rungwise.adapters.testing.hostile_case import HostileCase, hurried
 from rungwise.adapters.testing.peak import _traced, peak_memory
 from rungwise.adapters.testing.raw_server import RawServer
-from rungwise.fsm.testing.hostile import raw, responses, valid
-from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep
+from rungwise.fsm.testing.hostile import raw, responses
+from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep, valid_reply
 from rungwise.fsm.testing.hostile.responses import HOSTILITIES
-from rungwise.fsm.testing.hostile.valid import valid_reply
 from rungwise.testing import assert_survives
 
 KEY = "sk-1f3870be274f6c49"
@@ -90,7 +89,7 @@ def test_a_client_survives_one_after_the_other(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_healthy_server_is_no_trouble(mode: str) -> None:
-    result = assert_survives(client_of, [valid.healthy_response(streams=streams(mode))], mode=mode)
+    result = assert_survives(client_of, [raw.healthy_response(streams=streams(mode))], mode=mode)
     assert (result.outcome, result.attempts) == ("done", 1)
 
 
@@ -184,7 +183,7 @@ def test_the_server_comes_to_an_end_by_itself() -> None:
 
 
 def test_the_server_keeps_a_connection_and_closes_it_at_the_end() -> None:
-    with RawServer([valid.healthy_response(streams=False)]) as server, httpx.Client() as client:
+    with RawServer([raw.healthy_response(streams=False)]) as server, httpx.Client() as client:
         for _ in range(3):
             client.post(f"{server.base_url}/chat/completions", json={"n": 1}).raise_for_status()
         assert [request.body for request in server.requests] == [{"n": 1}] * 3
@@ -199,7 +198,7 @@ def test_the_server_keeps_a_connection_and_closes_it_at_the_end() -> None:
 
 
 def healthy(**changes: Any) -> list[RawResponse]:
-    return [attrs.evolve(valid.healthy_response(streams=False), **changes)]
+    return [attrs.evolve(raw.healthy_response(streams=False), **changes)]
 
 
 class OneCall(Client):

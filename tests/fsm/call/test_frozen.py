@@ -7,7 +7,8 @@ from typing import Any
 import attrs
 import pytest
 
-from rungwise import Call, Reply, Request, Result, Send, Usage
+from rungwise import Result, Usage
+from rungwise.core import Call, Reply, Request, Send
 
 CUT = Reply("In the reeds, and", stop_reason="length", usage=Usage(10, 5))
 

@@ -12,18 +12,17 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 import rungwise
 from rungwise import Budget, Limits, Message, Policy, ToolCall, TurnPolicy, Usage, testing
 from rungwise.core import Call, Failure, MakeCall, Reply, Request, Turn
-from rungwise.fsm.call.conversation import classify
+from rungwise.fsm.call.conversation import reading
 from rungwise.fsm.machine.run import Run
-from rungwise.fsm.testing.checks import path, privacy, success
+from rungwise.fsm.testing.checks import honesty, path, privacy, success
+from rungwise.fsm.testing.checks import turn_tools as tools
+from rungwise.fsm.testing.checks import turn_transcript as transcript
+from rungwise.fsm.testing.checks import turns as ends
+from rungwise.fsm.testing.checks.turns import SeenTurn
+from rungwise.fsm.testing.compactors import TurnCompactor
 from rungwise.fsm.testing.coverage import Coverage
-from rungwise.fsm.testing.turn import honesty
-from rungwise.fsm.testing.turn.checks import ends, tools, transcript
-from rungwise.fsm.testing.turn.checks.seen import SeenTurn
-from rungwise.fsm.testing.turn.compactors import TurnCompactor
-from rungwise.fsm.testing.turn.player import ENDS
-from rungwise.fsm.testing.turn.script import Stop
-from rungwise.fsm.testing.turn.tools import ToolPlay
-from rungwise.fsm.testing.turn.written import write_turn_script
+from rungwise.fsm.testing.turn_player import ENDS
+from rungwise.fsm.testing.turn_script import Stop, ToolPlay, write_turn_script
 from rungwise.fsm.turn import tool_round
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.fsm.turn.recording import TurnRecorder
@@ -191,7 +190,7 @@ def every_tool_hands_off(patch: pytest.MonkeyPatch) -> None:
 
 
 def cut_calls_are_run(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(classify, "is_complete", lambda *given: True)
+    patch.setattr(reading, "is_complete", lambda *given: True)
 
 
 def compactors_may_do_anything(patch: pytest.MonkeyPatch) -> None:

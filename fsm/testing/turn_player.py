@@ -14,12 +14,9 @@ from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
-from rungwise.fsm.testing.backend import Played, links, partial_reply
+from rungwise.fsm.testing.backend import Played, VirtualClock, fair_reply, links, partial_reply
 from rungwise.fsm.testing.checks.ended import Dishonest
-from rungwise.fsm.testing.clock import VirtualClock
-from rungwise.fsm.testing.fair import fair_reply
-from rungwise.fsm.testing.turn.script import TurnScript
-from rungwise.fsm.testing.turn.tools import TOOLS
+from rungwise.fsm.testing.turn_script import TOOLS, TurnScript
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.tools import Toolbox, ToolRun

@@ -11,8 +11,8 @@ import orjson
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.testing.checks.ended import Dishonest
-from rungwise.fsm.testing.turn.checks.seen import SeenTurn
-from rungwise.fsm.testing.turn.player import Messages, PlayedCall, PlayedCompaction, PlayedRound
+from rungwise.fsm.testing.checks.turns import SeenTurn
+from rungwise.fsm.testing.turn_player import Messages, PlayedCall, PlayedCompaction, PlayedRound
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.turn.validity import problems_of
 

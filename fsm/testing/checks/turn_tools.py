@@ -10,9 +10,9 @@ from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
 from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from rungwise.fsm.errors import ToolError
 from rungwise.fsm.testing.checks.ended import Dishonest
-from rungwise.fsm.testing.turn.checks.seen import SeenTurn
-from rungwise.fsm.testing.turn.checks.transcript import ANSWERED, results_of
-from rungwise.fsm.testing.turn.player import PlayedCall, PlayedRound
+from rungwise.fsm.testing.checks.turn_transcript import ANSWERED, results_of
+from rungwise.fsm.testing.checks.turns import SeenTurn
+from rungwise.fsm.testing.turn_player import PlayedCall, PlayedRound
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.turn.actions import ToolOutcome
 from rungwise.fsm.turn.tool_round import result_text

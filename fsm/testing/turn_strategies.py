@@ -18,6 +18,7 @@ from rungwise.fsm.call.policy import Budget, Policy
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.testing.backend import Scripted
 from rungwise.fsm.testing.callers import limits, policies
+from rungwise.fsm.testing.compactors import turn_compactors
 from rungwise.fsm.testing.strategies import (
     ANSWER,
     evenly,
@@ -29,9 +30,7 @@ from rungwise.fsm.testing.strategies import (
     texts,
     usages,
 )
-from rungwise.fsm.testing.turn.compactors import turn_compactors
-from rungwise.fsm.testing.turn.script import CONVERSATIONS, Stop, TurnScript
-from rungwise.fsm.testing.turn.tools import TOOLS, tool_plays
+from rungwise.fsm.testing.turn_script import CONVERSATIONS, TOOLS, Stop, TurnScript, tool_plays
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.tools import Toolbox
 

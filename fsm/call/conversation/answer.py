@@ -1,0 +1,152 @@
+"""The answer of a call so far: the text that its parts brought, and what is known of that text."""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, bytes_of, measures_of, tokens_in, tokens_of
+from rungwise.fsm.call.conversation.observation import Observation
+from rungwise.fsm.call.conversation.parts import Message, Part, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.text.repetition import LoopWatch
+from rungwise.fsm.text.thinking import TextBefore
+
+CountedTurn = tuple[Message, int]
+"""A turn that is added to the caller's messages, with its tokens."""
+
+
+@define(eq=False, repr=False, weakref_slot=False)
+class AnswerTokens:
+    """Count the tokens of an answer that is sent back. Each piece is measured once, however often it goes out.
+
+    Arguments:
+        uncounted: texts that nobody has counted yet, each with the cap that it came under.
+        text: the tokens of the text that was counted.
+        turn: what a paused turn holds: bytes of text, tokens, and bytes of JSON.
+    """
+
+    uncounted: tuple[tuple[str, int | None], ...] = ()
+    text: int = 0
+    turn: tuple[int, int, int] = (0, 0, 0)
+
+    def add_parts(self, parts: tuple[Part, ...]) -> None:
+        """Measure parts that a paused turn brought."""
+        text, tokens, json = self.turn
+        for part in parts:
+            if isinstance(part, TextPart):
+                text += bytes_of(part.text)
+            else:
+                more_tokens, more_json = measures_of(part)
+                tokens, json = tokens + more_tokens, json + more_json
+        self.turn = (text, tokens, json)
+
+    def of_text(self) -> int:
+        """Count the text; no part has more tokens than the cap that it came under."""
+        self.text += sum([tokens_of(text, cap) for text, cap in self.uncounted])
+        self.uncounted = ()
+        return self.text
+
+    def of_turn(self) -> int:
+        """Count a paused turn, the text in it included."""
+        text, tokens, json = self.turn
+        return tokens + max(self.of_text(), tokens_in(text)) + tokens_in(json)
+
+
+@define(eq=False, repr=False, weakref_slot=False)
+class Answer:
+    """Gather the answer of a call, part by part.
+
+    Arguments:
+        gathered: the text so far, stitched.
+        parts: the same as it came, part by part.
+        spare: the longest cut text that is too short to continue from, kept in case nothing else comes.
+        turn: everything in a turn that its provider has paused, the provider's own blocks included.
+        thinks_inline: whether a part came with inline reasoning.
+        is_foreign: whether another backend or an earlier call brought text, which no reply takes back.
+        tokens: what the answer counts as when it is sent back.
+    """
+
+    gathered: str = ""
+    parts: tuple[str, ...] = ()
+    spare: str = ""
+    turn: tuple[Part, ...] = ()
+    thinks_inline: bool = False
+    is_foreign: bool = False
+    tokens: AnswerTokens = field(factory=AnswerTokens)
+    _loops: LoopWatch | None = field(default=None, init=False)
+    _read: TextBefore | None = field(default=None, init=False)
+
+    @classmethod
+    def continuing(cls, text: str) -> Answer:
+        """Begin with the text of an earlier call; "" begins with nothing."""
+        return cls(text, (text,), is_foreign=True, tokens=AnswerTokens(((text, None),))) if text else cls()
+
+    def add(self, observation: Observation) -> None:
+        """Add what a reply brought."""
+        if observation.event == "paused" or (self.turn and (observation.part or observation.is_answer)):
+            before = (TextPart(self.gathered),) if self.gathered and not self.turn else ()
+            parts = (*before, *_as_it_came(observation))
+            self.turn += parts
+            self.tokens.add_parts(parts)
+        if observation.part:
+            self.parts += (observation.part,)
+            self.gathered += observation.new
+            self.tokens.uncounted += ((observation.new, observation.cap),)
+            self.thinks_inline = self.thinks_inline or observation.thinks_inline
+            self.spare = ""
+        elif not self.gathered and len(observation.spare) > len(self.spare):
+            self.spare = observation.spare
+
+    def drop_text(self) -> None:
+        """Drop the text, which was reasoning or is not wanted."""
+        self.gathered, self.parts, self.turn, self.tokens = "", (), (), AnswerTokens()
+        self._loops = self._read = None
+
+    def discard(self) -> None:
+        """Drop everything: another answer is asked for."""
+        self.drop_text()
+        self.spare, self.thinks_inline, self.is_foreign = "", False, False
+
+    def drop_turn(self) -> None:
+        """Drop the blocks of a paused turn; its text stays."""
+        self.turn, self.tokens.turn = (), (0, 0, 0)
+
+    @property
+    def may_be_reasoning(self) -> bool:
+        """Tell whether all the text may be reasoning of the current backend, cut before its closing tag."""
+        return bool(self.gathered) and not self.thinks_inline and not self.is_foreign
+
+    @property
+    def repeats_itself(self) -> bool:
+        """Tell whether the text ends in a loop."""
+        if self._loops is None:
+            self._loops = LoopWatch()
+        return self._loops.is_repetitive(self.gathered)
+
+    def as_text_before(self) -> TextBefore:
+        """Return what was read of the text, as far as it decides what tags behind it are."""
+        if self._read is None:
+            self._read = TextBefore()
+        return self._read
+
+    def as_turn(self) -> CountedTurn:
+        """Return the answer as an assistant turn to be continued."""
+        if self.turn:
+            return Message("assistant", self.turn), self.tokens.of_turn() + MESSAGE_TOKENS
+        return Message.saying("assistant", self.gathered), self.tokens.of_text() + MESSAGE_TOKENS
+
+
+def _as_it_came(observation: Observation) -> tuple[Part, ...]:
+    """Return what a reply adds to a turn that continues its provider's own blocks.
+
+    If nothing of the reply is the provider's own, that is its new text and its tool calls.
+    """
+    parts = () if observation.reply is None else observation.reply.parts
+    calls = tuple([part for part in parts if isinstance(part, ToolCall)])
+    if calls and not observation.is_answer:
+        parts, calls = tuple([part for part in parts if not isinstance(part, ToolCall)]), ()
+    reasoned = ReasoningPart(observation.reasoning)
+    if any(not isinstance(part, (TextPart, ToolCall)) and part != reasoned for part in parts):
+        return parts
+    text = (TextPart(observation.new),) if observation.new else ()
+    # Some providers want the reasoning that led to tool calls back with them.
+    return (reasoned, *text, *calls) if calls and reasoned in parts else (*text, *calls)

@@ -1,0 +1,320 @@
+"""Scripts of turns: what models, tools and compactors do, and their form in TOML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, Final, Literal, get_args
+
+import attrs
+from attrs import field, frozen
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from rungwise.fsm.call.conversation.parts import Message, ToolCall, ToolResult
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import PlainMessage, Request
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.testing.backend import PROMPT, Played, Scripted
+from rungwise.fsm.testing.callers import TOOL_ROUND, WITH_SYSTEM
+from rungwise.fsm.testing.compactors import TurnCompactor
+from rungwise.fsm.testing.strategies import first_or_often
+from rungwise.fsm.turn.actions import ToolOutcome
+from rungwise.fsm.turn.tools import Given, Tool, Toolbox, ToolRun
+from rungwise.fsm.values.checks import is_number, is_whole, must, must_be_one_of
+from rungwise.fsm.values.toml import ascii_toml, read_toml
+from rungwise.fsm.values.usage import Usage
+
+FOUND: Final = "Two nests were seen in the bank, on walk number"
+HUGE: Final = 30_000
+"""Characters of a result that no share of a small window holds."""
+SECONDS: Final = (0.0, 0.0, 0.5, 20.0)
+FOREVER: Final = 1e6
+"""Seconds that are longer than any tool may take."""
+
+
+class Untellable:
+    """Stand for what has no form in JSON."""
+
+
+def _circle() -> list[Any]:
+    circle: list[Any] = []
+    circle.append(circle)
+    return circle
+
+
+_WAYS: Final[Mapping[str, Callable[[int], Any]]] = {
+    "returns text": lambda number: f"{FOUND} {number}",
+    "returns the same text": lambda number: FOUND,
+    "returns JSON": lambda number: {"nests": [number, 2.5, None], "bank": "steep \U0001fa9c"},
+    "returns nothing": lambda number: None,
+    "returns blank text": lambda number: " \n",
+    "returns half a pair": lambda number: f"half \ud83d {number}",
+    "returns much text": lambda number: f"{FOUND} {number}. " * (HUGE // len(FOUND)),
+    "returns much JSON": lambda number: {"nests": [number] * (HUGE // 4)},
+    "returns what cannot be told": lambda number: Untellable(),
+    "returns a circle": lambda number: _circle(),
+}
+_FAULTS: Final[Mapping[str, Callable[[int], str]]] = {
+    "raises": lambda number: f"OSError: the bank is closed, {number}",
+    "raises the same": lambda number: "OSError: the bank is closed",
+}
+TIMES_OUT: Final = "times out"
+
+TOOL_WAYS: Final = (*_WAYS, *_FAULTS, TIMES_OUT)
+"""What a tool may do: the ways that work come first."""
+
+
+@frozen
+class ToolPlay:
+    """Say what one run of a tool does.
+
+    Arguments:
+        way: what it does, of `TOOL_WAYS`.
+        seconds: how long it takes, of a virtual clock.
+
+    Raises:
+        ConfigurationError: the way is unknown, or the seconds are no number of 0 or more.
+    """
+
+    way: str = field(
+        default=TOOL_WAYS[0], validator=must("one of TOOL_WAYS", lambda value: value in TOOL_WAYS, names_class=True)
+    )
+    seconds: float = field(
+        default=0.0,
+        validator=must("a number of seconds, 0 or more", lambda value: is_number(value, 0, FOREVER), names_class=True),
+    )
+
+    def outcome(self, run: ToolRun, number: int) -> tuple[ToolOutcome, float]:
+        """Return what comes of a run, and the seconds that it takes.
+
+        Arguments:
+            run: the call, and how long it may take.
+            number: how many runs there were before it in the turn.
+        """
+        if self.way == TIMES_OUT or self.seconds > run.seconds:
+            return ToolOutcome(fault=f"the tool took longer than {run.seconds:g} s"), run.seconds
+        if self.way in _FAULTS:
+            return ToolOutcome(fault=_FAULTS[self.way](number)), self.seconds
+        return ToolOutcome(_WAYS[self.way](number)), self.seconds
+
+
+def tool_plays() -> SearchStrategy[ToolPlay]:
+    """Generate what a run of a tool does."""
+    plays = st.builds(ToolPlay, st.sampled_from(TOOL_WAYS), st.sampled_from(SECONDS))
+    return first_or_often(st.just(ToolPlay()), plays, once_in=3)
+
+
+def _anything(**arguments: Any) -> None:
+    """Take anything; a script says what comes of each run."""
+
+
+def _look_up(path: str, n: int = 0) -> None:
+    """Look something up."""
+
+
+_OBJECT: Final = {"type": "object"}
+_PATH: Final = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+_NUMBER: Final = {"type": "object", "properties": {"n": {"type": "integer"}}}
+
+_GIVEN: Final[Mapping[str, Given]] = {
+    "look_up": _look_up,
+    "read-file": Tool(_anything, parameters=_PATH),
+    "write": Tool(_anything, alone=True, seconds=5.0, parameters=_OBJECT),
+    "note": Tool(_anything, housekeeping=True, parameters=_OBJECT),
+    "title": Tool(_anything, housekeeping=True, parameters=_OBJECT),
+    "ask_user": Tool(terminating=True, parameters=_NUMBER),
+    "hand_over": Tool(_anything, terminating=True),
+}
+TOOLS: Final = Toolbox.of(_GIVEN)
+"""A tool of every kind: with hints or a schema, alone, keeping notes, ending the turn with or without a run."""
+
+
+_LONG: Final = "The river rose, and the nests in the bank were flooded. " * 60
+_ASKED: Final = {"role": "user", "content": PROMPT}
+_BLOCKS: Final[Sequence[PlainMessage]] = (
+    _ASKED,
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "look_up", "input": {"path": "x"}}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": _LONG}]},
+    {"role": "assistant", "content": "They nest in the steep bank."},
+    {"role": "user", "content": "And in summer?"},
+)
+_TOLD: Final[Sequence[PlainMessage | Message]] = (
+    {"role": "system", "content": "You know the birds of this river."},
+    {"role": "user", "content": _LONG},
+    Message("assistant", (ToolCall("call_1", "look_up", '{"path": "x"}'), ToolCall("call_2", "note", "{}"))),
+    Message("tool", (ToolResult("call_1", "look_up", _LONG), ToolResult("call_2", "note", "done"))),
+    Message.saying("assistant", "They were seen near the weir."),
+    _ASKED,
+)
+
+CONVERSATIONS: Final[Mapping[str, Sequence[PlainMessage | Message]]] = {
+    "a question": (_ASKED,),
+    "a long question": ({"role": "user", "content": _LONG}, {"role": "assistant", "content": "I see."}, _ASKED),
+    "after tools": tuple(TOOL_ROUND),
+    "with a system message": tuple(WITH_SYSTEM),
+    "a turn of another provider": _BLOCKS,
+    "a turn of ours": _TOLD,
+}
+"""What a turn may begin with, the simplest first."""
+
+StopKind = Literal["cancel", "kill"]
+
+
+@frozen
+class Stop:
+    """Say when the turn is ended from outside.
+
+    Arguments:
+        kind: "cancel" as a caller does, or "kill" as a crash does: the turn is simply dropped.
+        at: after how many moments; each action, each request, each reply and each run of a tool is one.
+    """
+
+    kind: StopKind = field(default="cancel", validator=must_be_one_of(get_args(StopKind), names_class=True))
+    at: int = field(
+        default=1,
+        validator=must("a whole number of 0 or more", lambda value: is_whole(value, 0), names_class=True),
+    )
+
+
+def _replies(value: Iterable[Scripted]) -> tuple[Scripted, ...]:
+    return tuple([_bare(each) for each in value])
+
+
+def _bare(item: Scripted) -> Scripted:
+    """Return a reply that comes in one piece as it is."""
+    return item.reply if isinstance(item, Played) and item == Played(item.reply) else item
+
+
+def _plays(value: Iterable[ToolPlay]) -> tuple[ToolPlay, ...]:
+    return tuple(value)
+
+
+_NOT_EMPTY: Final = must("at least one", bool, names_class=True)
+
+
+@frozen
+class TurnScript:
+    """Hold what happens to one turn.
+
+    Arguments:
+        replies: what the providers answer, request by request; the last one is repeated for ever.
+        tools: what the tools do, run by run; the last one is repeated for ever.
+        asked: what the turn begins with, of `CONVERSATIONS`.
+        max_tokens: the caller's output cap.
+        compactor: what shortens conversations that do not fit, or does not; None for none.
+        stop: how the turn is ended from outside; None lets it end by itself.
+        latency: seconds that each request takes.
+        streams: whether there is a consumer of a stream.
+        contents: whether the journal may hold texts.
+        is_fair: whether providers keep to caps and count prompts as they are.
+
+    Raises:
+        ConfigurationError: a field is not of its form.
+    """
+
+    replies: tuple[Scripted, ...] = field(converter=_replies, validator=_NOT_EMPTY)
+    tools: tuple[ToolPlay, ...] = field(default=(ToolPlay(),), converter=_plays, validator=_NOT_EMPTY)
+    asked: str = field(default=next(iter(CONVERSATIONS)), validator=must_be_one_of(CONVERSATIONS, names_class=True))
+    max_tokens: int | None = None
+    compactor: TurnCompactor | None = None
+    stop: Stop | None = None
+    latency: float = 0.0
+    streams: bool = False
+    contents: bool = False
+    is_fair: bool = False
+
+    @property
+    def request(self) -> Request:
+        """Return what is asked."""
+        return Request(deepcopy(CONVERSATIONS[self.asked]), max_tokens=self.max_tokens)
+
+    def play(self, number: int) -> ToolPlay:
+        """Return what the tools do in a run, counted from 0."""
+        return self.tools[min(number, len(self.tools) - 1)]
+
+
+_UNWRITTEN: Final = ("raw", "exception", "_parts", "extras", "provider")
+_PARTS: Final[Mapping[str, Any]] = {"usage": Usage, "failure": Failure, "compactor": TurnCompactor, "stop": Stop}
+
+
+def write_turn_script(script: TurnScript) -> str:
+    """Write a script as TOML, which `read_turn_script` takes; fields that have their default are left out."""
+    return "\n".join(_blocks(script))
+
+
+def _blocks(script: TurnScript) -> Iterator[str]:
+    own = _given(script)
+    own.pop("replies")
+    tools = own.pop("tools", [])
+    yield "".join(_lines(own))
+    for item in script.replies:
+        yield "[[replies]]\n" + "".join(_lines(_item(item)))
+    for play in tools:
+        yield "[[tools]]\n" + "".join(_lines(play))
+
+
+def _lines(table: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in table.items():
+        yield f"{name} = {ascii_toml(value)}\n"
+
+
+def _item(item: Scripted) -> dict[str, Any]:
+    """Return what a provider does as a table: the fields of a reply, or a failure, and how it streams."""
+    played = item if isinstance(item, Played) else Played(item)
+    what = {"no_reply": _given(played.reply)} if isinstance(played.reply, Failure) else _given(played.reply)
+    streams = {name: value for name, value in _given(played).items() if name != "reply"}
+    return {**what, **streams}
+
+
+def _given(value: Any) -> dict[str, Any]:
+    """Return the fields that differ from their defaults, as plain values."""
+    fields = [each for each in attrs.fields(type(value)) if each.init and each.name not in _UNWRITTEN]
+    found = {each.name: getattr(value, each.name) for each in fields}
+    differs = {each.name for each in fields if found[each.name] != _default(each)}
+    return {name: _plain(given) for name, given in found.items() if name in differs and given is not None}
+
+
+def _default(attribute: attrs.Attribute[Any]) -> Any:
+    default: Any = attribute.default
+    return default.factory() if isinstance(default, attrs.Factory) else default  # type: ignore[arg-type]
+
+
+def _plain(value: Any) -> Any:
+    if attrs.has(type(value)):
+        return _given(value)
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def read_turn_script(text: str) -> TurnScript:
+    """Read a script from TOML.
+
+    Raises:
+        ConfigurationError: the text is no TOML, or a field is missing, unknown or not of its form.
+    """
+    table = read_toml(text)
+    try:
+        replies = [_read_item(each) for each in table.pop("replies", ())]
+        tools = [ToolPlay(**each) for each in table.pop("tools", ())] or [ToolPlay()]
+        return TurnScript(replies, tools, **_read_parts(table))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"script of a turn: {error}") from None
+    except (TypeError, AttributeError, ValueError) as error:
+        raise ConfigurationError(f"script of a turn: not of its form: {error}") from None
+
+
+def _read_item(table: Mapping[str, Any]) -> Scripted:
+    given = _read_parts(table)
+    sizes, streamed = tuple(given.pop("sizes", ())), given.pop("streamed", None)
+    failure = given.pop("no_reply", None)
+    if failure is not None:
+        reply: Reply | Failure = Failure(**failure)
+    else:
+        calls = [ToolCall(**each) for each in given.pop("tool_calls", ())]
+        reply = Reply(**given, tool_calls=tuple(calls))
+    return Played(reply, sizes, streamed) if sizes or streamed is not None else reply
+
+
+def _read_parts(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _PARTS[name](**value) if name in _PARTS else value for name, value in table.items()}
