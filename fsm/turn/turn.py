@@ -212,13 +212,9 @@ class Turn:
         self._remember_answer(round)
         self._round = None
         conversation.close("")
-        facts = facts_of_tools(
-            self.position,
-            tool_worked=worked > 0,
-            repeats_calls=max(counts) >= self.policy.same_calls,
-            over_tool_limit=round.is_too_long,
-            was_handed_off=bool(handed_off),
-        )
+        repeats = max(counts) >= self.policy.same_calls
+        outcome = {"over_tool_limit": round.is_too_long, "was_handed_off": bool(handed_off)}
+        facts = facts_of_tools(self.position, tool_worked=worked > 0, repeats_calls=repeats, **outcome)
         note = f"{worked} of {len(results)} calls worked"
         content = {**results_content(results), "handed_off": [call.id for call in handed_off]}
         return self._advance("tools_ran", facts, note=note, content=content, handed_off=handed_off)

@@ -33,7 +33,7 @@ FLOORS = (
 
 LATE_IMPORTS_ALLOWED = {
     ("rungwise.fsm.call.policy", "rungwise.fsm.call.rules"),
-    ("rungwise.fsm.call.run.displayable", "rungwise.fsm.diagram.page.notebook"),
+    ("rungwise.fsm.call.run.displayable", "rungwise.fsm.diagram.page.templates"),
     ("rungwise.fsm.call.run.displayable", "rungwise.fsm.journal.digest.text"),
     ("rungwise.fsm.call.run.journal", "rungwise.fsm.call.run.digest"),
     ("rungwise.fsm.call.run.result", "rungwise.fsm.call.run.digest"),

@@ -12,18 +12,17 @@ from rungwise.adapters.wires.anthropic.models import Generation, generation_of
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.bedrock.marks import lost_marks, marks_tools
 from rungwise.adapters.wires.bedrock.parameters import lost_parameters, mapping, thinks
-from rungwise.adapters.wires.bedrock.reply import read_reply
-from rungwise.adapters.wires.bedrock.request import RESERVED, write_body
+from rungwise.adapters.wires.bedrock.request import RESERVED, ConverseBody
 from rungwise.adapters.wires.bedrock.shapes import CONVERSE
 from rungwise.adapters.wires.bedrock.signing import OWN_HOST, Account
 from rungwise.adapters.wires.bedrock.stream import ConverseDecoder
 from rungwise.adapters.wires.endpoint import as_secret, check_key, merged
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.http_backend import HttpBackend, optional
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.adapters.wires.reading.decoding import StreamDecoder
+from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.secret import Secret, fingerprint, hides_arguments
 
 
@@ -58,6 +57,8 @@ class Bedrock(HttpBackend):
     DEFAULT_URL: ClassVar[str] = "https://bedrock-runtime.amazonaws.com"
     PATH: ClassVar[str] = "/model"
     API: ClassVar[str] = "bedrock"
+    WRITER: ClassVar[type[BodyWriter]] = ConverseBody
+    DECODER: ClassVar[type[StreamDecoder]] = ConverseDecoder
     FORM: ClassVar[Form] = CONVERSE
     RESERVED: ClassVar[Mapping[str, str]] = RESERVED
 
@@ -162,20 +163,11 @@ class Bedrock(HttpBackend):
         signed = self._account.signed(request.url, {"content-type": request.headers["content-type"]}, request.body)
         return evolve(request, headers=merged(request.headers, signed))
 
-    def _body(self, send: Send, *, stream: bool) -> bytes:
-        return write_body(
-            send,
-            parameters=self.parameters,
-            generation=self._generation,
-            cap=send.max_tokens or self.max_tokens,
-            takes_marks=self.capabilities.caches,
-            marks_tools=marks_tools(self.model, self.capabilities.caches),
-            provider=self.provider,
-        )
-
-    def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
-        return read_reply(headers, body, provider=self.provider)
-
-    def decoder(self, headers: Mapping[str, str]) -> ConverseDecoder:
-        """Start to read a streamed response of status 200."""
-        return ConverseDecoder(headers, self.provider)
+    def _writing(self, send: Send) -> Mapping[str, Any]:
+        marks = self.capabilities.caches
+        return {
+            "generation": self._generation,
+            "cap": send.max_tokens or self.max_tokens,
+            "takes_marks": marks,
+            "marks_tools": marks_tools(self.model, marks),
+        }

@@ -10,17 +10,16 @@ from attrs import evolve, field, frozen
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.chat.dialects import CapField, Dialect, PrefillMode, dialect_of
 from rungwise.adapters.wires.chat.discovery import Server
-from rungwise.adapters.wires.chat.reply import read_reply
-from rungwise.adapters.wires.chat.request import OTHER_CAP, RESERVED, refuse_many, type_not_sent, write_body
+from rungwise.adapters.wires.chat.request import OTHER_CAP, RESERVED, ChatBody, refuse_many, type_not_sent
 from rungwise.adapters.wires.chat.shapes import CHAT, ChatShapes
 from rungwise.adapters.wires.chat.stream import ChatDecoder
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.http_backend import HttpBackend, optional
 from rungwise.adapters.wires.plain.choices import chat_choice
+from rungwise.adapters.wires.reading.decoding import StreamDecoder
+from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.link import Lessons
-from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Request, Send
-from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.checks import is_flag, must, must_be_one_of
 from rungwise.fsm.values.secret import Secret, hides_arguments
 
@@ -52,6 +51,8 @@ class OpenAIChat(HttpBackend):
     DEFAULT_URL: ClassVar[str] = "https://api.openai.com/v1"
     PATH: ClassVar[str] = "/chat/completions"
     API: ClassVar[str] = "openai"
+    WRITER: ClassVar[type[BodyWriter]] = ChatBody
+    DECODER: ClassVar[type[StreamDecoder]] = ChatDecoder
     FORM: ClassVar[Form] = CHAT
     RESERVED: ClassVar[Mapping[str, str]] = RESERVED
 
@@ -141,18 +142,8 @@ class OpenAIChat(HttpBackend):
         unsent = {} if kind is None else {"tool_choice": f"no tool of the type {kind} is sent"}
         return {**super()._cannot_say(request), **unsent}
 
-    def _body(self, send: Send, *, stream: bool) -> bytes:
-        return write_body(
-            send,
-            stream=stream,
-            model=self.model,
-            parameters=self.parameters,
-            dialect=self._dialect,
-            provider=self.provider,
-        )
-
-    def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
-        return read_reply(headers, body, sends_finish_reason=self.sends_finish_reason, provider=self.provider)
+    def _writing(self, send: Send) -> Mapping[str, Any]:
+        return {"dialect": self._dialect}
 
     def decoder(self, headers: Mapping[str, str]) -> ChatDecoder:
         """Start to read a streamed response of status 200."""
