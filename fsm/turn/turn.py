@@ -39,12 +39,11 @@ from rungwise.fsm.machine.table import Row
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.compaction import NoHelp, accepted, room_for
-from rungwise.fsm.turn.conversation import Conversation
+from rungwise.fsm.turn.conversation import Conversation, request_of
 from rungwise.fsm.turn.journal import TurnJournal, TurnSetting, TurnStep
 from rungwise.fsm.turn.observe import cause_of, counts_of, event_of, facts_of, facts_of_tools
 from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
 from rungwise.fsm.turn.recording import Tally, TurnRecorder, results_content
-from rungwise.fsm.turn.requests import request_of
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.table import CALLS, OUTCOMES, TURN
 from rungwise.fsm.turn.tool_round import Repeats, ToolRound
