@@ -20,7 +20,7 @@ from rich.console import Console
 import rungwise
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.run.digest import digest_of_call, digest_of_journal
-from rungwise.fsm.diagram.page.notebook import MOST_LINES, digest_html
+from rungwise.fsm.diagram.page.templates import MOST_LINES, digest_html
 from rungwise.fsm.journal.attempts import attempts_of
 from rungwise.fsm.journal.digest.text import digest_lines
 from rungwise.fsm.journal.digest.words import money_text, ordinal, seconds_text
