@@ -10,8 +10,8 @@ import orjson
 from attrs import define, field
 
 from rungwise.adapters.http.limits import GRACE
+from rungwise.adapters.provider.handler import render
 from rungwise.adapters.provider.playback import ReceivedRequest, Responder
-from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.fsm.testing.backend import VirtualClock
 

@@ -12,7 +12,7 @@ import rungwise
 from rungwise import Client, Ollama, OpenAIChat
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.limits import AttemptLimits
-from rungwise.adapters.provider.rendering import render
+from rungwise.adapters.provider.handler import render
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply

@@ -12,8 +12,9 @@ import pytest
 from rungwise.adapters.cli.ask import ask as ask_command
 from rungwise.adapters.cli.backends import Target, chain_of
 from rungwise.adapters.provider.script import ScriptedReply
-from rungwise.adapters.wires.keys import variables_of
-from rungwise.adapters.wires.registry import APIS, backend_class
+from rungwise.adapters.wires.endpoint import variables_of
+from rungwise.adapters.wires.http_backend import backend_class
+from rungwise.adapters.wires.registry import APIS
 from rungwise.fsm.errors import ConfigurationError
 from support.command_line import invoke
 
