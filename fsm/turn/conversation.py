@@ -9,7 +9,7 @@ from attrs import define, evolve, field
 from rungwise.fsm.call.conversation.parts import Message, Part, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.turn.reading import read
 from rungwise.fsm.turn.validity import as_name
 
