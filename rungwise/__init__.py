@@ -53,9 +53,9 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.call.conversation.reply import Discard as Discard
     from rungwise.fsm.call.conversation.reply import Reasoning as Reasoning
     from rungwise.fsm.call.conversation.reply import Text as Text
+    from rungwise.fsm.call.hints import Hints as Hints
     from rungwise.fsm.call.limits import Limits as Limits
     from rungwise.fsm.call.policy import Budget as Budget
-    from rungwise.fsm.call.policy import Hints as Hints
     from rungwise.fsm.call.policy import Policy as Policy
     from rungwise.fsm.call.policy import Reserve as Reserve
     from rungwise.fsm.call.policy import Timeouts as Timeouts

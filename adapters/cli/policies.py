@@ -153,7 +153,8 @@ class ToolsPolicyParameter(PolicyParameter):
 
     def _of_turns(self, path: Path, param: click.Parameter | None, ctx: click.Context | None) -> TurnPolicy:
         """Read a file as what its keys say that it is; what either may hold is the turn's."""
-        from rungwise.fsm.call.policy import Hints, Policy
+        from rungwise.fsm.call.hints import Hints
+        from rungwise.fsm.call.policy import Policy
         from rungwise.fsm.errors import ConfigurationError
         from rungwise.fsm.turn.policy import TurnHints, TurnPolicy
         from rungwise.fsm.values.toml import read_toml, text_of_file

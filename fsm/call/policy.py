@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from os import PathLike
 from typing import Any, ClassVar, Literal, get_args
 
 import attrs
 from attrs import field, frozen
 
+from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.machine.table import Table
-from rungwise.fsm.values.fields import flag, instance, number, one_of, optional, text, where, whole
+from rungwise.fsm.values.fields import flag, instance, number, one_of, optional, whole
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.suggest import did_you_mean
@@ -116,56 +117,6 @@ class Reserve:
     def is_on(self) -> bool:
         """Tell whether anything is kept."""
         return self.share > 0 or self.seconds is not None
-
-
-def _quotes(what: str) -> Callable[[object, attrs.Attribute[Any], object], None]:
-    def check(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-        text(instance, attribute, value)
-        if f"{{{what}}}" not in str(value):
-            raise ConfigurationError(f"{where(instance, attribute)} must hold '{{{what}}}' where the {what} goes")
-
-    return check
-
-
-def _rung_hints(value: Any) -> Mapping[str, str]:
-    if not isinstance(value, Mapping) or not all(isinstance(text, str) and text.strip() for text in value.values()):
-        raise ConfigurationError("Hints.rungs must map the name of a rung to a text that is not blank")
-    return FrozenMap(value)
-
-
-@frozen(kw_only=True)
-class Hints:
-    """Word what a call adds to the conversation.
-
-    Arguments:
-        placeholder: stands for an empty turn of the assistant, in front of a nudge.
-        nudge, continuation: the user turns that ask to go on, from tool results or from a cut answer.
-        seed: asks for the answer to `{reasoning}`, of a backend that continues no assistant turn.
-        json, json_schema: ask a backend for JSON that cannot be held to it, or for that of a `{schema}`, in the system.
-        rungs: for each rung of your own, the user turn that it sends.
-    """
-
-    placeholder: str = field(default="(no answer was given)", validator=text)
-    nudge: str = field(
-        default="That reply had no content. Read the tool results above and carry on from them.", validator=text
-    )
-    continuation: str = field(
-        default="Your reply broke off there. Pick up at the very next character, with no preamble and no repeats.",
-        validator=text,
-    )
-    seed: str = field(
-        default="You thought this through but never answered:\n\n{reasoning}\n\nState the answer now.",
-        validator=_quotes("reasoning"),
-    )
-    json: str = field(
-        default="Your answer is one JSON object and nothing else: no words around it, no code fence.", validator=text
-    )
-    json_schema: str = field(
-        default="Your answer is JSON and nothing else: no words around it, no code fence. It fits this JSON schema:\n\n"
-        "{schema}",
-        validator=_quotes("schema"),
-    )
-    rungs: Mapping[str, str] = field(factory=dict, converter=_rung_hints, hash=False)
 
 
 SWITCH_AFTER: Mapping[str, int] = FrozenMap({"overloaded": 2, "timeout": 1, "silence": 1})

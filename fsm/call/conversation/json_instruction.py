@@ -15,7 +15,7 @@ from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.conversation.transcript import Composed
-from rungwise.fsm.call.policy import Hints
+from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER
 
 _FORMATS_IN_WORDS: Final[Iterable[Mapping[str, Any]]] = (

@@ -14,7 +14,7 @@ from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.reading import PLAIN, Reading
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.conversation.shapes import Shapes
-from rungwise.fsm.call.policy import Hints
+from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.declare import Rung
 

@@ -11,8 +11,9 @@ from attrs import define
 from rungwise.fsm.call.budget.budget import Spending
 from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Link, PlainLink, Prices
 from rungwise.fsm.call.conversation.request import Request
+from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
-from rungwise.fsm.call.policy import SWITCH_AFTER, Budget, Hints, Policy, from_mapping
+from rungwise.fsm.call.policy import SWITCH_AFTER, Budget, Policy, from_mapping
 from rungwise.fsm.call.run.displayable import Displayable
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import (
