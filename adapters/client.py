@@ -31,7 +31,7 @@ from rungwise.adapters.http.cancellation import Cancellation, either
 from rungwise.adapters.http.exchange import LARGEST_REPLY
 from rungwise.adapters.http.streams import AsyncStream, Stream
 from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
-from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, request_of
+from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, hide_headers, request_of
 from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.request import TurnContext
@@ -41,7 +41,6 @@ from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.overrides import with_overrides
 from rungwise.fsm.call.run.recording import Observer
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.tracebacks import built_without_locals, without_locals
 
 if TYPE_CHECKING:
     from rungwise.adapters.check import Check
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
     from rungwise.fsm.turn.result import TurnResult
 
 
-@built_without_locals
 class Client:
     """Run model calls over a chain of backends. One client serves any number of calls, in any number of threads.
 
@@ -129,7 +127,6 @@ class Client:
 
     # calls
 
-    @without_locals
     def call(
         self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Unpack[CallOptions]
     ) -> Result:
@@ -153,7 +150,6 @@ class Client:
         with either(self._connections.in_threads.cancellation, cancellation) as ending:
             return self._driver(ending, call.policy.timeouts).run(call).raise_for_outcome()
 
-    @without_locals
     def stream(
         self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Unpack[CallOptions]
     ) -> Stream:
@@ -168,7 +164,6 @@ class Client:
         self._connections.add(stream)
         return stream
 
-    @without_locals
     def acall(self, messages: Messages, **options: Unpack[CallOptions]) -> Coroutine[Any, Any, Result]:
         """Run a call asynchronously; takes and raises what `call` does.
 
@@ -176,13 +171,11 @@ class Client:
         """
         return self._acall(self._new(messages, options, is_streaming=False))
 
-    @without_locals
     async def _acall(self, call: Call) -> Result:
         running = self._connections.in_this_loop()
         driver = self._async_driver(running, running.cancellation, call.policy.timeouts)
         return (await driver.run(call)).raise_for_outcome()
 
-    @without_locals
     def astream(self, messages: Messages, **options: Unpack[CallOptions]) -> AsyncStream:
         """Run a call asynchronously and hand out its text as it arrives; takes and raises what `stream` does."""
         call = self._new(messages, options, is_streaming=True)
@@ -194,7 +187,6 @@ class Client:
 
     # turns
 
-    @without_locals
     def turn(
         self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Unpack[TurnOptions]
     ) -> TurnResult:
@@ -219,7 +211,6 @@ class Client:
         with either(self._connections.in_threads.cancellation, cancellation) as ending:
             return self._turn_driver(planned, ending).run(planned.turn).raise_for_outcome()
 
-    @without_locals
     def stream_turn(
         self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Unpack[TurnOptions]
     ) -> TurnStream:
@@ -236,18 +227,15 @@ class Client:
         self._connections.add(stream)
         return stream
 
-    @without_locals
     def aturn(self, messages: Messages, **options: Unpack[TurnOptions]) -> Coroutine[Any, Any, TurnResult]:
         """Run a turn asynchronously; takes and raises what `turn` does."""
         return self._aturn(self._planned(messages, options, is_streaming=False))
 
-    @without_locals
     async def _aturn(self, planned: Planned) -> TurnResult:
         running = self._connections.in_this_loop()
         driver = self._async_turn_driver(planned, running, running.cancellation)
         return (await driver.run(planned.turn)).raise_for_outcome()
 
-    @without_locals
     def astream_turn(self, messages: Messages, **options: Unpack[TurnOptions]) -> AsyncTurnStream:
         """Run a turn asynchronously and hand out what happens; takes and raises what `stream_turn` does."""
         planned = self._planned(messages, options, is_streaming=True)
@@ -271,7 +259,6 @@ class Client:
 
         return check_request(self._new(messages, options, is_streaming=False).request, self.chain)
 
-    @without_locals
     def discover(self) -> dict[str, str]:
         """Ask each server of one's own in the chain what it is, and heed that in the calls that begin from now on.
 
@@ -290,7 +277,6 @@ class Client:
             [(each, ask(backend, http, ending) if (backend := to_ask(each)) else None) for each in self.chain]
         )
 
-    @without_locals
     async def adiscover(self) -> dict[str, str]:
         """Ask the servers asynchronously; see `discover`."""
         from rungwise.adapters.http.asking import aask, to_ask
@@ -311,6 +297,7 @@ class Client:
     # what they have in common
 
     def _new(self, messages: Messages, options: CallOptions, *, is_streaming: bool) -> Call:
+        hide_headers(options)
         request = request_of(messages, options, OF_CALLS)
         turn, policy = options.get("turn") or TurnContext(), options.get("policy")
         policy = self.policy if policy is None else check_policy(policy)
@@ -327,6 +314,7 @@ class Client:
     ) -> Planned:
         from rungwise.adapters.turn.running import OF_TURNS, Planned
 
+        hide_headers(options)
         request = request_of(messages, options, OF_TURNS)
         deadline = self._deadlines.of(options.get("deadline"), request.headers)
         given = {**self._options, "is_streaming": is_streaming, "deadline": deadline}

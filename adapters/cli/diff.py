@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -17,7 +18,7 @@ from rungwise.adapters.cli.options import (
     output_option,
     prices_option,
 )
-from rungwise.adapters.cli.output import bad_input, note, one_line, safe, write_out
+from rungwise.adapters.cli.output import bad_input, is_terminal, note, one_line, safe, write_out
 from rungwise.adapters.cli.policies import EITHER_OR_DEFAULT, NAMED, turn_option
 from rungwise.fsm.errors import ConfigurationError
 
@@ -32,11 +33,11 @@ if TYPE_CHECKING:
 
 Form = Literal["text", "html", "svg", "markdown"]
 SUFFIXES: dict[str, Form] = {".html": "html", ".htm": "html", ".svg": "svg", ".md": "markdown"}
-"""What a file is written as where nothing else is asked for."""
+"""The default format of a file, by its suffix."""
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: Policy | TurnPolicy) -> Policy | TurnPolicy:
-    """Remember how a policy was named."""
+    """Record how a policy was named."""
     ctx.meta[f"{__name__}.{param.name}"] = ctx.meta.pop(NAMED, "default")
     return value
 
@@ -45,9 +46,9 @@ def _remember(ctx: click.Context, param: click.Parameter, value: Policy | TurnPo
 @click.argument("old", type=EITHER_OR_DEFAULT, metavar="OLD", callback=_remember)
 @click.argument("new", type=EITHER_OR_DEFAULT, metavar="NEW", callback=_remember)
 @turn_option
-@click.option("--backends", type=BACKENDS, help="How many backends the chain has.  [default: one, two and three]")
+@click.option("--backends", type=BACKENDS, help="The length of the chain.  [default: one, two and three]")
 @max_tokens_option
-@click.option("--input-tokens", type=TOKENS, metavar="N", help="The tokens of the prompt, which the money needs.")
+@click.option("--input-tokens", type=TOKENS, metavar="N", help="The tokens of the prompt, for the cost.")
 @prices_option("at every backend")
 @click.option(
     "--journal",
@@ -55,48 +56,45 @@ def _remember(ctx: click.Context, param: click.Parameter, value: Policy | TurnPo
     multiple=True,
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="The journal of a past call or turn: what would it have done? May be given again.",
+    help="The journal of a past call or turn: what would it have done? Repeatable.",
 )
 @click.option(
     "--format",
     type=click.Choice(("text", "html", "svg", "markdown")),
-    help="Lines of text, a page in one file, the picture of the change, or Markdown for a pull request."
-    "  [default: what FILE ends in, or text]",
+    help="Text for a terminal, a page in one file, the picture of the change, or Markdown for a pull request."
+    "  [default: by the suffix of FILE, or text]",
 )
 @click.option("--markdown", is_flag=True, help="Short for --format markdown.")
 @choice_option(
     "--view",
     ("hub", "ladder"),
-    "For a picture: the states and what leads from one to another; or the order in which guards are tried.",
+    "For a picture: the states and the transitions between them; or the order of guards.",
 )
 @output_option
 def diff(
     old: Policy | TurnPolicy,
     new: Policy | TurnPolicy,
-    turn: bool,
-    backends: int | None,
-    max_tokens: int | None,
-    input_tokens: int | None,
     prices: Prices | None,
     journals: Sequence[str],
     format: Form | None,
     markdown: bool,
     view: View,
     output: str | None,
+    turn: bool,
+    **options: Any,
 ) -> int:
     """Show what a change of policy does, before it is merged.
 
-    It says in a sentence what changes, then the worst cases before and now, what each event leads to (a 429, an empty
-    reply, a refusal), the rows of the machine that are new, gone, off or on, and the longest paths. With --journal it
-    says what past calls would have done, as far as their journals tell.
+    One sentence sums up the change. Then follow what calls do on a 429, an empty reply or a refusal, before and now;
+    the worst cases; the fields; what each event leads to; the rows of the machine that are new, gone, off or on; and
+    the longest paths. With --journal it shows what past calls would have done, as far as their journals tell.
 
-    OLD and NEW are each a POLICY.toml or module:POLICY, or the word default for the policy that holds where none is
-    given, as for a file that is new or deleted. With --turn the files are of turns, and what changes for their calls
-    stands below.
+    OLD and NEW are each a POLICY.toml or module:POLICY. The word default stands for the default policy, for a file
+    that is new or deleted. With --turn the files are policies of turns, and what changes for their calls follows.
 
     \b
     Exit codes:
-      0  compared, whatever came out
+      0  compared, whatever the result
       2  bad input, or a policy that cannot be proved
 
     \b
@@ -114,22 +112,15 @@ def diff(
     for policy in (old, new):
         check_prices(policy, prices)
     past = [_past(file, old, new) for file in journals]
-    meta = click.get_current_context().meta
-    names = meta[f"{__name__}.old"], meta[f"{__name__}.new"]
+    names = tuple(click.get_current_context().meta[f"{__name__}.{name}"] for name in ("old", "new"))
     try:
-        found = diff_policies(
-            old,
-            new,
-            backends,
-            max_tokens=max_tokens,
-            input_tokens=input_tokens,
-            prices=prices,
-            journals=past,
-            names=names,
-        )
+        changes = diff_policies(old, new, prices=prices, journals=past, names=names, **options)
     except ConfigurationError as error:
         bad_input(str(error))
-    write_out(output, _written(found, form, view))
+    text = _written(changes, form, view)
+    if form == "text" and output is None and is_terminal(sys.stdout):
+        text = _rendered(text)
+    write_out(output, text)
     if output is not None:
         note(f"written: {safe(output)}")
     return 0
@@ -143,16 +134,27 @@ def _form(format: Form | None, output: str | None, *, markdown: bool) -> Form:
     return format or SUFFIXES.get(Path(output or "").suffix.lower(), "text")
 
 
-def _written(found: PolicyDiff, form: Form, view: View) -> str:
+def _written(changes: PolicyDiff, form: Form, view: View) -> str:
     from rungwise.fsm.diagram import draw
 
     if form == "svg":
-        return draw(found.picture, "svg", view)
-    return {"text": found.to_text, "html": found.to_html, "markdown": found.to_markdown}[form]()
+        return draw(changes.picture, "svg", view)
+    return {"text": changes.to_text, "html": changes.to_html, "markdown": changes.to_markdown}[form]()
+
+
+def _rendered(text: str) -> str:
+    """Lay Markdown out for the terminal."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console()
+    with console.capture() as capture:
+        console.print(Markdown(text))
+    return capture.get()
 
 
 def _past(file: str, old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> WhatIf:
-    """Say what a past call or turn would have done under the new policy."""
+    """Replay a past call or turn under the new policy."""
     from rungwise.fsm.call.run.journal import Journal
     from rungwise.fsm.replay.what_if_turn import what_if_recorded
     from rungwise.fsm.turn.explained import TurnPath, read_recorded
@@ -160,8 +162,8 @@ def _past(file: str, old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> What
 
     table = _table(old)
     try:
-        found = read_recorded(Path(file).read_bytes(), table)
-        record = found.path.record if isinstance(found, TurnPath) else found.record
+        recorded = read_recorded(Path(file).read_bytes(), table)
+        record = recorded.path.record if isinstance(recorded, TurnPath) else recorded.record
         assert isinstance(record, (Journal, TurnJournal))
         return what_if_recorded(record, new, name=one_line(Path(file).name), old_table=table)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`rungwise verify`: the proof that every call and every turn ends, and what it can cost at worst."""
+"""`rungwise verify`: the proof that every call and every turn ends, and its worst case."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 from rungwise.adapters.cli.options import BACKENDS, MOST_TOKENS, check_prices, max_tokens_option, prices_option
 from rungwise.adapters.cli.output import progress_bar, put
 from rungwise.adapters.cli.policies import EITHER, METAVAR, NAMED, default_of, turn_option
-from rungwise.adapters.cli.script_request import Asked
+from rungwise.adapters.cli.scripts import Asked
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.conversation.link import Prices
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from rungwise.fsm.turn.policy import TurnPolicy
 
 MOST_COLUMNS: Final = 4
-"""Columns of figures that have room in 80 columns."""
+"""Columns of figures that fit in 80 columns."""
 
 
-@click.command(short_help="Prove that every call or turn under a policy ends, and what it can cost at worst.")
+@click.command(short_help="Prove that every call or turn under a policy ends, and find its worst case.")
 @click.argument("policy", required=False, type=EITHER, metavar=f"[{METAVAR}]")
 @turn_option
 @click.option(
     "--backends",
     type=BACKENDS,
     metavar="N",
-    help="How many backends the chain has; without it, one, and the worst cases of two and of three are added.",
+    help="The length of the chain.  [default: one, with the worst cases of two and three added]",
 )
 @max_tokens_option
 @click.option("--input-tokens", type=click.IntRange(0, MOST_TOKENS), metavar="N", help="The input tokens of a request.")
@@ -40,30 +40,30 @@ MOST_COLUMNS: Final = 4
 @click.option(
     "--exhaustive",
     is_flag=True,
-    help="Walk with the policy's own limits; takes a minute, or many minutes with several backends.",
+    help="Walk with the policy's own limits: a minute, or many minutes with several backends.",
 )
 @click.option(
     "--scripts",
     type=click.Path(file_okay=False),
     metavar="DIR",
-    help="Write each worst case into this folder, as a script that `rungwise serve` plays.",
+    help="Write each worst case to this folder as a script for `rungwise serve`.",
 )
 def verify(policy: Policy | TurnPolicy | None, turn: bool, as_json: bool, **options: Any) -> int:
-    """Prove that every call under a policy ends, and work out its worst case, before any call is made.
+    """Prove that every call under a policy ends, and compute its worst case, before any call is made.
 
-    The certificate goes to stdout: every property with its verdict; and at worst, how many requests, how many seconds
-    in all and of waiting and, with --max-tokens, how many output tokens, and with --input-tokens and --prices, how much
-    money, each with the path that leads there. Without a policy it is about the default one.
+    The certificate goes to stdout. It lists every property with its verdict, and the most requests, seconds and seconds
+    of waiting, each with the path that leads there; with --max-tokens also the most output tokens, and with
+    --input-tokens and --prices the most money. Without a policy it covers the default one.
 
-    With --turn it is about turns: the certificate of each call stands below that of the turn, whose calls, requests,
-    seconds, tool runs, output tokens and money it bounds. A module:POLICY tells by itself what it is.
+    With --turn it covers turns: it bounds calls, requests, seconds, tool runs, output tokens and money, and the
+    certificate of each call follows. A module:POLICY needs no --turn.
 
-    With --scripts, each worst case becomes a script for the number of backends asked for, or for one, two and three:
-    serve it, point a client with that policy at it, and watch the call spend just that. Comments at the top of each
-    file say how. Files of the same names are written anew; stderr names them all.
+    With --scripts, each worst case becomes a script for the chain of --backends, or for one, two and three backends.
+    Serve it, point a client with that policy at it, and watch the call spend exactly that. Comments at the top of each
+    file explain how. Existing files are replaced; stderr names all that are written.
 
-    The proof is row by row and for all limits at once; a walk over the machine, with each limit at most 1, checks it
-    from another side.
+    The proof goes row by row, for all limits at once. A walk over the machine, with each limit at most 1, cross-checks
+    it.
 
     \b
     Exit codes:
@@ -118,13 +118,13 @@ def _verify(
     if scripts is not None and certificate.ok:
         cases = {count + 1: each for count, each in worst.items()} or {backends or 1: certificate.worst}
         named = click.get_current_context().meta.get(NAMED)
-        asked = Asked(named, isinstance(policy, TurnPolicy), max_tokens, input_tokens, prices)
-        write_scripts(scripts, policy, cases, asked)
+        request = Asked(named, isinstance(policy, TurnPolicy), max_tokens, input_tokens, prices)
+        write_scripts(scripts, policy, cases, request)
     return 0 if certificate.ok else 1
 
 
 def _by_fallbacks(worst: Mapping[int, tuple[WorstCase, ...]]) -> Iterator[str]:
-    """Write the worst cases of several chains as a table of 80 columns, a line for each chain where that is enough."""
+    """Write the worst cases of several chains as a table of 80 columns, a line for each chain if that fits."""
     if not worst:
         return
     lines = [["fallbacks", *(case.name for case in worst[0])]]
@@ -142,7 +142,7 @@ def _by_fallbacks(worst: Mapping[int, tuple[WorstCase, ...]]) -> Iterator[str]:
 
 @contextmanager
 def _shown_walk() -> Iterator[Callable[[int], None] | None]:
-    """Show how far the walk is; how far it goes is not known beforehand."""
+    """Show the progress of the walk, whose length is unknown."""
     with progress_bar("{task.completed:>9,} configurations") as bar:
         if bar is None:
             yield None

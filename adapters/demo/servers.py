@@ -12,7 +12,7 @@ import attrs
 from attrs import define, frozen
 
 from rungwise.adapters.cli.clients import asked_in
-from rungwise.adapters.demo.scenario import Scenario
+from rungwise.adapters.demo.scenarios import Scenario
 from rungwise.adapters.provider.playback import ReceivedRequest, Responder
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.provider.script import ScriptedReply

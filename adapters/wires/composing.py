@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from rungwise.adapters.wires.json_text import as_json, is_heavy, load, mended
 from rungwise.fsm.call.conversation.parts import (
@@ -163,64 +163,84 @@ def raw_of(value: object, body: bytes) -> object:
         return None
 
 
-def composed(
-    *,
-    parts: Sequence[Part],
-    stop_reason: StopReason | None,
-    stop_raw: str | None,
-    usage: Usage | None,
-    model: object,
-    refusal: str = "",
-    error: Failure | None = None,
-    cut: bool = False,
-    cause: Failure | None = None,
-    raw: object = None,
-    tells_blocks: bool = True,
-) -> Reply | Failure:
-    """Make a reply of the parts that have come, or a failure where an error left nothing of it.
+@frozen(kw_only=True)
+class Draft:
+    """Hold what a provider sent of a reply, whole or in a stream.
 
     Arguments:
-        parts: what has come, in order, without halves of surrogate pairs.
-        stop_reason: why the provider says that it ended.
-        stop_raw: its own word for that.
-        usage: the tokens that it counted; estimated from the parts where it counted none of them.
-        model: the model that it says has answered.
-        refusal: its words of refusal.
-        error: the error that it sent.
-        cut: whether the reply broke off before its end.
-        cause: what cut it, where that is known.
-        raw: the body, for diagnosis.
-        tells_blocks: whether the parts are in the order in which they were written.
+        parts: the parts, in order, without halves of surrogate pairs.
+        stop: the normalised finish reason and the provider's own word for it; see `stop_of`.
+        usage: the tokens that the provider counted; None estimates them from the parts.
+        model: the model that answered, as the provider says.
+        refusal: the text of a refusal.
+        is_ordered: whether the parts are in the order in which the model wrote them.
     """
-    text, reasoning, calls = text_of(parts), reasoning_of(parts), calls_of(parts)
-    if stop_reason == "error" and not error:
-        error = Failure("server_error", status=200, code=stop_raw, message="the provider gave the reply up")
-        if not (text or refusal or usage):
+
+    parts: Sequence[Part]
+    stop: tuple[StopReason | None, str | None]
+    usage: Usage | None = None
+    model: object = None
+    refusal: str = ""
+    is_ordered: bool = True
+
+    def reply(
+        self,
+        *,
+        error: Failure | None = None,
+        cut: bool = False,
+        cause: Failure | None = None,
+        raw: object = None,
+    ) -> Reply | Failure:
+        """Make the reply, or a failure if an error left nothing of it.
+
+        Arguments:
+            error: the error that the provider sent.
+            cut: whether the reply broke off before its end.
+            cause: what cut it, if known.
+            raw: the body, for diagnosis.
+        """
+        draft = self
+        if self.stop[0] == "error" and not error:
+            error = Failure("server_error", status=200, code=self.stop[1], message="the provider gave the reply up")
+            if not (text_of(self.parts) or self.refusal or self.usage):
+                return error
+            draft = self._without_calls_alone()
+        if cut and not error and cause and cause.reason == "malformed":
+            error = cause  # what cannot be read is the provider's own doing
+        if error and not (draft._has_content or self.refusal or self.usage):
             return error
-        if not text:
-            parts = [part for part in parts if not isinstance(part, ToolCall)]
-            calls = ()
-    if cut and not error and cause and cause.reason == "malformed":
-        error = cause  # what cannot be read is the provider's own doing
-    if error and not (text or reasoning or calls or refusal or usage):
-        return error
-    if usage is not None and not usage.output_tokens and (text or reasoning or calls):  # which nobody writes of none
-        usage = at_least(usage, parts)
-    return Reply(
-        text=text,
-        final_text=final_text_of(parts) if tells_blocks else None,
-        parts=parts,
-        tool_calls=calls,
-        usage=usage or estimated(text, reasoning, calls),
-        model=mended(model[:LONGEST_WORD]) if isinstance(model, str) else None,
-        interrupted=cut or error is not None,
-        reasoning=reasoning,
-        stop_reason=stop_reason,
-        stop_raw=stop_raw,
-        refusal=refusal or None,
-        failure=error or (cause if cut else None),
-        raw=raw,
-    )
+        return draft._written(error or (cause if cut else None), interrupted=cut or error is not None, raw=raw)
+
+    @property
+    def _has_content(self) -> bool:
+        return bool(text_of(self.parts) or reasoning_of(self.parts) or calls_of(self.parts))
+
+    def _without_calls_alone(self) -> Draft:
+        """Drop the tool calls of a reply that the provider gave up before any text came."""
+        if text_of(self.parts):
+            return self
+        return evolve(self, parts=[part for part in self.parts if not isinstance(part, ToolCall)])
+
+    def _written(self, failure: Failure | None, *, interrupted: bool, raw: object) -> Reply:
+        parts, usage = self.parts, self.usage
+        text, reasoning, calls = text_of(parts), reasoning_of(parts), calls_of(parts)
+        if usage is not None and not usage.output_tokens and self._has_content:  # nobody writes that with no tokens
+            usage = at_least(usage, parts)
+        return Reply(
+            text=text,
+            final_text=final_text_of(parts) if self.is_ordered else None,
+            parts=parts,
+            tool_calls=calls,
+            usage=usage or estimated(text, reasoning, calls),
+            model=mended(self.model[:LONGEST_WORD]) if isinstance(self.model, str) else None,
+            interrupted=interrupted,
+            reasoning=reasoning,
+            stop_reason=self.stop[0],
+            stop_raw=self.stop[1],
+            refusal=self.refusal or None,
+            failure=failure,
+            raw=raw,
+        )
 
 
 def final_text_of(parts: Sequence[Part]) -> str | None:

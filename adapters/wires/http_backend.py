@@ -2,13 +2,13 @@
 
 # Annotations are no strings here: subclasses in other modules have these fields, and what reads their signatures could
 # not resolve the types there.
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from attrs import Factory, field, frozen
 
-from rungwise.adapters.wires.backend import PIECE, Decoder, HttpRequest
+from rungwise.adapters.wires.backend import PIECE, HttpRequest
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.capabilities.table import capabilities_of
 from rungwise.adapters.wires.composing import NO_END, classified, described
@@ -27,7 +27,9 @@ from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.keys import key_of_environment, variables_of
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.adapters.wires.losses import in_words, losses
+from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.sse import is_event_stream, unframed
+from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Prices
 from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.reply import Reply
@@ -118,6 +120,10 @@ class HttpBackend(ABC):
     """What follows the base URL; one that is given with it is taken too."""
     API: ClassVar[str]
     """What the command line and the capability table call this protocol."""
+    WRITER: ClassVar[type[BodyWriter]]
+    """What writes its bodies."""
+    DECODER: ClassVar[type[StreamDecoder]]
+    """What reads its replies."""
     FORM: ClassVar[Form]
     """The form of its conversations."""
     RESERVED: ClassVar[Mapping[str, str]]
@@ -164,8 +170,7 @@ class HttpBackend(ABC):
         key = as_secret(self.api_key)
         if key is None and self.api_key_required is not False and not self._has_key_header:
             key = key_of_environment(endpoint.origin)
-        own = self._credentials(str(key)) if key and str(key).strip() else {}
-        credentials = merged(own, self.headers)
+        credentials = merged(self._credentials(key) if key else {}, self.headers)
         # Two keys for one model are two accounts, each with limits of its own.
         who = f"{self.model} ({fingerprint(credentials)})" if credentials else self.model
         known = capabilities_of(self.API, self.base_url, self.model)
@@ -187,9 +192,9 @@ class HttpBackend(ABC):
 
     # what a protocol declares
 
-    def _credentials(self, key: str) -> dict[str, str]:
+    def _credentials(self, key: Secret) -> dict[str, str]:
         """Return the headers that carry the key."""
-        return {"authorization": f"Bearer {key}"}
+        return {"authorization": f"Bearer {key.reveal()}"}
 
     def _read_endpoint(self) -> Endpoint:
         """Read the base URL."""
@@ -203,17 +208,17 @@ class HttpBackend(ABC):
         """Return the URL of a request."""
         return f"{self._endpoint.root}{self.PATH}{self._endpoint.query}"
 
-    @abstractmethod
-    def _body(self, send: Send, *, stream: bool) -> bytes:
-        """Write the body of a request."""
+    def _writing(self, send: Send) -> Mapping[str, Any]:
+        """Return the arguments of this protocol's writer, beside those that every writer has."""
+        return {}
 
-    @abstractmethod
     def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         """Read the whole body of a response with a status of success."""
+        return self.decoder(headers).whole(body)
 
-    @abstractmethod
-    def decoder(self, headers: Mapping[str, str]) -> Decoder:
+    def decoder(self, headers: Mapping[str, str]) -> StreamDecoder:
         """Start to read a streamed response of status 200."""
+        return self.DECODER(headers, self.provider)
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
@@ -303,7 +308,7 @@ class HttpBackend(ABC):
         """
         if not url.startswith(f"{self.origin}/"):
             raise ConfigurationError("a page must be at the origin of the backend")
-        return HttpRequest(url, {**self._sent_headers, "accept-encoding": "identity"}, b"", "GET")
+        return HttpRequest(url, SecretMap(self._sent_headers, {"accept-encoding": "identity"}), b"", "GET")
 
     @property
     def origin(self) -> str:
@@ -384,7 +389,11 @@ class HttpBackend(ABC):
             check_headers(send.headers, "Request.headers")
             headers = merged(headers, send.headers)
         self.refuse_reserved(send.parameters, "Request.parameters")
-        return HttpRequest(self._url(stream=stream), headers, self._body(send, stream=stream))
+        return HttpRequest(self._url(stream=stream), headers, self._writer(send, stream=stream).written())
+
+    def _writer(self, send: Send, *, stream: bool) -> BodyWriter:
+        about: dict[str, Any] = {"model": self.model, "parameters": self.parameters, "provider": self.provider}
+        return self.WRITER(send=send, stream=stream, **about, **self._writing(send))
 
     def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         """Read a whole response, of any status."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any, Literal
 
 from attrs import evolve, field, frozen
@@ -19,12 +20,22 @@ from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.causes import BROUGHT_BY
 from rungwise.fsm.certificate.enactment import AFTER_A_TOOL, PLAIN, links_of
+from rungwise.fsm.certificate.verified import counted, number_text
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.machine.table import Table
 
 MOST_PLAYED = 200
 """Attempts of one call that are played, even if the budget allows more."""
+
+MORE = f"more than the {MOST_PLAYED} attempts that are played"
+"""How a call ends that is not played to its end."""
+
+MOST_RUNS = 16
+"""How many different rungs in a row a path lists."""
+
+MOST_WAITS = 5
+"""How many waits of one rung a path lists."""
 
 SOON = 10.0
 """The shortest wait that a service requests here, in seconds."""
@@ -87,6 +98,43 @@ class Course:
         """Tell whether both calls take the same path."""
         paths = [[name for name, _ in each.rungs] for each in (self.least, self.most)]
         return paths[0] == paths[1] and self.least.outcome == self.most.outcome
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """List how the calls end; empty if they are not played to their ends."""
+        return tuple(dict.fromkeys(each.outcome for each in (self.least, self.most) if each.outcome is not None))
+
+    @property
+    def path(self) -> str:
+        """Write the rungs with the shortest waits: `retry x3 (2, 4, 8 s), fallback`."""
+        if len(self.least.rungs) == 1:
+            return "not asked again"
+        runs = [(name, [wait for _, wait in run]) for name, run in groupby(self.least.rungs[1:], lambda each: each[0])]
+        parts = [f"{name}{f' x{len(waits)}' if len(waits) > 1 else ''}{_waits(waits)}" for name, waits in runs]
+        return ", ".join(parts[:MOST_RUNS] + (["..."] if len(runs) > MOST_RUNS else []))
+
+    @property
+    def spent(self) -> str:
+        """Write the attempts and the seconds, least to most."""
+        attempts = sorted({self.least.attempts, self.most.attempts})
+        seconds = sorted({round(self.least.seconds, 1), round(self.most.seconds, 1)})
+        text = f"{attempts[0]} to " * (len(attempts) > 1) + counted(attempts[-1], "attempt")
+        if seconds != [0.0]:
+            text += f", {' to '.join(map(number_text, seconds))} s"
+        return text if self.is_one_path else f"{text}; the path is that with the shortest waits"
+
+    def __str__(self) -> str:
+        ends = " or ".join(self.outcomes) or MORE
+        return f"{self.path} → {ends}; {self.spent}"
+
+
+def _waits(waits: Sequence[float]) -> str:
+    if not any(waits):
+        return ""
+    if len(waits) > 1 and len(set(waits)) == 1:
+        return f" ({number_text(waits[0])} s each)"
+    more = f", ... {number_text(waits[-1])}" if len(waits) > MOST_WAITS else ""
+    return f" ({', '.join(map(number_text, waits[:MOST_WAITS]))}{more} s)"
 
 
 @frozen
@@ -175,21 +223,21 @@ def troubles_of(old: Policy, new: Policy) -> Iterator[Trouble]:
     yield Trouble("429", _fails("rate_limit", 429))
     waits = {SOON, *(min(policy.waits.longest_asked, LONGEST_ASKED) for policy in (old, new))} - {0.0}
     for seconds in sorted({*waits, max(waits) + 1}):
-        name = f"429 that asks for a wait of {seconds:,.10g} s"
+        name = f"429 with a Retry-After of {seconds:,.10g} s"
         yield Trouble(name, _fails("rate_limit", 429, asked_wait=seconds))
-    yield Trouble("503, or any other server error", _fails("server_error", 503))
+    yield Trouble("503, or another server error", _fails("server_error", 503))
     yield Trouble("529, overloaded", _fails("overloaded", 529))
     yield Trouble("no connection", _fails("connection"))
-    yield Trouble("an attempt that takes all of its time", _fails("timeout"), "all its time")
-    yield Trouble("silence: not a word comes", _fails("silence"), "silence")
+    yield Trouble("an attempt that runs into its timeout", _fails("timeout"), "all its time")
+    yield Trouble("silence before any text", _fails("silence"), "silence")
     yield Trouble("a stream that breaks off before any text", _cut(text=False))
-    yield Trouble("a stream that breaks off behind some text", _cut(text=True))
+    yield Trouble("a stream that breaks off after some text", _cut(text=True))
     yield Trouble("an empty reply", _made("came_empty"))
     yield Trouble("an empty reply to a tool result", _made("came_empty"), messages=AFTER_A_TOOL)
     for name, event in NAMES.items():
         yield Trouble(name, _made(event))
-    yield Trouble("401, or any other error for good", _fails("auth", 401))
-    yield Trouble("400 that names a parameter, another one each time", _rejected)
+    yield Trouble("401, or another permanent error", _fails("auth", 401))
+    yield Trouble("400 that names a different parameter each time", _rejected)
     yield Trouble("a prompt that is too long, without a compactor", _fails("context_overflow", 400))
     yield from _where_facts_hold((old.table, new.table))
 
@@ -255,11 +303,11 @@ EVENTS: Mapping[str, Callable[[int, str | None], Reply]] = {
 """Replies by the event that they cause: made from the number of the attempt and a finish reason."""
 
 NAMES: Mapping[str, str] = {
-    "reasoning, and no text": "only_reasoned",
-    "text that is cut at the output cap": "truncated",
+    "reasoning without text": "only_reasoned",
+    "text cut at the output cap": "truncated",
     "reasoning that fills the output cap": "reasoning_truncated",
-    "a tool call that is cut": "tools_truncated",
-    "a reply of no usable shape": "malformed",
+    "a cut tool call": "tools_truncated",
+    "a reply without a usable shape": "malformed",
     "a refusal": "refused",
     "a turn that the provider pauses": "paused",
 }

@@ -153,6 +153,19 @@ def number_text(value: int | float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.6f}".rstrip("0").rstrip(".")
 
 
+def counted(number: float, what: str) -> str:
+    """Write a number of things, in the plural unless it is 1."""
+    return f"{number_text(number)} {what}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Write seconds, longer ones in minutes or hours as well: `900 s (15 min)`."""
+    plain = f"{number_text(seconds)} s"
+    if seconds < 120:
+        return plain
+    return f"{plain} ({seconds / 3600:.3g} h)" if seconds >= 7200 else f"{plain} ({seconds / 60:.3g} min)"
+
+
 def compressed(names: Sequence[str]) -> str:
     """Write names with each run of equal names, or of equal pairs, as one entry and its count."""
     runs: list[str] = []

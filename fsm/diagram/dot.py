@@ -6,8 +6,20 @@ from html import escape
 from itertools import pairwise
 
 from rungwise.fsm.diagram.colours import LIGHT
-from rungwise.fsm.diagram.marks import sign, struck, turn
-from rungwise.fsm.diagram.model import Arc, Decision, Kind, Line, Node, Note, Picture, columns, wrapped
+from rungwise.fsm.diagram.model import (
+    Arc,
+    Decision,
+    Kind,
+    Line,
+    Node,
+    Note,
+    Picture,
+    columns,
+    sign_html,
+    struck_html,
+    turned_html,
+    wrapped,
+)
 from rungwise.fsm.journal.digest.words import END_SIGNS
 
 SHAPES: dict[Kind, str] = {
@@ -65,11 +77,11 @@ def _node(node: Node) -> str:
 
 
 def _name(node: Node) -> str:
-    return node.label.removesuffix(node.name) + struck(escape(node.name), node.is_struck)
+    return node.label.removesuffix(node.name) + struck_html(escape(node.name), node.is_struck)
 
 
 def _detail(node: Node, before: str = "") -> str:
-    says = "".join(struck(escape(words), is_struck) for words, is_struck in node.pieces)
+    says = "".join(struck_html(escape(words), is_struck) for words, is_struck in node.pieces)
     return f'{before}<font point-size="9">{says}</font>' if says else ""
 
 
@@ -86,7 +98,7 @@ def _edge(picture: Picture, arc: Arc) -> str:
 
 
 def _line(line: Line) -> str:
-    return f"{sign(line)}{_numbers(line.steps)}{struck(escape(line.text), line.is_struck)}{turn(line)}"
+    return f"{sign_html(line)}{_numbers(line.steps)}{struck_html(escape(line.text), line.is_struck)}{turned_html(line)}"
 
 
 def _note(note: Note) -> str:
@@ -103,7 +115,7 @@ def _card(picture: Picture, decision: Decision) -> str:
 
 def _card_line(picture: Picture, decision: Decision, line: Line, rank: int | None) -> str:
     node = picture.node(line.row.target)
-    guard = struck(escape(decision.guard(line)), line.is_struck) + turn(line)
+    guard = struck_html(escape(decision.guard(line)), line.is_struck) + turned_html(line)
     guard += " false: " + ", ".join(map(str, line.tried)) if line.tried else ""
     guard += f" was {line.was}." if line.was is not None else ""
     if line.steps:
@@ -114,10 +126,10 @@ def _card_line(picture: Picture, decision: Decision, line: Line, rank: int | Non
         paint = f'border="1" style="dashed" color="{LIGHT.line}"'
     # A cell of a table has no shape, so a sign tells the ends apart.
     target = (f"{END_SIGNS[node.kind]} " if node.kind in END_SIGNS else "") + _name(node)
-    effect = struck(escape(line.row.effect), line.is_struck) if line.row.effect else " "
+    effect = struck_html(escape(line.row.effect), line.is_struck) if line.row.effect else " "
     says = f' href="#" title="{_text(line.says)}"' if line.off is not None else ""  # only a link shows its title
     cells = [
-        f'<td align="left">{sign(line)}{rank if rank is not None else ""}</td>',
+        f'<td align="left">{sign_html(line)}{rank if rank is not None else ""}</td>',
         f'<td align="left"{says}>{guard}</td>',
         f"<td {paint}>{target}</td>",
         f'<td align="left">{effect}</td>',

@@ -10,8 +10,21 @@ from itertools import pairwise
 from attrs import frozen
 
 from rungwise.fsm.diagram.colours import LIGHT, MARK
-from rungwise.fsm.diagram.marks import sign, struck, turn
-from rungwise.fsm.diagram.model import SIGNS, Arc, Decision, Kind, Line, Node, Note, Picture, columns, wrapped
+from rungwise.fsm.diagram.model import (
+    SIGNS,
+    Arc,
+    Decision,
+    Kind,
+    Line,
+    Node,
+    Note,
+    Picture,
+    columns,
+    sign_html,
+    struck_html,
+    turned_html,
+    wrapped,
+)
 
 # Words that begin a statement or end a block in the language; a state of that name gets another id, not another label.
 RESERVED = {
@@ -146,7 +159,12 @@ def _lines(arc: Arc) -> str:
 
 
 def _line(line: Line) -> str:
-    return sign(line) + _numbers("", line.steps) + struck(_escaped(line.text), line.is_struck) + turn(line)
+    return (
+        sign_html(line)
+        + _numbers("", line.steps)
+        + struck_html(_escaped(line.text), line.is_struck)
+        + turned_html(line)
+    )
 
 
 def _chain(picture: Picture, decision: Decision, name: str) -> dict[str, str]:
@@ -157,7 +175,7 @@ def _chain(picture: Picture, decision: Decision, name: str) -> dict[str, str]:
         node = picture.node(line.row.target)
         guard = " ".join(filter(None, ["else" if place > 1 else "", line.row.guard]))
         says = f"{guard} → {line.row.target}".strip() + (f" / {line.row.effect}" if line.row.effect else "")
-        says = sign(line) + struck(_escaped(says), line.is_struck) + turn(line)
+        says = sign_html(line) + struck_html(_escaped(says), line.is_struck) + turned_html(line)
         says += "".join(f"<br>{words}" for words in (_detail(node), _why(line)) if words)
         says += _numbers("<br>taken at ", line.steps, "") + _numbers("<br>false at ", line.tried, "")
         is_marked = bool(line.steps) or line.change == "added"
@@ -175,7 +193,7 @@ def _why(line: Line) -> str:
 def _state(node: Node) -> str:
     detail = f"<br>{_detail(node)}" if node.pieces else ""
     change = f"{SIGNS[node.change]} " if node.change else ""
-    says = f"<b>{change}{struck(_escaped(node.name), node.is_struck)}</b>{detail}"
+    says = f"<b>{change}{struck_html(_escaped(node.name), node.is_struck)}</b>{detail}"
     look = _class(node.kind, is_struck=node.is_struck, is_marked=node.visited or node.change == "added")
     return _node(_id(node.name), says, node.kind, look)
 
@@ -190,7 +208,7 @@ def _node(name: str, says: str, kind: Kind, look: str) -> str:
 
 
 def _detail(node: Node) -> str:
-    return "".join(struck(_escaped(words), is_struck) for words, is_struck in node.pieces)
+    return "".join(struck_html(_escaped(words), is_struck) for words, is_struck in node.pieces)
 
 
 def _escaped(says: str) -> str:

@@ -360,3 +360,18 @@ def columns(decisions: tuple[Decision, ...], count: int, height: Callable[[Decis
         broken[int(middle / total * count)].append(decision)
         above += height(decision)
     return [column for column in broken if column]
+
+
+def sign_html(line: Line) -> str:
+    """Return the sign of a change, to stand before the row in a label of Mermaid or DOT."""
+    return f"<b>{line.sign}</b> " if line.sign else ""
+
+
+def turned_html(line: Line) -> str:
+    """Return the words for a row that a change turns off or on, to stand behind it."""
+    return f" <b>{line.turn}</b>" if line.turn else ""
+
+
+def struck_html(text: str, is_struck: bool) -> str:
+    """Strike a text through if it no longer holds."""
+    return f"<s>{text}</s>" if is_struck else text

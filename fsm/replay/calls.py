@@ -15,8 +15,7 @@ from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import IllegalEvent, JournalMismatch
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence, Step
-from rungwise.fsm.replay.comparing import check_alike
-from rungwise.fsm.replay.recorded import recorded_budget
+from rungwise.fsm.replay.recorded import check_alike, recorded_budget
 from rungwise.fsm.values.label import short
 
 

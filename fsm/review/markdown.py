@@ -1,217 +1,260 @@
-"""How a change of policy is written as Markdown that fits a comment on a pull request, whatever it holds."""
+"""Write a change of policy as Markdown: for a comment on a pull request, within its limits, or for a terminal."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from attrs import evolve
+from attrs import evolve, frozen
 
+from rungwise.fsm.certificate.shown.settings import value_text
+from rungwise.fsm.certificate.shown.text import figure, path_end
+from rungwise.fsm.certificate.verified import WorstCase
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.markdown import markdown_table
-from rungwise.fsm.diagram.page.ladder import change_in
-from rungwise.fsm.review.events import event_groups
-from rungwise.fsm.review.headline import (
+from rungwise.fsm.machine.table import Row
+from rungwise.fsm.review.findings import Change, EventChange, Findings, Ladder
+from rungwise.fsm.review.summary import (
     NOTHING,
-    backends_text,
+    assumptions_text,
     chances,
+    findings_in_short,
     headline,
     journal_text,
     journals_text,
-    path_end,
     refills,
-    row_short,
-    verdicts,
 )
-from rungwise.fsm.review.setting import setting_text
-from rungwise.fsm.review.text import ended_figure, factor
-from rungwise.fsm.review.troubles import backends_of, course_text, names_of
-from rungwise.fsm.review.words import value_text
-
-if TYPE_CHECKING:
-    from rungwise.fsm.machine.table import Row
-    from rungwise.fsm.review.diff import PolicyDiff
-    from rungwise.fsm.review.events import EventChange, Ladder
+from rungwise.fsm.review.words import (
+    backends_of,
+    backends_text,
+    factor_text,
+    row_short,
+)
 
 LARGEST = 60_000
-"""Characters of the whole: GitHub takes 65 536 in a comment, and what posts it may add a few."""
+"""Characters of a comment: GitHub takes 65 536, and the tool that posts it may add a few."""
 
 MOST_ROWS = 40
-"""Lines of a table or list."""
+"""Lines of a table or list in a comment."""
 
 LONGEST = 240
-"""Characters of a text from outside."""
+"""Characters of a text from outside in a comment."""
 
 LARGEST_PICTURE = 6_000
-"""Characters of a picture that a comment has room for."""
+"""Characters of a picture in a comment."""
 
+UNLIMITED = 10**9
+
+NO_EVENT = "there is no such event"
 SIGNS = {"more": "🔺", "less": "🔽", "same": "⚪", "added": "`+`", "removed": "`-`", "note": "`~`"}
+AGAIN = (
+    "The trouble comes back from every attempt. The seconds are those with the shortest and the longest random waits."
+)
 
 _MARKUP = re.compile(r"[^\w\s,.;:?'\"()/=+×→·“”…%-]|(?<!\w)_|_(?!\w)|(?<=[wW]{3})\.|:(?=/)")
 _PLAIN = re.compile(r"[\w ,.;:?'()\[\]/=+×→·-]*")
-"""What may stand between backticks, also in a cell of a table."""
+"""What may stand between backticks, even in a cell of a table."""
+
+Block = tuple[str, str, bool]
+"""A part of the whole: its title, its text, and whether it is folded in a comment."""
 
 
-def as_markdown(diff: PolicyDiff) -> str:
-    """Write a difference as Markdown; what there is no room for is named at its end."""
-    if diff.is_empty and not diff.journals:
+def as_markdown(findings: Findings, *, is_comment: bool = True) -> str:
+    """Write a difference as Markdown.
+
+    Arguments:
+        is_comment: whether to keep to the limits of a comment, which names at its end what it omits; otherwise
+            everything is written in full, without folds and pictures.
+    """
+    if findings.is_empty and not findings.journals:
         return f"{NOTHING}\n"
-    written, left_out = f"**{prose(headline(diff))}**\n", []
-    for title, block in _blocks(diff):
-        if len(written) + len(block) > LARGEST:
-            left_out.append(title)
+    writer = _Writer(is_comment, MOST_ROWS, LONGEST) if is_comment else _Writer(is_comment, UNLIMITED, UNLIMITED)
+    text, omitted = f"**{writer.prose(headline(findings))}**\n", []
+    for title, body, is_folded in writer.blocks(findings):
+        if not is_comment:
+            text += f"\n## {title}\n\n{body}" if title else f"\n{body}"
+            continue
+        block = f"<details><summary>{title}</summary>\n\n{body}\n</details>\n" if is_folded else body
+        block = f"**{title}**\n\n{body}" if title and not is_folded else block
+        if len(text) + len(block) > LARGEST:
+            omitted.append(title)
         else:
-            written += f"\n{block}"
-    if left_out:
-        written += (
-            f"\nLeft out, for there is no room: {', '.join(left_out)}. `rungwise diff -o page.html` has all of it.\n"
-        )
-    return written
+            text += f"\n{block}"
+    if omitted:
+        text += f"\nOmitted for lack of space: {'; '.join(omitted)}. `rungwise diff -o page.html` shows everything.\n"
+    return text
 
 
-def prose(text: str) -> str:
-    """Write text so that Markdown finds nothing in it: no markup, no HTML, no link, no mention."""
-    cut = text if len(text) <= 4 * LONGEST else f"{text[: 4 * LONGEST]}..."
-    escaped = _MARKUP.sub(lambda found: f"&#{ord(found[0])};", " ".join(cut.split()))
+def prose(text: str, longest: int = LONGEST) -> str:
+    """Escape text so that Markdown finds nothing in it: no markup, no HTML, no link, no mention."""
+    cut = text if len(text) <= 4 * longest else f"{text[: 4 * longest]}..."
+    escaped = _MARKUP.sub(lambda match: f"&#{ord(match[0])};", " ".join(cut.split()))
     return escaped.replace("&#64;", "&#64;&#8288;")  # a word joiner, so that nobody is mentioned
 
 
-def code(text: str) -> str:
-    """Write text from outside as code, shortened."""
-    cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+def code(text: str, longest: int = LONGEST) -> str:
+    """Write text from outside as code."""
+    cut = text if len(text) <= longest else f"{text[:longest]}..."
     if _PLAIN.fullmatch(cut) and cut.strip():
         return f"`{cut.strip()}`"
-    return f"<code>{prose(cut)}</code>" if cut.strip() else ""
+    return f"<code>{prose(cut, longest)}</code>" if cut.strip() else ""
 
 
-def _blocks(diff: PolicyDiff) -> Iterator[tuple[str, str]]:
-    yield (
-        "the verdicts",
-        "".join(f"* {SIGNS[each.tone]} {prose(each.text)}\n" for each in list(verdicts(diff))[:MOST_ROWS]),
-    )
-    yield from _parts(diff)
-    if diff.calls is not None and not diff.calls.is_empty:
-        yield "the heading of the calls", "### Each call\n"
-        yield from ((f"{title} of the calls", block) for title, block in _parts(diff.calls))
-    yield "what was asked for", f"{prose(setting_text(diff.setting))}\n"
-    if diff.journals:
-        lines = [f"* {code(each.name)}: {prose(journal_text(each))}" for each in diff.journals]
-        yield "the past calls", f"**{prose(journals_text(diff.journals))}**\n\n{_list(lines)}"
+@frozen
+class _Writer:
+    is_comment: bool
+    most_rows: int
+    longest: int
 
+    def prose(self, text: str) -> str:
+        """Write text, in which only code between backticks is markup."""
+        pieces = enumerate(text.split("`"))
+        return "".join(self.code(piece) if place % 2 else self._plain(piece) for place, piece in pieces)
 
-def _parts(diff: PolicyDiff) -> Iterator[tuple[str, str]]:
-    differ = [
-        [prose(f"{names_of(each)}, {backends_of(each)}"), prose(course_text(each.old)), prose(course_text(each.new))]
-        for each in diff.troubles
-        if each.is_change
-    ]
-    if differ:
-        told = "The trouble comes back from every attempt; the seconds are those with the least and the most of chance."
-        table = _table(["what happens on ...", "before", "now"], differ)
-        yield (
-            "what happens on each trouble",
-            f"**What happens on ... ({len(differ)} of {len(diff.troubles)})**\n\n{told}\n\n{table}",
-        )
-    yield f"the worst cases with {backends_text(diff.backends)}", _worst(diff, diff.backends)
-    if diff.fields:
+    def _plain(self, text: str) -> str:
+        ends = (" " if text[:1].isspace() else "", " " if text[-1:].isspace() else "")
+        return f"{ends[0]}{prose(text, self.longest)}{ends[1]}" if text.strip() else text
+
+    def code(self, text: str) -> str:
+        return code(text, self.longest)
+
+    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+        more = f"\nand {len(rows) - self.most_rows} more\n" if len(rows) > self.most_rows else ""
+        return markdown_table(list(head), [list(row) for row in rows[: self.most_rows]]) + more
+
+    def sides(self, changes: Iterable[Change]) -> str:
+        rows = [[self.prose(cell) for cell in (each.name, str(each.old), str(each.new))] for each in changes]
+        return self.table(["", "before", "now"], rows)
+
+    def list(self, lines: Sequence[str]) -> str:
+        more = [f"* and {len(lines) - self.most_rows} more"] if len(lines) > self.most_rows else []
+        return "\n".join([*lines[: self.most_rows], *more]) + "\n"
+
+    def blocks(self, findings: Findings) -> Iterator[Block]:
+        short = [f"* {SIGNS[each.tone]} {self.prose(each.text)}" for each in findings_in_short(findings)]
+        yield "", self.list(short), False
+        yield from self.parts(findings)
+        if findings.calls is not None and not findings.calls.is_empty:
+            yield "", "### Each call\n", False
+            yield from self.parts(findings.calls)
+        yield "", f"{self.prose(assumptions_text(findings.setting))}\n", False
+        if findings.journals:
+            lines = []
+            for each in findings.journals:
+                notes = "".join(f"\n  * {self.prose(text)}" for text in each.notes)
+                lines.append(f"* {self.code(each.name)}: {self.prose(journal_text(each))}{notes}")
+            yield "Past calls", f"{self.prose(journals_text(findings.journals))}\n\n{self.list(lines)}", False
+
+    def parts(self, findings: Findings) -> Iterator[Block]:
+        chain = backends_text(findings.backends)
+        troubles = [each for each in findings.troubles if each.is_change]
+        if troubles:
+            rows = [
+                Change(
+                    f"{'; '.join(each.names)}, {backends_of(each)}",
+                    str(each.old or NO_EVENT),
+                    str(each.new or NO_EVENT),
+                )
+                for each in troubles
+            ]
+            title = f"What happens on ... ({len(troubles)} of {len(findings.troubles)})"
+            yield title, f"{AGAIN}\n\n{self.sides(rows)}", False
+        yield self.worst(findings, findings.backends)
+        if findings.fields:
+            fields = [
+                [self.code(each.name), *(self.code(value_text(each.name, value)) for value in (each.old, each.new))]
+                for each in findings.fields
+            ]
+            yield f"Fields ({len(fields)})", self.table(["field", "before", "now"], fields), False
+        if findings.waits:
+            yield "Waits", self.sides(findings.waits), False
+        events = [each for each in findings.events if each.is_change]
+        for title, changed in (
+            ("Events that lead to something else", [each for each in events if each.leads_elsewhere]),
+            ("Events that lead to the same, with other numbers", [each for each in events if not each.leads_elsewhere]),
+        ):
+            if changed:
+                yield f"{title} ({len(changed)})", self.list([*map(self.event, changed)]), True
+        rows_of_table = list(self.rows(findings))
+        if rows_of_table:
+            yield f"Rows that are new, gone, off or on ({len(rows_of_table)})", self.list(rows_of_table), True
+        for count in findings.chains:
+            if count != findings.backends:
+                yield self.worst(findings, count)
+        paths = list(self.paths(findings))
+        if paths:
+            why = f"{self.prose(refills(findings))}\n\n" if refills(findings) else ""
+            yield f"The worst paths, with {chain}", why + self.list(paths), True
+        kept = [each for each in chances(findings) if each.is_change]
+        if kept:
+            yield "Which backends get a chance", self.sides(kept), False
+        picture = _picture(findings) if self.is_comment else ""
+        if picture:
+            yield "The ladders that change", picture, True
+
+    def worst(self, findings: Findings, count: int) -> Block:
+        changes = findings.chains[count]
         rows = [
-            [code(each.name), *(code(value_text(each.name, value)) for value in (each.old, each.new))]
-            for each in diff.fields
+            [
+                each.name,
+                _ended(each.old),
+                _ended(each.new),
+                f"{'x ' if (each.factor or 1) != 1 else ''}{factor_text(each)}",
+            ]
+            for each in changes
+            if each.is_known
         ]
-        yield "the fields", f"**Fields ({len(rows)})**\n\n{_table(['field', 'before', 'now'], rows)}"
-    if diff.waits:
-        rows = [[each.what, each.old, each.new] for each in diff.waits]
-        yield "the waits", f"**Waits**\n\n{_table(['', 'before', 'now'], [list(map(prose, row)) for row in rows])}"
-    for title, changed in event_groups(diff.events):
-        yield "the events", _folded(f"{title} ({len(changed)})", _list(map(_event, changed)))
-    of_table = _rows(diff)
-    if of_table:
-        yield "the rows", _folded(f"Rows that are new, gone, off or on ({len(of_table)})", _list(of_table))
-    others = [count for count in diff.chains if count != diff.backends]
-    if others:
-        tables = "\n".join(_worst(diff, count) for count in others)
-        yield "the worst cases of other chains", _folded("Worst cases of other chains", tables)
-    paths = _paths(diff)
-    if paths:
-        yield "the worst paths", _folded(f"The worst paths, with {backends_text(diff.backends)}", paths)
-    kept = [[prose(cell) for cell in each] for each in chances(diff) if each[1] != each[2]]
-    if kept:
-        yield "which backends get a chance", f"**Which backends get a chance**\n\n{_table(['', 'before', 'now'], kept)}"
-    picture = _picture(diff)
-    if picture:
-        yield "the picture", _folded("The ladders that change", picture)
+        table = self.table(["worst case", "before", "now", "factor"], [list(map(self.prose, row)) for row in rows])
+        unknown = [f"{each.name}: not known; {each.new.note}" for each in changes if not each.is_known]
+        same = "" if any(change.is_change for change in changes) else ": unchanged"
+        title = f"Worst cases of a {findings.table}, with {backends_text(count)}{same}"
+        return title, table + "".join(f"\n{self.prose(each)}\n" for each in unknown), count != findings.backends
+
+    def event(self, change: EventChange) -> str:
+        where = f", {change.where}" if change.where else ""
+        lines = [f"* {self.code(change.event)} ({self.prose(change.causes or change.says)}){self.prose(where)}"]
+        for name, side, other in (("before", change.old, change.new), ("now", change.new, change.old)):
+            lines.append(f"  * {name}: {self.ladder(side)}")
+            if side is not None and other is not None:
+                lines += [f"  * {name}: {self.prose(text)}" for text in side.remarks if text not in other.remarks]
+        return "\n".join(lines)
+
+    def ladder(self, ladder: Ladder | None) -> str:
+        return "nothing" if ladder is None else ", ".join(self.code(str(rank)) for rank in ladder.taken)
+
+    def rows(self, findings: Findings) -> Iterator[str]:
+        groups: list[tuple[str, Sequence[Row]]] = [("new", findings.appear), ("gone", findings.vanish)]
+        groups += [(f"off ({each.reason})", (*each.rows, *each.behind)) for each in findings.fall]
+        groups += [(f"on (before, {each.reason})", (*each.rows, *each.behind)) for each in findings.come_back]
+        for kind, rows in groups:
+            yield from (
+                f"* {self.prose(kind)}: {self.code(row_short(row))} from {self.code(row.source)}" for row in rows
+            )
+
+    def paths(self, findings: Findings) -> Iterator[str]:
+        for change in findings.worst:
+            if change.is_change and (change.old.rungs or change.new.rungs):
+                yield f"* {self.prose(change.name)}" + "".join(
+                    f"\n  * {name}: {self.prose(f'{worst.path} ({path_end(worst)})')}"
+                    for name, worst in (("before", change.old), ("now", change.new))
+                )
 
 
-def _worst(diff: PolicyDiff, count: int) -> str:
-    changes = diff.chains[count]
-    same = "" if any(change.is_change for change in changes) else ": unchanged"
-    rows = [
-        [each.name, ended_figure(each.old), ended_figure(each.new), factor(each)] for each in changes if each.is_known
-    ]
-    unknown = [f"\n{prose(f'{each.name}: not known; {each.new.note}')}\n" for each in changes if not each.is_known]
-    table = _table(["worst case", "before", "now", "factor"], [list(map(prose, row)) for row in rows])
-    return f"**Worst cases of a {diff.table}, with {backends_text(count)}{same}**\n\n{table}{''.join(unknown)}"
+def _ended(worst: WorstCase) -> str:
+    """Write a worst case with the part of the budget that ends it."""
+    return figure(worst) + (f" ({worst.ended_by})" if worst.ended_by.startswith("budget.") and worst.value else "")
 
 
-def _event(change: EventChange) -> str:
-    by = f" ({prose(change.brought_by.replace('`', ''))})" if change.brought_by else ""
-    where = f", {prose(change.where)}" if change.where else ""
-    lines = [f"* {code(change.event)}{by}{where}"]
-    lines += [f"  * {name}: {_ladder(side)}" for name, side in (("before", change.old), ("now", change.new))]
-    if change.old is not None and change.new is not None:
-        new = [text for text in change.new.remarks if text not in change.old.remarks]
-        lines += [f"  * now: {prose(text.replace('`', ''))}" for text in new]
-    return "\n".join(lines)
-
-
-def _ladder(ladder: Ladder | None) -> str:
-    return "nothing" if ladder is None else ", ".join(code(str(rank)) for rank in ladder.taken)
-
-
-def _rows(diff: PolicyDiff) -> list[str]:
-    groups: list[tuple[str, Sequence[Row]]] = [("new", diff.appear), ("gone", diff.vanish)]
-    groups += [(f"off ({each.reason})", (*each.rows, *each.behind)) for each in diff.fall]
-    groups += [(f"on (before, {each.reason})", (*each.rows, *each.behind)) for each in diff.come_back]
-    return [f"* {prose(kind)}: {code(row_short(row))} from {code(row.source)}" for kind, rows in groups for row in rows]
-
-
-def _paths(diff: PolicyDiff) -> str:
-    lines = []
-    for change in diff.worst:
-        if change.is_change and (change.old.rungs or change.new.rungs):
-            sides = (("before", change.old), ("now", change.new))
-            told = [f"  * {name}: {prose(f'{worst.path} ({path_end(worst)})')}" for name, worst in sides]
-            lines.append("\n".join([f"* {prose(change.name)}", *told]))
-    return "".join(f"{prose(each)}\n\n" for each in refills(diff)) + _list(lines) if lines else ""
-
-
-def _picture(diff: PolicyDiff) -> str:
+def _picture(findings: Findings) -> str:
+    picture = findings.picture
     changed = [
         each
-        for each in diff.picture.decisions
-        if any(map(change_in, each.lines)) and each.sources == (diff.picture.hub,)
+        for each in picture.decisions
+        if any(line.difference for line in each.lines) and each.sources == (picture.hub,)
     ]
-    names = {line.row.target for each in changed for line in each.lines} | {diff.picture.hub}
-    nodes = tuple(node for node in diff.picture.nodes if node.name in names)
+    names = {line.row.target for each in changed for line in each.lines} | {picture.hub}
     if not changed:
         return ""
-    drawn = draw(evolve(diff.picture, decisions=tuple(changed), nodes=nodes), "mermaid", "ladder")
-    if len(drawn) > LARGEST_PICTURE or "```" in drawn:
-        return ""
-    return f"```mermaid\n{drawn}\n```\n"
-
-
-def _folded(title: str, text: str) -> str:
-    return f"<details><summary>{title}</summary>\n\n{text}\n</details>\n"
-
-
-def _list(lines: Iterable[str]) -> str:
-    found = list(lines)
-    more = [f"* and {len(found) - MOST_ROWS} more"] if len(found) > MOST_ROWS else []
-    return "\n".join([*found[:MOST_ROWS], *more]) + "\n"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    more = f"\nand {len(rows) - MOST_ROWS} more\n" if len(rows) > MOST_ROWS else ""
-    return markdown_table(head, rows[:MOST_ROWS]) + more
+    nodes = tuple(node for node in picture.nodes if node.name in names)
+    drawn = draw(evolve(picture, decisions=tuple(changed), nodes=nodes), "mermaid", "ladder")
+    return "" if len(drawn) > LARGEST_PICTURE or "```" in drawn else f"```mermaid\n{drawn}\n```\n"

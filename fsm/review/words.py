@@ -1,240 +1,122 @@
-"""The words and figures of a change of policy: durations, fields with their units, waits, and words that differ."""
+"""The words of a review: texts that differ, reserves, factors, and rows with their causes."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
-from html import escape
+from collections.abc import Mapping, Sequence
 
-from attrs import frozen
-
-from rungwise.fsm.call.clocks.waiting import backoff
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.certificate.shown.settings import limits_of
-from rungwise.fsm.certificate.verified import number_text
+from rungwise.fsm.certificate.troubles import TroubleChange
+from rungwise.fsm.certificate.verified import counted, duration
+from rungwise.fsm.machine.table import Row
+from rungwise.fsm.review.findings import RowGroup, WorstChange
 
-A_WHILE = 120
-"""Seconds from which on a duration is told in minutes as well."""
-
-MOST_WAITS = 5
-"""Waits that are told one by one."""
+MOST_NAMED = 6
+"""How many rows a sentence names."""
 
 CONTEXT = 3
-"""Words that stay on either side of those that differ."""
+"""Equal words to show on either side of different ones."""
 
-AFTER_OVERLOAD = " after an overload"
-NEVER = "never taken"
-SECONDS = ("waits.", "timeouts.", "budget.seconds", "reserve.seconds", "tool_seconds")
-TOKENS = ("budget.output_tokens", "base_cap", "largest_cap", "handful", "window")
-SHARES = {
-    "waits.jitter": "up to {} of the wait",
-    "reserve.share": "{} of the budget",
-    "results_share": "{} of the window",
+MEANINGS: Mapping[str, tuple[str, str]] = {
+    "after_refusal is 'end'": ("a refusal no longer falls back", "a refusal falls back again"),
+    "nudge_window is 0": ("no reply is nudged any more", "a reply to tool results may be nudged again"),
+    "the reserve is 0": ("nothing is reserved for the next backend", "the next backend has a reserve again"),
+    "switch_after.empty is not set": (
+        "empty replies no longer end the attempts at a backend",
+        "empty replies end the attempts at a backend again",
+    ),
 }
-UNLIMITED = {"limits.fallbacks": "as many as the chain has", "reserve.seconds": "its share"}
-
-SAYS = {
-    "budget.attempts": "requests in all",
-    "budget.seconds": "from the beginning to the end, waits included",
-    "budget.output_tokens": "output tokens in all",
-    "budget.money": "in the currency of the prices",
-    "waits.retry_base": "the first wait before a retry, doubled each time",
-    "waits.retry_cap": "the longest such wait",
-    "waits.overload_cap": "the longest such wait after an overload",
-    "waits.reask_base": "the first wait before asking again after an empty or malformed reply",
-    "waits.reask_cap": "the longest such wait",
-    "waits.jitter": "what chance adds to a wait",
-    "waits.longest_asked": "the longest wait that a service may ask for; a longer one leaves the backend",
-    "timeouts.connect": "until there is a connection",
-    "timeouts.first_token": "of silence before the first content",
-    "timeouts.stall": "of silence between two pieces of content",
-    "timeouts.total": "for one whole attempt",
-    "reserve.share": "kept for each backend to come",
-    "reserve.seconds": "kept for each backend to come, of the time",
-    "hints.placeholder": "stands for the empty reply where it is nudged",
-    "hints.nudge": "what a nudge says",
-    "hints.continuation": "what asks for the rest of a cut answer",
-    "hints.seed": "what hands reasoning back to be finished",
-    "hints.json": "what asks for JSON in words",
-    "hints.json_schema": "what asks for JSON of a schema in words",
-    "after_refusal": "what a refusal leads to",
-    "base_cap": "what raised output caps start from",
-    "largest_cap": "where raised output caps end",
-    "handful": "a cut answer to a cap of so many or fewer is taken as it is",
-    "nudge_window": "messages searched for a tool result",
-    "skip_identical_empties": "whether two identical empty replies are final for a backend",
-    "auto_continues": "how often the turn may go on by itself",
-    "faults": "rounds of tools in a row that may only fail",
-    "compactions": "how often the conversation may be shortened",
-    "summary": "whether a last call asks for a summary",
-    "same_calls": "how often the same call may bring the same result",
-    "calls_per_reply": "tool calls of one reply that are run",
-    "calls_at_once": "tools that run side by side",
-    "tool_seconds": "for one tool",
-    "window": "what the context of the model holds",
-    "results_share": "what the results of one reply may fill",
-    "hints.summary": "what asks for the summary",
-    "hints.handed_off": "the result of a tool that ends the turn",
-    "hints.not_run": "the result of a call that was not run",
-    "hints.too_many": "the result of a call beyond the most",
-}
-"""What a field is about, as far as its name does not say."""
+"""What a reason means if it turns rows off, and if it no longer does."""
 
 
-def duration(seconds: float) -> str:
-    """Write seconds, longer ones in minutes as well: `900 s (15 min)`."""
-    plain = f"{number_text(seconds)} s"
-    if seconds < A_WHILE:
-        return plain
-    return f"{plain} ({seconds / 3600:.3g} h)" if seconds >= 7200 else f"{plain} ({seconds / 60:.3g} min)"
+def words_that_differ(old: str, new: str) -> list[tuple[str, str]]:
+    """Split two texts into pieces `same`, `old` and `new`; a piece `left out` replaces text far from any difference."""
+    before, after = (re.findall(r"\s*\S+|\s+", text) for text in (old, new))
+    pieces: list[tuple[str, str]] = []
+    for kind, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if kind != "equal":
+            pieces += [(name, "".join(words)) for name, words in (("old", before[a:b]), ("new", after[c:d])) if words]
+            continue
+        head = 0 if a == c == 0 else CONTEXT
+        tail = 0 if b == len(before) and d == len(after) else CONTEXT
+        if b - a <= head + tail + 1:
+            pieces.append(("same", "".join(before[a:b])))
+        else:
+            around = [
+                ("same", "".join(before[a : a + head])),
+                ("left out", "..."),
+                ("same", "".join(before[b - tail : b])),
+            ]
+            pieces += [each for each in around if each[1]]
+    return pieces
 
 
-def broken(text: str) -> str:
-    """Write text for a page so that its names may break behind a dot or an underscore, and nowhere else."""
-    return re.sub(r"(?<=\w)([._])(?=\w)", r"\1<wbr>", escape(text))
+def backends_text(count: int) -> str:
+    """Write a number of backends."""
+    return {1: "one backend", 2: "two backends", 3: "three backends"}.get(count, f"{count} backends")
 
 
-def counted(number: float, what: str) -> str:
-    """Write a number of things, in the plural unless it is 1."""
-    return f"{number_text(number)} {what}{'' if number == 1 else 's'}"
-
-
-def kept_for_others(policy: Policy) -> str:
-    """Say what is kept for each backend that is still to come."""
+def reserve_text(policy: Policy) -> str:
+    """Describe what is reserved for each backend to come."""
     reserve, whole = policy.reserve, policy.budget.seconds
     if not reserve.is_on:
-        return "nothing is kept for the backends to come"
+        return "nothing is reserved for the backends to come"
     share = f"up to {reserve.share * 100:g} % of the budget" if reserve.share else ""
     if share and whole is not None and reserve.seconds is None:
         share += f" (of the time: {duration(reserve.share * whole)})"
     seconds = f"up to {duration(reserve.seconds)} of the time" if reserve.seconds is not None else ""
-    return f"for each backend to come one attempt is kept, with {' and '.join(filter(None, (share, seconds)))}"
+    return f"one attempt is reserved for each backend to come, with {' and '.join(filter(None, (share, seconds)))}"
 
 
-def says_of(name: str, policy: object = None) -> str:
-    """Say what a field is about; "" where its name is all.
-
-    Arguments:
-        name: of the field, as a file has it.
-        policy: of calls, whose rungs say what their limits are about.
-    """
-    group, _, own = name.partition(".")
-    if group == "limits" and isinstance(policy, Policy):
-        rung = next((each for each in policy.table.declared_rungs if each.counter == own), None)
-        return f"how often: {rung.does}" if rung is not None and rung.does else ""
-    if group == "switch_after":
-        return "failures of this kind after which a backend is left"
-    if name.startswith("hints.rungs."):
-        return f"what {own.removeprefix('rungs.')} says"
-    return SAYS.get(name, "")
+def factor_text(change: WorstChange) -> str:
+    """Write the new worst case divided by the old one, in two or three digits; a factor close to 1 in words."""
+    factor = change.factor
+    if factor is None:
+        return "" if change.old.value == change.new.value else "?"
+    if factor == 1:
+        return "same"
+    if 0.995 <= factor < 1.005:
+        return "just over 1" if factor > 1 else "just under 1"
+    return f"{factor:.3g}" if factor > 1 else f"{factor:.2g}"
 
 
-def value_text(name: str, value: object) -> str:
-    """Write what a field holds, with its unit."""
-    if value is None and (name.startswith("hints.rungs.") or (name.startswith("limits.") and name not in UNLIMITED)):
-        return "there is none"
-    if value is None:
-        return UNLIMITED.get(name, "never" if name.startswith("switch_after.") else "no limit")
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if not isinstance(value, (int, float)):
-        return repr(value)
-    if name in SHARES:
-        return SHARES[name].format(f"{value * 100:g} %")
-    if name.startswith(SECONDS):
-        return duration(value)
-    if name.startswith("switch_after.") and value >= 1000:
-        return "never"
-    return f"{number_text(value)}{' tokens' if name in TOKENS else ''}"
+def row_short(row: Row) -> str:
+    """Write a row in short: `came_empty [may_nudge] → nudge`."""
+    guard = f" [{row.guard}]" if row.guard else ""
+    return f"{row.event}{guard} → {row.target}"
 
 
-@frozen
-class WaitChange:
-    """Hold a series of waits before and now.
-
-    Arguments:
-        what: before what is waited.
-        old, new: the waits, in words.
-    """
-
-    what: str
-    old: str
-    new: str
+def named_rows(rows: Sequence[Row]) -> str:
+    """Name some rows as code, and count the others."""
+    names = [f"`{name}`" for name in dict.fromkeys(map(row_short, rows))]
+    more = f", and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
-def waits_of(old: Policy, new: Policy) -> Iterator[WaitChange]:
-    """Yield each series of waits that differs: what a change of numbers does to them."""
-    before, after = dict(_series(old)), dict(_series(new))
-
-    def both(what: str) -> tuple[str, str]:
-        return before.get(what) or _without_series(what, old), after.get(what) or _without_series(what, new)
-
-    for what in dict.fromkeys((*before, *after)):
-        was, now = both(what)
-        plain = what.removesuffix(AFTER_OVERLOAD)
-        if was != now and (plain == what or (was, now) != both(plain)):
-            yield WaitChange(what, was, now)
+def group_reason(group: RowGroup, *, falls: bool) -> str:
+    """Say why rows are off, or were before, and what that means."""
+    reason = group.reason if falls else f"before, {group.reason}"
+    meanings = MEANINGS.get(group.reason)
+    return reason if meanings is None else f"{meanings[0 if falls else 1]} ({reason})"
 
 
-def _without_series(what: str, policy: Policy) -> str:
-    limits, rungs = limits_of(policy), policy.table.rungs
-    taken = {each.name for each in policy.table.declared_rungs if each.name in rungs and limits.get(each.counter) != 0}
-    return "none" if what.removesuffix(AFTER_OVERLOAD).removeprefix("before a ") in taken else NEVER
+def group_text(group: RowGroup, *, falls: bool) -> str:
+    """Write the rows of one cause in one sentence."""
+    can = "can no longer be taken" if falls else "can be taken now"
+    parts = [f"{counted(len(group.rows), 'row')} {can}: {named_rows(group.rows)}"] if group.rows else []
+    if group.behind:
+        states = ", ".join(dict.fromkeys(row.source for row in group.behind))
+        leads = "nothing leads to any more" if falls else "is entered again"
+        parts.append(f"{'and ' if parts else ''}{counted(len(group.behind), 'row')} from {states}, which {leads}")
+    return capitalized(f"{group_reason(group, falls=falls)}: {', '.join(parts)}.")
 
 
-def _series(policy: Policy) -> Iterator[tuple[str, str]]:
-    waits, limits = policy.waits, limits_of(policy)
-    for rung in policy.table.declared_rungs:
-        limit = limits.get(rung.counter)
-        if rung.wait is None or rung.name not in policy.table.rungs or limit == 0:
-            continue
-        if rung.wait == "reask":
-            yield f"before a {rung.name}", _listed(policy, limit, waits.reask_base, waits.reask_cap)
-            continue
-        yield f"before a {rung.name}", _listed(policy, limit, waits.retry_base, waits.retry_cap)
-        overloaded = _listed(policy, limit, waits.retry_base, waits.overload_cap)
-        yield f"before a {rung.name}{AFTER_OVERLOAD}", overloaded
+def capitalized(text: str) -> str:
+    """Begin a text with a capital letter."""
+    return f"{text[:1].upper()}{text[1:]}"
 
 
-def retries_after_malformed(policy: Policy) -> str:
-    """Write the waits before a retry where the reply had no usable shape."""
-    waits = policy.waits
-    return _listed(policy, limits_of(policy).get("retries"), waits.reask_base, waits.reask_cap)
-
-
-def _listed(policy: Policy, limit: int | None, base: float, cap: float) -> str:
-    count = limit or 1
-    each = [backoff(number, base, cap, 0.0, 0.0) for number in range(1, min(count, MOST_WAITS) + 1)]
-    more = f", ... up to {cap:g}" if count > MOST_WAITS else ""
-    chance = f" and up to {policy.waits.jitter * 100:g} % more" if policy.waits.jitter and any(each) else ""
-    return f"{', '.join(f'{wait:g}' for wait in each)}{more} s{chance}"
-
-
-Piece = tuple[str, str]
-"""A piece of a text, behind `same`, `old`, `new` or `left out`."""
-
-
-def words_that_differ(old: str, new: str) -> list[Piece]:
-    """Split two texts into pieces that both have and that only one has; what is far from any difference is left out."""
-    before, after = _words(old), _words(new)
-    found: list[Piece] = []
-    for kind, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if kind == "equal":
-            found += _shortened(before[a:b], is_first=a == 0 and c == 0, is_last=b == len(before) and d == len(after))
-        else:
-            found += [("old", "".join(before[a:b]))] if b > a else []
-            found += [("new", "".join(after[c:d]))] if d > c else []
-    return found
-
-
-def _shortened(words: list[str], *, is_first: bool, is_last: bool) -> list[Piece]:
-    head, tail = (0 if is_first else CONTEXT), (0 if is_last else CONTEXT)
-    if len(words) <= head + tail + 1:
-        return [("same", "".join(words))]
-    kept = [("same", "".join(words[:head]))] if head else []
-    return [*kept, ("left out", "..."), *([("same", "".join(words[-tail:]))] if tail else [])]
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"\s*\S+|\s+", text)
+def backends_of(change: TroubleChange) -> str:
+    """Name the numbers of backends that a course applies to."""
+    return " or ".join(map(backends_text, change.backends))

@@ -17,7 +17,7 @@ import pytest
 import rungwise
 from rungwise import Client, OpenAIChat
 from rungwise.adapters.wires.chat.dialects import Dialect
-from rungwise.adapters.wires.chat.request import write_body
+from rungwise.adapters.wires.chat.request import ChatBody
 from rungwise.core import Call, Reply, Request
 from rungwise.fsm.values.frozen_map import DEEPEST, FrozenList, FrozenMap, frozen_copy, thawed
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
@@ -323,5 +323,5 @@ def test_the_body_is_written_from_the_copies() -> None:
     call = Call(Request(messages(), **options()))
     send = call.begin()
     assert send is not None
-    body = write_body(send, stream=False, model="m", parameters={}, dialect=Dialect(), provider="")
+    body = ChatBody(send=send, model="m", parameters={}, dialect=Dialect()).written()
     assert b"What is it?" in body

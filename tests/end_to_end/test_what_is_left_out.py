@@ -11,7 +11,7 @@ import pytest
 
 import rungwise
 from rungwise import Client, Journal
-from rungwise.adapters.cli.told import told_in_lines
+from rungwise.adapters.cli.describe import told_in_lines
 from rungwise.adapters.provider.languages.registry import language_of
 from rungwise.adapters.wires.registry import WIRES, backend_class
 from rungwise.core import Request

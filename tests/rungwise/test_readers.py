@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import rungwise
 from rungwise import OpenAIChat
-from rungwise.adapters.cli.told import told_in_brief
+from rungwise.adapters.cli.describe import told_in_brief
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.testing.scripts import scripted_replies
 from rungwise.adapters.wires.endpoint import read_url

@@ -9,18 +9,17 @@ from attrs import field, frozen
 
 from rungwise.adapters.wires.anthropic.models import Generation, generation_of
 from rungwise.adapters.wires.anthropic.parameters import budget_in, lost_parameters, thinks
-from rungwise.adapters.wires.anthropic.reply import read_reply
-from rungwise.adapters.wires.anthropic.request import RESERVED, write_body
+from rungwise.adapters.wires.anthropic.request import RESERVED, AnthropicBody
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.adapters.wires.anthropic.stream import AnthropicDecoder
 from rungwise.adapters.wires.endpoint import is_header_text
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.http_backend import HttpBackend
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.adapters.wires.reading.decoding import StreamDecoder
+from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.tracebacks import built_without_locals
+from rungwise.fsm.values.secret import Secret, hides_arguments
 
 VERSION: Final = "2023-06-01"
 BASE_CAP: Final = 4096
@@ -40,7 +39,7 @@ def _check_names(instance: object, attribute: Any, value: Any) -> None:
         raise ConfigurationError("beta must be a list of the names of beta features, as in the anthropic-beta header")
 
 
-@built_without_locals
+@hides_arguments
 @frozen
 class Anthropic(HttpBackend):
     """Speak Anthropic's Messages with one model.
@@ -63,6 +62,8 @@ class Anthropic(HttpBackend):
     DEFAULT_URL: ClassVar[str] = "https://api.anthropic.com/v1"
     PATH: ClassVar[str] = "/messages"
     API: ClassVar[str] = "anthropic"
+    WRITER: ClassVar[type[BodyWriter]] = AnthropicBody
+    DECODER: ClassVar[type[StreamDecoder]] = AnthropicDecoder
     FORM: ClassVar[Form] = ANTHROPIC
     RESERVED: ClassVar[Mapping[str, str]] = RESERVED
 
@@ -88,27 +89,12 @@ class Anthropic(HttpBackend):
             told[f"max_tokens above {most}"] = f"it is sent as {most}"
         return told
 
-    def _credentials(self, key: str) -> dict[str, str]:
-        return {"x-api-key": key}
+    def _credentials(self, key: Secret) -> dict[str, str]:
+        return {"x-api-key": key.reveal()}
 
     def _own_headers(self) -> dict[str, str]:
         asked = {"anthropic-beta": ",".join(self.beta)} if self.beta else {}
         return {"anthropic-version": VERSION, **asked}
 
-    def _body(self, send: Send, *, stream: bool) -> bytes:
-        return write_body(
-            send,
-            stream=stream,
-            model=self.model,
-            parameters=self.parameters,
-            generation=self._generation,
-            cap=send.max_tokens or self.max_tokens,
-            provider=self.provider,
-        )
-
-    def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
-        return read_reply(headers, body, provider=self.provider)
-
-    def decoder(self, headers: Mapping[str, str]) -> AnthropicDecoder:
-        """Start to read a streamed response of status 200."""
-        return AnthropicDecoder(headers, self.provider)
+    def _writing(self, send: Send) -> Mapping[str, Any]:
+        return {"generation": self._generation, "cap": send.max_tokens or self.max_tokens}

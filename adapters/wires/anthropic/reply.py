@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from rungwise.adapters.wires import composing
-from rungwise.adapters.wires.anthropic.blocks import identified, parts_of
-from rungwise.adapters.wires.composing import classified, composed, count_of, malformed, object_in, raw_of, text_at
+from rungwise.adapters.wires.anthropic.blocks import identified
+from rungwise.adapters.wires.composing import Draft, count_of, stop_of, text_at
 from rungwise.adapters.wires.json_text import mended
 from rungwise.fsm.call.conversation.parts import Part
-from rungwise.fsm.call.conversation.reply import Reply, StopReason
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.call.conversation.reply import StopReason
 from rungwise.fsm.values.usage import Usage
 
 STOP_REASONS: Final[Mapping[str, StopReason]] = {
@@ -28,80 +26,27 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
 Counts = Mapping[str, Any]
 
 
-def read_reply(headers: Mapping[str, str], body: bytes, *, provider: str = "") -> Reply | Failure:
-    """Read the whole body of a response with a status of success.
+def draft_of(
+    parts: Iterable[Part], *, stop: object, details: object, usage: Usage | None, message: Mapping[str, Any]
+) -> Draft:
+    """Return the draft of a reply.
 
     Arguments:
-        headers: the response's headers, for the classification of an error that the body holds.
-        body: the body.
-        provider: whose reply it is.
-    """
-    value = object_in(body)
-    if isinstance(value, Failure):
-        return value
-    error = classified(None, headers, body) if value.get("error") or value.get("type") == "error" else None
-    content = value.get("content")
-    if not isinstance(content, list):
-        if not error and not value.get("stop_reason"):
-            return malformed("the body has no content")
-        content = []
-    usage = value.get("usage")
-    return compose(
-        [part for block in content for part in parts_of(block, provider)],
-        stop=value.get("stop_reason"),
-        details=value.get("stop_details"),
-        usage=usage_of([usage]) if isinstance(usage, dict) else None,
-        message=value,
-        error=error,
-        cut=stop_of(value.get("stop_reason"))[0] is None,
-        raw=raw_of(value, body),
-    )
-
-
-def compose(
-    parts: Iterable[Part],
-    *,
-    stop: object,
-    details: object,
-    usage: Usage | None,
-    message: Mapping[str, Any],
-    error: Failure | None = None,
-    cut: bool = False,
-    cause: Failure | None = None,
-    raw: object = None,
-) -> Reply | Failure:
-    """Make a reply of what was gathered, or a failure where an error left nothing of it.
-
-    Arguments:
-        parts: what has come, in order.
-        stop: why it stopped, as the provider says.
-        details: what the provider says of a refusal.
-        usage: its tokens, where they were counted.
+        parts: the parts, in order.
+        stop: the stop reason, as the provider gave it.
+        details: what the provider says about a refusal.
+        usage: the tokens that were counted.
         message: the envelope of the message.
-        error: the error that the provider itself sent.
-        cut: whether the reply broke off before its end.
-        cause: what cut it, where that is known.
-        raw: the body, for diagnosis.
     """
-    stop_reason, stop_raw = stop_of(stop)
-    refused = stop_reason == "content_filter"
-    return composed(
+    reason = stop_of(stop, STOP_REASONS)
+    refused = reason[0] == "content_filter"
+    return Draft(
         parts=identified(parts, message.get("id")),
-        stop_reason=stop_reason,
-        stop_raw=stop_raw,
+        stop=reason,
         usage=usage,
         model=message.get("model"),
         refusal=str(mended(text_at(details, "explanation") or text_at(details, "category"))) if refused else "",
-        error=error,
-        cut=cut,
-        cause=cause,
-        raw=raw,
     )
-
-
-def stop_of(raw: object) -> tuple[StopReason | None, str | None]:
-    """Return the normalised stop reason and the provider's own word for it, both None where there is none."""
-    return composing.stop_of(raw, STOP_REASONS)
 
 
 def usage_of(reports: Sequence[Counts]) -> Usage | None:

@@ -6,14 +6,21 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
+from attrs import frozen
+
 from rungwise.adapters.wires.anthropic.models import Generation
 from rungwise.adapters.wires.anthropic.parameters import FORCED, fit_budget, lower_reasoning, translated
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.adapters.wires.form import Body
-from rungwise.adapters.wires.json_text import dump
 from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written
+<<<<<<< HEAD
 from rungwise.fsm.call.conversation.request import PlainMessage, Send
 from rungwise.fsm.text.contents import is_blank
+=======
+from rungwise.adapters.wires.request import BodyWriter
+from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.text.blank import is_blank
+>>>>>>> main
 
 RESERVED: Final[Mapping[str, str]] = {
     "model": "give it to the backend",
@@ -29,52 +36,44 @@ _KEPT: Final = RESERVED.keys() | {"max_tokens"}
 _THINKING: Final = ("thinking", "redacted_thinking")
 
 
-def write_body(
-    send: Send,
-    *,
-    stream: bool,
-    model: str,
-    parameters: Mapping[str, Any],
-    generation: Generation,
-    cap: int,
-    provider: str,
-) -> bytes:
-    """Return the JSON body of one attempt.
+@frozen(kw_only=True)
+class AnthropicBody(BodyWriter):
+    """Write the body of a request for a message.
 
     Arguments:
-        send: what to send.
-        stream: whether the answer is to be streamed.
-        model: the model id.
-        parameters: the backend's own parameters; the caller's win.
-        generation: what the model takes.
+        every writer's: see `BodyWriter`.
+        generation: what the model accepts.
         cap: the output cap in tokens.
-        provider: whose parts of earlier replies go back as they are.
-
-    Raises:
-        ConfigurationError: a value has no form in JSON.
     """
-    own = "" if send.unsigned else provider
-    system, turns = _parted(written(send.messages, ANTHROPIC, own, is_portable=send.portable))
-    if send.prefill:
-        _strip_end(turns)
-    given = {name: each for name, each in {**parameters, **send.parameters}.items() if name not in send.dropped}
-    tools = given.pop("tools", send.tools)
-    body = {**translated(given, generation, cap=cap), "model": model, "max_tokens": cap, "messages": turns}
-    if system:
-        body["system"] = system
-    if tools:
-        body["tools"] = ANTHROPIC.written_tools(tools)
-    if not body.get("tools"):
-        body.pop("tools", None)
-        body.pop("tool_choice", None)  # which means nothing without them, and is refused
-    if send.lower_reasoning:
-        lower_reasoning(body, generation)
-    fit_budget(body, cap)
-    _soothe_thinking(body, turns)
-    if stream:
-        body["stream"] = True
-    _drop(body, send.dropped)
-    return dump(body)
+
+    generation: Generation
+    cap: int
+
+    def body(self) -> Body:
+        """Return the body."""
+        send, cap = self.send, self.cap
+        system, turns = _parted(written(send.messages, ANTHROPIC, self.own, is_portable=send.portable))
+        if send.prefill:
+            _strip_end(turns)
+        given = {name: each for name, each in self.given.items() if name not in send.dropped}
+        tools = given.pop("tools", send.tools)
+        body = {**translated(given, self.generation, cap=cap), "model": self.model, "max_tokens": cap}
+        body["messages"] = turns
+        if system:
+            body["system"] = system
+        if tools:
+            body["tools"] = ANTHROPIC.written_tools(tools)
+        if not body.get("tools"):
+            body.pop("tools", None)
+            body.pop("tool_choice", None)  # which means nothing without them, and is refused
+        if send.lower_reasoning:
+            lower_reasoning(body, self.generation)
+        fit_budget(body, cap)
+        _soothe_thinking(body, turns)
+        if self.stream:
+            body["stream"] = True
+        _drop(body, send.dropped)
+        return body
 
 
 def _drop(body: Body, names: frozenset[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from attrs import Factory, define, field
@@ -15,8 +15,19 @@ from rungwise.adapters.wires.anthropic.blocks import (
     thinking_parts,
     tool_call,
 )
-from rungwise.adapters.wires.anthropic.reply import STOP_REASONS, compose, read_reply, stop_of, usage_of
-from rungwise.adapters.wires.composing import at_least, classified, count_of, grown, settled, text_at
+from rungwise.adapters.wires.anthropic.reply import STOP_REASONS, draft_of, usage_of
+from rungwise.adapters.wires.composing import (
+    Draft,
+    at_least,
+    classified,
+    count_of,
+    grown,
+    malformed,
+    raw_of,
+    settled,
+    stop_of,
+    text_at,
+)
 from rungwise.adapters.wires.json_text import load, weight_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
@@ -244,7 +255,7 @@ class AnthropicDecoder(StreamDecoder):
             if delta.get("stop_reason") is not None:
                 self._stop = settled(self._stop, delta["stop_reason"], STOP_REASONS)
                 self._details = delta.get("stop_details") or self._details
-                self.done = stop_of(self._stop)[0] is not None
+                self.done = stop_of(self._stop, STOP_REASONS)[0] is not None
             self._held += len(data)
         usage = value.get("usage")
         if isinstance(usage, dict):
@@ -267,16 +278,10 @@ class AnthropicDecoder(StreamDecoder):
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
         parts = self.parts()
-        return compose(
-            parts,
-            stop=self._stop,
-            details=self._details,
-            usage=self._usage(parts),
-            message=self._message,
-            error=self.error,
-            cut=is_cut,
-            cause=cause,
-        )
+        return self._draft(parts, self._usage(parts)).reply(error=self.error, cut=is_cut, cause=cause)
+
+    def _draft(self, parts: Iterable[Part], usage: Usage | None) -> Draft:
+        return draft_of(parts, stop=self._stop, details=self._details, usage=usage, message=self._message)
 
     def _usage(self, parts: tuple[Part, ...]) -> Usage | None:
         """Return the tokens; before the end the provider has counted no more than the prompt."""
@@ -285,9 +290,20 @@ class AnthropicDecoder(StreamDecoder):
             return known
         return at_least(known, parts)
 
-    def whole(self, body: bytes) -> Reply | Failure:
-        """Read what came in the place of a stream."""
-        return read_reply(self.headers, body, provider=self.provider)
+    def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
+        """Read the message of a whole body."""
+        is_error = value.get("error") or value.get("type") == "error"
+        error = classified(None, self.headers, body) if is_error else None
+        self._message, self._stop, self._details = value, value.get("stop_reason"), value.get("stop_details")
+        content, usage = value.get("content"), value.get("usage")
+        if not isinstance(content, list):
+            if not error and not self._stop:
+                return malformed("the body has no content")
+            content = []
+        parts = [part for block in content for part in parts_of(block, self.provider)]
+        draft = self._draft(parts, usage_of([usage]) if isinstance(usage, dict) else None)
+        is_cut = stop_of(self._stop, STOP_REASONS)[0] is None
+        return draft.reply(error=error, cut=is_cut, raw=raw_of(value, body))
 
 
 def _key(index: object) -> int:

@@ -12,27 +12,25 @@ from rungwise.adapters.wires.anthropic.models import Generation, generation_of
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.bedrock.marks import lost_marks, marks_tools
 from rungwise.adapters.wires.bedrock.parameters import lost_parameters, mapping, thinks
-from rungwise.adapters.wires.bedrock.reply import read_reply
-from rungwise.adapters.wires.bedrock.request import RESERVED, write_body
+from rungwise.adapters.wires.bedrock.request import RESERVED, ConverseBody
 from rungwise.adapters.wires.bedrock.shapes import CONVERSE
 from rungwise.adapters.wires.bedrock.signing import OWN_HOST, Account
 from rungwise.adapters.wires.bedrock.stream import ConverseDecoder
 from rungwise.adapters.wires.endpoint import as_secret, check_key, merged
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.http_backend import HttpBackend, optional
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.adapters.wires.reading.decoding import StreamDecoder
+from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.tracebacks import built_without_locals
-from rungwise.fsm.values.secret import Secret, fingerprint
+from rungwise.fsm.values.secret import Secret, fingerprint, hides_arguments
 
 
 def _check_secret(instance: object, attribute: Any, value: Any) -> None:
     check_key(instance, attribute, value, where=attribute.name)
 
 
-@built_without_locals
+@hides_arguments
 @frozen
 class Bedrock(HttpBackend):
     """Speak Converse with one model of Amazon Bedrock; it needs `pip install 'rungwise[bedrock]'`.
@@ -59,18 +57,20 @@ class Bedrock(HttpBackend):
     DEFAULT_URL: ClassVar[str] = "https://bedrock-runtime.amazonaws.com"
     PATH: ClassVar[str] = "/model"
     API: ClassVar[str] = "bedrock"
+    WRITER: ClassVar[type[BodyWriter]] = ConverseBody
+    DECODER: ClassVar[type[StreamDecoder]] = ConverseDecoder
     FORM: ClassVar[Form] = CONVERSE
     RESERVED: ClassVar[Mapping[str, str]] = RESERVED
 
     region: str | None = field(default=None, kw_only=True, validator=optional(str))
     profile: str | None = field(default=None, kw_only=True, repr=False, validator=optional(str))
-    access_key_id: str | Secret | None = field(
+    access_key_id: Secret | None = field(
         default=None, kw_only=True, repr=False, converter=as_secret, validator=_check_secret
     )
-    secret_access_key: str | Secret | None = field(
+    secret_access_key: Secret | None = field(
         default=None, kw_only=True, repr=False, converter=as_secret, validator=_check_secret
     )
-    session_token: str | Secret | None = field(
+    session_token: Secret | None = field(
         default=None, kw_only=True, repr=False, converter=as_secret, validator=_check_secret
     )
     _account: Account | None = field(init=False, eq=False, repr=False)
@@ -84,26 +84,25 @@ class Bedrock(HttpBackend):
         if is_own:
             account.needs_region()
             self._set(base_url=f"https://{account.host}")
-        given = self.access_key_id, self.secret_access_key
-        if all(given) and self.api_key is None:
+        key, secret = self.access_key_id, self.secret_access_key
+        if key and secret and self.api_key is None:
             self._set(api_key=Secret(""))  # so that none of the environment goes before what is given
         super().__attrs_post_init__()
-        if all(given):
-            token = str(self.session_token) if self.session_token else None
-            account = Account.given(account.region, str(given[0]), str(given[1]), token)
+        if key and secret:
+            account = Account.given(account.region, key, secret, self.session_token)
         elif self._lacks_key and (is_own or self.profile is not None or OWN_HOST.fullmatch(self._endpoint.origin)):
             account = Account.found(account.region, self.profile, signs=True)
-        signs = account.credentials is not None and not (self._key and str(self._key).strip())
+        signs = account.credentials is not None and not self._key
         if signs:
             account.needs_region()
         self._set(_account=account if signs else None)
-        if signs and self.access_key_id:
-            who = f"{self.model} ({fingerprint(merged({'access-key-id': str(self.access_key_id)}, self.headers))})"
+        if signs and key:
+            who = f"{self.model} ({fingerprint(merged({'access-key-id': key.reveal()}, self.headers))})"
             self._set(_identities=frozenset({(self._endpoint.place, who), (self._endpoint.root, who)}))
 
     @property
     def _lacks_key(self) -> bool:
-        return not (self._key and str(self._key).strip()) and not self._has_key_header
+        return not self._key and not self._has_key_header
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
@@ -164,20 +163,11 @@ class Bedrock(HttpBackend):
         signed = self._account.signed(request.url, {"content-type": request.headers["content-type"]}, request.body)
         return evolve(request, headers=merged(request.headers, signed))
 
-    def _body(self, send: Send, *, stream: bool) -> bytes:
-        return write_body(
-            send,
-            parameters=self.parameters,
-            generation=self._generation,
-            cap=send.max_tokens or self.max_tokens,
-            takes_marks=self.capabilities.caches,
-            marks_tools=marks_tools(self.model, self.capabilities.caches),
-            provider=self.provider,
-        )
-
-    def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
-        return read_reply(headers, body, provider=self.provider)
-
-    def decoder(self, headers: Mapping[str, str]) -> ConverseDecoder:
-        """Start to read a streamed response of status 200."""
-        return ConverseDecoder(headers, self.provider)
+    def _writing(self, send: Send) -> Mapping[str, Any]:
+        marks = self.capabilities.caches
+        return {
+            "generation": self._generation,
+            "cap": send.max_tokens or self.max_tokens,
+            "takes_marks": marks,
+            "marks_tools": marks_tools(self.model, marks),
+        }

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from rungwise.adapters.wires import composing
 from rungwise.adapters.wires.anthropic.blocks import identified, opaque_parts, text_parts, thinking_parts
-from rungwise.adapters.wires.composing import classified, composed, count_of, malformed, object_in, raw_of, text_at
+from rungwise.adapters.wires.composing import Draft, count_of, stop_of, text_at
 from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.fsm.call.conversation.parts import Part, ToolCall
 from rungwise.fsm.call.conversation.reply import Reply, StopReason
@@ -29,80 +28,31 @@ _FAILED: Final = ("malformed_model_output", "malformed_tool_use")
 """What the model wrote and the server could not read; it need not write it again."""
 
 
-def read_reply(headers: Mapping[str, str], body: bytes, *, provider: str = "") -> Reply | Failure:
-    """Read the whole body of a response with a status of success.
-
-    Arguments:
-        headers: the response's headers, for the classification of an error that the body holds.
-        body: the body.
-        provider: whose reply it is.
-    """
-    value = object_in(body)
-    if isinstance(value, Failure):
-        return value
-    output = value.get("output")
-    message = output.get("message") if isinstance(output, dict) else None
-    content = message.get("content") if isinstance(message, dict) else None
-    error = None
-    if not isinstance(content, list):
-        if value.get("__type") or value.get("message"):
-            error = classified(None, headers, body)
-        elif not value.get("stopReason"):
-            return malformed("the body has no message")
-        content = []
-    return compose(
-        [part for block in content for part in parts_of(block, provider)],
-        stop=value.get("stopReason"),
-        usage=value.get("usage"),
-        error=error,
-        cut=stop_of(value.get("stopReason"))[0] is None,
-        raw=raw_of(value, body),
-    )
-
-
-def compose(
+def reply_of(
     parts: Iterable[Part],
-    *,
     stop: object,
     usage: Any,
+    *,
     error: Failure | None = None,
     cut: bool = False,
     cause: Failure | None = None,
     raw: object = None,
 ) -> Reply | Failure:
-    """Make a reply of what was gathered, or a failure where an error left nothing of it.
+    """Make the reply, or a failure if an error left nothing of it; the arguments that have names are `Draft.reply`'s.
 
     Arguments:
-        parts: what has come, in order.
-        stop: why it stopped, as the provider says.
-        usage: its tokens, as the provider says.
-        error: the error that the provider itself sent.
-        cut: whether the reply broke off before its end.
-        cause: what cut it, where that is known.
-        raw: the body, for diagnosis.
+        parts: the parts, in order.
+        stop: the stop reason, as the provider gave it.
+        usage: its tokens, as the provider gave them.
     """
-    stop_reason, stop_raw = stop_of(stop)
+    reason = stop_of(stop, STOP_REASONS)
     counted = usage_of(usage) if isinstance(usage, dict) else None
     told = identified(parts, counted and counted.total_tokens)
-    if stop_raw in _FAILED and error is None:
-        error = Failure("failed_generation", status=200, code=stop_raw, message="the server could not read the reply")
+    if reason[1] in _FAILED and error is None:
+        error = Failure("failed_generation", status=200, code=reason[1], message="the server could not read the reply")
         told = tuple([part for part in told if not isinstance(part, ToolCall)])
-    return composed(
-        parts=told,
-        stop_reason=stop_reason,
-        stop_raw=stop_raw,
-        usage=counted,
-        model=None,  # which it never says
-        error=error,
-        cut=cut,
-        cause=cause,
-        raw=raw,
-    )
-
-
-def stop_of(raw: object) -> tuple[StopReason | None, str | None]:
-    """Return the normalised stop reason and the provider's own word for it, both None where there is none."""
-    return composing.stop_of(raw, STOP_REASONS)
+    draft = Draft(parts=told, stop=reason, usage=counted)  # no reply names its model
+    return draft.reply(error=error, cut=cut, cause=cause, raw=raw)
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage | None:

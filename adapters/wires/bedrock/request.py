@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
+from attrs import frozen
+
 from rungwise.adapters.wires.anthropic.models import Generation
 from rungwise.adapters.wires.bedrock.marks import UNMARKED, unmarked, without_marks
 from rungwise.adapters.wires.bedrock.parameters import (
@@ -21,9 +23,9 @@ from rungwise.adapters.wires.bedrock.parameters import (
 )
 from rungwise.adapters.wires.bedrock.shapes import CONVERSE
 from rungwise.adapters.wires.form import Body
-from rungwise.adapters.wires.json_text import dump
 from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written
-from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, PlainMessage, Send
+from rungwise.adapters.wires.request import BodyWriter
+from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, PlainMessage
 
 RESERVED: Final[Mapping[str, str]] = {
     **dict.fromkeys(("model", "modelId"), "give it to the backend"),
@@ -39,57 +41,53 @@ _CAPS: Final = frozenset({*CAP_PARAMETERS, "maxTokens", "inferenceConfig"})
 """What the output cap is called here and by the server, and what it stands in there."""
 
 
-def write_body(
-    send: Send,
-    *,
-    parameters: Mapping[str, Any],
-    generation: Generation | None,
-    cap: int | None,
-    takes_marks: bool | None,
-    marks_tools: bool,
-    provider: str,
-) -> bytes:
-    """Return the JSON body of one attempt.
+@frozen(kw_only=True)
+class ConverseBody(BodyWriter):
+    """Write the body of a request to Converse.
 
     Arguments:
-        send: what to send.
-        parameters: the backend's own parameters; the caller's win.
-        generation: what the model takes, where it is one of Anthropic's.
+        every writer's: see `BodyWriter`.
+        generation: what the model accepts, if it is one of Anthropic's.
         cap: the output cap in tokens, if any.
-        takes_marks: whether the model takes marks of what is to be kept of a prompt, as far as anybody knows.
-        marks_tools: whether it takes those of other forms behind tools.
-        provider: whose parts of earlier replies go back as they are.
-
-    Raises:
-        ConfigurationError: a value has no form in JSON.
+        takes_marks: whether the model accepts cache marks; None if unknown.
+        marks_tools: whether the cache marks of other forms may stand behind tools.
     """
-    own = "" if send.unsigned else provider
-    said = written(send.messages, CONVERSE if takes_marks else UNMARKED, own, is_portable=send.portable)
-    system, turns = _parted(without_marks(said) if takes_marks is False else said)
-    if send.prefill:
-        _strip_end(turns)
-    given = {name: each for name, each in {**parameters, **send.parameters}.items() if name not in send.dropped}
-    # Where a budget rests on the cap, no word of a server takes it out.
-    dropped = send.dropped - _CAPS if send.must_cut else send.dropped
-    if _CAPS & dropped:
-        cap = None
-    tools = given.pop("tools", send.tools)
-    if takes_marks is False:
-        tools = unmarked(tools)
-    body: Body = {**translated(given, generation, cap=cap), "messages": turns}
-    if system:
-        body["system"] = system
-    made = (CONVERSE if marks_tools else UNMARKED).written_tools(tools)
-    config = _tool_config(made, given.get("tool_choice"), turns)
-    if config:
-        body["toolConfig"] = config
-    if send.lower_reasoning:
-        lower_reasoning(body, generation)
-    fit_budget(body, cap)
-    if generation is not None:
-        _soothe_thinking(body, turns)
-    _drop(body, dropped)
-    return dump(body)
+
+    generation: Generation | None
+    cap: int | None
+    takes_marks: bool | None
+    marks_tools: bool
+
+    def body(self) -> Body:
+        """Return the body."""
+        send, cap, generation = self.send, self.cap, self.generation
+        form = CONVERSE if self.takes_marks else UNMARKED
+        said = written(send.messages, form, self.own, is_portable=send.portable)
+        system, turns = _parted(without_marks(said) if self.takes_marks is False else said)
+        if send.prefill:
+            _strip_end(turns)
+        given = {name: each for name, each in self.given.items() if name not in send.dropped}
+        # If a budget rests on the cap, no error of a server removes it.
+        dropped = send.dropped - _CAPS if send.must_cut else send.dropped
+        if _CAPS & dropped:
+            cap = None
+        tools = given.pop("tools", send.tools)
+        if self.takes_marks is False:
+            tools = unmarked(tools)
+        body: Body = {**translated(given, generation, cap=cap), "messages": turns}
+        if system:
+            body["system"] = system
+        made = (CONVERSE if self.marks_tools else UNMARKED).written_tools(tools)
+        config = _tool_config(made, given.get("tool_choice"), turns)
+        if config:
+            body["toolConfig"] = config
+        if send.lower_reasoning:
+            lower_reasoning(body, generation)
+        fit_budget(body, cap)
+        if generation is not None:
+            _soothe_thinking(body, turns)
+        _drop(body, dropped)
+        return body
 
 
 def _drop(body: Body, names: frozenset[str]) -> None:

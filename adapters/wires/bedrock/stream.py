@@ -10,8 +10,8 @@ from attrs import Factory, define, field
 
 from rungwise.adapters.wires.anthropic.blocks import opaque_parts, text_parts, thinking_parts
 from rungwise.adapters.wires.bedrock.events import FrameReader
-from rungwise.adapters.wires.bedrock.reply import STOP_REASONS, compose, read_reply, stop_of, tool_call
-from rungwise.adapters.wires.composing import settled, text_at
+from rungwise.adapters.wires.bedrock.reply import STOP_REASONS, parts_of, reply_of, tool_call
+from rungwise.adapters.wires.composing import classified, malformed, raw_of, settled, stop_of, text_at
 from rungwise.adapters.wires.json_text import load, weight_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, Reader, StreamDecoder
@@ -133,7 +133,7 @@ class ConverseDecoder(StreamDecoder):
         elif name == "messageStop":
             self.started = True
             self._stop = settled(self._stop, event.get("stopReason"), STOP_REASONS)
-            self.done = stop_of(self._stop)[0] is not None
+            self.done = stop_of(self._stop, STOP_REASONS)[0] is not None
         elif name == "metadata":  # which ends it
             self._usage = event.get("usage")
             self._held += weight_of(data)
@@ -198,12 +198,22 @@ class ConverseDecoder(StreamDecoder):
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
-        parts = self.parts()
-        return compose(parts, stop=self._stop, usage=self._usage, error=self.error, cut=is_cut, cause=cause)
+        return reply_of(self.parts(), self._stop, self._usage, error=self.error, cut=is_cut, cause=cause)
 
-    def whole(self, body: bytes) -> Reply | Failure:
-        """Read what came in the place of a stream."""
-        return read_reply(self.headers, body, provider=self.provider)
+    def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
+        """Read the reply of a whole body."""
+        output, stop, error = value.get("output"), value.get("stopReason"), None
+        message = output.get("message") if isinstance(output, dict) else None
+        content = message.get("content") if isinstance(message, dict) else None
+        if not isinstance(content, list):
+            if value.get("__type") or value.get("message"):
+                error = classified(None, self.headers, body)
+            elif not stop:
+                return malformed("the body has no message")
+            content = []
+        parts = [part for block in content for part in parts_of(block, self.provider)]
+        is_cut = stop_of(stop, STOP_REASONS)[0] is None
+        return reply_of(parts, stop, value.get("usage"), error=error, cut=is_cut, raw=raw_of(value, body))
 
 
 def _joined(pieces: list[str]) -> str:

@@ -10,22 +10,21 @@ from attrs import evolve, field, frozen
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.chat.dialects import CapField, Dialect, PrefillMode, dialect_of
 from rungwise.adapters.wires.chat.discovery import Server
-from rungwise.adapters.wires.chat.reply import read_reply
-from rungwise.adapters.wires.chat.request import OTHER_CAP, RESERVED, refuse_many, type_not_sent, write_body
+from rungwise.adapters.wires.chat.request import OTHER_CAP, RESERVED, ChatBody, refuse_many, type_not_sent
 from rungwise.adapters.wires.chat.shapes import CHAT, ChatShapes
 from rungwise.adapters.wires.chat.stream import ChatDecoder
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.http_backend import HttpBackend, optional
 from rungwise.adapters.wires.plain.choices import chat_choice
+from rungwise.adapters.wires.reading.decoding import StreamDecoder
+from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.link import Lessons
-from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Request, Send
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.checks import is_flag, must, must_be_one_of
+from rungwise.fsm.values.secret import Secret, hides_arguments
 
 
-@built_without_locals
+@hides_arguments
 @frozen
 class OpenAIChat(HttpBackend):
     """Speak chat completions with one model of one server.
@@ -52,6 +51,8 @@ class OpenAIChat(HttpBackend):
     DEFAULT_URL: ClassVar[str] = "https://api.openai.com/v1"
     PATH: ClassVar[str] = "/chat/completions"
     API: ClassVar[str] = "openai"
+    WRITER: ClassVar[type[BodyWriter]] = ChatBody
+    DECODER: ClassVar[type[StreamDecoder]] = ChatDecoder
     FORM: ClassVar[Form] = CHAT
     RESERVED: ClassVar[Mapping[str, str]] = RESERVED
 
@@ -105,11 +106,11 @@ class OpenAIChat(HttpBackend):
         lessons = super().lessons
         return lessons if self.server is None else evolve(lessons, server=self.server.name)
 
-    def _credentials(self, key: str) -> dict[str, str]:
+    def _credentials(self, key: Secret) -> dict[str, str]:
         """Return the headers that carry the key; a token of Entra's is a bearer token everywhere."""
         header = dialect_of(self.base_url, self.model).key_header
-        is_token = key.startswith("ey") and key.count(".") == 2
-        return {header: key} if header and not is_token else super()._credentials(key)
+        is_token = key.reveal().startswith("ey") and key.reveal().count(".") == 2
+        return {header: key.reveal()} if header and not is_token else super()._credentials(key)
 
     def _chosen_dialect(self) -> Dialect:
         """Return what is written to this server: what its URL and model tell, but for what the caller knows better."""
@@ -141,18 +142,8 @@ class OpenAIChat(HttpBackend):
         unsent = {} if kind is None else {"tool_choice": f"no tool of the type {kind} is sent"}
         return {**super()._cannot_say(request), **unsent}
 
-    def _body(self, send: Send, *, stream: bool) -> bytes:
-        return write_body(
-            send,
-            stream=stream,
-            model=self.model,
-            parameters=self.parameters,
-            dialect=self._dialect,
-            provider=self.provider,
-        )
-
-    def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
-        return read_reply(headers, body, sends_finish_reason=self.sends_finish_reason, provider=self.provider)
+    def _writing(self, send: Send) -> Mapping[str, Any]:
+        return {"dialect": self._dialect}
 
     def decoder(self, headers: Mapping[str, str]) -> ChatDecoder:
         """Start to read a streamed response of status 200."""

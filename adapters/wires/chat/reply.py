@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rungwise.adapters.wires import composing
 from rungwise.adapters.wires.chat.dialects import (
     COUNTS,
     ERRORS,
@@ -17,104 +16,48 @@ from rungwise.adapters.wires.chat.dialects import (
     Count,
     found_at,
 )
-from rungwise.adapters.wires.chat.own import NOTHING, own_in
-from rungwise.adapters.wires.chat.tools import ToolCalls, index_of
-from rungwise.adapters.wires.composing import classified, composed, count_of, malformed, object_in, raw_of
+from rungwise.adapters.wires.chat.tools import index_of
+from rungwise.adapters.wires.composing import Draft, count_of, stop_of
 from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.call.conversation.reading import is_complete
-from rungwise.fsm.call.conversation.reply import Reply, StopReason
-from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage
 
 ABOUT: Final = ("id", "created", "model")
 """What tells one reply from others."""
 
 
-def read_reply(
-    headers: Mapping[str, str], body: bytes, *, sends_finish_reason: bool = True, provider: str = ""
-) -> Reply | Failure:
-    """Read the whole body of a response with a status of success.
-
-    Arguments:
-        headers: the response's headers, for the classification of an error that the body holds.
-        body: the body.
-        sends_finish_reason: whether a reply without a finish reason is a cut one.
-        provider: whose reply it is.
-    """
-    value = object_in(body)
-    if isinstance(value, Failure):
-        return value
-    choice = first_choice(value)
-    error = error_in(value, choice, body)
-    message = choice.get("message") or choice.get("delta")
-    if not isinstance(message, dict):
-        if not error and not choice.get("finish_reason"):
-            return malformed("the body has no usable choice")
-        message = {}
-    text, reasoning, refusal = contents(message)
-    refusal = refusal or refused_beside(choice)
-    finish, usage = choice.get("finish_reason"), usage_in(value)
-    calls = ToolCalls.whole(message).gathered([*map(value.get, ABOUT), text, usage], provider)
-    return compose(
-        text=text,
-        reasoning=reasoning,
-        refusal=refusal,
-        calls=calls,
-        finish=finish,
-        usage=usage,
-        model=value.get("model"),
-        error=None if error is None else classified(None, headers, error),
-        cut=is_cut(finish, calls, ended=True, sends_finish_reason=sends_finish_reason),
-        raw=raw_of(value, body),
-        own=own_in(message),
-        provider=provider,
-    )
-
-
-def compose(
-    *,
-    text: str,
-    reasoning: str,
-    refusal: str,
+def draft_of(
+    texts: tuple[str, str, str],
     calls: tuple[ToolCall, ...],
+    *,
     finish: object,
     usage: Mapping[str, Any] | None,
     model: object,
-    error: Failure | None = None,
-    cut: bool = False,
-    cause: Failure | None = None,
-    raw: object = None,
-    own: Mapping[str, Any] = NOTHING,
-    provider: str = "",
-) -> Reply | Failure:
-    """Make a reply of what was gathered, or a failure where an error left nothing of it.
+    own: Mapping[str, Any],
+    provider: str,
+) -> Draft:
+    """Return the draft of a reply.
 
     Arguments:
-        finish: the finish reason as the provider gave it.
-        usage: the usage as the provider gave it; counted from what was gathered where there is none.
-        error: the error that the provider itself sent.
-        cut: whether the reply broke off before its end.
-        cause: what cut it, where that is known.
-        own: what its provider alone can read of it.
+        texts: its text, its reasoning and its refusal.
+        calls: its tool calls.
+        finish: the finish reason, as the provider gave it.
+        usage: the usage, as the provider gave it.
+        model: the model that answered.
+        own: what only its provider can read of it.
         provider: who that is.
     """
-    text, reasoning, refusal = mended([text, reasoning, refusal])
-    stop_reason, stop_raw = stop_of(finish)
+    text, reasoning, refusal = mended([*texts])
     thought = (ReasoningPart(reasoning, provider=provider if own else ""),) if reasoning else ()
     opaque = (OpaquePart(provider, own),) if own else ()
-    return composed(
+    return Draft(
         parts=(*thought, *opaque, *((TextPart(text),) if text else ()), *calls),
-        stop_reason=stop_reason,
-        stop_raw=stop_raw,
+        stop=stop_of(finish, STOP_REASONS),
         usage=usage_of(usage) if usage else None,
         model=model,
         refusal=refusal,
-        error=error,
-        cut=cut,
-        cause=cause,
-        raw=raw,
-        tells_blocks=False,
+        is_ordered=False,
     )
 
 
@@ -129,7 +72,7 @@ def is_cut(finish: object, calls: tuple[ToolCall, ...], *, ended: bool, sends_fi
         ended: whether the body is whole, or the stream has said that it is over.
         sends_finish_reason: whether the server sends finish reasons.
     """
-    if stop_of(finish)[0] is not None:
+    if stop_of(finish, STOP_REASONS)[0] is not None:
         return False
     has_half_a_call = any(call.arguments.strip() and not is_complete(call, ()) for call in calls)
     return not (ended and (has_half_a_call or not sends_finish_reason))
@@ -195,11 +138,6 @@ def _text_of(value: object, depth: int = 4) -> str:
             if name in value:
                 return _text_of(value[name], depth - 1)
     return ""
-
-
-def stop_of(raw: object) -> tuple[StopReason | None, str | None]:
-    """Return the normalised finish reason and the provider's own word for it, both None where there is none."""
-    return composing.stop_of(raw, STOP_REASONS)
 
 
 def usage_in(value: Mapping[str, Any]) -> dict[str, Any] | None:

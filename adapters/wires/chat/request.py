@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from rungwise.adapters.wires.chat.dialects import (
     STEERING,
@@ -18,12 +18,12 @@ from rungwise.adapters.wires.chat.dialects import (
 from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.chat.shapes import CHAT, FORMATS, ChatShapes
 from rungwise.adapters.wires.form import Body, Rules
-from rungwise.adapters.wires.json_text import dump
 from rungwise.adapters.wires.pairing import calls_tools, is_own_call
 from rungwise.adapters.wires.plain.choices import chat_choice
 from rungwise.adapters.wires.plain.making import list_of
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.portability import written
+from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage, Send
 from rungwise.fsm.errors import ConfigurationError
@@ -79,53 +79,49 @@ class _Reasoned(ChatShapes):
 REASONED: Final = _Reasoned()
 
 
-def write_body(
-    send: Send, *, stream: bool, model: str, parameters: Mapping[str, Any], dialect: Dialect, provider: str
-) -> bytes:
-    """Return the JSON body of one attempt.
+@frozen(kw_only=True)
+class ChatBody(BodyWriter):
+    """Write the body of a chat-completions request.
 
     Arguments:
-        send: what to send.
-        stream: whether the answer is to be streamed.
-        model: the model id.
-        parameters: the backend's own parameters; the caller's win.
-        dialect: what the server wants to be told in its own way.
-        provider: whose parts of earlier replies go back as they are.
-
-    Raises:
-        ConfigurationError: a parameter has its own place, or a value has no form in JSON.
+        every writer's: see `BodyWriter`.
+        dialect: what this server wants in its own way.
     """
-    asked = send.parameters
-    own = "" if send.unsigned else provider
-    form, given = CHAT, send.messages
-    if send.restore_reasoning:
-        form, given = REASONED, tuple(map(reasoned, given))
-    rules = form.rules
-    if dialect.id_length is not None:
-        rules = evolve(rules, call_id=_ids_of(dialect.id_length), id_length=dialect.id_length)
-    elif dialect.longest_id is not None:
-        rules = evolve(rules, call_id=_ids_up_to(dialect.longest_id), takes_own_ids=True)
-    is_portable = send.portable or _has_other_ids(given, rules, own)
-    messages = written(given, form, own, is_portable=is_portable, rules=rules)
-    body: Body = {"model": model, "messages": messages, "stream": stream, **parameters, **asked}
-    if send.request.tools and "tools" not in asked:
-        ChatShapes(dialect).set_tools(body, send.tools)
-    if "tool_choice" in body:
-        body["tool_choice"] = chat_choice(body["tool_choice"], body.get("tools"))
-        if type_not_sent(body["tool_choice"], body.get("tools")):
-            del body["tool_choice"]
-    _set_cap(body, send, dialect.cap_field)
-    _set_stream_options(body, stream)
-    if send.prefill:
-        _set_prefill(body, dialect.prefill)
-    if send.lower_reasoning:
-        _lower_reasoning(body, dialect)
-    dropped = send.dropped | _EFFORTS if "thinking" in send.dropped else send.dropped
-    if "response_format" in dropped:
-        dropped |= {name for name in FORMATS if CHAT.asks_for_json({name: body.get(name)})}
-    for name in dropped.difference(_KEPT):
-        body.pop(name, None)
-    return dump(body)
+
+    dialect: Dialect
+
+    def body(self) -> Body:
+        """Return the body."""
+        send, dialect, asked = self.send, self.dialect, self.send.parameters
+        form, given = CHAT, send.messages
+        if send.restore_reasoning:
+            form, given = REASONED, tuple(map(reasoned, given))
+        rules = form.rules
+        if dialect.id_length is not None:
+            rules = evolve(rules, call_id=_ids_of(dialect.id_length), id_length=dialect.id_length)
+        elif dialect.longest_id is not None:
+            rules = evolve(rules, call_id=_ids_up_to(dialect.longest_id), takes_own_ids=True)
+        is_portable = send.portable or _has_other_ids(given, rules, self.own)
+        messages = written(given, form, self.own, is_portable=is_portable, rules=rules)
+        body: Body = {"model": self.model, "messages": messages, "stream": self.stream, **self.given}
+        if send.request.tools and "tools" not in asked:
+            ChatShapes(dialect).set_tools(body, send.tools)
+        if "tool_choice" in body:
+            body["tool_choice"] = chat_choice(body["tool_choice"], body.get("tools"))
+            if type_not_sent(body["tool_choice"], body.get("tools")):
+                del body["tool_choice"]
+        _set_cap(body, send, dialect.cap_field)
+        _set_stream_options(body, self.stream)
+        if send.prefill:
+            _set_prefill(body, dialect.prefill)
+        if send.lower_reasoning:
+            _lower_reasoning(body, dialect)
+        dropped = send.dropped | _EFFORTS if "thinking" in send.dropped else send.dropped
+        if "response_format" in dropped:
+            dropped |= {name for name in FORMATS if CHAT.asks_for_json({name: body.get(name)})}
+        for name in dropped.difference(_KEPT):
+            body.pop(name, None)
+        return body
 
 
 def type_not_sent(choice: Any, tools: Any) -> str | None:

@@ -9,16 +9,14 @@ from attrs import define, evolve, field
 
 from rungwise.adapters.wires.chat.beside import Beside
 from rungwise.adapters.wires.chat.dialects import ERRORS, REASONING_FIELDS, STOP_REASONS, USAGE
-from rungwise.adapters.wires.chat.own import OwnMembers
+from rungwise.adapters.wires.chat.own import OwnMembers, own_in
 from rungwise.adapters.wires.chat.reply import (
     ABOUT,
-    compose,
     contents,
+    draft_of,
     error_in,
     first_choice,
-    read_reply,
     refused_beside,
-    stop_of,
     usage_in,
     usage_of,
 )
@@ -27,11 +25,12 @@ from rungwise.adapters.wires.chat.reply import (
 )
 from rungwise.adapters.wires.chat.text import GatheredText
 from rungwise.adapters.wires.chat.tools import ToolCalls, calls_in
-from rungwise.adapters.wires.composing import at_least, grown, settled
+from rungwise.adapters.wires.composing import at_least, classified, grown, malformed, raw_of, settled, stop_of
 from rungwise.adapters.wires.keeping import Aside
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
+from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure
 
@@ -103,28 +102,54 @@ class ChatDecoder(StreamDecoder):
         """Put the reply together."""
         text = self._text.getvalue()
         calls = self._calls.gathered([*map(self._about.get, ABOUT), text, self._usage], self.provider)
-        reply = compose(
-            text=text,
-            reasoning=self._reasoning.getvalue(),
-            refusal=self._refusal.getvalue(),
-            calls=calls,
+        draft = draft_of(
+            (text, self._reasoning.getvalue(), self._refusal.getvalue()),
+            calls,
             finish=self._finish,
             usage=self._usage,
             model=self._about.get("model"),
-            error=self.error,
-            cut=is_cut_off(self._finish, calls, ended=self.done, sends_finish_reason=self._sends_finish_reason),
-            cause=cause,
             own=self._own.gathered(),
             provider=self.provider,
+        )
+        reply = draft.reply(
+            error=self.error,
+            cut=self._is_cut_off(self._finish, calls, ended=self.done),
+            cause=cause,
             raw={"choices": [self._aside.said]} if self._aside.said else None,
         )
         if self._is_counted or self._usage is None or isinstance(reply, Failure):
             return reply
         return evolve(reply, usage=at_least(reply.usage, reply.parts))
 
-    def whole(self, body: bytes) -> Reply | Failure:
-        """Read what came in the place of a stream."""
-        return read_reply(self.headers, body, sends_finish_reason=self._sends_finish_reason, provider=self.provider)
+    def _is_cut_off(self, finish: object, calls: tuple[ToolCall, ...], *, ended: bool) -> bool:
+        return is_cut_off(finish, calls, ended=ended, sends_finish_reason=self._sends_finish_reason)
+
+    def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
+        """Read the completion of a whole body."""
+        choice = first_choice(value)
+        error = error_in(value, choice, body)
+        message = choice.get("message") or choice.get("delta")
+        if not isinstance(message, dict):
+            if not error and not choice.get("finish_reason"):
+                return malformed("the body has no usable choice")
+            message = {}
+        text, reasoning, refusal = contents(message)
+        finish, usage = choice.get("finish_reason"), usage_in(value)
+        calls = ToolCalls.whole(message).gathered([*map(value.get, ABOUT), text, usage], self.provider)
+        draft = draft_of(
+            (text, reasoning, refusal or refused_beside(choice)),
+            calls,
+            finish=finish,
+            usage=usage,
+            model=value.get("model"),
+            own=own_in(message),
+            provider=self.provider,
+        )
+        return draft.reply(
+            error=None if error is None else classified(None, self.headers, error),
+            cut=self._is_cut_off(finish, calls, ended=True),
+            raw=raw_of(value, body),
+        )
 
     def piece_in(self, value: Any) -> Piece | None:
         """Return what a chunk says that holds one piece of text, of reasoning or of a call, as most do."""
@@ -264,7 +289,7 @@ class ChatDecoder(StreamDecoder):
 
     def stop(self, error: Failure) -> None:
         """End at an error; one that comes after the end of the reply no longer matters to it."""
-        if stop_of(self._finish)[0] in (None, "error"):
+        if stop_of(self._finish, STOP_REASONS)[0] in (None, "error"):
             self.error = error
         self.finished = True
 

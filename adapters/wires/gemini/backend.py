@@ -13,19 +13,19 @@ from rungwise.adapters.wires.endpoint import Endpoint, read_url
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.gemini.models import traits_of
 from rungwise.adapters.wires.gemini.parameters import RESERVED, lost, lost_effort, refuse_own
-from rungwise.adapters.wires.gemini.request import write_body
+from rungwise.adapters.wires.gemini.request import GeminiBody
 from rungwise.adapters.wires.gemini.shapes import GEMINI, form_for
-from rungwise.adapters.wires.gemini.stream import GeminiDecoder, read_reply
+from rungwise.adapters.wires.gemini.stream import GeminiDecoder
 from rungwise.adapters.wires.http_backend import HttpBackend
-from rungwise.fsm.call.conversation.reply import Reply
-from rungwise.fsm.call.conversation.request import Request, Send
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.tracebacks import built_without_locals
+from rungwise.adapters.wires.reading.decoding import StreamDecoder
+from rungwise.adapters.wires.request import BodyWriter
+from rungwise.fsm.call.conversation.request import Request
+from rungwise.fsm.values.secret import Secret, hides_arguments
 
 _METHOD: Final = re.compile(r"/models/[^/?#]*:(?:streamGenerateContent|generateContent)/?(?=[?#]|$)")
 
 
-@built_without_locals
+@hides_arguments
 @frozen
 class Gemini(HttpBackend):
     """Speak generateContent with one model of Google's.
@@ -48,6 +48,8 @@ class Gemini(HttpBackend):
     DEFAULT_URL: ClassVar[str] = "https://generativelanguage.googleapis.com/v1beta"
     PATH: ClassVar[str] = ""
     API: ClassVar[str] = "gemini"
+    WRITER: ClassVar[type[BodyWriter]] = GeminiBody
+    DECODER: ClassVar[type[StreamDecoder]] = GeminiDecoder
     FORM: ClassVar[Form] = GEMINI
     RESERVED: ClassVar[Mapping[str, str]] = RESERVED
 
@@ -81,21 +83,11 @@ class Gemini(HttpBackend):
         effort = self._asked_of(request).get("reasoning_effort")
         return {**super()._cannot_say(request), **lost_effort(effort, traits_of(self.model))}
 
-    def _credentials(self, key: str) -> dict[str, str]:
-        return {"x-goog-api-key": key}
+    def _credentials(self, key: Secret) -> dict[str, str]:
+        return {"x-goog-api-key": key.reveal()}
 
     def _url(self, *, stream: bool) -> str:
         model = self.model if "/" in self.model else f"models/{self.model}"
         method, query = ("streamGenerateContent", "alt=sse") if stream else ("generateContent", "")
         query = "&".join(filter(None, (query, self._endpoint.query[1:])))
         return f"{self._endpoint.root}/{quote(model, safe='/@-_.')}:{method}{'?' if query else ''}{query}"
-
-    def _body(self, send: Send, *, stream: bool) -> bytes:
-        return write_body(send, model=self.model, parameters=self.parameters, provider=self.provider)
-
-    def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
-        return read_reply(headers, body, self.provider)
-
-    def decoder(self, headers: Mapping[str, str]) -> GeminiDecoder:
-        """Start to read a streamed response of status 200."""
-        return GeminiDecoder(headers, self.provider)

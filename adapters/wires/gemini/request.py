@@ -12,11 +12,11 @@ from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.gemini.models import Traits, traits_of
 from rungwise.adapters.wires.gemini.parameters import merged, placed, without
 from rungwise.adapters.wires.gemini.shapes import form_for
-from rungwise.adapters.wires.json_text import dump
 from rungwise.adapters.wires.plain.making import list_of
 from rungwise.adapters.wires.portability import written
+from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.parts import Message
-from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, PlainMessage, Send
+from rungwise.fsm.call.conversation.request import PlainMessage
 
 DUMMY: Final = "skip_thought_signature_validator"
 """What stands for the signature of a function call that another model has made, or that was not kept: the API refuses
@@ -28,47 +28,35 @@ _CALLS: Final = ("functionCall", "function_call")
 _RESULTS: Final = ("functionResponse", "function_response")
 
 
-def write_body(send: Send, *, model: str, parameters: Mapping[str, Any], provider: str) -> bytes:
-    """Return the JSON body of one attempt.
+class GeminiBody(BodyWriter):
+    """Write the body of a generateContent request."""
 
-    Arguments:
-        send: what to send.
-        model: the model id.
-        parameters: the backend's own parameters; the caller's win.
-        provider: whose parts of earlier replies go back as they are.
-
-    Raises:
-        ConfigurationError: a value has no form in JSON.
-    """
-    traits, form = traits_of(model), form_for(model)
-    body = merged(placed(parameters, traits), placed(send.parameters, traits))
-    own = "" if send.unsigned else provider
-    said = written(in_order(send.messages), form, own, is_portable=send.portable)
-    system = [part for each in said if each.get("role") == "system" for part in list_of(each.get("parts"))]
-    contents = _joined([each for each in said if each.get("role") != "system" and each.get("parts")])
-    if traits.wants_signatures:
-        contents = [_signed(each) for each in contents]
-    if send.prefill:
-        contents = _stripped(contents)
-    body["contents"] = contents
-    if system:
-        body["systemInstruction"] = {"parts": system}
-    if send.request.tools and "tools" not in body:
-        form.set_tools(body, send.tools)
-    if not body.get("tools"):
-        body.pop("toolConfig", None)  # which is an error by itself
-    cap = _cap(send, parameters)
-    if cap is not None:
-        body["generationConfig"] = {**body.get("generationConfig", {}), "maxOutputTokens": cap}
-    if send.lower_reasoning:
-        _lower_reasoning(body, traits)
-    without(body, send.dropped, _KEPT)
-    return dump(body)
-
-
-def _cap(send: Send, parameters: Mapping[str, Any]) -> Any:
-    given = [each.get(name) for each in (send.parameters, parameters) for name in CAP_PARAMETERS]
-    return next((number for number in (send.max_tokens, *given) if number is not None), None)
+    def body(self) -> Body:
+        """Return the body."""
+        send, parameters = self.send, self.parameters
+        traits, form = traits_of(self.model), form_for(self.model)
+        body = merged(placed(parameters, traits), placed(send.parameters, traits))
+        said = written(in_order(send.messages), form, self.own, is_portable=send.portable)
+        system = [part for each in said if each.get("role") == "system" for part in list_of(each.get("parts"))]
+        contents = _joined([each for each in said if each.get("role") != "system" and each.get("parts")])
+        if traits.wants_signatures:
+            contents = [_signed(each) for each in contents]
+        if send.prefill:
+            contents = _stripped(contents)
+        body["contents"] = contents
+        if system:
+            body["systemInstruction"] = {"parts": system}
+        if send.request.tools and "tools" not in body:
+            form.set_tools(body, send.tools)
+        if not body.get("tools"):
+            body.pop("toolConfig", None)  # which is an error by itself
+        cap = self.first_cap(send.parameters, parameters)
+        if cap is not None:
+            body["generationConfig"] = {**body.get("generationConfig", {}), "maxOutputTokens": cap}
+        if send.lower_reasoning:
+            _lower_reasoning(body, traits)
+        without(body, send.dropped, _KEPT)
+        return body
 
 
 def _lower_reasoning(body: Body, traits: Traits) -> None:

@@ -9,8 +9,8 @@ from typing import Any, Final
 from attrs import define, field
 
 from rungwise.adapters.wires.composing import (
+    Draft,
     at_least,
-    composed,
     count_of,
     grown,
     malformed,
@@ -290,34 +290,26 @@ class GeminiDecoder(StreamDecoder):
         return [each for each in self._order if isinstance(each, _Block)]
 
     def reply(self, *, is_cut: bool, cause: Failure | None, raw: object = None) -> Reply | Failure:
-        """Put the reply together.
-
-        Arguments:
-            is_cut: whether it broke off before its end.
-            cause: what cut it, where that is known.
-            raw: the body, for diagnosis.
-        """
+        """Put the reply together; `raw` is the body, for diagnosis."""
         self._note_last()
-        stop_reason, stop_raw = stop_of(self._finish, STOP_REASONS)
+        reason, word = stop_of(self._finish, STOP_REASONS)
         if self._is_blocked:
-            stop_reason = "content_filter"  # whatever the word
+            reason = "content_filter"  # whatever the word
         message, error = str(mended(self._message)), self.error
-        reason = FAILURES.get(stop_raw.lower()) if stop_raw else None
-        if reason and not error:
-            error = Failure(reason, status=200, code=stop_raw, message=message)
+        failure = FAILURES.get(word.lower()) if word else None
+        if failure and not error:
+            error = Failure(failure, status=200, code=word, message=message)
         parts = self.parts()
-        return composed(
+        draft = Draft(
             parts=parts,
-            stop_reason=stop_reason,
-            stop_raw=stop_raw,
+            stop=(reason, word),
             usage=self._counted(parts),
             model=self._model,
-            refusal=message if stop_reason == "content_filter" else "",
-            error=error,
-            cut=is_cut,
-            cause=cause,
-            raw={"candidates": [self._aside.said]} if raw is None and self._aside.said else raw,
+            refusal=message if reason == "content_filter" else "",
         )
+        if raw is None and self._aside.said:
+            raw = {"candidates": [self._aside.said]}
+        return draft.reply(error=error, cut=is_cut, cause=cause, raw=raw)
 
     def _counted(self, parts: Sequence[Part]) -> Usage | None:
         """Return the tokens; where the last report does not count the answer, one before it did so up to there."""
@@ -325,28 +317,17 @@ class GeminiDecoder(StreamDecoder):
         return known if known is None or self._is_counted else at_least(known, parts)
 
     def whole(self, body: bytes) -> Reply | Failure:
-        """Read what came in the place of a stream."""
-        return read_reply(self.headers, body, self.provider)
-
-
-def read_reply(headers: Mapping[str, str], body: bytes, provider: str = "") -> Reply | Failure:
-    """Read the whole body of a response with a status of success: one object, or a list of those of a stream.
-
-    Arguments:
-        headers: the response's headers, for the classification of an error that the body holds.
-        body: the body.
-        provider: whose reply it is.
-    """
-    try:
-        value = load(body)
-    except ValueError:
-        return malformed("the body is not JSON, or too much of it")
-    objects = value if isinstance(value, list) else [value]
-    decoder = GeminiDecoder(headers, provider)
-    for each in objects:
-        if isinstance(each, dict) and not decoder.finished:
-            data = as_json(each).encode() if "error" in each else b""
-            decoder.take_value(each, body if len(objects) == 1 else data, is_error=False)
-    if not decoder.started and not decoder.error:
-        return malformed("the body has no usable candidate")
-    return decoder.reply(is_cut=not decoder.done, cause=None, raw=raw_of(value, body))
+        """Read a whole body with a status of success: one object, or a list of the objects of a stream."""
+        try:
+            value = load(body)
+        except ValueError:
+            return malformed("the body is not JSON, or too much of it")
+        reader = GeminiDecoder(self.headers, self.provider)  # this one may have begun to read a stream
+        objects = value if isinstance(value, list) else [value]
+        for each in objects:
+            if isinstance(each, dict) and not reader.finished:
+                data = as_json(each).encode() if "error" in each else b""
+                reader.take_value(each, body if len(objects) == 1 else data, is_error=False)
+        if not reader.started and not reader.error:
+            return malformed("the body has no usable candidate")
+        return reader.reply(is_cut=not reader.done, cause=None, raw=raw_of(value, body))

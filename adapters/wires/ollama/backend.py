@@ -9,17 +9,17 @@ from attrs import frozen
 
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.http_backend import HttpBackend
-from rungwise.adapters.wires.ollama.reply import read_reply
-from rungwise.adapters.wires.ollama.request import RESERVED, lost, refuse_options, write_body
+from rungwise.adapters.wires.ollama.request import RESERVED, OllamaBody, lost, refuse_options
 from rungwise.adapters.wires.ollama.shapes import OLLAMA
 from rungwise.adapters.wires.ollama.stream import OllamaDecoder
+from rungwise.adapters.wires.reading.decoding import StreamDecoder
+from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.reply import Reply
-from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.tracebacks import built_without_locals
+from rungwise.fsm.values.secret import hides_arguments
 
 
-@built_without_locals
+@hides_arguments
 @frozen
 class Ollama(HttpBackend):
     """Speak Ollama's own chat with one model of one server.
@@ -45,6 +45,8 @@ class Ollama(HttpBackend):
     DEFAULT_URL: ClassVar[str] = "http://localhost:11434"
     PATH: ClassVar[str] = "/api/chat"
     API: ClassVar[str] = "ollama"
+    WRITER: ClassVar[type[BodyWriter]] = OllamaBody
+    DECODER: ClassVar[type[StreamDecoder]] = OllamaDecoder
     FORM: ClassVar[Form] = OLLAMA
     RESERVED: ClassVar[Mapping[str, str]] = RESERVED
 
@@ -63,14 +65,7 @@ class Ollama(HttpBackend):
         """Return which of the common parameters cannot be said here, each with the reason."""
         return lost(parameters)
 
-    def _body(self, send: Send, *, stream: bool) -> bytes:
-        return write_body(send, stream=stream, model=self.model, parameters=self.parameters, provider=self.provider)
-
     def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         if b"\n" in body.strip():  # streamed, whatever was asked for, or one object in many lines
             return self._read_stream(headers, body)
-        return read_reply(headers, body, self.provider)
-
-    def decoder(self, headers: Mapping[str, str]) -> OllamaDecoder:
-        """Start to read a streamed response of status 200."""
-        return OllamaDecoder(headers, self.provider)
+        return super()._read(headers, body)

@@ -4,51 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any
 
-from rungwise.adapters.wires import composing
-from rungwise.adapters.wires.chat.dialects import STOP_REASONS
-from rungwise.adapters.wires.composing import classified, composed, count_of, malformed, object_in, raw_of, text_at
+from rungwise.adapters.wires.composing import count_of, text_at
 from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.fsm.call.conversation.parts import Part, ReasoningPart, TextPart, ToolCall
-from rungwise.fsm.call.conversation.reply import Reply, StopReason
-from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage
 
 Given = tuple[str, str, str]
 """A tool call as it came: its id, its name and its arguments."""
-
-
-def read_reply(headers: Mapping[str, str], body: bytes, provider: str) -> Reply | Failure:
-    """Read the whole body of a response with a status of success.
-
-    Arguments:
-        headers: the response's headers, for the classification of an error that the body holds.
-        body: the body.
-        provider: whose reply it is.
-    """
-    value = object_in(body)
-    if isinstance(value, Failure):
-        return value
-    error = classified(None, headers, body) if value.get("error") else None
-    message = value.get("message")
-    if not isinstance(message, dict) and not error and value.get("done") is not True:
-        return malformed("the body has neither a message nor an end")
-    text, reasoning = mended(text_at(message, "content")), mended(text_at(message, "thinking"))
-    stop_reason, stop_raw = stop_of(value.get("done_reason"))
-    usage = usage_of(value)
-    about = [value.get("model"), value.get("created_at"), usage]
-    return composed(
-        parts=gathered(text, reasoning, calls_in(message), about, provider),
-        stop_reason=stop_reason,
-        stop_raw=stop_raw,
-        usage=usage,
-        model=value.get("model"),
-        error=error,
-        cut=value.get("done") is not True,
-        raw=raw_of(value, body),
-        tells_blocks=False,
-    )
 
 
 def gathered(text: str, reasoning: str, calls: Iterable[Given], about: Sequence[object], provider: str) -> list[Part]:
@@ -64,15 +28,6 @@ def gathered(text: str, reasoning: str, calls: Iterable[Given], about: Sequence[
     named = _named(calls, [*map(str, about), text, reasoning], provider)
     thoughts = [ReasoningPart(reasoning, provider=provider)] if reasoning else []
     return [*thoughts, *([TextPart(text)] if text else []), *named]
-
-
-def stop_of(raw: object) -> tuple[StopReason | None, str | None]:
-    """Return the normalised reason of the end and the server's own word; "load" only loaded the model."""
-    return composing.stop_of(raw, _STOPS)
-
-
-_STOPS: Final[Mapping[str, StopReason]] = STOP_REASONS
-"""Of these words the server itself has few; what it passes on may be in those of others."""
 
 
 def usage_of(value: Mapping[str, Any]) -> Usage | None:

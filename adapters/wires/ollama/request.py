@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from rungwise.adapters.wires.form import Body
-from rungwise.adapters.wires.json_text import dump
 from rungwise.adapters.wires.ollama.shapes import OLLAMA, REASONED
 from rungwise.adapters.wires.plain.choices import chat_choice
 from rungwise.adapters.wires.portability import written
+from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
 from rungwise.fsm.errors import ConfigurationError
 
@@ -45,39 +45,31 @@ _EFFORTS: Final[Mapping[str, bool | str]] = {
 _ALSO: Final[Mapping[str, str]] = {"thinking": "think", "reasoning_effort": "think", "response_format": "format"}
 
 
-def write_body(send: Send, *, stream: bool, model: str, parameters: Mapping[str, Any], provider: str) -> bytes:
-    """Return the JSON body of one attempt.
+class OllamaBody(BodyWriter):
+    """Write the body of a request to Ollama's chat."""
 
-    Arguments:
-        send: what to send.
-        stream: whether the answer is to be streamed.
-        model: the model id.
-        parameters: the backend's own parameters; the caller's win.
-        provider: whose reasoning in earlier replies goes back.
-
-    Raises:
-        ConfigurationError: a value has no form in JSON.
-    """
-    form = REASONED if send.restore_reasoning else OLLAMA
-    own = "" if send.unsigned else provider
-    given = {**translated(parameters), **translated(send.parameters)}
-    options = {**_options_of(parameters), **_options_of(send.parameters)}
-    calls_none = chat_choice(given.pop("tool_choice", None)) == "none"
-    messages = written(send.messages, form, own, is_portable=send.portable)
-    body: Body = {"model": model, "messages": messages, "stream": stream, **given}
-    if send.request.tools and "tools" not in given and not calls_none:
-        OLLAMA.set_tools(body, send.tools)
-    cap = next((each for each in (send.max_tokens, *map(parameters.get, CAP_PARAMETERS)) if each is not None), None)
-    if cap is not None:
-        options[CAP] = cap
-    if send.prefill:
-        body["messages"] = [*messages[:-1], _without_end(messages[-1])]
-    if send.lower_reasoning:
-        body["think"] = _lower(body.get("think"), model)
-    dropped = {_ALSO.get(name, name) for name in send.dropped} - _KEPT
-    body = {name: value for name, value in body.items() if name not in dropped}
-    options = {name: value for name, value in options.items() if not _is_dropped(name, send, dropped)}
-    return dump({**body, **({"options": options} if options else {})})
+    def body(self) -> Body:
+        """Return the body."""
+        send, parameters = self.send, self.parameters
+        form = REASONED if send.restore_reasoning else OLLAMA
+        given = {**translated(parameters), **translated(send.parameters)}
+        options = {**_options_of(parameters), **_options_of(send.parameters)}
+        calls_none = chat_choice(given.pop("tool_choice", None)) == "none"
+        messages = written(send.messages, form, self.own, is_portable=send.portable)
+        body: Body = {"model": self.model, "messages": messages, "stream": self.stream, **given}
+        if send.request.tools and "tools" not in given and not calls_none:
+            OLLAMA.set_tools(body, send.tools)
+        cap = self.first_cap(parameters)
+        if cap is not None:
+            options[CAP] = cap
+        if send.prefill:
+            body["messages"] = [*messages[:-1], _without_end(messages[-1])]
+        if send.lower_reasoning:
+            body["think"] = _lower(body.get("think"), self.model)
+        dropped = {_ALSO.get(name, name) for name in send.dropped} - _KEPT
+        body = {name: value for name, value in body.items() if name not in dropped}
+        options = {name: value for name, value in options.items() if not _is_dropped(name, send, dropped)}
+        return {**body, **({"options": options} if options else {})}
 
 
 def translated(parameters: Mapping[str, Any]) -> Body:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from attrs import define, field
 
+from rungwise.adapters.wires.chat.dialects import STOP_REASONS
 from rungwise.adapters.wires.chat.tools import WEIGHT
-from rungwise.adapters.wires.composing import classified, composed, text_at
+from rungwise.adapters.wires.composing import Draft, classified, malformed, raw_of, stop_of, text_at
+from rungwise.adapters.wires.json_text import mended
 from rungwise.adapters.wires.keeping import Aside
-from rungwise.adapters.wires.ollama.reply import Given, calls_in, gathered, read_reply, stop_of, usage_of
+from rungwise.adapters.wires.ollama.reply import Given, calls_in, gathered, usage_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, Reader, StreamDecoder
 from rungwise.adapters.wires.reading.ndjson import LineReader
@@ -90,23 +92,24 @@ class OllamaDecoder(StreamDecoder):
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
-        stop_reason, stop_raw = stop_of(self._finish)
-        return composed(
-            parts=self.parts(),
-            stop_reason=stop_reason,
-            stop_raw=stop_raw,
-            usage=self._usage,
-            model=self._model,
-            error=self.error,
-            cut=is_cut,
-            cause=cause,
-            raw=self._aside.said or None,
-            tells_blocks=False,
-        )
+        return self._draft(self.parts()).reply(error=self.error, cut=is_cut, cause=cause, raw=self._aside.said or None)
 
-    def whole(self, body: bytes) -> Reply | Failure:
-        """Read what came in the place of a stream."""
-        return read_reply(self.headers, body, self.provider)
+    def _draft(self, parts: Sequence[Part]) -> Draft:
+        # The server has few words of its own; the words that it passes on may be anybody's.
+        stop = stop_of(self._finish, STOP_REASONS)
+        return Draft(parts=parts, stop=stop, usage=self._usage, model=self._model, is_ordered=False)
+
+    def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
+        """Read the reply of a whole body."""
+        error = classified(None, self.headers, body) if value.get("error") else None
+        message, is_done = value.get("message"), value.get("done") is True
+        if not isinstance(message, dict) and not error and not is_done:
+            return malformed("the body has neither a message nor an end")
+        self._model, self._finish, self._usage = value.get("model"), value.get("done_reason"), usage_of(value)
+        text, reasoning = mended(text_at(message, "content")), mended(text_at(message, "thinking"))
+        about = [self._model, value.get("created_at"), self._usage]
+        draft = self._draft(gathered(text, reasoning, calls_in(message), about, self.provider))
+        return draft.reply(error=error, cut=not is_done, raw=raw_of(value, body))
 
     @property
     def held(self) -> int:

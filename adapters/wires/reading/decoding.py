@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from attrs import define, field
 
-from rungwise.adapters.wires.composing import NO_END, TOO_MUCH, classified, described, malformed
+from rungwise.adapters.wires.composing import NO_END, TOO_MUCH, classified, described, malformed, object_in
 from rungwise.adapters.wires.json_text import HalfHolder, mended
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.held_text import HeldText
@@ -116,9 +116,14 @@ class StreamDecoder(ABC):
             cause: what cut it, where that is known.
         """
 
-    @abstractmethod
     def whole(self, body: bytes) -> Reply | Failure:
-        """Read what came in the place of a stream."""
+        """Read a whole body with a status of success, which may also come in the place of a stream."""
+        value = object_in(body)
+        return value if isinstance(value, Failure) else self.read_object(value, body)
+
+    def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
+        """Read the JSON object of a whole body."""
+        raise NotImplementedError
 
     @property
     def held(self) -> int:

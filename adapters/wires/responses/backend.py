@@ -11,14 +11,13 @@ from attrs import field, frozen
 from rungwise.adapters.wires.chat.dialects import Dialect, dialect_of
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.http_backend import HttpBackend
-from rungwise.adapters.wires.responses.reply import read_response
-from rungwise.adapters.wires.responses.request import LOST, RESERVED, Known, write_body
+from rungwise.adapters.wires.reading.decoding import StreamDecoder
+from rungwise.adapters.wires.request import BodyWriter
+from rungwise.adapters.wires.responses.request import LOST, RESERVED, Known, ResponsesBody
 from rungwise.adapters.wires.responses.shapes import RESPONSES
 from rungwise.adapters.wires.responses.stream import ResponsesDecoder
-from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Send
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.tracebacks import built_without_locals
+from rungwise.fsm.values.secret import hides_arguments
 
 REASONS: Final = re.compile(
     r"\bo[1-9]|\bgpt-(?:[5-9]|\d\d)(?!.*chat)|\bcodex|grok-[4-9](?!.*non-reasoning)|deep-research"
@@ -27,7 +26,7 @@ REASONS: Final = re.compile(
 with this model", 400)."""
 
 
-@built_without_locals
+@hides_arguments
 @frozen
 class OpenAIResponses(HttpBackend):
     """Speak OpenAI's Responses with one model of one server.
@@ -49,6 +48,8 @@ class OpenAIResponses(HttpBackend):
     DEFAULT_URL: ClassVar[str] = "https://api.openai.com/v1"
     PATH: ClassVar[str] = "/responses"
     API: ClassVar[str] = "responses"
+    WRITER: ClassVar[type[BodyWriter]] = ResponsesBody
+    DECODER: ClassVar[type[StreamDecoder]] = ResponsesDecoder
     FORM: ClassVar[Form] = RESPONSES
     RESERVED: ClassVar[Mapping[str, str]] = RESERVED
 
@@ -71,19 +72,5 @@ class OpenAIResponses(HttpBackend):
         reasons = (effort is True or REASONS.search(self.model.lower()) is not None) if told is None else told
         return Known(reasons, reasons and effort is not False, self._dialect.lower_efforts)
 
-    def _body(self, send: Send, *, stream: bool) -> bytes:
-        return write_body(
-            send,
-            stream=stream,
-            model=self.model,
-            parameters=self.parameters,
-            known=self._known,
-            provider=self.provider,
-        )
-
-    def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
-        return read_response(headers, body, self.provider)
-
-    def decoder(self, headers: Mapping[str, str]) -> ResponsesDecoder:
-        """Start to read a streamed response of status 200."""
-        return ResponsesDecoder(headers, self.provider)
+    def _writing(self, send: Send) -> Mapping[str, Any]:
+        return {"known": self._known}

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from rungwise.adapters.wires import composing
 from rungwise.adapters.wires.chat.reply import usage_of
-from rungwise.adapters.wires.composing import classified, composed, malformed, object_in, raw_of, text_at
+from rungwise.adapters.wires.composing import Draft, classified, stop_of
 from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.responses.items import CUSTOM, parts_of_items
 from rungwise.fsm.call.conversation.parts import ToolCall
-from rungwise.fsm.call.conversation.reply import Reply, StopReason
+from rungwise.fsm.call.conversation.reply import StopReason
 from rungwise.fsm.failures.failure import Failure
 
 STOP_REASONS: Final[Mapping[str, StopReason]] = {
@@ -30,81 +29,37 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
 """
 
 
-def read_response(headers: Mapping[str, str], body: bytes, provider: str) -> Reply | Failure:
-    """Read the whole body of a response with a status of success.
+def draft_of(response: Mapping[str, Any], items: Sequence[Any], provider: str) -> Draft:
+    """Return the draft of a reply.
 
     Arguments:
-        headers: the response's headers, for the classification of an error that the body holds.
-        body: the body.
+        response: the response, without its items.
+        items: its items.
         provider: whose response it is.
-    """
-    value = object_in(body)
-    if isinstance(value, Failure):
-        return value
-    if not (isinstance(value.get("output"), list) or value.get("error") or text_at(value, "status")):
-        return malformed("the body is no response")
-    output = value.get("output")
-    return compose(
-        value,
-        output if isinstance(output, list) else (),
-        headers,
-        provider,
-        cut=not text_at(value, "status"),
-        raw=raw_of(value, body),
-    )
-
-
-def compose(
-    response: Mapping[str, Any],
-    items: Sequence[Any],
-    headers: Mapping[str, str],
-    provider: str,
-    *,
-    cut: bool,
-    error: Failure | None = None,
-    cause: Failure | None = None,
-    raw: object = None,
-) -> Reply | Failure:
-    """Make a reply of a response, or a failure where an error left nothing of it.
-
-    Arguments:
-        response: it, but for its items.
-        items: they.
-        headers: the response's headers.
-        provider: whose response it is.
-        cut: whether it broke off before its end.
-        error: the error that the provider sent beside it.
-        cause: what cut it, where that is known.
-        raw: the body, for diagnosis.
     """
     usage = response.get("usage")
     parts, refusal = parts_of_items(items, provider, [response.get("id"), response.get("created_at")])
-    stop_reason, stop_raw = stop_of(response)
-    if stop_reason == "stop" and any(is_cut_item(item) for item in items):
-        stop_reason = "length"
-    if stop_reason == "stop" and any(isinstance(part, ToolCall) for part in parts):
-        stop_reason = "tool_calls"
-    return composed(
+    reason, word = stop_in(response)
+    if reason == "stop" and any(is_cut_item(item) for item in items):
+        reason = "length"
+    if reason == "stop" and any(isinstance(part, ToolCall) for part in parts):
+        reason = "tool_calls"
+    return Draft(
         parts=parts,
-        stop_reason=stop_reason,
-        stop_raw=stop_raw,
+        stop=(reason, word),
         usage=usage_of(usage) if isinstance(usage, dict) else None,
         model=response.get("model"),
         refusal=refusal,
-        error=error or error_of(response, headers),
-        cut=cut,
-        cause=cause,
-        raw=raw,
     )
 
 
-def stop_of(response: Mapping[str, Any]) -> tuple[StopReason | None, str | None]:
+def stop_in(response: Mapping[str, Any]) -> tuple[StopReason | None, str | None]:
     """Return the normalised finish reason and the provider's own word for it, both None where there is none."""
     status = response.get("status")
     if status in ("incomplete", "completed"):
         details = response.get("incomplete_details")
         status = (details.get("reason") if isinstance(details, dict) else None) or status
-    return composing.stop_of(status, STOP_REASONS)
+    return stop_of(status, STOP_REASONS)
 
 
 def is_cut_item(item: Any) -> bool:

@@ -8,11 +8,11 @@ from typing import Any, Final
 from attrs import frozen
 
 from rungwise.adapters.wires.form import Body
-from rungwise.adapters.wires.json_text import dump
 from rungwise.adapters.wires.pairing import answered
 from rungwise.adapters.wires.plain.choices import chat_choice
 from rungwise.adapters.wires.plain.messages import read_message
 from rungwise.adapters.wires.portability import written
+from rungwise.adapters.wires.request import BodyWriter
 from rungwise.adapters.wires.responses.shapes import RESPONSES, with_custom_outputs
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, PlainMessage, Send
@@ -58,53 +58,50 @@ class Known:
     lower_efforts: Mapping[str, str]
 
 
-def write_body(
-    send: Send, *, stream: bool, model: str, parameters: Mapping[str, Any], known: Known, provider: str
-) -> bytes:
-    """Return the JSON body of one attempt.
+@frozen(kw_only=True)
+class ResponsesBody(BodyWriter):
+    """Write the body of a request for a response.
 
-    Nothing is stored at the provider, and encrypted reasoning comes back to be sent again, but for a request that goes
-    on from what was stored: then it is stored as well, unless the caller says `store`, so that the next can go on from
-    it, and the messages are what is new.
+    The provider stores nothing, and encrypted reasoning comes back so that it can be sent again. A request that
+    continues a stored response is the exception: its response is stored too, unless the caller sets `store`, so that
+    the next request can continue it, and its messages are only the new ones.
 
     Arguments:
-        send: what to send.
-        stream: whether the answer is to be streamed.
-        model: the model id.
-        parameters: the backend's own parameters; the caller's win.
+        every writer's: see `BodyWriter`.
         known: what is known of the model.
-        provider: whose parts of earlier replies go back as they are.
-
-    Raises:
-        ConfigurationError: a value has no form in JSON.
     """
-    given = {**parameters, **send.parameters}
-    is_stateful = any(given.get(name) is not None for name in _STATEFUL)
-    items = _items(send, "" if send.unsigned else provider, is_stateful=is_stateful)
-    body: Body = {
-        "model": model,
-        "input": items,
-        "stream": stream,
-        **({} if is_stateful else {"store": False}),
-        **given,
-    }
-    if send.request.tools and "tools" not in send.parameters:
-        RESPONSES.set_tools(body, send.tools)
-    _translate(body)
-    _set_cap(body, send, given)
-    if known.reasons and body.get("store") is False:
-        _ask_for_reasoning(body)
-    if not stream:  # without a stream the field is an error
-        body.pop("stream_options", None)
-    if send.lower_reasoning:
-        _lower_reasoning(body, known)
-    for name in send.dropped.difference(_KEPT):
-        body.pop(_OWN_NAMES.get(name, name), None)
-    if "response_format" in send.dropped:
-        _drop_format(body)
-    if body.get("store") is False:
-        body["input"] = [item for item in body["input"] if not _is_elsewhere(item)]
-    return dump(body)
+
+    known: Known
+
+    def body(self) -> Body:
+        """Return the body."""
+        send, given = self.send, self.given
+        is_stateful = any(given.get(name) is not None for name in _STATEFUL)
+        items = _items(send, self.own, is_stateful=is_stateful)
+        body: Body = {
+            "model": self.model,
+            "input": items,
+            "stream": self.stream,
+            **({} if is_stateful else {"store": False}),
+            **given,
+        }
+        if send.request.tools and "tools" not in send.parameters:
+            RESPONSES.set_tools(body, send.tools)
+        _translate(body)
+        _set_cap(body, send, self.first_cap(given))
+        if self.known.reasons and body.get("store") is False:
+            _ask_for_reasoning(body)
+        if not self.stream:  # without a stream the field is an error
+            body.pop("stream_options", None)
+        if send.lower_reasoning:
+            _lower_reasoning(body, self.known)
+        for name in send.dropped.difference(_KEPT):
+            body.pop(_OWN_NAMES.get(name, name), None)
+        if "response_format" in send.dropped:
+            _drop_format(body)
+        if body.get("store") is False:
+            body["input"] = [item for item in body["input"] if not _is_elsewhere(item)]
+        return body
 
 
 def _items(send: Send, provider: str, *, is_stateful: bool) -> list[PlainMessage]:
@@ -169,7 +166,7 @@ def _choice(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return chosen
 
 
-def _set_cap(body: Body, send: Send, given: Mapping[str, Any]) -> None:
+def _set_cap(body: Body, send: Send, value: Any) -> None:
     """Set the output cap as it was reserved.
 
     OpenAI takes none below 16 (400, `integer_below_min_value`), other servers of the protocol do. A smaller one goes
@@ -177,8 +174,6 @@ def _set_cap(body: Body, send: Send, given: Mapping[str, Any]) -> None:
     """
     for name in CAP_PARAMETERS:
         body.pop(name, None)
-    asked = (send.max_tokens, *map(given.get, CAP_PARAMETERS))
-    value = next((number for number in asked if number is not None), None)
     if value is not None and (CAP not in send.dropped or send.must_cut):
         body[CAP] = value
 

@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.composing import raw_of, text_at
+from rungwise.adapters.wires.composing import malformed, raw_of, text_at
 from rungwise.adapters.wires.json_text import as_json, mended, weight_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, Reader, StreamDecoder
 from rungwise.adapters.wires.reading.held_text import HeldText
 from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.adapters.wires.responses.items import CUSTOM, contents_of, envelope_of, parts_of_items
-from rungwise.adapters.wires.responses.reply import compose, error_of, read_response
+from rungwise.adapters.wires.responses.reply import draft_of, error_of
 from rungwise.adapters.wires.responses.slots import Slot, write
 from rungwise.fsm.call.conversation.parts import Part
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
@@ -137,21 +137,17 @@ class ResponsesDecoder(StreamDecoder):
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
-        items = self._items()
-        return compose(
-            self._response,
-            items,
-            self.headers,
-            self.provider,
-            cut=is_cut,
-            error=self.error,
-            cause=cause,
-            raw=self._raw,
-        )
+        draft = draft_of(self._response, self._items(), self.provider)
+        error = self.error or error_of(self._response, self.headers)
+        return draft.reply(error=error, cut=is_cut, cause=cause, raw=self._raw)
 
-    def whole(self, body: bytes) -> Reply | Failure:
-        """Read what came in the place of a stream."""
-        return read_response(self.headers, body, self.provider)
+    def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
+        """Read the response of a whole body."""
+        output, status = value.get("output"), text_at(value, "status")
+        if not (isinstance(output, list) or value.get("error") or status):
+            return malformed("the body is no response")
+        draft = draft_of(value, output if isinstance(output, list) else (), self.provider)
+        return draft.reply(error=error_of(value, self.headers), cut=not status, raw=raw_of(value, body))
 
     @property
     def held(self) -> int:

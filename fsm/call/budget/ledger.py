@@ -330,7 +330,7 @@ class ReservationQueue:
                 return
 
     def _wake(self) -> None:
-        """Wake, without the lock, the calls that need not wait any more; an interrupted thread leaves them to the next."""
+        """Wake, without the lock, the calls that need not wait any more; what is left, the next thread does."""
         while self._served:
             try:
                 wake = self._served.popleft()

@@ -12,7 +12,6 @@ from rungwise.fsm.call.budget.ledger import Ledger, Reservation, ReservationQueu
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.checks import LARGEST, is_number
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.usage import Usage
@@ -21,7 +20,6 @@ MOST_LEVELS = 32
 """How deep shared budgets may be nested: each attempt is reserved on every level."""
 
 
-@built_without_locals
 @define(eq=False, repr=False)
 class SharedBudget:
     """Keep many calls under one set of ceilings: a batch, a session, a turn within it. It is never refilled.

@@ -27,7 +27,7 @@ class Displayable:
 
     def _repr_html_(self) -> str | None:
         # Pages and digests are loaded when somebody looks at a result; a call does without them.
-        from rungwise.fsm.diagram.page.notebook import digest_html
+        from rungwise.fsm.diagram.page.templates import digest_html
 
         digest = self._digest()
         return None if digest is None else digest_html(digest)

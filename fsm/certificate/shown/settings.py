@@ -1,4 +1,4 @@
-"""What a picture shows of a policy besides the rows: limits, waits, the budget, and the rows that are off."""
+"""What a policy sets, for pictures and reviews: limits, waits, the budget, rows that are off, and fields in words."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from rungwise.fsm.call.clocks.waiting import backoff
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import EMPTY_REPLY, Budget, Policy, Waits
 from rungwise.fsm.call.run.facts import EMPTY
+from rungwise.fsm.certificate.verified import duration, number_text
 from rungwise.fsm.checker.branches import branches
 from rungwise.fsm.checker.structure import reached_states
 from rungwise.fsm.diagram.model import Settings
@@ -22,6 +23,62 @@ Settled = Mapping[str, tuple[bool, str]]
 
 MOST_WAITS = 5
 """How many waits a series lists."""
+
+SECONDS = ("waits.", "timeouts.", "budget.seconds", "reserve.seconds", "tool_seconds")
+TOKENS = ("budget.output_tokens", "base_cap", "largest_cap", "handful", "window")
+SHARES = {
+    "waits.jitter": "up to {} of the wait",
+    "reserve.share": "{} of the budget",
+    "results_share": "{} of the window",
+}
+UNLIMITED = {"limits.fallbacks": "as many as the chain has", "reserve.seconds": "its share"}
+
+SAYS = {
+    "budget.attempts": "requests in all",
+    "budget.seconds": "from start to end, waits included",
+    "budget.output_tokens": "output tokens in all",
+    "budget.money": "in the currency of the prices",
+    "waits.retry_base": "the first wait before a retry; it doubles each time",
+    "waits.retry_cap": "the longest wait before a retry",
+    "waits.overload_cap": "the longest wait before a retry after an overload",
+    "waits.reask_base": "the first wait before asking again after an empty or malformed reply",
+    "waits.reask_cap": "the longest wait before asking again",
+    "waits.jitter": "the random part of a wait",
+    "waits.longest_asked": "the longest Retry-After to wait for; after a longer one, the next backend is asked",
+    "timeouts.connect": "until the connection is open",
+    "timeouts.first_token": "of silence before the first content",
+    "timeouts.stall": "of silence between two pieces of content",
+    "timeouts.total": "for one whole attempt",
+    "reserve.share": "reserved for each backend to come",
+    "reserve.seconds": "of the time, reserved for each backend to come",
+    "hints.placeholder": "replaces the empty reply before a nudge",
+    "hints.nudge": "the text of a nudge",
+    "hints.continuation": "asks for the rest of a cut answer",
+    "hints.seed": "hands reasoning back to be finished",
+    "hints.json": "asks for JSON in words",
+    "hints.json_schema": "asks for JSON of a schema in words",
+    "after_refusal": "what follows a refusal",
+    "base_cap": "raised output caps start here",
+    "largest_cap": "raised output caps end here",
+    "handful": "an answer cut at this cap or a smaller one is accepted",
+    "nudge_window": "messages to search for a tool result",
+    "skip_identical_empties": "whether two identical empty replies are final for a backend",
+    "auto_continues": "how often the turn may continue by itself",
+    "faults": "rounds of tools in a row that may fail",
+    "compactions": "how often the conversation may be shortened",
+    "summary": "whether a last call asks for a summary",
+    "same_calls": "how often the same tool call may have the same result",
+    "calls_per_reply": "tool calls of one reply that run",
+    "calls_at_once": "tools that run side by side",
+    "tool_seconds": "for one tool",
+    "window": "the context of the model",
+    "results_share": "for the results of one reply",
+    "hints.summary": "asks for the summary",
+    "hints.handed_off": "the result of a tool that ends the turn",
+    "hints.not_run": "the result of a tool call that did not run",
+    "hints.too_many": "the result of a tool call beyond the limit",
+}
+"""What a field means, as far as its name does not say."""
 
 
 def table_of(policy: Policy | TurnPolicy) -> Table:
@@ -114,13 +171,13 @@ def _detail(rung: Rung, limit: int | None, waits: Waits | None) -> str:
     series = _series(rung, waits)
     if waits is None or series is None:
         return times
-    parts = [_span(*series)]
+    parts = [span(*series)]
     if rung.wait == "retry" and waits.overload_cap != waits.retry_cap:
-        parts.append(f"overload {_span(waits.retry_base, waits.overload_cap)}")
+        parts.append(f"overload {span(waits.retry_base, waits.overload_cap)}")
     return f"{times} · {', '.join(parts)}"
 
 
-def _span(base: float, cap: float) -> str:
+def span(base: float, cap: float) -> str:
     """Write the shortest and the longest wait of a series."""
     first = min(base, cap)
     longest = cap if base else 0.0  # doubling 0 stays 0
@@ -141,7 +198,7 @@ def _in_words(rung: Rung, limit: int | None, waits: Waits | None) -> str:
     parts = [f"{times}, after {listed} s{chance}, doubling up to {_number(series[1])} s"]
     if rung.wait == "retry":
         parts.append(f"after an overload up to {_number(waits.overload_cap)} s")
-        parts.append(f"after malformed {_span(waits.reask_base, waits.reask_cap)}")
+        parts.append(f"after malformed {span(waits.reask_base, waits.reask_cap)}")
     return "; ".join([*parts, "or as long as the service asks"])
 
 
@@ -173,3 +230,40 @@ def _sums(budget: Budget) -> Iterator[str]:
 def _number(value: float) -> str:
     """Write a number exactly."""
     return f"{int(value):,}" if value == int(value) else repr(float(value))
+
+
+def says_of(name: str, policy: object = None) -> str:
+    """Describe a field; "" if its name says it all.
+
+    Arguments:
+        name: of the field, as in a file.
+        policy: of calls; its rungs describe their limits.
+    """
+    group, _, own = name.partition(".")
+    if group == "limits" and isinstance(policy, Policy):
+        rung = next((each for each in policy.table.declared_rungs if each.counter == own), None)
+        return f"how often: {rung.does}" if rung is not None and rung.does else ""
+    if group == "switch_after":
+        return "failures of this kind before the next backend is asked"
+    if name.startswith("hints.rungs."):
+        return f"the text of {own.removeprefix('rungs.')}"
+    return SAYS.get(name, "")
+
+
+def value_text(name: str, value: object) -> str:
+    """Write the value of a field with its unit."""
+    if value is None and (name.startswith("hints.rungs.") or (name.startswith("limits.") and name not in UNLIMITED)):
+        return "there is none"
+    if value is None:
+        return UNLIMITED.get(name, "never" if name.startswith("switch_after.") else "no limit")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, (int, float)):
+        return repr(value)
+    if name in SHARES:
+        return SHARES[name].format(f"{value * 100:g} %")
+    if name.startswith(SECONDS):
+        return duration(value)
+    if name.startswith("switch_after.") and value >= 1000:
+        return "never"
+    return f"{number_text(value)}{' tokens' if name in TOKENS else ''}"

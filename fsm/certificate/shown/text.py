@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
+from attrs import evolve
 
 from rungwise.fsm.call.clocks.silence import CLOSING
-from rungwise.fsm.certificate.verified import Verified, WorstCase, number_text
+from rungwise.fsm.certificate.verified import Verified, WorstCase, duration, number_text
 from rungwise.fsm.checker.counterexample import WIDTH, path_text
 from rungwise.fsm.checker.proof import RowProof
 from rungwise.fsm.diagram.markdown import markdown_table
@@ -173,3 +174,32 @@ def _table(head: list[str], rows: Iterable[tuple[str, ...]]) -> str:
 
 def _wrapped(line: str, indent: int) -> list[str]:
     return textwrap.wrap(line, WIDTH, subsequent_indent=" " * indent, break_on_hyphens=False)
+
+
+def amount(worst: WorstCase) -> str:
+    """Write a worst case with its unit."""
+    if worst.value is None:
+        return "not known"
+    if worst.name == "money":
+        return f"{worst.value:,.4g}" if abs(worst.value) < 1000 else f"{worst.value:,.2f}"
+    return duration(worst.value) if "seconds" in worst.name else number_text(worst.value)
+
+
+def figure(worst: WorstCase) -> str:
+    """Write a worst case with its unit, and mark an upper bound."""
+    return amount(worst) if worst.value is None or is_attained(worst) else f"no more than {amount(worst)}"
+
+
+def is_attained(worst: WorstCase) -> bool:
+    """Tell whether some path reaches the figure, as far as is known."""
+    return worst.is_exact or (worst.ended_by.startswith("budget.") and worst.ended_by != "budget.attempts")
+
+
+def path_end(worst: WorstCase) -> str:
+    """Say what ends a worst path, and how far the longest path that was played gets if the figure is an upper bound."""
+    ends = f"{'the ladder' if worst.ended_by == 'ladder' else worst.ended_by} ends it"
+    if is_attained(worst):
+        return ends
+    if worst.attained is None:
+        return f"{ends}; an upper bound"
+    return f"{ends}; an upper bound, the longest path played: {amount(evolve(worst, value=worst.attained))}"

@@ -12,11 +12,13 @@ import orjson
 
 from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
 from rungwise.fsm.diagram.model import ENDS, Decision, Picture
+from rungwise.fsm.journal.digest import Digest
 from rungwise.fsm.journal.digest.words import END_SIGNS, counted, plain, seconds_text
 
-if TYPE_CHECKING:  # Jinja2 takes 50 ms to load: only those who write a page wait for it
+if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
+
 
 PACKAGE: Final = __name__.rpartition(".")[0]
 CHANGES: Final[Mapping[str, tuple[str, str]]] = {
@@ -85,3 +87,12 @@ def _variables(colours: Colours) -> str:
     for kind in colours.fill:
         variables |= {kind: colours.fill[kind], f"{kind}-edge": colours.border[kind]}
     return "".join(f"--{name}:{value};" for name, value in variables.items())
+
+
+MOST_LINES: Final = 60
+"""The most lines shown of a run, and of each run within it."""
+
+
+def digest_html(digest: Digest) -> str:
+    """Write a run in brief; it is escaped, and styles nothing but itself."""
+    return render("notebook", digest=digest, most=MOST_LINES)

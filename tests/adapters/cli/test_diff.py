@@ -37,9 +37,18 @@ def recorded(path: Path, *replies: Any) -> str:
 def test_diff_compares_two_files(files: tuple[str, str]) -> None:
     result = invoke("diff", *files, "--backends", "2", "--max-tokens", "1000")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert "  limits.retries  3  ->  9\n" in result.stdout
+    assert "| `limits.retries` | `3` | `9` |\n" in result.stdout
     assert "with two backends" in result.stdout
     assert "| `limits.retries` | `3` | `9` |" in invoke("diff", *files, *ONE, "--markdown").stdout
+
+
+def test_on_a_terminal_the_text_is_laid_out(files: tuple[str, str], monkeypatch: Any) -> None:
+    monkeypatch.setattr("rungwise.adapters.cli.diff.is_terminal", lambda stream: True)
+    shown = invoke("diff", *files, *ONE).stdout
+    assert "Fields (1)" in shown
+    assert "## " not in shown
+    assert "limits.retries" in shown
+    assert "`limits.retries`" not in shown
 
 
 def test_diff_of_a_file_with_itself_says_that_nothing_changes(files: tuple[str, str]) -> None:
@@ -52,7 +61,7 @@ def test_diff_of_a_file_with_itself_says_that_nothing_changes(files: tuple[str, 
     [
         ("page.html", "<!doctype html>", "</html>", ()),
         pytest.param("page.md", "**", "| factor |", (), marks=pytest.mark.full),
-        pytest.param("page.txt", "With one backend", "Fields (1)", (), marks=pytest.mark.full),
+        pytest.param("page.txt", "**With one backend", "## Fields (1)", (), marks=pytest.mark.full),
         pytest.param("hub.svg", "<svg", "×9", (), marks=pytest.mark.full),
         pytest.param("ladder.svg", "<svg", "guard by guard", ("--view", "ladder"), marks=pytest.mark.full),
     ],
@@ -68,8 +77,8 @@ def test_the_end_of_a_file_says_what_is_written(
     assert holds in written
 
 
-def test_the_default_policy_stands_for_a_file_that_is_missing(files: tuple[str, str]) -> None:
-    assert "limits.retries  3  ->  9" in invoke("diff", "default", files[1], *ONE).stdout
+def test_default_names_the_default_policy(files: tuple[str, str]) -> None:
+    assert "| `limits.retries` | `3` | `9` |" in invoke("diff", "default", files[1], *ONE).stdout
     assert invoke("diff", "default", "default", *ONE).stdout.startswith("Nothing changes")
 
 
@@ -77,7 +86,7 @@ def test_the_default_policy_stands_for_a_file_that_is_missing(files: tuple[str, 
 def test_the_default_policy_of_turns_does_with_turn(tmp_path: Path) -> None:
     file = tmp_path / "turn.toml"
     file.write_text("faults = 2\n")
-    assert "faults  3  ->  2" in invoke("diff", "default", file, "--turn", *ONE).stdout
+    assert "| `faults` | `3` | `2` |" in invoke("diff", "default", file, "--turn", *ONE).stdout
 
 
 def test_a_budget_of_money_needs_prices_and_gets_them(files: tuple[str, str], tmp_path: Path) -> None:
@@ -89,7 +98,7 @@ def test_a_budget_of_money_needs_prices_and_gets_them(files: tuple[str, str], tm
     priced = ("--prices", "2.5/10", "--max-tokens", "1000", "--input-tokens", "2000")
     result = invoke("diff", files[0], dear, *ONE, *priced)
     assert result.exit_code == 0
-    (money,) = [line for line in result.stdout.splitlines() if line.startswith("  money ")]
+    (money,) = [line for line in result.stdout.splitlines() if line.startswith("| money ")]
     assert "0.5 (budget.money)" in money
 
 
@@ -102,8 +111,8 @@ def test_past_journals_say_what_they_would_have_done(files: tuple[str, str], tmp
     text = " ".join(result.stdout.split())
     assert result.exit_code == 0
     assert "Of 2 past journals: 1 takes the same path to the end, 1 differs from a step on." in text
-    assert "same.json: the same path to the end (done), with as many attempts and the same waits" in text
-    assert "other.json: step 8: before: fallback 1 (failed_transiently); now: retry 4" in text
+    assert "`same.json`: the same path to the end (done), with as many attempts and the same waits" in text
+    assert "`other.json`: step 8: before: fallback 1 (failed_transiently); now: retry 4" in text
 
 
 @pytest.mark.parametrize(("name", "text"), [("none.json", None), ("bad.json", "{"), ("odd.json", "{}")])

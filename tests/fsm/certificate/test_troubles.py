@@ -11,7 +11,6 @@ from rungwise.core import Call, Reply, Request
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate import troubles
 from rungwise.fsm.certificate.troubles import TroubleChange, course_of, trouble_changes, troubles_of
-from rungwise.fsm.review.troubles import course_text, trouble_part
 
 DEFAULT = rungwise.Policy()
 
@@ -28,31 +27,31 @@ ENLARGED = ("enlarge x3 → exhausted; 4 attempts", "enlarge x3, fallback, enlar
 
 BY_HAND = {
     "429": RETRIED,
-    "429 that asks for a wait of 10 s": (
+    "429 with a Retry-After of 10 s": (
         "retry x3 (10 s each) → failed; 4 attempts, 30 s",
         "retry x3 (10 s each), fallback, retry x3 (10 s each) → failed; 8 attempts, 60 s",
     ),
-    "429 that asks for a wait of 120 s": (
+    "429 with a Retry-After of 120 s": (
         "retry x3 (120 s each) → failed; 4 attempts, 360 s",
         "retry x3 (120 s each), fallback, retry x3 (120 s each) → failed; 8 attempts, 720 s",
     ),
-    "429 that asks for a wait of 121 s": NOT_ASKED_AGAIN,
-    "503, or any other server error": RETRIED,
+    "429 with a Retry-After of 121 s": NOT_ASKED_AGAIN,
+    "503, or another server error": RETRIED,
     "529, overloaded": (
         RETRIED[0],
         "retry (2 s), fallback, retry x3 (2, 4, 8 s) → failed; 6 attempts, 16 to 24 s",
     ),
     "no connection": RETRIED,
-    "an attempt that takes all of its time": (  # 600 s and 2 to 3 s of waits leave 297 s
+    "an attempt that runs into its timeout": (  # 600 s and 2 to 3 s of waits leave 297 s
         "retry (2 s) → over_budget; 2 attempts, 900 s",
         "fallback → over_budget; 2 attempts, 900 s",  # of which 225 s are kept for the second
     ),
-    "silence: not a word comes": (  # 60 s each, but the last, which nothing follows, may take its 600 s
+    "silence before any text": (  # 60 s each, but the last, which nothing follows, may take its 600 s
         "retry x3 (2, 4, 8 s) → failed; 4 attempts, 794 to 801 s",
         "fallback, retry x3 (2, 4, 8 s) → failed; 5 attempts, 854 to 861 s",
     ),
     "a stream that breaks off before any text": RETRIED,
-    "a stream that breaks off behind some text": GONE_ON,
+    "a stream that breaks off after some text": GONE_ON,
     "an empty reply": (
         "reask x3 (5, 10, 20 s) → exhausted; 4 attempts, 35 to 52.5 s",
         "reask x3 (5, 10, 20 s), fallback, reask x3 (5, 10, 20 s) → exhausted; 8 attempts, 70 to 105 s",
@@ -61,22 +60,22 @@ BY_HAND = {
         "nudge, reask x3 (5, 10, 20 s) → exhausted; 5 attempts, 35 to 52.5 s",
         "nudge, reask x3 (5, 10, 20 s), fallback, nudge, reask x3 (5, 10, 20 s) → exhausted; 10 attempts, 70 to 105 s",
     ),
-    "reasoning, and no text": (
+    "reasoning without text": (
         "prefill x2, reask x3 (5, 10, 20 s) → exhausted; 6 attempts, 35 to 52.5 s",
         "prefill x2, reask x3 (5, 10, 20 s), fallback, prefill x2, reask x3 (5, 10, 20 s) → exhausted; "
         "12 attempts, 70 to 105 s",
     ),
-    "text that is cut at the output cap": (GONE_ON[0], GONE_ON[0]),  # no other backend is asked for the rest
+    "text cut at the output cap": (GONE_ON[0], GONE_ON[0]),  # no other backend is asked for the rest
     "reasoning that fills the output cap": ENLARGED,
-    "a tool call that is cut": ENLARGED,
-    "a reply of no usable shape": (
+    "a cut tool call": ENLARGED,
+    "a reply without a usable shape": (
         "retry x3 (5, 10, 20 s) → failed; 4 attempts, 35 to 52.5 s",
         "fallback, retry x3 (5, 10, 20 s) → failed; 5 attempts, 35 to 52.5 s",
     ),
     "a refusal": ("not asked again → refused; 1 attempt", "fallback → refused; 2 attempts"),
     "a turn that the provider pauses": GONE_ON,
-    "401, or any other error for good": NOT_ASKED_AGAIN,
-    "400 that names a parameter, another one each time": (
+    "401, or another permanent error": NOT_ASKED_AGAIN,
+    "400 that names a different parameter each time": (
         "repair x3 → failed; 4 attempts",
         "repair x3, fallback, repair x3 → failed; 8 attempts",
     ),
@@ -86,34 +85,32 @@ BY_HAND = {
 
 def played(policy: rungwise.Policy, name: str, backends: int = 1, **asked: Any) -> str:
     (trouble,) = [each for each in troubles_of(DEFAULT, policy) if each.name == name]
-    return course_text(course_of(policy, trouble, backends, **asked))
+    return str(course_of(policy, trouble, backends, **asked))
 
 
-def by_name(found: tuple[TroubleChange, ...]) -> dict[str, list[tuple[str, str]]]:
-    told: dict[str, list[tuple[str, str]]] = {}
-    for change in found:
+def by_name(changes: tuple[TroubleChange, ...]) -> dict[str, list[tuple[str, str]]]:
+    courses: dict[str, list[tuple[str, str]]] = {}
+    for change in changes:
         for name in change.names:
-            told.setdefault(name, []).extend(
-                [(course_text(change.old), course_text(change.new))] * len(change.backends)
-            )
-    return told
+            courses.setdefault(name, []).extend([(str(change.old), str(change.new))] * len(change.backends))
+    return courses
 
 
-def test_what_the_default_policy_does_about_every_trouble_is_what_its_table_says() -> None:
-    found = by_name(trouble_changes(DEFAULT, DEFAULT))
-    assert {name: tuple(new for _, new in lines) for name, lines in found.items()} == BY_HAND
-    assert all(old == new for lines in found.values() for old, new in lines)
+def test_the_default_policy_handles_every_trouble_as_its_table_says() -> None:
+    courses = by_name(trouble_changes(DEFAULT, DEFAULT))
+    assert {name: tuple(new for _, new in lines) for name, lines in courses.items()} == BY_HAND
+    assert all(old == new for lines in courses.values() for old, new in lines)
 
 
-def test_what_differs_is_told_and_troubles_with_one_course_are_one_line() -> None:
+def test_troubles_with_the_same_courses_share_a_line() -> None:
     new = rungwise.Policy(waits=rungwise.Waits(longest_asked=30), switch_after={"rate_limit": 1})
     found = trouble_changes(DEFAULT, new)
     assert [(each.names[0], each.backends) for each in found if each.is_change] == [
         ("429", (2,)),
-        ("429 that asks for a wait of 10 s", (2,)),
-        ("429 that asks for a wait of 30 s", (2,)),
-        ("429 that asks for a wait of 120 s", (1,)),
-        ("429 that asks for a wait of 120 s", (2,)),
+        ("429 with a Retry-After of 10 s", (2,)),
+        ("429 with a Retry-After of 30 s", (2,)),
+        ("429 with a Retry-After of 120 s", (1,)),
+        ("429 with a Retry-After of 120 s", (2,)),
     ]
     assert by_name(found)["429"][1] == (
         RETRIED[1],
@@ -121,7 +118,7 @@ def test_what_differs_is_told_and_troubles_with_one_course_are_one_line() -> Non
     )
     together = next(each.names for each in found if "no connection" in each.names)
     assert together == (
-        "503, or any other server error",
+        "503, or another server error",
         "no connection",
         "a stream that breaks off before any text",
     )
@@ -141,14 +138,14 @@ def test_the_budget_ends_a_course_and_chance_may_end_it_sooner() -> None:
     assert trouble_changes(poor, poor)[0].new is not None  # without prices, nothing is counted against it
 
 
-def test_without_clocks_silence_lasts_and_what_is_played_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_clocks_silence_lasts_and_the_played_attempts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     patient = rungwise.Policy(timeouts=rungwise.Timeouts(first_token=None, total=50), waits=rungwise.Waits(jitter=0))
-    assert played(patient, "silence: not a word comes") == ("retry x3 (2, 4, 8 s) → failed; 4 attempts, 214 s")
+    assert played(patient, "silence before any text") == ("retry x3 (2, 4, 8 s) → failed; 4 attempts, 214 s")
     monkeypatch.setattr(troubles, "MOST_PLAYED", 2)
     assert played(DEFAULT, "429").startswith("retry (2 s) → more than the")
 
 
-def test_a_fact_of_ones_own_is_played_as_held_without_asking_its_function() -> None:
+def test_a_users_fact_is_played_as_true_without_calling_its_function() -> None:
     def never(reply: Reply) -> bool:
         raise AssertionError
 
@@ -158,23 +155,12 @@ def test_a_fact_of_ones_own_is_played_as_held_without_asking_its_function() -> N
     old, new = rungwise.Policy(table=small), rungwise.Policy(table=small.with_rung(plead, answered=None))
     (change,) = [each for each in trouble_changes(old, new) if each.is_change]
     assert change.names == ("200 with text and a clean stop, on which is_off_topic holds",)
-    assert (change.backends, course_text(change.old)) == ((1, 2), "not asked again → done; 1 attempt")
-    assert course_text(change.new) == "plead x2 → done; 3 attempts"
-
-
-def test_the_table_of_a_page_shows_first_what_differs() -> None:
-    new = rungwise.Policy(after_refusal="end")
-    part = trouble_part(trouble_changes(DEFAULT, new), (CALL, CALL))
-    shown, _, folded = part.partition("<details>")
-    assert "a refusal" in shown
-    assert "429" not in shown
-    assert "429" in folded
-    same = trouble_part(trouble_changes(DEFAULT, DEFAULT), (CALL, CALL))
-    assert "On each of these troubles, the same is done as before." in same
+    assert (change.backends, str(change.old)) == ((1, 2), "not asked again → done; 1 attempt")
+    assert str(change.new) == "plead x2 → done; 3 attempts"
 
 
 @pytest.mark.parametrize("event", troubles.EVENTS)
-def test_each_reply_that_is_made_brings_its_event_about(event: str) -> None:
+def test_each_made_up_reply_causes_its_event(event: str) -> None:
     call = Call(Request("say"))
     call.begin()
     call.receive(troubles.EVENTS[event](1, "odd"))

@@ -20,7 +20,7 @@ from rich.console import Console
 import rungwise
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.run.digest import digest_of_call, digest_of_journal
-from rungwise.fsm.diagram.page.notebook import MOST_LINES, digest_html
+from rungwise.fsm.diagram.page.templates import MOST_LINES, digest_html
 from rungwise.fsm.journal.attempts import attempts_of
 from rungwise.fsm.journal.digest.text import digest_lines
 from rungwise.fsm.journal.digest.words import money_text, ordinal, seconds_text
@@ -58,15 +58,6 @@ def test_each_attempt_knows_what_led_to_it_and_what_came_back() -> None:
     assert [each.sent.backend[:5] for each in found] == [HTML[:5]] * 2 + [LONG[:5]] * 2 + [ARABIC[:5]] * 2
     assert [round(each.waited, 3) for each in found] == [0, 3, 0, 2.5, 0, 2.5]
     assert [each.seconds for each in found] == [pytest.approx(0.7)] * 6
-
-
-def test_the_steps_of_the_attempts_are_those_of_the_run_each_once() -> None:
-    for call in (recorded.short(), recorded.failed(), recorded.hostile(), recorded.in_minutes()):
-        path = recorded.shown(call)
-        bounds = [each.steps for each in attempts_of(path)]
-        assert [number for first, last in bounds for number in range(first, last + 1)] == [
-            step.number for step in path.steps
-        ]
 
 
 def test_a_call_in_flight_has_an_attempt_that_is_not_back_yet() -> None:

@@ -10,9 +10,9 @@ import pytest
 import rungwise
 from rungwise import Client, OpenAIChat
 from rungwise.core import Failure, Reply
-from rungwise.fsm.call.conversation.observation import classify_reply
 from rungwise.fsm.failures.failure import event_of_failure
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
+from support.classified import event_of
 from support.error_bodies import minimax, openai
 from support.modes import ask, options_of
 
@@ -84,7 +84,7 @@ def replies(provider: str, finish: Any) -> list[Reply]:
 def test_finish_reasons(provider: str, word: str, event: str) -> None:
     for reply in replies(provider, word):
         assert reply.stop_raw == word
-        assert classify_reply(reply, visible=reply.text, reasoning="", cap=None) == event
+        assert event_of(reply) == event
 
 
 @pytest.mark.parametrize("provider", URLS)
@@ -92,13 +92,13 @@ def test_finish_reasons(provider: str, word: str, event: str) -> None:
 def test_what_nobody_knows_is_no_success(provider: str, word: Any) -> None:
     for reply in replies(provider, word):
         assert reply.stop_reason == "unknown"
-        assert classify_reply(reply, visible=reply.text, reasoning="", cap=None) == "malformed"
+        assert event_of(reply) == "malformed"
 
 
 @pytest.mark.parametrize("provider", URLS)
 def test_a_reply_without_a_finish_reason_was_cut(provider: str) -> None:
     for reply in replies(provider, None):
-        assert classify_reply(reply, visible=reply.text, reasoning="", cap=None) == "interrupted"
+        assert event_of(reply) == "interrupted"
 
 
 def zai(code: int) -> dict[str, Any]:

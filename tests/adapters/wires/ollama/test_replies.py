@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rungwise import Ollama, Text, Usage
 from rungwise.core import Failure, Reply
-from rungwise.fsm.call.conversation.observation import classify_reply
 from rungwise.fsm.call.conversation.reply import Reasoning
+from support.classified import event_of
 from support.sampling import examples
 
 OLLAMA = Ollama("m")
@@ -97,7 +97,7 @@ def test_loading_a_model_is_an_empty_reply(reason: str) -> None:
     body = {**ABOUT, "message": {"role": "assistant", "content": ""}, "done": True, "done_reason": reason}
     reply = OLLAMA.decode(200, {}, json.dumps(body).encode())
     assert isinstance(reply, Reply)
-    assert (reply.stop_raw, classify_reply(reply, visible="", reasoning="", cap=None)) == (reason, "came_empty")
+    assert (reply.stop_raw, event_of(reply)) == (reason, "came_empty")
 
 
 def test_an_error_in_a_stream_keeps_what_came_before() -> None:

@@ -11,9 +11,9 @@ import pytest
 import rungwise
 from rungwise import Client, Ollama, Step
 from rungwise.core import Failure, Reply
-from rungwise.fsm.call.conversation.observation import classify_reply
 from rungwise.fsm.failures.failure import event_of_failure
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
+from support.classified import event_of
 from support.modes import MODES, WHOLE, ask, options_of
 
 FINISHES = [
@@ -110,14 +110,14 @@ def test_reasons_of_the_end(word: Any, meaning: str | None, event: str, is_strea
         reply = Ollama("m").decode(200, {}, body)
     assert isinstance(reply, Reply)
     assert (reply.stop_reason, reply.stop_raw) == (meaning, str(word) or None)
-    assert classify_reply(reply, visible=reply.text, reasoning="", cap=None) == event
+    assert event_of(reply) == event
 
 
 def test_a_reply_up_to_its_cap_without_a_reason_was_cut_by_it() -> None:
     body = {"model": "m", "message": {"content": "In the"}, "done": True, "eval_count": 8}
     reply = Ollama("m").decode(200, {}, json.dumps(body).encode())
     assert isinstance(reply, Reply)
-    assert classify_reply(reply, visible="In the", reasoning="", cap=8) == "truncated"
+    assert event_of(reply, cap=8) == "truncated"
 
 
 @pytest.mark.parametrize(("status", "message", "reason", "event"), ERRORS)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -68,17 +69,16 @@ def test_every_part_of_a_policy_is_compared() -> None:
     }
     text = found.to_text()
     for line in (
-        "limits.fallbacks as many as the chain has -> 1",
-        "budget.seconds 900 s (15 min) -> 60 s",
-        "waits.jitter up to 50 % of the wait -> up to 0 % of the wait",
-        "timeouts.total 600 s (10 min) -> no limit",
-        "reserve.seconds its share -> 7 s",
-        "switch_after.timeout 1 -> never",
-        "switch_after.rate_limit never -> 1",
-        "base_cap 4,096 tokens -> 2,048 tokens",
-        "skip_identical_empties no -> yes",
-        "- 'That reply had no content. Read the tool results above and carry on from them.'",
-        "+ 'Go on.'",
+        "| `limits.fallbacks` | `as many as the chain has` | `1` |",
+        "| `budget.seconds` | `900 s (15 min)` | `60 s` |",
+        "| `waits.jitter` | <code>up to 50 % of the wait</code> | <code>up to 0 % of the wait</code> |",
+        "| `timeouts.total` | `600 s (10 min)` | `no limit` |",
+        "| `reserve.seconds` | `its share` | `7 s` |",
+        "| `switch_after.timeout` | `1` | `never` |",
+        "| `switch_after.rate_limit` | `never` | `1` |",
+        "| `base_cap` | `4,096 tokens` | `2,048 tokens` |",
+        "| `skip_identical_empties` | `no` | `yes` |",
+        "| `'That reply had no content. Read the tool results above and carry on from them.'` | `'Go on.'` |",
     ):
         assert line in squeezed(text)
 
@@ -107,15 +107,15 @@ def test_the_rows_that_fall_with_one_limit_are_one_line() -> None:
         "only_reasoned [may_nudge] → nudge, and 4 rows from nudge, which nothing leads to any more."
     )
     assert group.count == len(found.die)
-    for written in (found.to_text(), found.to_html()):
-        assert line in squeezed(written)
+    assert line in found.to_text().replace("`", "")
+    assert line in re.sub("</?code>", "", found.to_html())
 
 
-def test_a_refusal_that_no_longer_falls_back_says_so() -> None:
+def test_a_refusal_that_no_longer_falls_back_is_named() -> None:
     found = diff_policies(DEFAULT, rungwise.Policy(after_refusal="end", nudge_window=0), 1)
     text = squeezed(found.to_text())
     assert "A refusal no longer falls back (after_refusal is 'end'): 1 row can no longer be taken" in text
-    assert "Nothing is nudged any more (nudge_window is 0): 2 rows can no longer be taken" in text
+    assert "No reply is nudged any more (nudge_window is 0): 2 rows can no longer be taken" in text
     assert found.come_back == ()
     again = diff_policies(rungwise.Policy(after_refusal="end"), DEFAULT, 1)
     assert "A refusal falls back again (before, after_refusal is 'end'): 1 row can be taken now" in squeezed(
@@ -152,55 +152,61 @@ def test_a_derived_table_shows_its_rows() -> None:
     gone = {row for row in CALL.rows if "prefill" in (row.source, row.target)}
     assert (set(found.vanish), found.appear, found.fields) == (gone, (), ())
     assert set(diff_policies(shorter, DEFAULT, 1).appear) == gone
-    assert "Rows that vanish (5)" in found.to_text()
-    assert "* gone: `only_reasoned [may_prefill] → prefill` from `await`" in found.to_markdown()
+    for text in (found.to_text(), found.to_markdown()):
+        assert "Gone: prefill, with 5 rows." in text
+        assert text.count("* gone: ") == 5
+        assert "* gone: `only_reasoned [may_prefill] → prefill` from `await`" in text
 
 
-def test_a_name_that_means_something_else_is_told_though_no_row_differs() -> None:
+def test_a_name_that_means_something_else_is_named_though_no_row_differs() -> None:
     plain = CALL.without("nudge")
     again = [row for row in CALL.rows if row.target == "nudge" and row.source == "await"]
     other = plain.with_rows(*again, declare=(evolve(NUDGE, lacks=(), refills="reasks"),))
-    told = list(redeclared(CALL, other))
-    assert "the guard may_nudge needs a unit of nudges, follows_tool_result; before, " in told[0]
-    assert told[0].endswith("follows_tool_result, not thinks_inline")
-    assert (
-        told[1] == "the effect spend_nudge takes a unit of nudges and refills reasks; before, it takes a unit of nudges"
+    guard, effect = redeclared(CALL, other)
+    assert "the guard `may_nudge` needs a unit of nudges, follows_tool_result; before, " in guard
+    assert guard.endswith("follows_tool_result, not thinks_inline")
+    assert effect == (
+        "the effect `spend_nudge` takes a unit of nudges and refills reasks; before, it takes a unit of nudges"
     )
     assert list(redeclared(CALL, CALL)) == []
 
 
 @pytest.mark.parametrize(
-    ("was", "now", "told"),
+    ("was", "now", "text"),
     [
-        ({"of": bool}, {"of": callable}, "the fact is_odd is found by another function"),
-        ({"any_holds": "has_text"}, {"any_holds": ("has_text", "overran")}, "the fact is_odd follows from has_text, "),
+        ({"of": bool}, {"of": callable}, "another function decides the fact `is_odd`"),
+        (
+            {"any_holds": "has_text"},
+            {"any_holds": ("has_text", "overran")},
+            "the fact `is_odd` follows from has_text, ",
+        ),
         (
             {"any_holds": "has_text"},
             {"any_lacks": "has_text"},
-            "the fact is_odd follows from not has_text; before, has",
+            "the fact `is_odd` follows from not has_text; before, has",
         ),
         (
             {},
             {"lasts": "retries"},
-            "the fact is_odd lasts as long as a unit of retries is left; before, as it is found",
+            "the fact `is_odd` holds while retries has a unit left; before, for one reply",
         ),
     ],
 )
-def test_a_fact_that_is_found_otherwise_is_told(was: Any, now: Any, told: str) -> None:
+def test_a_fact_with_another_definition_is_named(was: Any, now: Any, text: str) -> None:
     one, other = (CALL.declaring(rungwise.Fact("is_odd", **each)) for each in (was, now))
-    (said,) = redeclared(one, other)
-    assert said.startswith(told)
+    (line,) = redeclared(one, other)
+    assert line.startswith(text)
 
 
 @pytest.mark.full
-def test_policies_whose_own_fact_is_found_otherwise_are_not_the_same() -> None:
+def test_policies_whose_own_fact_has_another_function_differ() -> None:
     one, other = (
         rungwise.Policy(table=CALL.with_rung(rungwise.Rung("plead", holds=fact, hint="Please."), answered=None))
         for fact in (rungwise.Fact("is_odd", of=bool), rungwise.Fact("is_odd", of=callable))
     )
     found = diff_policies(one, other, 1)
     assert not found.is_empty
-    assert "the fact is_odd is found by another function" in found.to_text()
+    assert "Another function decides the fact `is_odd`." in found.to_text()
 
 
 @pytest.mark.full
@@ -210,11 +216,11 @@ def test_another_order_shows_its_event() -> None:
     found = diff_policies(DEFAULT, rungwise.Policy(table=CALL.reordered("malformed", order)), 1)
     assert found.reordered == (("malformed", "await"),)
     assert not found.is_empty
-    assert "malformed in await" in found.to_text()
+    assert "The order of guards changes for `malformed` in `await`." in found.to_text()
 
 
 @pytest.mark.full
-def test_a_new_row_may_be_dead_on_arrival_and_is_not_said_to_die() -> None:
+def test_a_new_row_that_is_dead_on_arrival_does_not_count_as_turned_off() -> None:
     row = Row("answered", "await", "may_compact", "compact", "spend_compaction")
     new = rungwise.Policy(table=CALL.with_rows(row), limits=rungwise.Limits(compactions=0))
     found = diff_policies(DEFAULT, new, 1)
@@ -247,10 +253,10 @@ def test_worst_cases_are_those_of_the_certificates() -> None:
 
 def test_the_factor_and_what_ends_the_worst_path_are_shown() -> None:
     found = diff_policies(DEFAULT, evolve(DEFAULT, budget=rungwise.Budget(attempts=12)), 2)
-    assert "attempts 24 (budget.attempts) 12 (budget.attempts) x 0.5" in squeezed(found.to_text())
-    assert "| attempts | 24 (budget.attempts) | 12 (budget.attempts) | x 0.5 |\n" in found.to_markdown()
-    assert "output tokens: not known; without max_tokens" in found.to_text()
-    assert "money: not known; a backend of the chain has no prices" in found.to_text()
+    for text in (found.to_text(), found.to_markdown()):
+        assert "| attempts | 24 (budget.attempts) | 12 (budget.attempts) | x 0.5 |\n" in text
+        assert "output tokens: not known; without max_tokens" in text
+        assert "money: not known; a backend of the chain has no prices" in text
 
 
 def test_a_bound_that_is_new_has_no_factor() -> None:
@@ -265,7 +271,7 @@ def test_a_change_of_words_leaves_the_worst_cases_alone() -> None:
     assert "Worst cases of a call, with one backend: unchanged" in found.to_text()
     assert not found.is_effective
     assert found.to_text().startswith(
-        "Only words change (hints.nudge): what is done, when and how often stays as it is"
+        "**Only wording changes (hints.nudge): what a call does stays the same, and so does every bound.**"
     )
 
 
@@ -302,13 +308,13 @@ def test_a_turn_is_compared_with_its_fields_rows_and_worst_cases() -> None:
     assert found.calls is not None
     assert found.calls.is_empty
     text = found.to_text()
-    assert "tool_seconds 60 s -> 10 s" in squeezed(text)
+    assert "| `tool_seconds` | `60 s` | `10 s` |" in text
     assert "Worst cases of a turn, with two backends\n" in text
     assert "Each call" not in text
 
 
 @pytest.mark.full
-def test_what_changes_for_the_calls_of_a_turn_stands_below() -> None:
+def test_what_changes_for_the_calls_of_a_turn_follows() -> None:
     calls = rungwise.Policy(limits=rungwise.Limits(nudges=0, compactions=9), budget=rungwise.Budget(attempts=3))
     found = diff_policies(TURN_POLICY, rungwise.TurnPolicy(call=calls), 1)
     assert (found.fields, found.die) == ((), {})
@@ -318,7 +324,7 @@ def test_what_changes_for_the_calls_of_a_turn_stands_below() -> None:
     worst = {change.name: (change.old.value, change.new.value) for change in found.worst}
     assert worst["attempts"] == (100, 27 * 3)
     text, markdown = found.to_text(), found.to_markdown()
-    assert text.index("Worst cases of a turn") < text.index("Each call\n") < text.index("Worst cases of a call")
+    assert text.index("Worst cases of a turn") < text.index("### Each call\n") < text.index("Worst cases of a call")
     assert "### Each call\n" in markdown
     assert "| `limits.nudges` | `1` | `0` |" in markdown
 

@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 from rungwise.fsm.replay.what_if import WhatIf
-from rungwise.fsm.review.diff import FieldChange
+from rungwise.fsm.review.findings import Change
 from rungwise.fsm.review.markdown import code, prose
 from support.changes import of_nothing, of_turns, to_interactive, to_other_table
 
@@ -55,7 +55,7 @@ def test_nothing_that_is_quoted_is_markup(write: object) -> None:
 
 
 def test_a_hostile_field_stays_in_its_cell() -> None:
-    found = evolve(of_nothing(), fields=(FieldChange("hints.nudge", "plain", HOSTILE),))
+    found = evolve(of_nothing(), fields=(Change("hints.nudge", "plain", HOSTILE),))
     (line,) = [line for line in found.to_markdown().splitlines() if line.startswith("| `hints.nudge`")]
     assert line.count("|") == 4
     assert line.startswith("| `hints.nudge` | `'plain'` | <code>")
@@ -63,7 +63,7 @@ def test_a_hostile_field_stays_in_its_cell() -> None:
 
 def test_it_fits_a_comment_however_much_changes() -> None:
     plain = of_nothing()
-    fields = tuple(FieldChange(f"hints.rungs.r{n}", HOSTILE * 90, "|" * 9000) for n in range(900))
+    fields = tuple(Change(f"hints.rungs.r{n}", HOSTILE * 90, "|" * 9000) for n in range(900))
     rows = plain.policies[0].table.rows * 9  # type: ignore[union-attr]
     past = tuple(WhatIf(name=HOSTILE * 90, kind="unclear", why="<" * 9000) for _ in range(900))
     huge = evolve(plain, fields=fields, appear=rows, vanish=rows, journals=past, calls=evolve(plain, fields=fields))
@@ -71,14 +71,14 @@ def test_it_fits_a_comment_however_much_changes() -> None:
     assert len(text) < GITHUB_TAKES
     assert text.startswith("**With one backend")
     assert "**Worst cases of a call, with one backend: unchanged**" in text
-    (told,) = [line for line in text.splitlines() if line.startswith("Left out, for there is no room: ")]
-    assert "the fields" in told
-    assert "the past calls" in told
+    (omitted,) = [line for line in text.splitlines() if line.startswith("Omitted for lack of space: ")]
+    assert "Fields (900)" in omitted
+    assert "Past calls" in omitted
     assert text.count("<details>") == text.count("</details>")
 
 
 def test_a_long_list_says_how_many_more_there_are() -> None:
-    fields = tuple(FieldChange(f"hints.rungs.r{n}", "a", "b") for n in range(50))
+    fields = tuple(Change(f"hints.rungs.r{n}", "a", "b") for n in range(50))
     text = evolve(of_nothing(), fields=fields).to_markdown()
     assert "**Fields (50)**" in text
     assert "\nand 10 more\n" in text

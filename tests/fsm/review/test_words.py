@@ -1,4 +1,4 @@
-"""The words and figures of a policy change."""
+"""The words and figures of a review."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 from attrs import evolve
 
 import rungwise
-from rungwise.fsm.review.events import events_of
-from rungwise.fsm.review.words import duration, says_of, value_text, waits_of, words_that_differ
+from rungwise.fsm.certificate.shown.settings import says_of, value_text
+from rungwise.fsm.certificate.verified import duration
+from rungwise.fsm.review.events import events_of, waits_of
+from rungwise.fsm.review.words import words_that_differ
 
 
 def names(policy: Any, prefix: str = "") -> list[str]:
@@ -21,7 +23,7 @@ def names(policy: Any, prefix: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize("policy", [rungwise.Policy(), rungwise.TurnPolicy()], ids=["call", "turn"])
-def test_every_field_has_words_for_who_has_not_seen_the_code(policy: rungwise.Policy | rungwise.TurnPolicy) -> None:
+def test_every_field_has_a_description(policy: rungwise.Policy | rungwise.TurnPolicy) -> None:
     plain = {name: value for name, value in policy.to_mapping().items() if name != "call"}
     assert len(plain) > 9
     assert [name for name in names(plain) if not says_of(name, policy) and name != "hints.rungs"] == []
@@ -38,7 +40,7 @@ def test_every_field_has_words_for_who_has_not_seen_the_code(policy: rungwise.Po
         (7200, "7,200 s (2 h)"),
     ],
 )
-def test_a_long_duration_is_told_in_minutes_or_hours_as_well(seconds: float, text: str) -> None:
+def test_a_long_duration_is_also_in_minutes_or_hours(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
@@ -59,17 +61,19 @@ def test_a_value_has_its_unit(name: str, value: Any, text: str) -> None:
     assert value_text(name, value) == text
 
 
-def test_a_change_of_numbers_is_told_as_the_waits_that_it_makes() -> None:
+def test_a_change_of_numbers_shows_the_waits_that_it_makes() -> None:
     new = rungwise.Policy(
         limits=rungwise.Limits(retries=2, reasks=0),
         waits=rungwise.Waits(retry_base=1.0, overload_cap=1.5, jitter=0),
     )
-    found = [(each.what, each.old, each.new) for each in waits_of(rungwise.Policy(), new)]
-    assert found == [
-        ("before a retry", "2, 4, 8 s and up to 50 % more", "1, 2 s"),
-        ("before a retry after an overload", "2, 4, 8 s and up to 50 % more", "1, 1.5 s"),
-        ("before a reask", "5, 10, 20 s and up to 50 % more", "never taken"),
-    ]
+    retry, reask = waits_of(rungwise.Policy(), new)
+    assert (retry.name, reask.name) == ("retry", "reask")
+    assert retry.old.startswith("at most 3 times, after 2, 4, 8 s and up to 50 % more, ")
+    assert "after an overload up to 60 s" in retry.old
+    assert retry.new.startswith("at most twice, after 1, 2 s, ")
+    assert "after an overload up to 1.5 s" in retry.new
+    assert reask.old.startswith("at most 3 times, after 5, 10, 20 s and up to 50 % more, ")
+    assert reask.new == "never: the limit of reasks is 0"
     assert list(waits_of(new, new)) == []
 
 
@@ -99,8 +103,9 @@ def test_numbers_that_bear_on_an_event_change_it_too() -> None:
 
 
 @pytest.mark.full
-def test_a_rung_that_waited_for_nothing_was_taken_all_the_same() -> None:
+def test_a_rung_without_waits_is_shown_as_taken() -> None:
     plead = rungwise.Rung("plead", holds="overran", hint="Please.")
     tables = [rungwise.CALL.with_rung(evolve(plead, wait=wait), answered=None) for wait in (None, "retry")]
-    found = list(waits_of(*(rungwise.Policy(table=table) for table in tables)))
-    assert [(each.what, each.old) for each in found] == [("before a plead", "none")]
+    (change,) = waits_of(*(rungwise.Policy(table=table) for table in tables))
+    assert (change.name, change.old) == ("plead", "at most once")
+    assert change.new.startswith("at most once, after 2 s")

@@ -10,9 +10,9 @@ import pytest
 from attrs import evolve
 
 import rungwise
-from rungwise.fsm.review.diff import FieldChange, PolicyDiff
-from rungwise.fsm.review.headline import journal_text
-from rungwise.fsm.review.setting import Setting, conflicts_of
+from rungwise.fsm.review.diff import PolicyDiff, diff_policies
+from rungwise.fsm.review.findings import Assumptions, Change
+from rungwise.fsm.review.summary import conflicts_of, journal_text
 from support.changes import PRICES, last_week, of_nothing, of_turns, to_interactive, to_other_table
 
 
@@ -42,8 +42,8 @@ QUESTIONS = [
         "Rows of the table A refusal no longer falls back (after_refusal is 'end'): 1 row can no longer be taken "
         "− refused [may_ask_another] → fallback",
     ),
-    ("does a refusal still fall back?", "after a refusal the next backend is asked nobody else is asked"),
-    ("which backends get a chance?", "the last of 2 has at least 1 attempt and 225 s (3.75 min) 1 attempt and 22.5 s"),
+    ("does a refusal still fall back?", "after a refusal the next backend is asked no other backend is asked"),
+    ("which backends get a chance?", "minimum for the last of 2 1 attempt and 225 s (3.75 min) 1 attempt and 22.5 s"),
     (
         "what is the longest path now?",
         "now ask, retry x2, reask x2, fallback, prefill x2, enlarge x3, repair (budget.attempts ends it)",
@@ -53,7 +53,7 @@ QUESTIONS = [
         "Of 3 past journals: 1 takes the same path to the end, 1 ends earlier, 1 differs from a step on.",
     ),
     (
-        "how long is silence borne now?",
+        "how long may a stream be silent now?",
         "after 10 s before the first content, 10 s between two pieces",
     ),
 ]
@@ -75,7 +75,7 @@ def test_past_calls_say_where_they_differ_and_what_is_not_known() -> None:
     assert monday == "the same path to the end (done), with as many attempts and 1.1 s less of waits"
     assert tuesday == (
         "step 6: before: retry 3 after 8.8 s (failed_transiently); now: fallback 1 (failed_transiently); "
-        "up to there as many attempts and 3.3 s less of waits; what would follow is in no journal"
+        "until then as many attempts and 3.3 s less of waits; no journal holds what would follow"
     )
     assert friday.startswith("step 2: before: fallback 1 (refused); now: ends as refused (refused)")
 
@@ -88,7 +88,9 @@ def test_the_ladders_show_what_is_new_gone_and_moved() -> None:
     assert "retry ×3 · 2→60 s (now 1.) may_retry" in shown
     assert "+ may_apologize apologize ×2" in shown
     assert "− may_prefill prefill ×2" in shown
-    assert "hints.nudge what a nudge says That reply answer had no content. ... results above and carry go on" in shown
+    assert (
+        "hints.nudge the text of a nudge That reply answer had no content. ... results above and carry go on" in shown
+    )
 
 
 @pytest.mark.full
@@ -106,7 +108,7 @@ def test_a_page_of_a_turn_has_a_part_for_its_calls() -> None:
 def test_a_page_of_no_change_says_so() -> None:
     shown = visible(of_nothing().to_html())
     assert "Nothing changes: the two policies are the same." in shown
-    assert "No event leads to anything else than before." in shown
+    assert "Every event leads to the same as before." in shown
 
 
 @pytest.mark.parametrize("made", [to_other_table, pytest.param(of_turns, marks=pytest.mark.full), of_nothing])
@@ -120,17 +122,17 @@ def test_a_page_loads_and_runs_nothing(made: Callable[[], PolicyDiff]) -> None:
 
 def test_what_comes_from_outside_is_escaped() -> None:
     hostile = "<img src=x onerror=alert(1)> & </style>"
-    fields = (FieldChange("hints.placeholder", "x", "<b>x"), FieldChange("hints.nudge", "Go on.", f"Go {hostile * 3}"))
+    fields = (Change("hints.placeholder", "x", "<b>x"), Change("hints.nudge", "Go on.", f"Go {hostile * 3}"))
     found = evolve(of_nothing(), fields=fields)
     page = found.to_html()
     assert "<img" not in page
     assert "&lt;img" in page
-    assert "Only words change (hints.placeholder, hints.nudge)" in visible(page)
+    assert "Only wording changes (hints.placeholder, hints.nudge)" in visible(page)
 
 
 def test_a_page_says_what_its_figures_are_for_and_its_names_are_shortened_and_escaped() -> None:
     names = ("<b>old</b>.toml", "x" * 300 + "/new.toml")
-    setting = Setting(names, max_tokens=1000, input_tokens=2000, prices=PRICES)
+    setting = Assumptions(names, max_tokens=1000, input_tokens=2000, prices=PRICES)
     shown = visible(evolve(of_nothing(), setting=setting).to_html())
     assert "OLD is <b>old</b>.toml, NEW is ...xxx" in shown
     assert "x" * 130 not in shown
@@ -139,10 +141,19 @@ def test_a_page_says_what_its_figures_are_for_and_its_names_are_shortened_and_es
     )
 
 
-def test_limits_that_cut_each_other_are_told() -> None:
+def test_conflicting_limits_are_named() -> None:
     policy = rungwise.Policy(budget=rungwise.Budget(seconds=300), limits=rungwise.Limits(retries=6))
     assert list(conflicts_of(policy)) == [
         "an attempt may take 600 s (10 min) (timeouts.total), but the call ends at 300 s (5 min)",
-        "all retries of one backend may wait 183 s (3.05 min), more than the 75 s kept for the next",
+        "all retries of one backend may wait 183 s (3.05 min), more than the 75 s reserved for the next",
     ]
     assert list(conflicts_of(rungwise.Policy())) == []
+
+
+def test_the_troubles_that_differ_stand_first() -> None:
+    page = diff_policies(rungwise.Policy(), rungwise.Policy(after_refusal="end"), 2).to_html()
+    first, _, folded = page[page.index('id="troubles"') :].partition("<details>")
+    assert "a refusal" in first
+    assert "429" not in first
+    assert "429" in folded
+    assert "Calls handle each of these troubles as before." in of_nothing().to_html()

@@ -1,0 +1,59 @@
+"""Write the body of a request: what all protocols share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+from rungwise.adapters.wires.form import Body
+from rungwise.adapters.wires.json_text import dump
+from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
+
+
+@frozen(kw_only=True)
+class BodyWriter(ABC):
+    """Write the JSON body of one attempt; each protocol is a subclass.
+
+    Arguments:
+        send: what to send.
+        stream: whether to ask for a stream.
+        model: the model id.
+        parameters: the backend's own parameters; the caller's win.
+        provider: whose parts of earlier replies go back unchanged.
+    """
+
+    send: Send
+    stream: bool = False
+    model: str
+    parameters: Mapping[str, Any]
+    provider: str = ""
+
+    @abstractmethod
+    def body(self) -> Body:
+        """Return the body."""
+
+    def written(self) -> bytes:
+        """Return the body as JSON.
+
+        Raises:
+            ConfigurationError: a value has no form in JSON.
+        """
+        return dump(self.body())
+
+    @property
+    def own(self) -> str:
+        """Name the provider whose own parts may go out; "" if none may."""
+        return "" if self.send.unsigned else self.provider
+
+    @property
+    def given(self) -> Body:
+        """Return the parameters of the backend and the caller's; the latter win."""
+        return {**self.parameters, **self.send.parameters}
+
+    def first_cap(self, *layers: Mapping[str, Any]) -> Any:
+        """Return the output cap of the attempt, or else the first one among these parameters; None if there is none."""
+        caps = [layer.get(name) for layer in layers for name in CAP_PARAMETERS]
+        return next((cap for cap in (self.send.max_tokens, *caps) if cap is not None), None)

@@ -1,0 +1,12 @@
+"""Which event a reply is to the machine."""
+
+from __future__ import annotations
+
+from rungwise.core import Reply
+from rungwise.fsm.call.conversation.observation import event_of_reply
+from rungwise.fsm.call.conversation.reading import PLAIN, read_reply
+
+
+def event_of(reply: Reply, cap: int | None = None) -> str:
+    """Return the event of a reply to a first attempt."""
+    return event_of_reply(read_reply(reply, PLAIN, "", may_unsay=False, tools=()), cap)
