@@ -14,7 +14,7 @@ from rungwise.fsm.call.run.result import Result
 <<<<<<< HEAD
 from rungwise.fsm.text.contents import is_blank
 =======
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.turn.policy import TurnHints
 >>>>>>> main
 from rungwise.fsm.turn.reading import read

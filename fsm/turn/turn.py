@@ -40,7 +40,7 @@ from rungwise.fsm.machine.table import Row
 from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.tracebacks import built_without_locals, without_locals
 =======
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 >>>>>>> main
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.compaction import NoHelp, accepted, room_for

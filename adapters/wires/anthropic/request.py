@@ -19,7 +19,7 @@ from rungwise.fsm.text.contents import is_blank
 =======
 from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.request import PlainMessage
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 >>>>>>> main
 
 RESERVED: Final[Mapping[str, str]] = {
