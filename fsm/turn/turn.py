@@ -36,12 +36,7 @@ from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row
-<<<<<<< HEAD
 from rungwise.fsm.text.contents import is_blank
-from rungwise.fsm.tracebacks import built_without_locals, without_locals
-=======
-from rungwise.fsm.text.contents import is_blank
->>>>>>> main
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.compaction import NoHelp, accepted, room_for
 from rungwise.fsm.turn.conversation import Conversation, request_of

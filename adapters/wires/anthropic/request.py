@@ -13,14 +13,9 @@ from rungwise.adapters.wires.anthropic.parameters import FORCED, fit_budget, low
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written
-<<<<<<< HEAD
-from rungwise.fsm.call.conversation.request import PlainMessage, Send
-from rungwise.fsm.text.contents import is_blank
-=======
 from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.text.contents import is_blank
->>>>>>> main
 
 RESERVED: Final[Mapping[str, str]] = {
     "model": "give it to the backend",
