@@ -23,6 +23,7 @@ from rungwise.adapters.arguments import (
     checked_sleep,
     checked_waits,
 )
+from rungwise.adapters.check import Check, check_request
 from rungwise.adapters.connections import Connections, LoopCalls
 from rungwise.adapters.deadline import Deadlines, header_name
 from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver
@@ -32,7 +33,10 @@ from rungwise.adapters.http.exchange import LARGEST_REPLY
 from rungwise.adapters.http.streams import AsyncStream, Stream
 from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
 from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, hide_headers, request_of
+from rungwise.adapters.turn.options import OF_TURNS, Planned, TurnOptions
+from rungwise.adapters.turn.streams import AsyncTurnStream, TurnStream
 from rungwise.adapters.wires.backend import Backend
+from rungwise.adapters.wires.chat.discovery import Server
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.request import TurnContext
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy, Timeouts
@@ -41,16 +45,12 @@ from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.overrides import with_overrides
 from rungwise.fsm.call.run.recording import Observer
 from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.turn.actions import TurnEvent
+from rungwise.fsm.turn.result import TurnResult
 
 if TYPE_CHECKING:
-    from rungwise.adapters.check import Check
     from rungwise.adapters.turn.async_driver import AsyncTurnDriver
-    from rungwise.adapters.turn.options import Planned, TurnOptions
-    from rungwise.adapters.turn.streams import AsyncTurnStream, TurnStream
     from rungwise.adapters.turn.sync_driver import SyncTurnDriver
-    from rungwise.adapters.wires.chat.discovery import Server
-    from rungwise.fsm.turn.actions import TurnEvent
-    from rungwise.fsm.turn.result import TurnResult
 
 
 class Client:
@@ -221,8 +221,6 @@ class Client:
         check_sync(cancellation, options.get("compactor") or self._compactor)
         planned = self._planned(messages, options, is_streaming=True)
         own = Cancellation()
-        from rungwise.adapters.turn.running import TurnStream
-
         stream = TurnStream(planned.turn, self._stream_turn(planned, own, cancellation), own)
         self._connections.add(stream)
         return stream
@@ -241,8 +239,6 @@ class Client:
         planned = self._planned(messages, options, is_streaming=True)
         running, own = self._connections.in_this_loop(), Cancellation()
         events = self._async_turn_driver(planned, running, own).stream(planned.turn)
-        from rungwise.adapters.turn.running import AsyncTurnStream
-
         stream = AsyncTurnStream(planned.turn, events, own)
         running.streams.add(stream)
         return stream
@@ -255,8 +251,6 @@ class Client:
         Raises:
             ConfigurationError: the messages or options are not of their form, or prices are missing for a budget.
         """
-        from rungwise.adapters.check import check_request
-
         return check_request(self._new(messages, options, is_streaming=False).request, self.chain)
 
     def discover(self) -> dict[str, str]:
@@ -312,8 +306,6 @@ class Client:
         *,
         is_streaming: bool,
     ) -> Planned:
-        from rungwise.adapters.turn.running import OF_TURNS, Planned
-
         hide_headers(options)
         request = request_of(messages, options, OF_TURNS)
         deadline = self._deadlines.of(options.get("deadline"), request.headers)
@@ -340,13 +332,13 @@ class Client:
 
     def _turn_driver(self, planned: Planned, ending: Cancellation) -> SyncTurnDriver:
         calls = self._driver(ending, planned.turn.policy.of_calls.timeouts)
-        from rungwise.adapters.turn.running import SyncTurnDriver
+        from rungwise.adapters.turn.sync_driver import SyncTurnDriver  # tools bring asyncio, which calls do without
 
         return SyncTurnDriver(calls, planned.compactor)
 
     def _async_turn_driver(self, planned: Planned, running: LoopCalls, ending: Cancellation) -> AsyncTurnDriver:
         calls = self._async_driver(running, ending, planned.turn.policy.of_calls.timeouts)
-        from rungwise.adapters.turn.running import AsyncTurnDriver
+        from rungwise.adapters.turn.async_driver import AsyncTurnDriver  # likewise
 
         return AsyncTurnDriver(calls, planned.compactor)
 

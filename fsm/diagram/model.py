@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from textwrap import wrap
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from attrs import evolve, field, frozen
 
+from rungwise.fsm.checker.counterexample import PathStep
 from rungwise.fsm.machine.table import Row, Table
-
-if TYPE_CHECKING:
-    from rungwise.fsm.checker.counterexample import PathStep
 
 Kind = Literal["rung", "hub", "answer", "lesser", "error", "outcome"]
 """What a state is. An outcome is an answer, a lesser answer or an error, as far as the table says which."""

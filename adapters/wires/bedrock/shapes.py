@@ -27,7 +27,7 @@ from rungwise.fsm.call.conversation.parts import (
     ToolResult,
 )
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 
 _FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     "image": {"png": "png", "jpeg": "jpeg", "jpg": "jpeg", "gif": "gif", "webp": "webp"},
