@@ -170,8 +170,7 @@ class HttpBackend(ABC):
         key = as_secret(self.api_key)
         if key is None and self.api_key_required is not False and not self._has_key_header:
             key = key_of_environment(endpoint.origin)
-        own = self._credentials(str(key)) if key and str(key).strip() else {}
-        credentials = merged(own, self.headers)
+        credentials = merged(self._credentials(key) if key else {}, self.headers)
         # Two keys for one model are two accounts, each with limits of its own.
         who = f"{self.model} ({fingerprint(credentials)})" if credentials else self.model
         known = capabilities_of(self.API, self.base_url, self.model)
@@ -193,9 +192,9 @@ class HttpBackend(ABC):
 
     # what a protocol declares
 
-    def _credentials(self, key: str) -> dict[str, str]:
+    def _credentials(self, key: Secret) -> dict[str, str]:
         """Return the headers that carry the key."""
-        return {"authorization": f"Bearer {key}"}
+        return {"authorization": f"Bearer {key.reveal()}"}
 
     def _read_endpoint(self) -> Endpoint:
         """Read the base URL."""
@@ -309,7 +308,7 @@ class HttpBackend(ABC):
         """
         if not url.startswith(f"{self.origin}/"):
             raise ConfigurationError("a page must be at the origin of the backend")
-        return HttpRequest(url, {**self._sent_headers, "accept-encoding": "identity"}, b"", "GET")
+        return HttpRequest(url, SecretMap(self._sent_headers, {"accept-encoding": "identity"}), b"", "GET")
 
     @property
     def origin(self) -> str:

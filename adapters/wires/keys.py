@@ -28,6 +28,6 @@ def key_of_environment(origin: str) -> Secret | None:
     for variable in variables_of(origin):
         key: Secret | None = as_secret(os.environ.get(variable))
         check_key(None, None, key, where=variable)
-        if key and str(key).strip():
+        if key:
             return key
     return None

@@ -36,8 +36,7 @@ from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row
-from rungwise.fsm.text.blank import is_blank
-from rungwise.fsm.tracebacks import built_without_locals, without_locals
+from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.compaction import NoHelp, accepted, room_for
 from rungwise.fsm.turn.conversation import Conversation, request_of
@@ -51,7 +50,6 @@ from rungwise.fsm.turn.tool_round import Repeats, ToolRound
 from rungwise.fsm.turn.tools import Toolbox, Tools
 
 
-@built_without_locals
 class Turn:
     """Run one turn through the machine: its calls, the tools between them, and when to stop.
 
@@ -148,7 +146,6 @@ class Turn:
         """Return the conversation so far, which is valid at any moment, whatever is still in flight."""
         return self._conversation.completed(self.policy.hints.not_run)
 
-    @without_locals
     def begin(self, now: float = 0.0) -> Action | None:
         """Start the turn and return the first thing to do.
 
@@ -164,7 +161,6 @@ class Turn:
             self.journal.setting.deadline = self._caller_deadline - now
         return self._act()
 
-    @without_locals
     def called(self, result: Result, now: float | None = None) -> Action | None:
         """Take the result of the call and return the next thing to do; None at the end.
 
@@ -192,7 +188,6 @@ class Turn:
         content = None if pending is None else {"ids": [call.id for call in pending.tool_calls]}
         return self._advance(event, facts, result=result, content=content)
 
-    @without_locals
     def tools_ran(self, outcomes: Sequence[ToolOutcome], now: float | None = None) -> Action | None:
         """Take the outcomes of the tools and return the next thing to do; None at the end.
 
@@ -223,7 +218,6 @@ class Turn:
         content = {**results_content(results), "handed_off": [call.id for call in handed_off]}
         return self._advance("tools_ran", facts, note=note, content=content, handed_off=handed_off)
 
-    @without_locals
     def compacted(
         self, messages: Sequence[PlainMessage | Message] | Exception, now: float | None = None
     ) -> Action | None:

@@ -19,7 +19,7 @@ from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.tracebacks import built_without_locals
+from rungwise.fsm.values.secret import Secret, hides_arguments
 
 VERSION: Final = "2023-06-01"
 BASE_CAP: Final = 4096
@@ -39,7 +39,7 @@ def _check_names(instance: object, attribute: Any, value: Any) -> None:
         raise ConfigurationError("beta must be a list of the names of beta features, as in the anthropic-beta header")
 
 
-@built_without_locals
+@hides_arguments
 @frozen
 class Anthropic(HttpBackend):
     """Speak Anthropic's Messages with one model.
@@ -89,8 +89,8 @@ class Anthropic(HttpBackend):
             told[f"max_tokens above {most}"] = f"it is sent as {most}"
         return told
 
-    def _credentials(self, key: str) -> dict[str, str]:
-        return {"x-api-key": key}
+    def _credentials(self, key: Secret) -> dict[str, str]:
+        return {"x-api-key": key.reveal()}
 
     def _own_headers(self) -> dict[str, str]:
         asked = {"anthropic-beta": ",".join(self.beta)} if self.beta else {}
