@@ -20,7 +20,7 @@ _HOLD_CAPS: Final = ("generationConfig", "options", "inferenceConfig")
 
 
 @frozen
-class Asked:
+class RequestSummary:
     """Hold what matters of a request.
 
     Arguments:
@@ -50,7 +50,7 @@ def pointers(base_url: str) -> Iterator[str]:
             yield f"{wire.protocol:<17} {wire.client.format(root + wire.client_base)}"
 
 
-def asked_in(request: ReceivedRequest) -> Asked:
+def summary_of(request: ReceivedRequest) -> RequestSummary:
     """Return what matters of a request in any protocol."""
     from rungwise.adapters.provider.languages.registry import language_of
 
@@ -62,7 +62,7 @@ def asked_in(request: ReceivedRequest) -> Asked:
     places = [body, *[place for name in _HOLD_CAPS if isinstance(place := body.get(name), Mapping)]]
     cap = next((place[name] for place in places for name in place if name in _CAPS), None)
     model, streams = (body.get("model"), False) if asked is None else (asked.model, asked.streams)
-    return Asked(str(model), messages if isinstance(messages, list) else [], cap, streams)
+    return RequestSummary(str(model), messages if isinstance(messages, list) else [], cap, streams)
 
 
 def text_of(message: object) -> tuple[str, object]:
