@@ -11,7 +11,7 @@ from attrs import frozen
 from rungwise.fsm.call.conversation.link import Link, PlainLink, Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.certificate.certificate import Certificate
-from rungwise.fsm.certificate.shown.settings import off_rows, settings_of, table_of
+from rungwise.fsm.certificate.shown.settings import fields_of, off_rows, settings_of, table_of
 from rungwise.fsm.certificate.troubles import trouble_changes
 from rungwise.fsm.certificate.verify import calls_of, verify, worst_by_fallbacks
 from rungwise.fsm.diagram.extract import picture_of
@@ -92,7 +92,7 @@ def diff_policies(
         was, now = ({size: each.call for size, each in side.items() if each.call} for side in (before, after))
         of_calls = _compared(*calls, was, now, count)
         # The certificate of the calls has no compactions, which the turn makes; the policy may well have.
-        of_calls["fields"] = tuple(_field_changes("", _plain(old.of_calls), _plain(new.of_calls)))
+        of_calls["fields"] = tuple(_field_changes(old.of_calls, new.of_calls))
     else:
         assert isinstance(old, Policy)
         assert isinstance(new, Policy)
@@ -145,7 +145,7 @@ def _compared(
     was, now = ({each.name: each.verdict for each in side[backends].properties} for side in (before, after))
     is_call = isinstance(old, Policy) and isinstance(new, Policy)
     return {
-        "fields": tuple(_field_changes("", _plain(old), _plain(new))),
+        "fields": tuple(_field_changes(old, new)),
         "appear": tuple(row for row in tables[1].rows if row not in shared),
         "vanish": tuple(row for row in tables[0].rows if row not in shared),
         "reordered": tuple(_reordered(*tables)),
@@ -172,19 +172,10 @@ def _compared(
     }
 
 
-def _plain(policy: Policy | TurnPolicy) -> dict[str, Any]:
-    if isinstance(policy, TurnPolicy):
-        return attrs.asdict(policy, filter=attrs.filters.exclude("call"))
-    return attrs.asdict(policy, filter=attrs.filters.exclude("table")) | {"switch_after": dict(policy.switch_after)}
-
-
-def _field_changes(prefix: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
-    for name in dict.fromkeys((*old, *new)):
-        before, after = old.get(name), new.get(name)
-        if isinstance(before, Mapping) and isinstance(after, Mapping):
-            yield from _field_changes(f"{prefix}{name}.", before, after)
-        elif before != after:
-            yield Change(f"{prefix}{name}", before, after)
+def _field_changes(old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> Iterator[Change]:
+    before, after = fields_of(old), fields_of(new)
+    changes = (Change(name, before.get(name), after.get(name)) for name in dict.fromkeys((*before, *after)))
+    return (each for each in changes if each.is_change)
 
 
 def _reordered(old: Table, new: Table) -> Iterator[tuple[str, str]]:
