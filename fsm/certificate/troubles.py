@@ -49,35 +49,21 @@ Comes = Callable[[int], "Reply | Failure"]
 
 @frozen
 class Trouble:
-    """Hold one thing that goes wrong at every attempt.
+    """Hold one thing that goes wrong at every attempt."""
 
-    Arguments:
-        name: what an operator sees.
-        comes: makes what comes back.
-        lasts: how long an attempt takes: no time, until the clocks of silence end it, or all of its time.
-        messages: the prompt.
-    """
-
-    name: str
+    name: str  # what an operator sees
     comes: Comes = field(eq=False, repr=False)
-    lasts: Literal["no time", "silence", "all its time"] = "no time"
+    lasts: Literal["no time", "silence", "all its time"] = "no time"  # of an attempt
     messages: tuple[Mapping[str, Any], ...] = field(default=PLAIN, eq=False, repr=False)
 
 
 @frozen
 class PlayedCall:
-    """Hold what a call did about a trouble.
+    """Hold what a call did about a trouble."""
 
-    Arguments:
-        rungs: the rungs that it sent from, in order, each with the seconds that it waited before.
-        outcome: how it ended; None if it took more attempts than are played.
-        cause: the field of the budget that ended it; "" if none did.
-        seconds: from start to end.
-    """
-
-    rungs: tuple[tuple[str, float], ...]
-    outcome: str | None
-    cause: str
+    rungs: tuple[tuple[str, float], ...]  # each with the seconds of the wait before it
+    outcome: str | None  # None if it took more attempts than are played
+    cause: str  # the field of the budget that ended it
     seconds: float
 
     @property
@@ -139,13 +125,7 @@ def _waits(waits: Sequence[float]) -> str:
 
 @frozen
 class TroubleChange:
-    """Hold what a call does about a trouble before and now.
-
-    Arguments:
-        names: the troubles with the same courses.
-        backends: the numbers of backends with the same courses.
-        old, new: the courses; None if the table lacks the event.
-    """
+    """Hold what a call does about troubles before and now; None if the table lacks their events."""
 
     names: tuple[str, ...]
     backends: tuple[int, ...]
@@ -167,15 +147,7 @@ def trouble_changes(
     max_tokens: int | None = None,
     input_tokens: int | None = None,
 ) -> tuple[TroubleChange, ...]:
-    """Play every trouble under two policies, and group the troubles with the same courses.
-
-    Arguments:
-        old, new: how calls recover.
-        chains: the numbers of backends.
-        prices: of each of them.
-        max_tokens: the output cap that the caller gives, in tokens.
-        input_tokens: the tokens of the prompt.
-    """
+    """Play every trouble under two policies, and group the troubles with the same courses."""
     before, after = _playable(old, prices), _playable(new, prices)
     play = partial(course_of, prices=prices, max_tokens=max_tokens, input_tokens=input_tokens)
     groups: dict[tuple[TroubleChange, ...], list[str]] = {}
@@ -322,14 +294,7 @@ def course_of(
     max_tokens: int | None = None,
     input_tokens: int | None = None,
 ) -> Course | None:
-    """Play a trouble to calls until they end; None if the table lacks the event.
-
-    Arguments:
-        policy: of the calls.
-        trouble: what comes back each time.
-        backends: how many the chain has.
-        prices, max_tokens, input_tokens: see `trouble_changes`.
-    """
+    """Play a trouble to calls until they end; None if the table lacks the event."""
     request = Request(trouble.messages, max_tokens=max_tokens, input_tokens=input_tokens)
     draws = (0.0, 1.0) if policy.waits.jitter else (0.0,)
     try:
