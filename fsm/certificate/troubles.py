@@ -58,7 +58,7 @@ class Trouble:
 
 
 @frozen
-class PlayedCall:
+class PlayedTrouble:
     """Hold what a call did about a trouble."""
 
     rungs: tuple[tuple[str, float], ...]  # each with the seconds of the wait before it
@@ -76,8 +76,8 @@ class PlayedCall:
 class Course:
     """Hold what a call does about a trouble with the shortest random waits, and with the longest."""
 
-    least: PlayedCall
-    most: PlayedCall
+    least: PlayedTrouble
+    most: PlayedTrouble
 
     @property
     def is_one_path(self) -> bool:
@@ -229,8 +229,15 @@ def _where_facts_hold(tables: Iterable[Table]) -> Iterator[Trouble]:
 
 
 def _made(event: str, stop_raw: str | None = None) -> Comes:
-    make = EVENTS[event]
-    return lambda number: make(number, stop_raw)
+    return lambda number: reply_of(event, number, stop_raw)
+
+
+def reply_of(event: str, number: int, stop_raw: str | None) -> Reply:
+    """Return a reply that causes an event, with its own text for each attempt."""
+    fields = dict(EVENTS[event])
+    if "text" in fields:
+        fields["text"] = _text(number)
+    return Reply(**fields, stop_raw=stop_raw)
 
 
 def _fails(reason: Reason, status: int | None = None, *, asked_wait: float | None = None) -> Comes:
@@ -252,27 +259,19 @@ def _text(number: int) -> str:
     return " ".join(f"part {number} word {count}" for count in range(6)) + "."
 
 
-def _cut_tool(number: int, stop_raw: str | None) -> Reply:
-    return Reply(tool_calls=(ToolCall("1", "look_up", "{"),), stop_reason="length", stop_raw=stop_raw)
-
-
-EVENTS: Mapping[str, Callable[[int, str | None], Reply]] = {
-    "answered": lambda number, stop_raw: Reply(_text(number), stop_reason="stop", stop_raw=stop_raw),
-    "called_tools": lambda number, stop_raw: Reply(
-        tool_calls=(ToolCall("1", "look_up", "{}"),), stop_reason="tool_calls", stop_raw=stop_raw
-    ),
-    "came_empty": lambda number, stop_raw: Reply("", stop_reason="stop", stop_raw=stop_raw),
-    "only_reasoned": lambda number, stop_raw: Reply(reasoning="thoughts", stop_reason="stop", stop_raw=stop_raw),
-    "truncated": lambda number, stop_raw: Reply(_text(number), stop_reason="length", stop_raw=stop_raw),
-    "paused": lambda number, stop_raw: Reply(_text(number), stop_reason="paused", stop_raw=stop_raw),
-    "tools_truncated": _cut_tool,
-    "reasoning_truncated": lambda number, stop_raw: Reply(
-        reasoning="thoughts", stop_reason="length", stop_raw=stop_raw
-    ),
-    "malformed": lambda number, stop_raw: Reply(_text(number), stop_reason="unknown", stop_raw=stop_raw),
-    "refused": lambda number, stop_raw: Reply(stop_reason="content_filter", stop_raw=stop_raw),
+EVENTS: Mapping[str, Mapping[str, Any]] = {
+    "answered": {"text": "", "stop_reason": "stop"},
+    "called_tools": {"tool_calls": (ToolCall("1", "look_up", "{}"),), "stop_reason": "tool_calls"},
+    "came_empty": {"stop_reason": "stop"},
+    "only_reasoned": {"reasoning": "thoughts", "stop_reason": "stop"},
+    "truncated": {"text": "", "stop_reason": "length"},
+    "paused": {"text": "", "stop_reason": "paused"},
+    "tools_truncated": {"tool_calls": (ToolCall("1", "look_up", "{"),), "stop_reason": "length"},
+    "reasoning_truncated": {"reasoning": "thoughts", "stop_reason": "length"},
+    "malformed": {"text": "", "stop_reason": "unknown"},
+    "refused": {"stop_reason": "content_filter"},
 }
-"""Replies by the event that they cause: made from the number of the attempt and a finish reason."""
+"""The fields of a reply by the event that it causes; each attempt fills in its own text."""
 
 NAMES: Mapping[str, str] = {
     "reasoning without text": "only_reasoned",
@@ -307,7 +306,7 @@ def course_of(
     return Course(played[0], played[-1])
 
 
-def _play(call: Call, trouble: Trouble) -> PlayedCall:
+def _play(call: Call, trouble: Trouble) -> PlayedTrouble:
     rungs: list[tuple[str, float]] = []
     now, number = 0.0, 0
     send = call.begin(now)
@@ -323,10 +322,10 @@ def _play(call: Call, trouble: Trouble) -> PlayedCall:
         now, came = _comes_back(call, send, trouble, number, now)
         send = call.receive(came, now)
     if not call.is_over:
-        return PlayedCall(tuple(rungs), None, "", now)
+        return PlayedTrouble(tuple(rungs), None, "", now)
     last = call.journal.last
     cause = (last.note or "") if last.event == "ran_out" else ""
-    return PlayedCall(tuple(rungs), call.result.outcome, cause, call.spending.elapsed)
+    return PlayedTrouble(tuple(rungs), call.result.outcome, cause, call.spending.elapsed)
 
 
 def _comes_back(call: Call, send: Send, trouble: Trouble, number: int, now: float) -> tuple[float, Reply | Failure]:

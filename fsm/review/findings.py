@@ -135,7 +135,7 @@ Tone = Literal["more", "less", "same", "added", "removed", "note"]
 
 
 @frozen
-class Finding:
+class Highlight:
     """Hold one sentence for the reviewer, with code between backticks."""
 
     tone: Tone
