@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import frozen
 
-from rungwise.adapters.cli.answer import Answer, answer_to_stdout
 from rungwise.adapters.cli.backends import Target, chain_of, chain_options
-from rungwise.adapters.cli.interrupts import ctrl_c_cancels
-from rungwise.adapters.cli.options import TOKENS, check_prices, json_schema, moment, prices_option, text
+from rungwise.adapters.cli.options import TOKENS, TOOLS, check_prices, json_schema, moment, prices_option, text
 from rungwise.adapters.cli.output import bad_input, is_terminal, note, prints_aside, require_stdout
 from rungwise.adapters.cli.policies import METAVAR, TOOLS_POLICY, default_of, default_policy
-from rungwise.adapters.cli.run import JOURNAL_LOST, JournalFile, Shown
-from rungwise.adapters.cli.tools import TOOLS
+from rungwise.adapters.cli.run import JOURNAL_LOST, Answer, JournalFile, Shown, answer_to_stdout, ctrl_c_cancels
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
@@ -208,8 +205,7 @@ def _ask(options: Options) -> int:
 
 def _shown(options: Options) -> Shown[Any]:
     """Return what follows the call, or the turn."""
-    from rungwise.adapters.cli.shown_call import ShownCall
-    from rungwise.adapters.cli.shown_turn import ShownTurn
+    from rungwise.adapters.cli.shown import ShownCall, ShownTurn
 
     answer = Answer() if options.as_json else answer_to_stdout()
     return ShownCall(answer) if options.tools is None else ShownTurn(answer, is_verbose=options.verbose)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from rungwise.adapters.cli.backends import Target, chain_of, chain_options
-from rungwise.adapters.cli.options import TOKENS, json_schema, text
+from rungwise.adapters.cli.options import TOKENS, TOOLS, json_schema, text
 from rungwise.adapters.cli.output import bad_input, put
-from rungwise.adapters.cli.tools import TOOLS
 
 if TYPE_CHECKING:
     from rungwise.adapters.wires.http_backend import HttpBackend

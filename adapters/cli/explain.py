@@ -87,7 +87,7 @@ def explain(
 
 
 def _explained(file: str, policy: Policy, format: Form, view: View) -> str:
-    from rungwise.adapters.cli.told import told_in_brief, told_in_lines
+    from rungwise.adapters.cli.describe import told_in_brief, told_in_lines
     from rungwise.fsm.call.run.explained import explain_call
     from rungwise.fsm.diagram import Marks, render
     from rungwise.fsm.turn.explained import TurnPath, explain_turn, read_recorded

@@ -18,9 +18,8 @@ from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_opt
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rungwise.adapters.testing.fuzzing import Fuzzer
+    from rungwise.adapters.testing.fuzzing import Fuzzer, TurnFuzzer
     from rungwise.adapters.testing.search import Finding
-    from rungwise.adapters.testing.turn_fuzzing import TurnFuzzer
     from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.turn.policy import TurnPolicy
 
@@ -132,8 +131,7 @@ def _fuzzer(policy: Policy | TurnPolicy, *, backends: int, seed: int, **over_htt
     from rungwise.fsm.call.policy import Policy
 
     try:
-        from rungwise.adapters.testing.fuzzing import Fuzzer
-        from rungwise.adapters.testing.turn_fuzzing import TurnFuzzer
+        from rungwise.adapters.testing.fuzzing import Fuzzer, TurnFuzzer
     except ImportError as error:
         bad_input(str(error))
     if isinstance(policy, Policy):

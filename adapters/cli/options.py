@@ -1,24 +1,57 @@
-"""The options that several commands take, and what they are checked for."""
+"""The options that several commands share, and how their values are read."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from rungwise.adapters.cli.output import bad_input
+from rungwise.adapters.cli.output import bad_input, prints_aside
+from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.moments import read_rfc_3339
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.conversation.link import Prices
     from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.turn.policy import TurnPolicy
+    from rungwise.fsm.turn.tools import Toolbox
+
+
+IN_PYTHON: Final = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
+
+
+def import_named(value: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    """Return what a module holds under a name.
+
+    Arguments:
+        value: of the form of `IN_PYTHON`.
+        param, ctx: what it was given for, for the error.
+
+    Raises:
+        click.BadParameter: there is no such module or name, or the module raises.
+    """
+    module, _, name = value.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return attrgetter(name)(import_module(module))
+    except AttributeError as error:
+        problem = f"{value}: {error}."
+    except ImportError as error:
+        problem = f"{value} cannot be imported: {error}."
+    except (Exception, SystemExit) as error:  # whatever else the module does when it is imported
+        problem = f"{value} cannot be imported: {type(error).__name__}: {error}"
+    raise click.BadParameter(problem, ctx=ctx, param=param)
+
 
 MOST_TOKENS: Final = 10**9
 HIGHEST_PRICE: Final = 1e9
@@ -117,3 +150,37 @@ def text(context: click.Context, parameter: click.Parameter, value: str | None) 
         return os.fsencode(value).decode("utf-8")
     except UnicodeError:
         raise click.BadParameter("it is not UTF-8 text: convert it first") from None
+
+
+class ToolsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """Read tools."""
+
+    name = "tools"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Toolbox:
+        """Return the tools that a module holds."""
+        from rungwise.fsm.turn.tools import Tool, Toolbox
+
+        if isinstance(value, Toolbox):
+            return value
+        if not IN_PYTHON.fullmatch(value):
+            self.fail(f"{value!r} is not of the form module:NAME, as in birds:TOOLS.", param, ctx)
+        with prints_aside():
+            found = import_named(value, param, ctx)
+        if callable(found) or isinstance(found, Tool):
+            found = [found]
+        if not isinstance(found, Toolbox | Iterable) or isinstance(found, str | bytes):
+            kinds = "a function, a rungwise.Tool, a list or mapping of them, or a rungwise.Toolbox"
+            self.fail(f"{value} is a {type(found).__name__}, and must be {kinds}.", param, ctx)
+        try:
+            tools = Toolbox.of(found)
+        except ConfigurationError as error:
+            self.fail(f"{value}: {error}.", param, ctx)
+        except Exception as error:  # it is a stranger's object
+            self.fail(f"{value} cannot be read: it raised {type(error).__name__}.", param, ctx)
+        if not tools:
+            self.fail(f"{value} holds no tools.", param, ctx)
+        return tools
+
+
+TOOLS: Final = ToolsParameter()

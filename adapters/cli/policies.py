@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from rungwise.adapters.cli.imports import IN_PYTHON, import_named
+from rungwise.adapters.cli.options import IN_PYTHON, import_named
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.policy import Policy

@@ -1,19 +1,262 @@
-"""`rungwise verify --scripts`: each worst case of a certificate as a script that `rungwise serve` plays."""
+"""What the scripts of worst cases are about: the policy as it was named, the request, and where it is served."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from shlex import quote
+from typing import TYPE_CHECKING, Final
 
-from rungwise.adapters.cli.output import bad_input, counted, note
-from rungwise.adapters.cli.script_request import Asked
+from attrs import frozen
+
+from rungwise.adapters.cli.options import IN_PYTHON
+from rungwise.adapters.cli.output import bad_input, counted, note, one_line, safe
+from rungwise.adapters.provider.enacted import EARLY, model_of
+from rungwise.fsm.certificate.verified import number_text
 
 if TYPE_CHECKING:
+    from rungwise.fsm.call.conversation.link import Prices
     from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.certificate.shown.scripts import WorstScript
     from rungwise.fsm.certificate.verified import WorstCase
     from rungwise.fsm.turn.policy import TurnPolicy
+
+
+@frozen
+class Served:
+    """Say where a script is served.
+
+    Arguments:
+        port: of this machine.
+    """
+
+    port: int
+
+    @property
+    def text(self) -> str:
+        """Return the base URL."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+
+URL: Final = Served(8080)
+
+
+@frozen
+class Asked:
+    """Hold what a certificate was asked about.
+
+    Arguments:
+        policy: the policy as the command line was given it; None for the default one.
+        is_turn: whether it is of turns.
+        max_tokens: the output cap of the first request.
+        input_tokens: the tokens of the prompt.
+        prices: of every backend.
+    """
+
+    policy: str | None
+    is_turn: bool
+    max_tokens: int | None
+    input_tokens: int | None
+    prices: Prices | None
+
+    @property
+    def price_text(self) -> str | None:
+        """Write the prices as the command line takes them."""
+        if self.prices is None:
+            return None
+        return "/".join(repr(price).removesuffix(".0") for price in (self.prices.input, self.prices.output))
+
+    @property
+    def told(self) -> str:
+        """Name what is known of the request."""
+        known = {"max_tokens": self.max_tokens, "input_tokens": self.input_tokens, "prices": self.price_text}
+        return ", ".join(f"{name} {value}" for name, value in known.items() if value is not None)
+
+
+PRINTED: Final = {
+    "calls": "result.calls",
+    "attempts": "result.attempts",
+    "waiting seconds": "waited",
+    "seconds": "result.seconds",
+    "tool runs": "len(took)",
+    "tool seconds": "sum(took)",
+    "output tokens": "result.usage.output_tokens",
+    "money": "result.cost",
+}
+"""Where a figure stands in what comes of the call or the turn."""
+
+
+def program_of(worst: WorstScript, asked: Asked) -> list[str]:
+    """Write the lines of the program, which prints the figure.
+
+    Arguments:
+        worst: what is played.
+        asked: what the certificate is about.
+    """
+    return [
+        *_imports(asked),
+        "",
+        *_chain(worst, asked),
+        *_tool(worst),
+        *_asking(worst, asked),
+        *_printing(worst, asked),
+    ]
+
+
+def _imports(asked: Asked) -> Iterator[str]:
+    if asked.is_turn:
+        yield "import time"
+        yield ""
+    if asked.policy is not None and IN_PYTHON.fullmatch(asked.policy):
+        yield f"import {asked.policy.partition(':')[0]}"
+    yield "import rungwise"
+
+
+def _chain(worst: WorstScript, asked: Asked) -> Iterator[str]:
+    prices = "" if asked.prices is None else ", prices=prices"
+    if asked.prices is not None:
+        yield f"prices = rungwise.Prices({asked.prices.input!r}, {asked.prices.output!r})"
+    numbers = f"range(1, {worst.backends + 1})"
+    yield f'url = "{URL.text}"'
+    yield f'chain = [rungwise.OpenAIChat(f"backend-{{n}}", base_url=url{prices}) for n in {numbers}]'
+    compactor = ", compactor=lambda messages: messages" if worst.needs_compactor else ""
+    yield f"policy = {_policy(asked)}"
+    own = "" if asked.is_turn else ", policy=policy"
+    yield f"client = rungwise.Client(chain{own}, jitter=lambda: 1.0{compactor})"
+
+
+def _policy(asked: Asked) -> str:
+    kind = "TurnPolicy" if asked.is_turn else "Policy"
+    if asked.policy is None:
+        return f"rungwise.{kind}()"
+    if IN_PYTHON.fullmatch(asked.policy):
+        return asked.policy.replace(":", ".")
+    return f"rungwise.{kind}.load({asked.policy!r})"
+
+
+def _tool(worst: WorstScript) -> Iterator[str]:
+    if worst.tool is None:
+        return
+    seconds = worst.tool_seconds
+    yield "took = []"
+    yield f"def {worst.tool}(number: int) -> int:"
+    yield f"    took.append({seconds!r})"
+    if seconds:
+        yield f"    time.sleep({seconds!r})"
+    yield "    return number"
+    yield f"tools = [rungwise.Tool(function={worst.tool}, alone=True)]"
+
+
+def _asking(worst: WorstScript, asked: Asked) -> Iterator[str]:
+    *before, last = map(dict, worst.case.enacted.messages)
+    yield "messages = ["
+    yield from (f"    {message!r}," for message in (*before, last))
+    yield "]"
+    options = [("max_tokens", asked.max_tokens), ("input_tokens", asked.input_tokens)]
+    given = "".join(f", {name}={value}" for name, value in options if value is not None)
+    own = ", policy=policy, tools=tools" if worst.tool else ", policy=policy"
+    yield "try:"
+    yield f"    result = client.{'turn' if asked.is_turn else 'call'}(messages{own if asked.is_turn else ''}{given})"
+    yield f"except rungwise.{'TurnError' if asked.is_turn else 'CallError'} as error:"
+    yield "    result = error.result"
+
+
+def _printing(worst: WorstScript, asked: Asked) -> Iterator[str]:
+    if worst.case.name == "waiting seconds":
+        journals = "result.journal.calls" if asked.is_turn else "[result.journal]"
+        yield "waited = 0.0"
+        yield f"for journal in {journals}:"
+        yield '    steps = [step for step in journal.steps if step.event != "skipped"]'
+        yield '    waited += sum(step.wait for step, after in zip(steps, steps[1:]) if after.event == "sent")'
+    yield f"print({worst.case.name!r}, {PRINTED[worst.case.name]})"
+
+
+WIDTH: Final = 116
+
+
+def head_of(worst: WorstScript, asked: Asked, path: Path) -> str:
+    """Write the comments that stand above a script.
+
+    Arguments:
+        worst: what is played.
+        asked: what the certificate is about.
+        path: where the script will stand.
+    """
+    policy = "the default policy" if asked.policy is None else one_line(asked.policy)
+    unit = "turn" if asked.is_turn else "call"
+    lines = [f"Worst case of a {unit}, {worst.case.name}: {policy}, {counted(worst.backends, 'backend')}", ""]
+    for name, told in _facts(worst, asked):
+        lines += textwrap.wrap(f"{name:<10}{told}", WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False)
+    file = quote(str(path))
+    lines += ["", "To see it, serve this file in one terminal:", f"    rungwise serve {file} --port {URL.port}"]
+    if _needs_program(worst, asked):
+        lines += ["and in another run what stands here behind >, which prints the figure:"]
+        lines += [f"    sed -n 's/^# > \\{{0,1\\}}//p' {file} | python -", ""]
+        lines += [f"> {line}".rstrip() for line in program_of(worst, asked)]
+    else:
+        lines += ["and ask there in another; the object that it prints has the figure, stderr each wait:"]
+        lines += [f"    {_command(worst, asked)}"]
+    return "".join(f"# {safe(line)}".replace("\n", " ").rstrip() + "\n" for line in lines)
+
+
+def _facts(worst: WorstScript, asked: Asked) -> Iterator[tuple[str, str]]:
+    case = worst.case
+    yield "stated", _stated(case)
+    if not case.is_exact:
+        yield "attained", f"{number_text(case.attained or 0)}, which is what this script comes to"
+    yield "path", case.path
+    requests = (f"{count} to {model_of(at)}" for at, count in enumerate(worst.requests) if count)
+    yield "requests", f"{', '.join(requests)}, in the order of the replies below, which then begin anew"
+    if asked.told:
+        yield "asked", asked.told
+    needs = [("a prompt that ends in the result of a tool", worst.follows_tool), ("a compactor", worst.needs_compactor)]
+    if any(needed for _, needed in needs):
+        yield "needs", " and ".join(what for what, needed in needs if needed)
+    yield "takes", f"{number_text(worst.takes)} s" + _of_chance(worst)
+    if worst.closing:
+        told = f"{number_text(worst.closing)} s of that may closing the connections take, which no server decides; and"
+        yield "not here", f"{told} each reply that lasts ends {EARLY:g} s before the client would end it"
+    if any(attempt.is_late for attempt in worst.attempts):
+        told = "a reply lasts until its backend has no time left; a client that ends it first is told no usage"
+        yield "in time", f"{told}, and estimates what it was"
+    if case.name == "waiting seconds" and case.ended_by == "budget.seconds":
+        told = "the waits leave requests no time: where requests take some, the last wait no longer fits, and the"
+        yield "in time", f"{told} call ends without it"
+    if worst.tool is not None:
+        yield "tools", f"the script calls the tool {worst.tool!r}; how long its runs take is the client's own part"
+    yield "counted", case.note
+
+
+def _stated(case: WorstCase) -> str:
+    figure = ("" if case.is_exact else "no more than ") + number_text(case.value or 0)
+    if case.ended_by == "ladder":
+        return f"{figure}; the ladder ends the path"
+    alone = f" (the ladder alone: {number_text(case.ladder)})" if case.ladder is not None else ""
+    return f"{figure}; {case.ended_by} ends the path{alone}"
+
+
+def _of_chance(worst: WorstScript) -> str:
+    return f", of which jitter has a part in {number_text(worst.drawn)} s" if worst.drawn else ""
+
+
+def _needs_program(worst: WorstScript, asked: Asked) -> bool:
+    """Tell whether `rungwise ask` cannot bring along what the path needs."""
+    is_drawn = worst.drawn > 0 and worst.case.name in ("waiting seconds", "seconds")
+    has_count = asked.input_tokens is not None and worst.calls.budget.money is not None
+    return asked.is_turn or worst.follows_tool or worst.needs_compactor or is_drawn or has_count
+
+
+def _command(worst: WorstScript, asked: Asked) -> str:
+    words = [f"rungwise ask say --base-url {URL.text} --model {model_of(0)}"]
+    words += [f"--fallback {URL.text}#{model_of(number)}" for number in range(1, worst.backends)]
+    if asked.policy is not None:
+        words.append(f"--policy {quote(asked.policy)}")
+    if asked.max_tokens is not None:
+        words.append(f"--max-tokens {asked.max_tokens}")
+    if asked.prices is not None:
+        words.append(f"--prices {asked.price_text}")
+    return " ".join([*words, "--json"])
 
 
 def write_scripts(
@@ -30,7 +273,6 @@ def write_scripts(
     Raises:
         click.ClickException: the folder, or a file in it, cannot be written.
     """
-    from rungwise.adapters.cli.script_head import head_of
     from rungwise.adapters.provider.enacted import notes_of, script_of
     from rungwise.fsm.certificate.verified import number_text
 

@@ -12,7 +12,7 @@ import click
 from rungwise.adapters.cli.options import BACKENDS, MOST_TOKENS, check_prices, max_tokens_option, prices_option
 from rungwise.adapters.cli.output import progress_bar, put
 from rungwise.adapters.cli.policies import EITHER, METAVAR, NAMED, default_of, turn_option
-from rungwise.adapters.cli.script_request import Asked
+from rungwise.adapters.cli.scripts import Asked
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.conversation.link import Prices

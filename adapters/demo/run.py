@@ -11,10 +11,10 @@ import httpx
 from attrs import frozen
 from rich.text import Text
 
+from rungwise.adapters.cli.describe import plain
 from rungwise.adapters.cli.output import counted
-from rungwise.adapters.cli.words import plain
 from rungwise.adapters.client import Client
-from rungwise.adapters.demo.scenario import Scenario
+from rungwise.adapters.demo.scenarios import Scenario
 from rungwise.adapters.demo.screen import STYLES, Screen
 from rungwise.adapters.demo.servers import PIPED, PRICES, WATCHED, DemoClock, Pace, started_servers
 from rungwise.adapters.demo.view import ScenarioView

@@ -1,17 +1,102 @@
-"""The scenarios of `rungwise demo`, as data: what is asked, and how the providers misbehave.
-
-A scenario says nothing about what the client does: the demo shows what a real run brings.
-"""
+"""What a scenario of `rungwise demo` is: what is asked, and how the providers misbehave."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from rungwise.adapters.demo.scenario import Messages, Scenario
-from rungwise.adapters.demo.turns import TURNS
+from attrs import field, frozen
+
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.errors import ToolError
+
+Messages = str | tuple[Mapping[str, Any], ...]
+
+
+@frozen(kw_only=True)
+class Scenario:
+    """Hold one scenario.
+
+    Arguments:
+        name: what `--scenario` calls it.
+        title: its heading.
+        says: one sentence on what the providers do.
+        messages: what is asked.
+        primary: the replies of the first backend, the last one for ever; None if it is down.
+        fallback: the replies of the second backend; None for a chain of one.
+        tools: the tools of the request; in a turn, what runs them.
+        max_tokens: the caller's own output cap.
+        auto_continues: how often the turn may go on by itself; None for a call.
+        prefill: whether the first backend goes on from a trailing assistant turn.
+    """
+
+    name: str
+    title: str
+    says: str
+    messages: Messages
+    primary: tuple[ScriptedReply, ...] | None
+    fallback: tuple[ScriptedReply, ...] | None = None
+    tools: tuple[Mapping[str, Any] | Callable[..., Any], ...] = field(default=(), repr=False)
+    auto_continues: int | None = None
+    max_tokens: int = 300
+    prefill: bool = False
+
+
+OUTLOOK: Final = 0.1
+"""Seconds that the weather takes, so that it ends behind the tool that begins after it."""
+
+
+def get_weather(place: str) -> str:
+    """Look up the weather of a place."""
+    time.sleep(OUTLOOK)
+    return "calm, 14 degrees"
+
+
+def get_boat(number: int) -> str:
+    """Take a boat, by its number."""
+    raise ToolError(f"boat {number} leaks, boat 3 does not")
+
+
+def look_outside() -> str:
+    """Look whether a parcel lies at the door."""
+    return "no parcel yet"
+
+
+TURNS: Final[tuple[Scenario, ...]] = (
+    Scenario(
+        name="tools",
+        title="A turn: two tools side by side, one of which fails",
+        says="The model calls two tools in one reply. Both are functions of ours, and one of them raises an error.",
+        messages="Can I row to the island today?",
+        primary=(
+            ScriptedReply(
+                text="Let me look.",
+                tool_calls=(
+                    ToolCall("call_1", "get_weather", '{"place": "the island"}'),
+                    ToolCall("call_2", "get_boat", '{"number": 2}'),
+                ),
+            ),
+            ScriptedReply(text="Yes, it is calm and mild. But take boat 3: boat 2 leaks."),
+        ),
+        tools=(get_weather, get_boat),
+        auto_continues=25,
+    ),
+    Scenario(
+        name="endless-turn",
+        title="A turn that would never end",
+        says="The model makes the same call again and again. This turn may go on by itself three times.",
+        messages="Tell me when my parcel comes.",
+        primary=(
+            *(ScriptedReply(tool_calls=(ToolCall(f"call_{number}", "look_outside", "{}"),)) for number in range(1, 5)),
+            ScriptedReply(text="Your parcel has not come yet. I have looked four times, and can look no more."),
+        ),
+        tools=(look_outside,),
+        auto_continues=3,
+    ),
+)
+
 
 WEATHER_TOOL: Final[Mapping[str, Any]] = {
     "type": "function",

@@ -9,8 +9,8 @@ from attrs import define
 from rich.text import Text
 
 from rungwise.adapters.cli.clients import asked_in, text_of
+from rungwise.adapters.cli.describe import told
 from rungwise.adapters.cli.output import counted, safe, shortened
-from rungwise.adapters.cli.words import told
 from rungwise.adapters.demo.screen import RUNG_STYLE, STYLES, Screen
 from rungwise.adapters.demo.servers import DemoClock, Servers
 from rungwise.adapters.provider.playback import ReceivedRequest

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from rungwise.adapters.client import Client
-from rungwise.adapters.testing.case import PRICES
-from rungwise.adapters.testing.modes import MODES, is_async, is_streaming
+from rungwise.adapters.testing.case import MODES, PRICES, is_async, is_streaming
 from rungwise.adapters.testing.survival import assert_survives
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.learned import LEARNED

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rungwise.adapters.cli.told import told_in_brief, told_in_lines
+from rungwise.adapters.cli.describe import told_in_brief, told_in_lines
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.errors import ConfigurationError, JournalMismatch

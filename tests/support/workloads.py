@@ -16,7 +16,7 @@ import httpx
 
 import rungwise
 from rungwise import Budget, Client, Limits, OpenAIChat, Policy, Text, ToolCall, Usage
-from rungwise.adapters.testing.memory import MemoryProvider, MemoryTransport
+from rungwise.adapters.testing.runner import MemoryProvider, MemoryTransport
 from rungwise.core import Call, PlainLink, Reply, Request
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 

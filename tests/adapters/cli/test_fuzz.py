@@ -24,7 +24,7 @@ from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.adapters.testing import fuzzing
 from rungwise.adapters.testing.case import Case
 from rungwise.adapters.testing.fuzzing import Fuzzer
-from rungwise.adapters.testing.memory import MemoryProvider, MemoryTransport
+from rungwise.adapters.testing.runner import MemoryProvider, MemoryTransport
 from rungwise.adapters.testing.scripts import scripted_replies, scripts
 from rungwise.adapters.wires.chat import stream
 from rungwise.core import Effect, Guard, Link, PlainLink

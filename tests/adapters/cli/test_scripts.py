@@ -102,7 +102,7 @@ def test_the_program_of_a_turn_runs(tmp_path: Path, monkeypatch: Any, capsys: py
 
 def test_what_cannot_be_played_is_said_once(policy: Path) -> None:
     ended = invoke("verify", policy.name, "--scripts", "worst", "--json")
-    assert "no script for output tokens: without max_tokens nothing caps" in ended.stderr
+    assert "no script for output tokens: without max_tokens, only budget.output_tokens can cap" in ended.stderr
     assert ended.stderr.count("no script for money: a backend of the chain has no prices") == 1
     assert set(json.loads(ended.stdout)["worst_by_fallbacks"]) == {"0", "1", "2"}
     names = {f"worst-{name}{chain}.toml" for name in ("attempts", "waiting-seconds", "seconds") for chain in CHAINS}

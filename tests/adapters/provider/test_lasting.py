@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungwise.adapters.testing.memory import MemoryProvider, MemoryTransport
+from rungwise.adapters.testing.runner import MemoryProvider, MemoryTransport
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply, VirtualClock
 
 STREAM = {"model": "m", "messages": [], "stream": True, "stream_options": {"include_usage": True}}

@@ -20,8 +20,8 @@ from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.testing import survival
 from rungwise.adapters.testing.fuzzing import Fuzzer
 from rungwise.adapters.testing.hostile_case import HostileCase, hurried
-from rungwise.adapters.testing.peak import _traced, peak_memory
 from rungwise.adapters.testing.raw_server import RawServer
+from rungwise.adapters.testing.survival import _traced, peak_memory
 from rungwise.fsm.testing.hostile import raw, responses
 from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep, valid_reply
 from rungwise.fsm.testing.hostile.responses import HOSTILITIES

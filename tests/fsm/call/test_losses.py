@@ -10,7 +10,7 @@ import pytest
 
 import rungwise
 from rungwise import Journal, OpenAIChat, Policy
-from rungwise.adapters.cli.told import told_in_lines
+from rungwise.adapters.cli.describe import told_in_lines
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.run.explained import explain_call
 from rungwise.fsm.journal.path import read_path

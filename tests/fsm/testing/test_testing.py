@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import rungwise
 from rungwise import Client, OpenAIChat, testing
-from rungwise.adapters.testing.memory import MemoryProvider, MemoryTransport
+from rungwise.adapters.testing.runner import MemoryProvider, MemoryTransport
 from rungwise.core import (
     BrokenMachine,
     Call,
