@@ -23,6 +23,7 @@ from rungwise.adapters.arguments import (
     checked_sleep,
     checked_waits,
 )
+from rungwise.adapters.check import Check, check_request
 from rungwise.adapters.connections import Connections, LoopCalls
 from rungwise.adapters.deadline import Deadlines, header_name
 from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver
@@ -31,8 +32,11 @@ from rungwise.adapters.http.cancellation import Cancellation, either
 from rungwise.adapters.http.exchange import LARGEST_REPLY
 from rungwise.adapters.http.streams import AsyncStream, Stream
 from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
-from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, request_of
+from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, hide_headers, request_of
+from rungwise.adapters.turn.options import OF_TURNS, Planned, TurnOptions
+from rungwise.adapters.turn.streams import AsyncTurnStream, TurnStream
 from rungwise.adapters.wires.backend import Backend
+from rungwise.adapters.wires.chat.discovery import Server
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.request import TurnContext
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy, Timeouts
@@ -41,20 +45,14 @@ from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.overrides import with_overrides
 from rungwise.fsm.call.run.recording import Observer
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.tracebacks import built_without_locals, without_locals
+from rungwise.fsm.turn.actions import TurnEvent
+from rungwise.fsm.turn.result import TurnResult
 
 if TYPE_CHECKING:
-    from rungwise.adapters.check import Check
     from rungwise.adapters.turn.async_driver import AsyncTurnDriver
-    from rungwise.adapters.turn.options import Planned, TurnOptions
-    from rungwise.adapters.turn.streams import AsyncTurnStream, TurnStream
     from rungwise.adapters.turn.sync_driver import SyncTurnDriver
-    from rungwise.adapters.wires.chat.discovery import Server
-    from rungwise.fsm.turn.actions import TurnEvent
-    from rungwise.fsm.turn.result import TurnResult
 
 
-@built_without_locals
 class Client:
     """Run model calls over a chain of backends. One client serves any number of calls, in any number of threads.
 
@@ -129,7 +127,6 @@ class Client:
 
     # calls
 
-    @without_locals
     def call(
         self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Unpack[CallOptions]
     ) -> Result:
@@ -153,7 +150,6 @@ class Client:
         with either(self._connections.in_threads.cancellation, cancellation) as ending:
             return self._driver(ending, call.policy.timeouts).run(call).raise_for_outcome()
 
-    @without_locals
     def stream(
         self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Unpack[CallOptions]
     ) -> Stream:
@@ -168,7 +164,6 @@ class Client:
         self._connections.add(stream)
         return stream
 
-    @without_locals
     def acall(self, messages: Messages, **options: Unpack[CallOptions]) -> Coroutine[Any, Any, Result]:
         """Run a call asynchronously; takes and raises what `call` does.
 
@@ -176,13 +171,11 @@ class Client:
         """
         return self._acall(self._new(messages, options, is_streaming=False))
 
-    @without_locals
     async def _acall(self, call: Call) -> Result:
         running = self._connections.in_this_loop()
         driver = self._async_driver(running, running.cancellation, call.policy.timeouts)
         return (await driver.run(call)).raise_for_outcome()
 
-    @without_locals
     def astream(self, messages: Messages, **options: Unpack[CallOptions]) -> AsyncStream:
         """Run a call asynchronously and hand out its text as it arrives; takes and raises what `stream` does."""
         call = self._new(messages, options, is_streaming=True)
@@ -194,7 +187,6 @@ class Client:
 
     # turns
 
-    @without_locals
     def turn(
         self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Unpack[TurnOptions]
     ) -> TurnResult:
@@ -219,7 +211,6 @@ class Client:
         with either(self._connections.in_threads.cancellation, cancellation) as ending:
             return self._turn_driver(planned, ending).run(planned.turn).raise_for_outcome()
 
-    @without_locals
     def stream_turn(
         self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Unpack[TurnOptions]
     ) -> TurnStream:
@@ -230,31 +221,24 @@ class Client:
         check_sync(cancellation, options.get("compactor") or self._compactor)
         planned = self._planned(messages, options, is_streaming=True)
         own = Cancellation()
-        from rungwise.adapters.turn.running import TurnStream
-
         stream = TurnStream(planned.turn, self._stream_turn(planned, own, cancellation), own)
         self._connections.add(stream)
         return stream
 
-    @without_locals
     def aturn(self, messages: Messages, **options: Unpack[TurnOptions]) -> Coroutine[Any, Any, TurnResult]:
         """Run a turn asynchronously; takes and raises what `turn` does."""
         return self._aturn(self._planned(messages, options, is_streaming=False))
 
-    @without_locals
     async def _aturn(self, planned: Planned) -> TurnResult:
         running = self._connections.in_this_loop()
         driver = self._async_turn_driver(planned, running, running.cancellation)
         return (await driver.run(planned.turn)).raise_for_outcome()
 
-    @without_locals
     def astream_turn(self, messages: Messages, **options: Unpack[TurnOptions]) -> AsyncTurnStream:
         """Run a turn asynchronously and hand out what happens; takes and raises what `stream_turn` does."""
         planned = self._planned(messages, options, is_streaming=True)
         running, own = self._connections.in_this_loop(), Cancellation()
         events = self._async_turn_driver(planned, running, own).stream(planned.turn)
-        from rungwise.adapters.turn.running import AsyncTurnStream
-
         stream = AsyncTurnStream(planned.turn, events, own)
         running.streams.add(stream)
         return stream
@@ -267,11 +251,8 @@ class Client:
         Raises:
             ConfigurationError: the messages or options are not of their form, or prices are missing for a budget.
         """
-        from rungwise.adapters.check import check_request
-
         return check_request(self._new(messages, options, is_streaming=False).request, self.chain)
 
-    @without_locals
     def discover(self) -> dict[str, str]:
         """Ask each server of one's own in the chain what it is, and heed that in the calls that begin from now on.
 
@@ -290,7 +271,6 @@ class Client:
             [(each, ask(backend, http, ending) if (backend := to_ask(each)) else None) for each in self.chain]
         )
 
-    @without_locals
     async def adiscover(self) -> dict[str, str]:
         """Ask the servers asynchronously; see `discover`."""
         from rungwise.adapters.http.asking import aask, to_ask
@@ -311,6 +291,7 @@ class Client:
     # what they have in common
 
     def _new(self, messages: Messages, options: CallOptions, *, is_streaming: bool) -> Call:
+        hide_headers(options)
         request = request_of(messages, options, OF_CALLS)
         turn, policy = options.get("turn") or TurnContext(), options.get("policy")
         policy = self.policy if policy is None else check_policy(policy)
@@ -325,8 +306,7 @@ class Client:
         *,
         is_streaming: bool,
     ) -> Planned:
-        from rungwise.adapters.turn.running import OF_TURNS, Planned
-
+        hide_headers(options)
         request = request_of(messages, options, OF_TURNS)
         deadline = self._deadlines.of(options.get("deadline"), request.headers)
         given = {**self._options, "is_streaming": is_streaming, "deadline": deadline}
@@ -352,13 +332,13 @@ class Client:
 
     def _turn_driver(self, planned: Planned, ending: Cancellation) -> SyncTurnDriver:
         calls = self._driver(ending, planned.turn.policy.of_calls.timeouts)
-        from rungwise.adapters.turn.running import SyncTurnDriver
+        from rungwise.adapters.turn.sync_driver import SyncTurnDriver  # tools bring asyncio, which calls do without
 
         return SyncTurnDriver(calls, planned.compactor)
 
     def _async_turn_driver(self, planned: Planned, running: LoopCalls, ending: Cancellation) -> AsyncTurnDriver:
         calls = self._async_driver(running, ending, planned.turn.policy.of_calls.timeouts)
-        from rungwise.adapters.turn.running import AsyncTurnDriver
+        from rungwise.adapters.turn.async_driver import AsyncTurnDriver  # likewise
 
         return AsyncTurnDriver(calls, planned.compactor)
 

@@ -12,6 +12,7 @@ from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnContext
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.secret import SecretMap
 
 Messages = str | Iterable[PlainMessage | Message] | Request
 
@@ -45,6 +46,12 @@ class CallOptions(RunOptions, total=False):
 
 OF_CALLS: Final = frozenset({"turn", "policy", "within", "deadline"})
 """The options of a call that are none of a request."""
+
+
+def hide_headers(options: RequestOptions) -> None:
+    """Hide the values of headers in place: a traceback shows the options of the method that was called."""
+    if isinstance(headers := options.get("headers"), Mapping):
+        options["headers"] = SecretMap(headers)
 
 
 def request_of(messages: Messages, options: Mapping[str, Any], others: frozenset[str]) -> Request:

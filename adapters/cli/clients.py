@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from attrs import frozen
 
+from rungwise.adapters.provider.languages import language_of
+from rungwise.adapters.provider.playback import ReceivedRequest
+from rungwise.adapters.wires.plain.messages import read_message
 from rungwise.adapters.wires.registry import WIRES
-
-if TYPE_CHECKING:
-    from rungwise.adapters.provider.playback import ReceivedRequest
-
 
 _CAPS: Final = frozenset(
     {"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "num_predict", "maxTokens"}
@@ -42,8 +41,6 @@ def pointers(base_url: str) -> Iterator[str]:
     Arguments:
         base_url: that of the provider, which ends in `/v1`.
     """
-    from rungwise.adapters.provider.languages.registry import language_of
-
     root = base_url.removesuffix("/v1")
     for wire in WIRES.values():
         if language_of(wire.client_path) is not None:
@@ -52,8 +49,6 @@ def pointers(base_url: str) -> Iterator[str]:
 
 def summary_of(request: ReceivedRequest) -> RequestSummary:
     """Return what matters of a request in any protocol."""
-    from rungwise.adapters.provider.languages.registry import language_of
-
     body, path = request.body, request.path.partition("?")[0]
     language = language_of(path)
     asked = None if language is None else language.asked(path, body, 0)
@@ -67,8 +62,6 @@ def summary_of(request: ReceivedRequest) -> RequestSummary:
 
 def text_of(message: object) -> tuple[str, object]:
     """Return the role of a message in any protocol, and its text; what has no text, as it stands there."""
-    from rungwise.adapters.wires.plain.messages import read_message
-
     if not isinstance(message, Mapping):
         return "None", None
     role, content = message.get("role"), message.get("content")

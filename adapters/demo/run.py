@@ -83,8 +83,8 @@ def _open(screen: Screen, pace: Pace, what: str) -> None:
     screen.paragraph(
         f"The policy is the default, with a budget for each call or turn: {budget.attempts} attempts, "
         f"{budget.seconds:g} s, {budget.output_tokens} tokens out, ${budget.money:g}. A stream that stalls is "
-        f"abandoned after {POLICY.timeouts.stall:g} s. The left column names the rungs, where something is sent or tools run. "
-        "A line such as"
+        f"abandoned after {POLICY.timeouts.stall:g} s. The left column names the rungs, where something is sent "
+        "or tools run. A line such as"
     )
     screen.print(Text.assemble("    ", ("came_empty", "magenta"), (" [may_nudge]", "yellow"), f" {screen.arrow} nudge"))
     screen.paragraph("means: this came back, this guard was the first to hold, so this comes next.")

@@ -13,13 +13,12 @@ from attrs import define, frozen
 
 from rungwise.adapters.cli.clients import summary_of
 from rungwise.adapters.demo.scenarios import Scenario
+from rungwise.adapters.provider.handler import render
 from rungwise.adapters.provider.playback import ReceivedRequest, Responder
-from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.adapters.wires.capabilities.capability import Capabilities
-from rungwise.adapters.wires.http_backend import HttpBackend
-from rungwise.adapters.wires.registry import backend_class
+from rungwise.adapters.wires.http_backend import HttpBackend, backend_class
 from rungwise.fsm.call.conversation.link import Prices
 
 PRICES: Final = Prices(input=15.0, output=75.0)

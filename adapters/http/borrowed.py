@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextvars
 import inspect
 import queue
+import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import nullcontext, suppress
@@ -27,6 +28,7 @@ from rungwise.adapters.http.progress import Progress
 from rungwise.adapters.http.waiting import CallEnded, within
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.fsm.call.clocks.silence import CLOSING
+from rungwise.fsm.values.secret import drop_frames
 
 AHEAD = 8192
 """Bytes that a worker reads without being asked for more: handing over costs more than reading."""
@@ -130,6 +132,7 @@ class _Worker:
             forget()
         self.is_busy = not is_last
         if error is not None:
+            drop_frames(error, None)
             raise error
         return value
 
@@ -239,7 +242,7 @@ class BorrowedAsyncHttp(_Borrowed):
 
     async def send(self, request: HttpRequest, limits: AttemptLimits) -> BorrowedAsyncResponse:
         """Send a request and return the response, its body unread."""
-        progress = Progress(limits)
+        outer, progress = sys.exception(), Progress(limits)
         built = _request(self.http, request, limits, progress.anote)
 
         async def send() -> Any:
@@ -249,8 +252,11 @@ class BorrowedAsyncHttp(_Borrowed):
             response = await within(limits.left, send, cancellation=limits.cancellation)
         except TimeoutError:
             raise progress.timeout() from None
-        except Exception as error:
-            raise progress.as_stale(error) from None
+        except BaseException as error:
+            drop_frames(error, outer)
+            if isinstance(error, Exception):
+                raise progress.as_stale(error) from None
+            raise
         return BorrowedAsyncResponse(response, limits)
 
 
@@ -269,7 +275,15 @@ class BorrowedAsyncResponse:
         async def following() -> bytes | None:
             return await anext(chunks, None)
 
-        while (data := await within(self._limits.left, following, cancellation=self._limits.cancellation)) is not None:
+        outer, limits = sys.exception(), self._limits
+        while True:
+            try:
+                data = await within(limits.left, following, cancellation=limits.cancellation)
+            except BaseException as error:
+                drop_frames(error, outer)
+                raise
+            if data is None:
+                return
             yield data
 
     async def aclose(self) -> None:

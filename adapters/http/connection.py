@@ -6,7 +6,7 @@ import re
 import socket
 import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import Final
 
@@ -122,7 +122,7 @@ class Connection:
         self._closing()
 
     def ask(
-        self, method: str, target: bytes, headers: Iterable[tuple[str, str]], body: bytes, limits: AttemptLimits
+        self, method: str, target: bytes, headers: Mapping[str, str], body: bytes, limits: AttemptLimits
     ) -> Operation[h11.Response]:
         """Send a request and read the head of the answer.
 
@@ -140,13 +140,12 @@ class Connection:
             raise
 
     def _send(
-        self, method: str, target: bytes, headers: Iterable[tuple[str, str]], body: bytes, limits: AttemptLimits
+        self, method: str, target: bytes, headers: Mapping[str, str], body: bytes, limits: AttemptLimits
     ) -> Operation[httpx.WriteError | None]:
         """Send a request; return what broke that, because the server may have said why before it closed."""
-        said = dict(headers)
-        data = write_head(method, target, said) + body
+        data = write_head(method, target, headers) + body
         # What h11 would write for it, after a closer look at every header, is of no use.
-        self._protocol.send(asked_by(method, said))
+        self._protocol.send(asked_by(method, headers))
         self._protocol.send(_END)
         try:
             yield from write(self.sock, data, limits, self._hear)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from rungwise.adapters.wires.backend import PIECE
+from rungwise.fsm.values.secret import SecretMap
 
 ACCEPTED: Final = "gzip, deflate"
 """The encodings that servers are asked for: zlib can stop in the middle of them."""
@@ -22,15 +23,15 @@ _MEMBER_COST: Final = 2**12  # bytes that another member counts for: one with no
 _NAMES: Final = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": zlib.MAX_WBITS}
 
 
-def asking(headers: Mapping[str, str]) -> dict[str, str]:
+def asking(headers: Mapping[str, str]) -> SecretMap:
     """Return the headers of a request with the encodings that it accepts; a caller may want fewer, never others."""
     own = [name for name in headers if name.lower() == "accept-encoding"]
     if not own:
-        return {**headers, "accept-encoding": ACCEPTED}
+        return SecretMap(headers, {"accept-encoding": ACCEPTED})
     wanted = headers[own[-1]]
     known = all(name in ("gzip", "deflate", "identity") for name in _names_in(wanted))
-    rest = {name: value for name, value in headers.items() if name not in own}
-    return {**rest, "accept-encoding": wanted if known else ACCEPTED}
+    rest = SecretMap({name: headers[name] for name in headers if name not in own})
+    return SecretMap(rest, {"accept-encoding": wanted if known else ACCEPTED})
 
 
 def _names_in(header: str) -> list[str]:

@@ -26,8 +26,7 @@ from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.failures.asked_wait import has_date
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.failures.transport import classify_exception
-from rungwise.fsm.tracebacks import forget_locals
-from rungwise.fsm.values.secret import NO_HEADERS
+from rungwise.fsm.values.secret import NO_HEADERS, SecretMap, drop_frames
 
 LARGEST_REPLY: Final = 8 * 2**20
 """Bytes of a reply by default, its encoding taken off: no model writes as much, and memory is not a provider's to fill.
@@ -145,8 +144,7 @@ class Exchange:
         request = self.backend.encode(send, stream=self.is_streaming)
         headers = asking(request.headers)
         if self.told:
-            others = {name: value for name, value in headers.items() if name.lower() not in self.told}
-            headers = {**others, **self.told}
+            headers = SecretMap({name: headers[name] for name in headers if name.lower() not in self.told}, self.told)
         return HttpRequest(request.url, headers, request.body, request.method)
 
     def begin(self, status: int, headers: Mapping[str, str], *, is_decoded: bool = False) -> None:
@@ -245,10 +243,9 @@ class Exchange:
         failure = classify_exception(error)
         if isinstance(error, StaleConnection):
             failure = evolve(failure, is_stale=True)
-        # Keys and prompts are taken off what a `Failure` keeps; httpx hangs the whole request on its own errors.
-        forget_locals(error, self._outer)
+        drop_frames(error, self._outer)
         with suppress(Exception):
-            error.request.headers.clear()  # type: ignore[attr-defined] # the request is ours, and has served
+            error.request.headers.clear()  # type: ignore[attr-defined] # httpx keeps the whole request on its errors
         # A socket that was shut down because the time was up reports a broken connection.
         if self.limits.is_over:
             self._failure = Failure("timeout", exception=error)

@@ -30,7 +30,8 @@ from rungwise.adapters.http.pool import Pool
 from rungwise.adapters.http.sockets import connect
 from rungwise.adapters.http.waiting import Bell, Operation, arun, check, run
 from rungwise.adapters.wires.backend import HttpRequest
-from rungwise.adapters.wires.endpoint import DEFAULT_PORTS, is_this_machine
+from rungwise.adapters.wires.endpoint import DEFAULT_PORTS, is_this_machine, merged
+from rungwise.fsm.values.secret import SecretMap
 
 HEADERS = {"accept": "*/*", "connection": "keep-alive", "user-agent": "rungwise"}
 """What every request says beside the headers of its backend."""
@@ -104,11 +105,11 @@ class _PooledHttp:
             connection = Connection(origin, (yield from connect(name, port, context, limits)))
             self.pool.add(connection)
         body = request.body
-        given = {name.lower(): value for name, value in request.headers.items()}
-        headers = {"host": host, **HEADERS, **given, "content-length": str(len(body))}
+        length = {"content-length": str(len(body))}
+        headers = SecretMap({"host": host, **HEADERS}, merged(request.headers), length)
         idle_seconds = connection.idle_seconds
         try:
-            head = yield from connection.ask(request.method, path, headers.items(), body, limits)
+            head = yield from connection.ask(request.method, path, headers, body, limits)
         except BaseException as error:
             if isinstance(error, StaleConnection):
                 self.pool.lost(origin, idle_seconds)

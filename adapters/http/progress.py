@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-import h11
 import httpx
 
 from rungwise.adapters.http.connection import StaleConnection
@@ -30,7 +29,7 @@ class Progress:
     def __init__(self, limits: AttemptLimits) -> None:
         self.is_connecting = False
         self.is_abandoned = False
-        self._has_connected = self._has_sent = self._has_heard = False
+        self._has_connected = self._has_sent = False
         self._limits = limits
         self._socket: Any = None
         self._lets_go = threading.Lock()  # who shuts a socket down is not the thread that hands it back
@@ -49,8 +48,6 @@ class Progress:
                 raise Abandoned
         elif name.endswith(("connect_tcp.complete", "start_tls.complete")):
             self.found(info.get("return_value"))
-        elif name.endswith("receive_response_headers.failed"):
-            self._has_heard = _has_heard(info.get("exception"))
         elif name.endswith("response_closed.started"):
             self._let_go()
 
@@ -92,7 +89,7 @@ class Progress:
         """
         kind = type(error).__name__
         broke = kind in ("ReadError", "WriteError") or (kind == "RemoteProtocolError" and str(error) == _UNANSWERED)
-        was_idle = self._has_sent and not (self._has_connected or self._has_heard)
+        was_idle = self._has_sent and not self._has_connected
         if not broke or not was_idle or self.is_abandoned or self._limits.is_fresh:
             return error
         return StaleConnection(str(error))
@@ -100,21 +97,3 @@ class Progress:
     def timeout(self) -> httpx.TimeoutException:
         """Return what says that the time was up, and whether the request may have been sent by then."""
         return httpx.ConnectTimeout("no connection in time") if self.is_connecting else httpx.ReadTimeout("time is up")
-
-
-def _has_heard(error: object) -> bool:
-    """Tell whether anything of an answer had come when httpcore gave up reading its head.
-
-    It says so nowhere, but its frames do: they hold h11's connection with the bytes that do not make a head yet, and
-    the event before, which was some information. Where another client has other frames, nothing is known to have come.
-    """
-    trace = error.__traceback__ if isinstance(error, BaseException) else None
-    while trace is not None:
-        names = trace.tb_frame.f_locals
-        h11_state = getattr(names.get("self"), "_h11_state", None)
-        if trace.tb_frame.f_code.co_name == "_receive_response_headers" and "event" in names:
-            return True
-        if isinstance(h11_state, h11.Connection) and h11_state.trailing_data[0]:
-            return True
-        trace = trace.tb_next
-    return False

@@ -12,7 +12,6 @@ from attrs import define, field
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.tracebacks import without_locals
 
 if TYPE_CHECKING:
     from rungwise.fsm.turn.result import TurnResult
@@ -74,7 +73,6 @@ class SyncStream(RunStream[Generator[Event], End], Iterator[Event | End]):
     def __iter__(self) -> Self:
         return self
 
-    @without_locals
     def __next__(self) -> Event | End:
         if self._ended:
             raise StopIteration
@@ -83,7 +81,6 @@ class SyncStream(RunStream[Generator[Event], End], Iterator[Event | End]):
                 return event
         return self._last()
 
-    @without_locals
     def close(self) -> None:
         """End what runs; what was delivered stays in the result. Who waits for an event meanwhile is told."""
         if self.end():
@@ -119,7 +116,6 @@ class LoopStream(RunStream[AsyncGenerator[Event], End], AsyncIterator[Event | En
     def __aiter__(self) -> Self:
         return self
 
-    @without_locals
     async def __anext__(self) -> Event | End:
         if self._ended:
             raise StopAsyncIteration
@@ -127,7 +123,6 @@ class LoopStream(RunStream[AsyncGenerator[Event], End], AsyncIterator[Event | En
             return event
         return self._last()
 
-    @without_locals
     async def aclose(self) -> None:
         """End what runs; what was delivered stays in the result. Who waits for an event meanwhile is told."""
         if await self.end():

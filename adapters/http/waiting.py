@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import select
 import socket
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Generator
@@ -21,6 +22,7 @@ from anyio.lowlevel import checkpoint
 
 from rungwise.adapters.http.cancellation import SLICE, Cancellation
 from rungwise.adapters.http.loops import running_loop, soon
+from rungwise.fsm.values.secret import drop_frames
 
 if TYPE_CHECKING:
     import asyncio
@@ -56,6 +58,7 @@ def run(operation: Operation[T], cancellation: Cancellation) -> T:
     Raises:
         CallEnded: the call was cancelled.
     """
+    outer = sys.exception()
     try:
         while True:
             wait = next(operation)
@@ -64,6 +67,9 @@ def run(operation: Operation[T], cancellation: Cancellation) -> T:
     except StopIteration as end:
         result: T = end.value
         return result
+    except BaseException as error:
+        drop_frames(error, outer)
+        raise
     finally:
         operation.close()
 
@@ -112,6 +118,7 @@ async def arun(operation: Operation[T], cancellation: Cancellation) -> T:
     Raises:
         CallEnded: the call was ended by its client; a cancelled task is told so by its event loop.
     """
+    outer = sys.exception()
     try:
         while True:
             wait = next(operation)
@@ -132,6 +139,9 @@ async def arun(operation: Operation[T], cancellation: Cancellation) -> T:
     except StopIteration as end:
         result: T = end.value
         return result
+    except BaseException as error:
+        drop_frames(error, outer)
+        raise
     finally:
         operation.close()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from attrs import frozen
@@ -11,14 +11,11 @@ from rungwise.adapters.deadline import Deadline
 from rungwise.adapters.http.async_driver import AsyncDriver
 from rungwise.adapters.tools.tasks import ToolTasks
 from rungwise.adapters.turn.compacting import ashorten
-from rungwise.adapters.turn.sync_driver import TurnCompactor, leave, seconds_left, when_compacted
-from rungwise.fsm.call.conversation.parts import Message
-from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.adapters.turn.options import AsyncTurnCompactor, TurnCompactor
+from rungwise.adapters.turn.sync_driver import leave, seconds_left, when_compacted
 from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, TurnEvent
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.turn import Turn
-
-AsyncTurnCompactor = Callable[[Sequence[PlainMessage | Message], int], Awaitable[Sequence[PlainMessage | Message]]]
 
 
 @frozen

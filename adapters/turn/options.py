@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from attrs import evolve, frozen
 
 from rungwise.adapters.arguments import check_functions
 from rungwise.adapters.options import RunOptions
-from rungwise.adapters.turn.async_driver import AsyncTurnCompactor
-from rungwise.adapters.turn.sync_driver import TurnCompactor
 from rungwise.adapters.wires.backend import Backend
-from rungwise.fsm.call.conversation.request import Request
+from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.overrides import with_overrides
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.tools import Executor, Toolbox, Tools
 from rungwise.fsm.turn.turn import Turn
+
+TurnCompactor = Callable[[Sequence[PlainMessage | Message], int], Sequence[PlainMessage | Message]]
+AsyncTurnCompactor = Callable[[Sequence[PlainMessage | Message], int], Awaitable[Sequence[PlainMessage | Message]]]
 
 
 class TurnOptions(RunOptions, total=False):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from typing import Any
 
 from attrs import frozen
@@ -14,13 +14,9 @@ from rungwise.adapters.http.waiting import CallEnded
 from rungwise.adapters.tools.faults import ToolsEnded
 from rungwise.adapters.tools.threads import run_tools
 from rungwise.adapters.turn.compacting import LATE, shorten
-from rungwise.fsm.call.conversation.parts import Message
-from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, TurnEvent
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.turn import Turn
-
-TurnCompactor = Callable[[Sequence[PlainMessage | Message], int], Sequence[PlainMessage | Message]]
 
 
 @frozen

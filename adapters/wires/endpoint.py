@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 from collections.abc import Iterable, Mapping
@@ -11,6 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from attrs import frozen
 
+from rungwise.adapters.wires.registry import WIRES
 from rungwise.fsm.call.conversation.request import FRAMING
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.secret import Secret, SecretMap
@@ -128,22 +130,26 @@ def is_header_text(value: str) -> bool:
     return value.isascii() and value.isprintable()
 
 
+def _is_header_value(value: str) -> bool:
+    return is_header_text(value) and value == value.strip()
+
+
 def as_secret(key: Any) -> Any:
     """Take a key as it is given; anything but a string is left to the validator, which can name the field."""
     return Secret(key) if isinstance(key, str) else key
 
 
-def key_problem(key: Secret | str | None, variables: Iterable[str] = ()) -> str | None:
+def key_problem(key: Secret | None, variables: Iterable[str] = ()) -> str | None:
     """Say that a key is missing or a placeholder, or return None.
 
     Arguments:
         key: the key.
         variables: those of the environment that it would be taken from.
     """
-    if key is None or not str(key).strip():
+    if not key:
         ways = ["give the key", *[f"set {name}" for name in variables]]
         return f"api_key is missing: {', '.join(ways)}, or api_key_required=False for a server without keys"
-    if PLACEHOLDER.fullmatch(str(key)):
+    if PLACEHOLDER.fullmatch(key.reveal()):
         return "api_key is a placeholder: give the real key"
     return None
 
@@ -158,8 +164,7 @@ def check_key(instance: object, attribute: Any, value: Any, where: str = "api_ke
         return
     if not isinstance(value, Secret):
         raise ConfigurationError(f"{where} must be a string or None, not {type(value).__name__}")
-    key = str(value)
-    if key.strip() and (key != key.strip() or not is_header_text(key)):
+    if value and not _is_header_value(value.reveal()):
         raise ConfigurationError(f"{where} has blanks around it, or a character that no header can hold")
 
 
@@ -171,17 +176,46 @@ def check_headers(headers: object, where: str) -> None:
     """
     if not isinstance(headers, Mapping):
         raise ConfigurationError(f"{where} must be a mapping of strings")
-    for name, value in headers.items():
-        if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):
-            raise ConfigurationError(f"{where} has a name that no header can have")
-        if not isinstance(value, str) or not is_header_text(value):
-            raise ConfigurationError(f"{where}[{name!r}] must be a string of printable ASCII")
-        if value != value.strip():
-            raise ConfigurationError(f"{where}[{name!r}] has blanks around it, which no header can have")
-        if name.lower() in FRAMING:
-            raise ConfigurationError(f"{where} must not hold {name!r}, which the transport sets")
+    fault = next(filter(None, [_header_fault(name, value) for name, value in headers.items()]), None)
+    if fault is not None:
+        raise ConfigurationError(f"{where}{fault}")
+
+
+def _header_fault(name: object, value: object) -> str | None:
+    """Return what is wrong with a header. Nothing is raised here: an error would carry the value with this frame."""
+    if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):
+        return " has a name that no header can have"
+    if not isinstance(value, str) or not is_header_text(value):
+        return f"[{name!r}] must be a string of printable ASCII"
+    if not _is_header_value(value):
+        return f"[{name!r}] has blanks around it, which no header can have"
+    return f" must not hold {name!r}, which the transport sets" if name.lower() in FRAMING else None
 
 
 def merged(*layers: Mapping[str, str]) -> SecretMap:
     """Return headers with lower-case names; later layers win."""
     return SecretMap({name.lower(): value for layer in layers for name, value in layer.items()})
+
+
+def variables_of(origin: str) -> tuple[str, ...]:
+    """Return the variables that may hold the key for a place; none for a place that no provider owns, or without TLS.
+
+    Arguments:
+        origin: its scheme and host, with the port where that is not the scheme's own.
+    """
+    places = (place for wire in WIRES.values() for place in wire.keys)
+    return next((place.variables for place in places if place.origin.fullmatch(origin)), ())
+
+
+def key_of_environment(origin: str) -> Secret | None:
+    """Return the key that the environment holds for a provider, to its own host alone, and over TLS alone.
+
+    Raises:
+        ConfigurationError: the variable holds what no header can hold.
+    """
+    for variable in variables_of(origin):
+        key: Secret | None = as_secret(os.environ.get(variable))
+        check_key(None, None, key, where=variable)
+        if key:
+            return key
+    return None

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import attrs
 from attrs import define, field, frozen
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import FLAG, NAMES, OBJECT, OBJECTS, TEXT, Forms, check_object, forms_of, or_null
+from rungwise.fsm.machine.table import Row
 from rungwise.fsm.values.checks import is_text
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
 from rungwise.fsm.values.label import label, note, short
 from rungwise.fsm.values.usage import NO_USAGE, Usage
-
-if TYPE_CHECKING:
-    from rungwise.fsm.machine.table import Row
 
 VERSION = 1
 

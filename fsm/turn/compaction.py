@@ -18,7 +18,7 @@ from rungwise.fsm.values.checks import is_whole, must, or_none
 
 
 @frozen
-class Exchange:
+class ToolExchange:
     """Hold the places of an assistant's message and of the results of its tools.
 
     Arguments:
@@ -47,7 +47,7 @@ class Round:
     """
 
     users: list[int] = Factory(list)
-    exchanges: list[Exchange] = Factory(list)
+    exchanges: list[ToolExchange] = Factory(list)
 
 
 def rounds_of(messages: Sequence[ReadMessage]) -> list[Round]:
@@ -68,7 +68,7 @@ def rounds_of(messages: Sequence[ReadMessage]) -> list[Round]:
         elif role in ("assistant", "tool"):
             if not rounds:
                 rounds.append(Round())
-            rounds[-1].exchanges.append(Exchange(start, index, _is_whole(messages[start:index])))
+            rounds[-1].exchanges.append(ToolExchange(start, index, _is_whole(messages[start:index])))
     return rounds
 
 
@@ -245,7 +245,7 @@ class _Steps:
         return tuple([stubs.get(place, message) for place, message in enumerate(self.messages) if place not in dropped])
 
 
-def _drops(rounds: Sequence[Round], free: frozenset[Exchange]) -> Iterator[tuple[int, ...]]:
+def _drops(rounds: Sequence[Round], free: frozenset[ToolExchange]) -> Iterator[tuple[int, ...]]:
     """Return the places of messages that go together, the oldest first.
 
     The last exchange of a round is its answer, and stays as long as anything of the round does.

@@ -36,23 +36,20 @@ from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row
-from rungwise.fsm.text.blank import is_blank
-from rungwise.fsm.tracebacks import built_without_locals, without_locals
+from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.compaction import NoHelp, accepted, room_for
-from rungwise.fsm.turn.conversation import Conversation
+from rungwise.fsm.turn.conversation import Conversation, request_of
 from rungwise.fsm.turn.journal import TurnJournal, TurnSetting, TurnStep
 from rungwise.fsm.turn.observe import cause_of, counts_of, event_of, facts_of, facts_of_tools
 from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
 from rungwise.fsm.turn.recording import Tally, TurnRecorder, results_content
-from rungwise.fsm.turn.requests import request_of
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.table import CALLS, OUTCOMES, TURN
 from rungwise.fsm.turn.tool_round import Repeats, ToolRound
 from rungwise.fsm.turn.tools import Toolbox, Tools
 
 
-@built_without_locals
 class Turn:
     """Run one turn through the machine: its calls, the tools between them, and when to stop.
 
@@ -149,7 +146,6 @@ class Turn:
         """Return the conversation so far, which is valid at any moment, whatever is still in flight."""
         return self._conversation.completed(self.policy.hints.not_run)
 
-    @without_locals
     def begin(self, now: float = 0.0) -> Action | None:
         """Start the turn and return the first thing to do.
 
@@ -165,7 +161,6 @@ class Turn:
             self.journal.setting.deadline = self._caller_deadline - now
         return self._act()
 
-    @without_locals
     def called(self, result: Result, now: float | None = None) -> Action | None:
         """Take the result of the call and return the next thing to do; None at the end.
 
@@ -193,7 +188,6 @@ class Turn:
         content = None if pending is None else {"ids": [call.id for call in pending.tool_calls]}
         return self._advance(event, facts, result=result, content=content)
 
-    @without_locals
     def tools_ran(self, outcomes: Sequence[ToolOutcome], now: float | None = None) -> Action | None:
         """Take the outcomes of the tools and return the next thing to do; None at the end.
 
@@ -224,7 +218,6 @@ class Turn:
         content = {**results_content(results), "handed_off": [call.id for call in handed_off]}
         return self._advance("tools_ran", facts, note=note, content=content, handed_off=handed_off)
 
-    @without_locals
     def compacted(
         self, messages: Sequence[PlainMessage | Message] | Exception, now: float | None = None
     ) -> Action | None:

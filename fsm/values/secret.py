@@ -1,10 +1,15 @@
-"""Keys and headers as values that show themselves to nobody but the code that writes them onto the wire."""
+"""Keys and headers whose text shows only where it is asked for by name."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, NoReturn, Self
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from typing import Any, Final, NoReturn, Self, TypeVar
+
+K = TypeVar("K", bound=type)
+
+HIDDEN: Final = "***"
 
 _SALT: Final = os.urandom(32)
 
@@ -22,10 +27,9 @@ class _Shared:
 
 
 class Secret(_Shared):
-    """Hold a key; `str()` is the one way to it, and every `repr` hides it.
+    """Hold a key. Only `reveal` returns it; `str` and `repr` are `***`.
 
-    It is not a `str` itself: what prints variables for people (tracebacks, error trackers, `rich`) cuts and shows
-    strings without asking them.
+    It is not a `str`: tools that print variables (tracebacks, error trackers, `rich`) show strings as they are.
     """
 
     __slots__ = ("_text",)
@@ -33,33 +37,34 @@ class Secret(_Shared):
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def __str__(self) -> str:
+    def reveal(self) -> str:
+        """Return the key. Write it into a header on the same line; keep it in no variable."""
         return self._text
 
     def __repr__(self) -> str:
-        return "Secret(...)"
+        return HIDDEN
 
     def __bool__(self) -> bool:
-        return bool(self._text)
+        return bool(self._text.strip())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (Secret, str)):
             return NotImplemented
-        from secrets import compare_digest  # which loads OpenSSL, and few programs compare keys
+        from secrets import compare_digest  # loads OpenSSL, and few programs compare keys
 
-        return compare_digest(self._text.encode("utf-8", "surrogatepass"), _bytes(str(other)))
+        return compare_digest(_bytes(self._text), _bytes(other._text if isinstance(other, Secret) else other))
 
     def __hash__(self) -> int:
         return hash(self._text)
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a key is not pickled: make its backend where it is used")
+        raise TypeError("a key is not pickled: build its backend where you use it")
 
 
 class SecretMap(_Shared, Mapping[str, str]):
-    """Hold headers that cannot be changed, and whose `repr` shows no value.
+    """Hold headers that cannot change. `str` and `repr` show the names and `***` for each value.
 
-    It is not a `dict`: what prints variables looks into those by itself.
+    It is not a `dict`: tools that print variables look into those by themselves.
     """
 
     __slots__ = ("_values",)
@@ -77,11 +82,11 @@ class SecretMap(_Shared, Mapping[str, str]):
         return len(self._values)
 
     def __repr__(self) -> str:
-        return f"SecretMap({', '.join(f'{name}=...' for name in self._values)})"
+        return f"SecretMap({', '.join(f'{name}={HIDDEN}' for name in self._values)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._values:
-            raise TypeError("headers are not pickled, they may hold keys: give them where they are used")
+            raise TypeError("headers are not pickled, they may hold keys: pass them where you use them")
         return SecretMap, ()
 
 
@@ -89,12 +94,48 @@ NO_HEADERS: Final = SecretMap()
 
 
 def fingerprint(headers: Mapping[str, str]) -> str:
-    """Return what tells these headers from others in this process, and nobody anything outside of it."""
-    from hashlib import blake2b  # likewise
+    """Return a number that tells these headers from others within this process, and means nothing outside of it."""
+    from hashlib import blake2b  # loads OpenSSL as well
 
-    told = repr(sorted((name.lower(), value) for name, value in headers.items()))
-    return blake2b(_bytes(told), key=_SALT, digest_size=6).hexdigest()
+    pairs = SecretMap({name.lower(): value for name, value in headers.items()})
+    return blake2b(_bytes(repr(sorted(pairs.items()))), key=_SALT, digest_size=6).hexdigest()
 
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+def hides_arguments(kind: K) -> K:
+    """Keep the arguments of a class out of the traceback when its construction fails: a key may be among them."""
+    construct: Callable[..., None] = kind.__init__  # type: ignore[misc]
+
+    @wraps(construct)
+    def constructed(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            construct(self, *args, **kwargs)
+            return
+        except Exception as raised:
+            error = raised.with_traceback(None)
+        self, args, kwargs = None, (), {}  # printers look each of them up
+        error.__context__ = None
+        raise error from None
+
+    kind.__init__ = constructed  # type: ignore[misc]
+    return kind
+
+
+def drop_frames(error: BaseException, outer: BaseException | None) -> None:
+    """Take the tracebacks off an exception of the HTTP layer and off its causes: their frames hold header bytes.
+
+    Arguments:
+        error: the exception.
+        outer: what the caller was already handling; it keeps its traceback.
+    """
+    seen, waiting = {id(outer)}, [error]
+    while waiting:
+        each = waiting.pop()
+        if id(each) not in seen:
+            seen.add(id(each))
+            each.__traceback__ = None
+            waiting += [other for other in (each.__cause__, each.__context__) if other is not None]
+            waiting += each.exceptions if isinstance(each, BaseExceptionGroup) else ()

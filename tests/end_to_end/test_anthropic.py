@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,9 +22,7 @@ pytestmark = pytest.mark.sampled(4)
 OLD, NEW = "claude-sonnet-4-5", "claude-opus-5-5"
 TOOL = {"name": "look", "description": "Look.", "input_schema": {"type": "object", "properties": {}}}
 THINK = {"thinking": {"type": "enabled", "budget_tokens": 2000}}
-KEY = "sk-ant-9d2f6b1c44e07a35"
 HINTS = rungwise.Hints(continuation="Go on.", nudge="Answer now.", seed="You thought: {reasoning}")
-Ask = Callable[..., rungwise.Result]
 
 
 @pytest.fixture(params=[pytest.param(mode, marks=[pytest.mark.full] * (mode in ("acall", "awhole"))) for mode in EVERY])
@@ -217,13 +215,6 @@ def test_a_prefill_that_is_refused_is_never_sent_again(asks: Any) -> None:
     with asks(cut, refused, ScriptedReply(text="mostly."), model=OLD) as (one, stage, _):
         assert one().text == "In the reeds, mostly."
         assert [body["messages"][-1]["role"] for body in bodies(stage)] == ["user", "assistant", "user"]
-
-
-def test_the_wait_that_it_asks_for_is_kept(asks: Any) -> None:
-    busy = ScriptedReply(status=429, headers={"retry-after": "7"})
-    with asks(busy, ScriptedReply(text="Reeds.")) as (one, _, waits):
-        assert one().text == "Reeds."
-        assert [wait for wait in waits if wait >= 7]
 
 
 def test_the_cap_is_kept_within_a_budget(asks: Any) -> None:

@@ -209,13 +209,6 @@ def test_discarded_replies_and_the_fallback_are_paid_from_the_same_output_tokens
     assert ended.result.usage.output_tokens == 1000
 
 
-@pytest.mark.parametrize(("asked", "sent"), [(400, [400, 692]), (5000, [992, 692])])
-def test_the_callers_cap_holds_within_what_is_left(run: Any, asked: int, sent: list[int]) -> None:
-    replies = [part("Part one, ", 300), part("part two.", 300, "stop")]
-    ended = run(replies, policy=Policy(budget=Budget(output_tokens=1000)), max_tokens=asked)
-    assert caps(ended) == sent
-
-
 @pytest.mark.parametrize("where", ["call", "backend"])
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
 def test_a_cap_among_the_parameters_holds_within_what_is_left(run: Any, where: str, name: str) -> None:

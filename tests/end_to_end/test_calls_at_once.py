@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -80,11 +80,3 @@ def test_thousands_of_calls_at_once_share_a_hundred_connections_in_turn(count: i
     # A hundred are under way at once and overtake one another, but nobody waits while two hundred others are served.
     order = [int(number) for number in seen.asked]
     assert all(abs(place - number) < 200 for place, number in enumerate(order))
-
-
-def test_a_call_that_waits_for_a_place_takes_few_steps_more_than_one_that_has_one() -> None:
-    def steps(**options: Any) -> Callable[[], None]:
-        return lambda: asyncio.run(many(100, **options)) and None
-
-    waiting, placed = (calls_made(steps(max_connections=number)) for number in (10, 100))
-    assert waiting < 1.1 * placed

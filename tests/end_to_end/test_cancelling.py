@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 import threading
 import time
@@ -295,17 +294,6 @@ def interrupt() -> None:
     raise KeyboardInterrupt
 
 
-def test_interrupted_in_the_consumers_loop(serve: Any, backend_of: Any, silent: Any) -> None:
-    provider, steps = serve(silent), []
-    with Client(backend_of(provider), observer=steps.append) as client:
-        with pytest.raises(KeyboardInterrupt):
-            read(client.stream("Where?"), [], interrupt)
-        gc.collect()  # the traceback may have kept the stream
-        assert provider.wait_disconnected()
-    assert [step.event for step in steps] == ["sent", "cancelled"]
-    assert no_more_requests(provider)
-
-
 def test_interrupted_in_the_consumers_loop_within_a_with_block(serve: Any, backend_of: Any, silent: Any) -> None:
     provider = serve(silent)
     with Client(backend_of(provider), contents=True) as client:
@@ -367,14 +355,6 @@ def test_a_task_cancelled_during_a_wait(serve: Any, backend_of: Any, mode: str) 
     result, _ = run_and_cancel(provider, backend_of(provider), mode, condition, in_use=False)
     check(result)
     assert provider.wait_disconnected()
-    assert no_more_requests(provider)
-
-
-@STREAMED
-def test_a_task_cancelled_before_the_first_byte(serve: Any, backend_of: Any, mode: str) -> None:
-    provider = serve(HANGS)
-    result, _ = run_and_cancel(provider, backend_of(provider), mode, lambda events: provider.requests)
-    check(result)
     assert no_more_requests(provider)
 
 

@@ -71,14 +71,6 @@ def test_empty_for_ever_with_a_fallback_that_answers_is_done_after_five_requests
     assert ended.result.backend == "second"
 
 
-def test_empty_for_ever_from_both_backends_is_exhausted_after_four_requests_each(run: Any) -> None:
-    ended = run([EMPTY], [EMPTY])
-    assert ended.outcome == "exhausted"
-    assert ended.counts == [4, 4]
-    assert ended.waits == [5, 10, 20] * 2
-    assert isinstance(ended.error, rungwise.EmptyResponse)
-
-
 @pytest.mark.parametrize(
     "blank",
     [
@@ -116,14 +108,6 @@ def test_empty_after_a_tool_result_is_nudged_with_a_placeholder_and_a_hint(run: 
     ]
     assert ended.waits == []
     assert len(AFTER_A_TOOL) == 3
-
-
-def test_the_nudge_has_words_of_its_own(run: Any) -> None:
-    ended = run([EMPTY, ANSWER], messages=AFTER_A_TOOL)
-    placeholder, hint = ended.added[1]
-    assert (placeholder["role"], hint["role"]) == ("assistant", "user")
-    assert placeholder["content"].strip()
-    assert hint["content"].strip()
 
 
 def test_empty_again_after_the_nudge_is_not_nudged_again(run: Any) -> None:

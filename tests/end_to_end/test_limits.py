@@ -16,17 +16,6 @@ from rungwise.testing import ScriptedReply
 pytestmark = pytest.mark.sampled(4)
 
 
-def test_one_client_serves_one_event_loop_after_another(serve: Any, backend_of: Any) -> None:
-    client = Client(backend_of(serve(ScriptedReply(text="In the reeds."))))
-
-    async def twice() -> list[str]:
-        texts = [(await client.acall("Where?")).text for _ in range(2)]
-        await client.aclose()
-        return texts
-
-    assert [asyncio.run(twice()) for _ in range(3)] == [["In the reeds."] * 2] * 3
-
-
 def test_the_pools_of_closed_event_loops_are_let_go(serve: Any, backend_of: Any) -> None:
     client = Client(backend_of(serve(ScriptedReply(text="In the reeds."))))
     for _ in range(5):

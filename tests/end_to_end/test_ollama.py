@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import anyio
 import pytest
 
 import rungwise
-from rungwise import Client, Ollama, OpenAIChat
+from rungwise import Client, Ollama
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.limits import AttemptLimits
-from rungwise.adapters.provider.rendering import render
-from rungwise.adapters.wires.capabilities.capability import Capabilities
+from rungwise.adapters.provider.handler import render
 from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import ways
@@ -91,17 +89,6 @@ def test_nothing_is_asked_for_again(serve: Serve, mode: str) -> None:
 
 
 @EVERY
-@pytest.mark.parametrize("prefill", [None, True])
-def test_reasoning_alone_is_gone_on_from(serve: Serve, mode: str, prefill: bool | None) -> None:
-    provider = serve(ScriptedReply(reasoning="Herons like reeds."), WELL)
-    made = Made(mode, [backend(provider, capabilities=Capabilities(prefill=prefill))])
-    assert (made.result.outcome, made.path[-2:]) == ("done", ["prefill", "done"])
-    last = bodies(provider)[1]["messages"][-1]
-    assert last["role"] == ("assistant" if prefill else "user")
-    assert "Herons like reeds." in last["content"]
-
-
-@EVERY
 def test_a_cut_answer_is_gone_on_from(serve: Serve, mode: str) -> None:
     provider = serve(ScriptedReply(text="In the reeds, ", finish="length"), ScriptedReply(text="mostly."))
     made = Made(mode, [backend(provider)], max_tokens=40)
@@ -132,31 +119,6 @@ def test_a_round_of_tools_goes_back_with_its_thinking(serve: Serve, mode: str) -
     ]
 
 
-@EVERY
-def test_half_a_tool_call_is_not_handed_out(serve: Serve, mode: str) -> None:
-    half = ToolCall("call_1", "look", '{"bird":"her')
-    provider = serve(ScriptedReply(tool_calls=(half,), finish="length"), ScriptedReply(tool_calls=(CALL,)))
-    made = Made(mode, [backend(provider)], tools=[TOOL], max_tokens=40)
-    assert [call.arguments for call in made.result.tool_calls] == [CALL.arguments]
-    assert [body["options"]["num_predict"] for body in bodies(provider)] == [40, 80]
-
-
-@EVERY
-def test_a_refusal_goes_to_the_next_backend(serve: Serve, mode: str) -> None:
-    first, second = serve(ScriptedReply(text="To", finish="content_filter")), serve(WELL)
-    made = Made(mode, [backend(first), OpenAIChat("m", base_url=second.base_url)])
-    assert (made.result.text, len(first.requests), len(second.requests)) == (WELL.text, 1, 1)
-
-
-@EVERY
-def test_an_error_inside_is_gone_on_from(serve: Serve, mode: str) -> None:
-    provider = serve(ScriptedReply(text="In the reeds, ", error_event={"message": "unexpected EOF"}), WELL)
-    made = Made(mode, [backend(provider)])
-    assert (made.result.outcome, made.result.text) == ("done", WELL.text)
-    said = [message["content"] for message in bodies(provider)[1]["messages"]]
-    assert said == (["Where?"] if mode in WHOLE else ["Where?", "In the reeds, ", "Go on."])
-
-
 def behind(text: str, reply: ScriptedReply, *, hang: bool = False) -> Callable[[ReceivedRequest], ScriptedReply]:
     """Cut a stream behind the line that brings a text."""
 
@@ -169,17 +131,6 @@ def behind(text: str, reply: ScriptedReply, *, hang: bool = False) -> Callable[[
     return answer
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a_cut_stream_is_gone_on_from(serve: Serve, mode: str) -> None:
-    long = ScriptedReply(text="In the reeds, mostly, and in tall trees.")
-    provider = serve(behind(", mostly, an", long), ScriptedReply(text="d in tall trees."))
-    made = Made(mode, [backend(provider)])
-    assert (made.result.text, made.path[-2:]) == (
-        long.text,
-        ["continuation", "done"],
-    )
-
-
 @EVERY
 def test_a_stream_that_only_stops_is_no_answer(serve: Serve, mode: str) -> None:
     provider = serve(ScriptedReply(text="In the reeds, ", done=False), ScriptedReply(text="mostly."))
@@ -188,44 +139,11 @@ def test_a_stream_that_only_stops_is_no_answer(serve: Serve, mode: str) -> None:
 
 
 @EVERY
-def test_a_prompt_that_does_not_fit_is_compacted(serve: Serve, mode: str) -> None:
-    too_long = {"message": "the input length exceeds the context length"}
-    provider = serve(ScriptedReply(status=400, error=too_long), WELL)
-    history = [USER, {"role": "assistant", "content": "Here."}, USER]
-    made = Made(mode, [backend(provider)], history, compactor=lambda messages: messages[-1:])
-    assert (made.result.outcome, made.path) == ("done", ["compact", "done"])
-    assert bodies(provider)[1]["messages"] == [USER]
-
-
-@EVERY
-def test_a_wait_that_was_asked_for_is_kept(serve: Serve, mode: str) -> None:
-    provider = serve(ScriptedReply(status=429, headers={"retry-after": "7"}), WELL)
-    made = Made(mode, [backend(provider)])
-    assert (made.result.outcome, made.waits) == ("done", [7])
-
-
-@EVERY
-def test_a_wrong_key_is_said(serve: Serve, mode: str) -> None:
-    made = Made(mode, [backend(serve(ScriptedReply(status=401)), api_key="0123456789abcdef")])
-    ((_, failure),) = made.result.failures
-    assert (made.result.outcome, failure.reason, failure.status) == ("failed", "auth", 401)
-
-
-@EVERY
 def test_a_model_that_cannot_think_is_asked_without(serve: Serve, mode: str) -> None:
     provider = serve(ScriptedReply(status=400, error={"message": '"llama3.2" does not support thinking'}), WELL)
     made = Made(mode, [backend(provider)], parameters={"reasoning_effort": "high"})
     assert (made.result.outcome, made.path) == ("done", ["repair", "done"])
     assert [body.get("think") for body in bodies(provider)] == ["high", None]
-
-
-@pytest.mark.parametrize("way", ways.ALL)
-def test_a_stream_that_falls_silent_is_left(serve: Serve, way: str) -> None:
-    silent, well = serve(behind("In the reed", WELL, hang=True)), serve(WELL)
-    policy = rungwise.Policy(timeouts=rungwise.Timeouts(first_token=20, stall=0.2))
-    asked = ways.ask(way, ways.client_for(way, [backend(silent), backend(well)], policy=policy))
-    assert (asked.outcome, asked.text) == ("done", WELL.text)
-    assert "fell_silent" in [step.event for step in asked.result.journal.steps]
 
 
 @pytest.mark.parametrize("way", ways.OWN)
@@ -241,36 +159,6 @@ def test_lines_may_come_in_pieces_of_any_size(serve: Serve, mode: str, size: int
     reply = ScriptedReply(text="In the reeds, 🐦 mostly.", reasoning="Herons?", chunk_size=1, write_sizes=(size,))
     made = Made(mode, [backend(serve(reply))])
     assert (made.result.text, made.result.reasoning) == (reply.text, reply.reasoning)
-
-
-def test_a_stream_can_be_cancelled(serve: Serve) -> None:
-    provider = serve(behind("In the reed", WELL, hang=True))
-    cancellation, seen = rungwise.Cancellation(), []
-
-    def follow() -> None:
-        for event in Client([backend(provider)]).stream("Where?", cancellation=cancellation):
-            seen.append(event)
-            if isinstance(event, rungwise.Text):
-                cancellation.cancel()
-
-    with pytest.raises(rungwise.Cancelled) as raised:
-        follow()
-    assert [event.text for event in seen if isinstance(event, rungwise.Text)] == ["In the reeds"]
-    assert (raised.value.result.outcome, raised.value.result.text) == ("cancelled", "In the reeds")
-
-
-def test_a_task_that_reads_a_stream_can_be_cancelled(serve: Serve) -> None:
-    provider, seen = serve(behind("In the reed", WELL, hang=True)), []
-
-    async def main() -> None:
-        with anyio.CancelScope() as scope:
-            async for event in Client([backend(provider)]).astream("Where?"):
-                seen.append(event)
-                if isinstance(event, rungwise.Text):
-                    scope.cancel()
-
-    anyio.run(main)
-    assert [event.text for event in seen if isinstance(event, rungwise.Text)] == ["In the reeds"]
 
 
 @pytest.mark.parametrize(("status", "kind"), [(200, "text/plain"), (201, "application/x-ndjson; charset=utf-8")])

@@ -15,7 +15,7 @@ import rungwise
 from rungwise import Client, OpenAIChat
 from rungwise.adapters.http.own import OwnHttp
 from rungwise.adapters.wires.backend import HttpRequest
-from rungwise.adapters.wires.keys import key_of_environment
+from rungwise.adapters.wires.endpoint import key_of_environment
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.conversation.for_backend import headers_for
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
@@ -217,7 +217,9 @@ def test_what_holds_a_key_shows_it_in_no_form_but_one() -> None:
         with pytest.raises(TypeError, match="not pickled"):
             pickle.dumps(thing)
     assert pickle.loads(pickle.dumps(Request("hi"))) == Request("hi")
-    assert f"{backend.api_key}" == KEY == backend.api_key
+    assert backend.api_key.reveal() == KEY == backend.api_key
+    assert f"{backend.api_key}" == str(backend.api_key) == repr(backend.api_key) == "***"
+    assert str(backend.headers) == repr(backend.headers) == "SecretMap(x-api-key=***)"
     assert attrs.evolve(backend, model="n").api_key == Secret(KEY) != Secret(OTHER)
     assert backend.headers == {"x-api-key": OTHER} == SecretMap({"x-api-key": OTHER})
 

@@ -150,14 +150,6 @@ def test_empty_continuations_end_in_the_text_so_far(run: Any) -> None:
     assert ended.result.cause
 
 
-def test_failing_continuations_end_in_the_text_so_far(run: Any) -> None:
-    ended = run([part("Part one, "), ScriptedReply(status=500)])
-    assert (ended.outcome, ended.text) == ("partial", "Part one, ")
-    assert ended.waits == [2, 4, 8]
-    assert len(ended.requests) == 5
-    assert ended.result.failures[0][1].status == 500
-
-
 def test_a_refused_continuation_is_refused_and_keeps_the_text_so_far(run: Any) -> None:
     ended = run([part("Part one, "), ScriptedReply(text="no", finish="content_filter")])
     assert (ended.outcome, ended.text) == ("refused", "Part one, ")

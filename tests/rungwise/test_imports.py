@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
+import typing
 from collections.abc import Iterable
 from functools import cache
+from typing import Any
 
+import attrs
 import pytest
 
+import rungwise
+import rungwise.core
+import rungwise.testing
 from support.imports import MODULES, ROOT, Import, imports_in, in_circles
 
 FLOORS = (
-    {"errors", "tracebacks"},
+    {"errors"},
     {"values"},
     {"machine"},
     {"checker"},
@@ -206,12 +213,40 @@ def test_the_core_builds_few_classes() -> None:
 
 
 def test_a_client_loads_no_more_than_its_own_protocol_needs() -> None:
-    loaded = loaded_by(A_CLIENT) - loaded_by("import httpx, transitions")
+    loaded = loaded_by(A_CLIENT) - loaded_by("import httpx, transitions, typing_extensions")
     assert others_among(loaded) <= {"anyio", "attr", "attrs", "h11", "orjson", "sniffio"}
     assert parts_of(["asyncio"], loaded) == set()
-    rooms = ["adapters.cli", "adapters.demo", "adapters.provider", "adapters.testing", "adapters.tools", "fsm.turn"]
+    rooms = ["adapters.cli", "adapters.demo", "adapters.provider", "adapters.testing"]
     rooms += [f"adapters.wires.{name}" for name in ("anthropic", "bedrock", "gemini", "ollama", "responses")]
     assert parts_of([f"rungwise.{room}" for room in rooms], loaded) == set()
+
+
+def public_callables() -> dict[str, Any]:
+    """Return every public function, class and method, but for what attrs generates."""
+    found: dict[str, Any] = {}
+    for module in (rungwise, rungwise.core, rungwise.testing):
+        for name in module.__all__:
+            value = getattr(module, name)
+            if not inspect.isclass(value):
+                found[name] = value
+                continue
+            found[name] = value
+            for part, member in inspect.getmembers(value):
+                if not part.startswith("_") or (part == "__init__" and not attrs.has(value)):
+                    found[f"{name}.{part}"] = getattr(member, "fget", None) or getattr(member, "func", member)
+    return {name: value for name, value in found.items() if inspect.isfunction(value) or inspect.isclass(value)}
+
+
+def test_the_types_of_every_public_callable_can_be_read() -> None:
+    callables = public_callables()
+    assert len(callables) > 300
+    unreadable = {}
+    for name, value in callables.items():
+        try:
+            typing.get_type_hints(value)
+        except Exception as error:
+            unreadable[name] = repr(error)
+    assert unreadable == {}
 
 
 @pytest.mark.parametrize("line", ["import fsm.errors", "from fsm import errors", "from adapters.client import Client"])

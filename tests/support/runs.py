@@ -225,7 +225,7 @@ class Run:
                 if self.api != "openai":
                     self._check_request(request, backend, ended, is_compacted=compactor is not None)
                     continue
-                assert request.headers["authorization"] == f"Bearer {backend.api_key}"
+                assert request.headers["authorization"] == f"Bearer {backend.api_key.reveal()}"
                 assert body["model"] == backend.model
                 assert body["stream"] is self.asks_for_streams
                 assert body.get("stream_options") == ({"include_usage": True} if self.asks_for_streams else None)
@@ -236,7 +236,7 @@ class Run:
 
     def _check_request(self, request: ReceivedRequest, backend: Any, ended: Ended, *, is_compacted: bool) -> None:
         """Check a request of any protocol: the key, the model, and that the caller's own words stand in it as given."""
-        key = str(backend.api_key)
+        key = backend.api_key.reveal()
         assert self.api == "bedrock" or any(key in value for value in request.headers.values())
         assert protocols.model_of(request) == backend.model
         assert protocols.streams(request) is self.asks_for_streams

@@ -7,8 +7,7 @@ from typing import Any, ClassVar, Final
 
 from attrs import field, frozen
 
-from rungwise.adapters.wires.anthropic.models import Generation, generation_of
-from rungwise.adapters.wires.anthropic.parameters import budget_in, lost_parameters, thinks
+from rungwise.adapters.wires.anthropic.parameters import Generation, budget_in, generation_of, lost_parameters, thinks
 from rungwise.adapters.wires.anthropic.request import RESERVED, AnthropicBody
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.adapters.wires.anthropic.stream import AnthropicDecoder
@@ -19,7 +18,7 @@ from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.tracebacks import built_without_locals
+from rungwise.fsm.values.secret import Secret, hides_arguments
 
 VERSION: Final = "2023-06-01"
 BASE_CAP: Final = 4096
@@ -39,7 +38,7 @@ def _check_names(instance: object, attribute: Any, value: Any) -> None:
         raise ConfigurationError("beta must be a list of the names of beta features, as in the anthropic-beta header")
 
 
-@built_without_locals
+@hides_arguments
 @frozen
 class Anthropic(HttpBackend):
     """Speak Anthropic's Messages with one model.
@@ -89,8 +88,8 @@ class Anthropic(HttpBackend):
             told[f"max_tokens above {most}"] = f"it is sent as {most}"
         return told
 
-    def _credentials(self, key: str) -> dict[str, str]:
-        return {"x-api-key": key}
+    def _credentials(self, key: Secret) -> dict[str, str]:
+        return {"x-api-key": key.reveal()}
 
     def _own_headers(self) -> dict[str, str]:
         asked = {"anthropic-beta": ",".join(self.beta)} if self.beta else {}

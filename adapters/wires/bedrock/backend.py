@@ -8,12 +8,11 @@ from urllib.parse import quote
 
 from attrs import evolve, field, frozen
 
-from rungwise.adapters.wires.anthropic.models import Generation, generation_of
+from rungwise.adapters.wires.anthropic.parameters import Generation, generation_of
 from rungwise.adapters.wires.backend import HttpRequest
-from rungwise.adapters.wires.bedrock.marks import lost_marks, marks_tools
 from rungwise.adapters.wires.bedrock.parameters import lost_parameters, mapping, thinks
 from rungwise.adapters.wires.bedrock.request import RESERVED, ConverseBody
-from rungwise.adapters.wires.bedrock.shapes import CONVERSE
+from rungwise.adapters.wires.bedrock.shapes import CONVERSE, lost_marks, marks_tools
 from rungwise.adapters.wires.bedrock.signing import OWN_HOST, Account
 from rungwise.adapters.wires.bedrock.stream import ConverseDecoder
 from rungwise.adapters.wires.endpoint import as_secret, check_key, merged
@@ -23,15 +22,14 @@ from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.tracebacks import built_without_locals
-from rungwise.fsm.values.secret import Secret, fingerprint
+from rungwise.fsm.values.secret import Secret, fingerprint, hides_arguments
 
 
 def _check_secret(instance: object, attribute: Any, value: Any) -> None:
     check_key(instance, attribute, value, where=attribute.name)
 
 
-@built_without_locals
+@hides_arguments
 @frozen
 class Bedrock(HttpBackend):
     """Speak Converse with one model of Amazon Bedrock; it needs `pip install 'rungwise[bedrock]'`.
@@ -65,13 +63,13 @@ class Bedrock(HttpBackend):
 
     region: str | None = field(default=None, kw_only=True, validator=optional(str))
     profile: str | None = field(default=None, kw_only=True, repr=False, validator=optional(str))
-    access_key_id: str | Secret | None = field(
+    access_key_id: Secret | None = field(
         default=None, kw_only=True, repr=False, converter=as_secret, validator=_check_secret
     )
-    secret_access_key: str | Secret | None = field(
+    secret_access_key: Secret | None = field(
         default=None, kw_only=True, repr=False, converter=as_secret, validator=_check_secret
     )
-    session_token: str | Secret | None = field(
+    session_token: Secret | None = field(
         default=None, kw_only=True, repr=False, converter=as_secret, validator=_check_secret
     )
     _account: Account | None = field(init=False, eq=False, repr=False)
@@ -85,26 +83,25 @@ class Bedrock(HttpBackend):
         if is_own:
             account.needs_region()
             self._set(base_url=f"https://{account.host}")
-        given = self.access_key_id, self.secret_access_key
-        if all(given) and self.api_key is None:
+        key, secret = self.access_key_id, self.secret_access_key
+        if key and secret and self.api_key is None:
             self._set(api_key=Secret(""))  # so that none of the environment goes before what is given
         super().__attrs_post_init__()
-        if all(given):
-            token = str(self.session_token) if self.session_token else None
-            account = Account.given(account.region, str(given[0]), str(given[1]), token)
+        if key and secret:
+            account = Account.given(account.region, key, secret, self.session_token)
         elif self._lacks_key and (is_own or self.profile is not None or OWN_HOST.fullmatch(self._endpoint.origin)):
             account = Account.found(account.region, self.profile, signs=True)
-        signs = account.credentials is not None and not (self._key and str(self._key).strip())
+        signs = account.credentials is not None and not self._key
         if signs:
             account.needs_region()
         self._set(_account=account if signs else None)
-        if signs and self.access_key_id:
-            who = f"{self.model} ({fingerprint(merged({'access-key-id': str(self.access_key_id)}, self.headers))})"
+        if signs and key:
+            who = f"{self.model} ({fingerprint(merged({'access-key-id': key.reveal()}, self.headers))})"
             self._set(_identities=frozenset({(self._endpoint.place, who), (self._endpoint.root, who)}))
 
     @property
     def _lacks_key(self) -> bool:
-        return not (self._key and str(self._key).strip()) and not self._has_key_header
+        return not self._key and not self._has_key_header
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.secret import Secret
 
 _SERVICE: Final = "bedrock"
 
@@ -68,9 +69,12 @@ class Account:
         return cls(str(found) if found else None, credentials)
 
     @classmethod
-    def given(cls, region: str | None, key: str, secret: str, token: str | None) -> Account:
+    def given(cls, region: str | None, key: Secret, secret: Secret, token: Secret | None) -> Account:
         """Return an account of credentials that the caller has."""
-        return cls(region, botocore("credentials").Credentials(key, secret, token))
+        return cls(
+            region,
+            botocore("credentials").Credentials(key.reveal(), secret.reveal(), token.reveal() if token else None),
+        )
 
     def needs_region(self) -> None:
         """Refuse to go on without a region.
@@ -96,8 +100,8 @@ class Account:
         """
         request = botocore("awsrequest").AWSRequest(method="POST", url=url, data=body, headers=dict(headers))
         try:
-            frozen_now = self.credentials.get_frozen_credentials()
-            botocore("auth").SigV4Auth(frozen_now, _SERVICE, self.region).add_auth(request)
+            signer = botocore("auth").SigV4Auth(self.credentials.get_frozen_credentials(), _SERVICE, self.region)
+            signer.add_auth(request)
         except botocore("exceptions").BotoCoreError as error:
             raise ConfigurationError(f"the credentials of AWS cannot be had: {type(error).__name__}") from None
         known = {name.lower() for name in headers}

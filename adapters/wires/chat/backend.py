@@ -15,16 +15,16 @@ from rungwise.adapters.wires.chat.shapes import CHAT, ChatShapes
 from rungwise.adapters.wires.chat.stream import ChatDecoder
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.http_backend import HttpBackend, optional
-from rungwise.adapters.wires.plain.choices import chat_choice
+from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.link import Lessons
 from rungwise.fsm.call.conversation.request import Request, Send
-from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.checks import is_flag, must, must_be_one_of
+from rungwise.fsm.values.secret import Secret, hides_arguments
 
 
-@built_without_locals
+@hides_arguments
 @frozen
 class OpenAIChat(HttpBackend):
     """Speak chat completions with one model of one server.
@@ -106,11 +106,11 @@ class OpenAIChat(HttpBackend):
         lessons = super().lessons
         return lessons if self.server is None else evolve(lessons, server=self.server.name)
 
-    def _credentials(self, key: str) -> dict[str, str]:
+    def _credentials(self, key: Secret) -> dict[str, str]:
         """Return the headers that carry the key; a token of Entra's is a bearer token everywhere."""
         header = dialect_of(self.base_url, self.model).key_header
-        is_token = key.startswith("ey") and key.count(".") == 2
-        return {header: key} if header and not is_token else super()._credentials(key)
+        is_token = key.reveal().startswith("ey") and key.reveal().count(".") == 2
+        return {header: key.reveal()} if header and not is_token else super()._credentials(key)
 
     def _chosen_dialect(self) -> Dialect:
         """Return what is written to this server: what its URL and model tell, but for what the caller knows better."""

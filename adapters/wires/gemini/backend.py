@@ -11,8 +11,7 @@ from attrs import evolve, frozen
 
 from rungwise.adapters.wires.endpoint import Endpoint, read_url
 from rungwise.adapters.wires.form import Form
-from rungwise.adapters.wires.gemini.models import traits_of
-from rungwise.adapters.wires.gemini.parameters import RESERVED, lost, lost_effort, refuse_own
+from rungwise.adapters.wires.gemini.parameters import RESERVED, lost, lost_effort, refuse_own, traits_of
 from rungwise.adapters.wires.gemini.request import GeminiBody
 from rungwise.adapters.wires.gemini.shapes import GEMINI, form_for
 from rungwise.adapters.wires.gemini.stream import GeminiDecoder
@@ -20,12 +19,12 @@ from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.request import Request
-from rungwise.fsm.tracebacks import built_without_locals
+from rungwise.fsm.values.secret import Secret, hides_arguments
 
 _METHOD: Final = re.compile(r"/models/[^/?#]*:(?:streamGenerateContent|generateContent)/?(?=[?#]|$)")
 
 
-@built_without_locals
+@hides_arguments
 @frozen
 class Gemini(HttpBackend):
     """Speak generateContent with one model of Google's.
@@ -83,8 +82,8 @@ class Gemini(HttpBackend):
         effort = self._asked_of(request).get("reasoning_effort")
         return {**super()._cannot_say(request), **lost_effort(effort, traits_of(self.model))}
 
-    def _credentials(self, key: str) -> dict[str, str]:
-        return {"x-goog-api-key": key}
+    def _credentials(self, key: Secret) -> dict[str, str]:
+        return {"x-goog-api-key": key.reveal()}
 
     def _url(self, *, stream: bool) -> str:
         model = self.model if "/" in self.model else f"models/{self.model}"

@@ -16,10 +16,10 @@ from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.tracebacks import built_without_locals
+from rungwise.fsm.values.secret import hides_arguments
 
 
-@built_without_locals
+@hides_arguments
 @frozen
 class Ollama(HttpBackend):
     """Speak Ollama's own chat with one model of one server.

@@ -17,7 +17,7 @@ from rungwise.adapters.wires.responses.request import LOST, RESERVED, Known, Res
 from rungwise.adapters.wires.responses.shapes import RESPONSES
 from rungwise.adapters.wires.responses.stream import ResponsesDecoder
 from rungwise.fsm.call.conversation.request import Send
-from rungwise.fsm.tracebacks import built_without_locals
+from rungwise.fsm.values.secret import hides_arguments
 
 REASONS: Final = re.compile(
     r"\bo[1-9]|\bgpt-(?:[5-9]|\d\d)(?!.*chat)|\bcodex|grok-[4-9](?!.*non-reasoning)|deep-research"
@@ -26,7 +26,7 @@ REASONS: Final = re.compile(
 with this model", 400)."""
 
 
-@built_without_locals
+@hides_arguments
 @frozen
 class OpenAIResponses(HttpBackend):
     """Speak OpenAI's Responses with one model of one server.

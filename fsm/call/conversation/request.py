@@ -10,10 +10,9 @@ from attrs import Factory, evolve, field, frozen, validators
 from rungwise.fsm.call.conversation.options import CommonOptions, with_common
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.fields import instance
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy, sendable_copies, sendable_copy
-from rungwise.fsm.values.secret import SecretMap
+from rungwise.fsm.values.secret import SecretMap, hides_arguments
 
 PlainMessage = Mapping[str, Any]
 """One message as the caller writes it: a `role` and what the wire of the backend takes beside it."""
@@ -95,7 +94,7 @@ def _parameters(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def _headers(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    return value if isinstance(value, SecretMap) else SecretMap(_mapping("headers", value))
+    return SecretMap(_mapping("headers", value))
 
 
 MOST_TOKENS = 10**12
@@ -141,7 +140,7 @@ def token_count(instance: object, attribute: Any, value: Any) -> None:
         raise ConfigurationError(f"{where} must be a whole number of tokens above 0, at most {MOST_TOKENS}, or None")
 
 
-@built_without_locals
+@hides_arguments
 @frozen(init=False)
 class Request:
     """Hold what the caller asks, before any rung has touched it.
@@ -198,7 +197,6 @@ CAP_PARAMETERS = ("max_tokens", "max_completion_tokens")
 """What the output cap is called among the parameters of chat completions."""
 
 
-@built_without_locals
 @frozen
 class TurnContext:
     """Tell a call what it cannot see: the turn that it is part of.

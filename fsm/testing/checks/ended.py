@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import define
 
@@ -15,12 +15,10 @@ from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.run.result import CallError, Result
+from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Table
-
-if TYPE_CHECKING:
-    from rungwise.fsm.certificate.certificate import Certificate
 
 
 class Dishonest(AssertionError):

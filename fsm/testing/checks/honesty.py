@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.reply import Text
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.run.result import CallError, Result
+from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.testing.checks import delivery, path, privacy, replays, spending, success
 from rungwise.fsm.testing.checks import turn_tools as tools
 from rungwise.fsm.testing.checks import turn_transcript as transcript
 from rungwise.fsm.testing.checks import turns as ends
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.checks.turns import SeenTurn
-from rungwise.fsm.testing.coverage import RECORDER
+from rungwise.fsm.testing.coverage import RECORDER, Coverage
 from rungwise.fsm.testing.turn_player import ENDS, RunOfTurn
 from rungwise.fsm.turn.table import TURN
-
-if TYPE_CHECKING:
-    from rungwise.fsm.certificate.certificate import Certificate
-    from rungwise.fsm.testing.coverage import Coverage
-
 
 __all__ = ["CHECKS", "PROPERTIES", "Dishonest", "assert_call_honest"]
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from attrs import define
 
 from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.testing.checks.ended import Dishonest
@@ -22,9 +22,6 @@ from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.table import OUTCOMES, TURN
 from rungwise.fsm.turn.tools import Toolbox
 from rungwise.fsm.values.usage import NO_USAGE
-
-if TYPE_CHECKING:
-    from rungwise.fsm.certificate.certificate import Certificate
 
 
 @define(eq=False, slots=False)

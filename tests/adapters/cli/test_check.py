@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rungwise.adapters.provider import handler
+from rungwise.adapters.provider.languages import LANGUAGES
 from rungwise.adapters.provider.languages.chat import ChatCompletions
-from rungwise.adapters.provider.languages.registry import LANGUAGES
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.command_line import invoke

@@ -22,7 +22,7 @@ from rungwise.adapters.cli.ask import Options, _chain
 from rungwise.adapters.cli.ask import ask as ask_command
 from rungwise.adapters.cli.command import COMMANDS, main
 from rungwise.adapters.demo.scenarios import SCENARIOS
-from rungwise.adapters.provider.languages.registry import language_of
+from rungwise.adapters.provider.languages import language_of
 from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider

@@ -9,10 +9,11 @@ import pytest
 from rungwise import Client
 from rungwise.adapters.cli.clients import pointers, summary_of, text_of
 from rungwise.adapters.cli.serve import _line
-from rungwise.adapters.provider.languages.registry import LANGUAGES, language_of
+from rungwise.adapters.provider.languages import LANGUAGES, language_of
 from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.provider.script import ScriptedReply
-from rungwise.adapters.wires.registry import APIS, WIRES, backend_class
+from rungwise.adapters.wires.http_backend import backend_class
+from rungwise.adapters.wires.registry import APIS, WIRES
 from rungwise.core import Request
 
 ANSWER = ScriptedReply(text="Yes.")

@@ -45,7 +45,7 @@ def played(pieces: list[bytes]) -> tuple[bytes, bool]:
         mine.setblocking(False)
         connection, limits = Connection(("http", "x", 80), mine), AttemptLimits(ends_at=time.monotonic() + 10)
         coming = iter(pieces)
-        _drive(connection.ask("POST", b"/", [("host", "x"), ("content-length", "0")], b"", limits), peer, coming)
+        _drive(connection.ask("POST", b"/", {"host": "x", "content-length": "0"}, b"", limits), peer, coming)
         body = b""
         while (data := connection.buffered()) is not None:
             body += data

@@ -32,7 +32,7 @@ class Reading:
         ours, self.theirs = socket.socketpair()
         ours.setblocking(False)
         self.connection, self.limits = Connection(("http", "host", 80), ours), AttemptLimits()
-        asking = self.connection.ask("GET", b"/", [("host", "host")], b"", self.limits)
+        asking = self.connection.ask("GET", b"/", {"host": "host"}, b"", self.limits)
         self.theirs.sendall(HEAD)
         run(asking, self.limits.cancellation)
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request, Row, TurnContext
+from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request, Row
 from rungwise.fsm.call.conversation.shapes import NEUTRAL
 from rungwise.fsm.call.run.result import error_of
 
@@ -68,186 +68,10 @@ def rungs(sends):
     return [send.rung for send in sends]
 
 
-def test_an_answer_takes_one_attempt():
-    call, sends = drive(ANSWER)
-    assert (call.result.outcome, call.result.text, rungs(sends)) == ("done", "An answer.", ["ask"])
-    assert (call.result.usage, call.result.attempts, call.result.cause) == (rungwise.Usage(3, 4), 1, None)
-
-
-def test_the_waits_of_reasks_double_from_five_seconds():
-    call, sends = drive(EMPTY)
-    assert [send.wait for send in sends] == [0, 5, 10, 20]
-    assert call.result.outcome == "exhausted"
-    assert isinstance(error_of(call.result), rungwise.EmptyResponse)
-
-
-def test_jitter_is_drawn_by_the_driver_and_added_on_top():
-    _, sends = drive(EMPTY, jitter=lambda: 1.0)
-    assert [send.wait for send in sends] == [0, 7.5, 15, 30]
-
-
-def test_a_nudge_goes_out_once_and_the_callers_messages_stay():
-    before = copy.deepcopy(TOOL_ROUND)
-    _, sends = drive(EMPTY, messages=TOOL_ROUND)
-    assert rungs(sends) == ["ask", "nudge", "reask", "reask", "reask"]
-    assert [message["role"] for message in shown(sends[1])[-2:]] == ["assistant", "user"]
-    assert before == TOOL_ROUND
-
-
-def test_a_tool_result_six_back_is_no_reason_to_nudge():
-    later = [{"role": role, "content": "x"} for role in ("assistant", "user", "assistant", "user")]
-    assert rungs(drive(EMPTY, messages=[*TOOL_ROUND, *later])[1])[1] == "nudge"
-    assert rungs(drive(EMPTY, messages=[*TOOL_ROUND, *later, {"role": "user", "content": "y"}])[1])[1] == "reask"
-
-
-def test_inline_reasoning_after_a_tool_result_is_prefilled_not_nudged():
-    inline = Reply("<think>hm</think>", stop_reason="stop")
-    assert rungs(drive(inline, ANSWER, messages=TOOL_ROUND)[1]) == ["ask", "prefill"]
-    assert rungs(drive(thought(), ANSWER, messages=TOOL_ROUND)[1]) == ["ask", "nudge"]
-
-
-def test_the_seed_is_a_trailing_turn_only_where_the_backend_goes_on_from_it():
-    _, sends = drive(thought("step one"), ANSWER, chain=[PlainLink(prefills=True)])
-    assert (shown(sends[1])[-1], sends[1].prefill) == ({"role": "assistant", "content": "step one"}, True)
-    _, sends = drive(thought("step one"), ANSWER)
-    assert (shown(sends[1])[-1]["role"], sends[1].prefill) == ("user", False)
-    assert "step one" in shown(sends[1])[-1]["content"]
-
-
-def test_the_seed_leaves_with_the_reask_and_never_reaches_the_next_backend():
-    chain = [PlainLink("one", prefills=True), PlainLink("two", prefills=True)]
-    _, sends = drive(thought("secret"), chain=chain)
-    assert rungs(sends)[:7] == ["ask", "prefill", "prefill", "reask", "reask", "reask", "fallback"]
-    assert all("secret" not in str(shown(send)) for send in sends[3:7])
-
-
-def test_a_retry_after_a_prefill_sends_the_same_request():
-    _, sends = drive(thought(), failed(), ANSWER)
-    assert rungs(sends) == ["ask", "prefill", "retry"]
-    assert sends[1].messages == sends[2].messages
-
-
-def test_a_seed_that_comes_back_as_an_echo_is_no_text():
-    chain = [PlainLink(prefills=True, echoes=True)]
-    call, _ = drive(thought("step one."), Reply("step one. It is 42.", stop_reason="stop"), chain=chain)
-    assert call.result.text == " It is 42."
-
-
-def test_caps_grow_with_each_continuation_and_never_fall_below_the_callers():
-    assert [send.max_tokens for send in drive(cut("x"))[1]] == [None, 8192, 12288, 16384]
-    request = Request("hi", max_tokens=50_000)
-    assert [send.max_tokens for send in drive(cut("x"), request=request)[1]] == [50_000] * 4
-    request = Request("hi", max_tokens=20_000)
-    assert [send.max_tokens for send in drive(cut("x"), request=request)[1]] == [20_000, 32_768, 32_768, 32_768]
-
-
-def test_a_continuation_shows_the_partial_and_asks_to_go_on():
-    call, sends = drive(cut("Part one "), Reply("part two", stop_reason="stop"))
-    assert [m["role"] for m in shown(sends[1])] == ["user", "assistant", "user"]
-    assert shown(sends[1])[1]["content"] == "Part one "
-    assert (call.result.text, call.result.parts) == ("Part one part two", ("Part one ", "part two"))
-
-
-def test_a_native_continuation_needs_no_notice():
-    _, sends = drive(cut("Part one "), ANSWER, chain=[PlainLink(prefills=True)])
-    assert (shown(sends[1])[-1]["role"], sends[1].prefill) == ("assistant", True)
-
-
 def test_the_whitespace_that_the_wire_left_out_is_not_said_twice():
     replies = [cut("verse one\n"), Reply("\nverse two", stop_reason="stop")]
     call, _ = drive(*replies, chain=[PlainLink(prefills=True)])
     assert call.result.text == "verse one\nverse two"
-
-
-def test_progress_refills_retries_but_not_continuations():
-    replies = [
-        failed(),
-        failed(),
-        failed(),
-        cut("Part a"),
-        *[failed()] * 3,
-        Reply(" and b", stop_reason="stop"),
-    ]
-    call, sends = drive(*replies)
-    assert (call.result.outcome, call.result.text, len(sends)) == ("done", "Part a and b", 8)
-
-
-def test_an_empty_continuation_keeps_the_text():
-    call, _ = drive(cut("kept text"), EMPTY)
-    assert (call.result.outcome, call.result.text) == ("partial", "kept text")
-
-
-def test_failures_after_text_end_in_partial_with_the_cause():
-    call, _ = drive(cut("kept text"), failed("auth", status=401))
-    assert (call.result.outcome, call.result.text) == ("partial", "kept text")
-    assert call.result.failures[0][1].reason == "auth"
-
-
-def test_text_that_runs_in_circles_is_not_continued():
-    call, sends = drive(cut("the same line again\n" * 40))
-    assert (call.result.outcome, len(sends)) == ("partial", 1)
-    assert "circles" in call.result.cause
-
-
-def test_cut_tool_calls_are_asked_for_again_with_a_larger_cap():
-    call, sends = drive(
-        cut("thinking", tool_calls=(rungwise.ToolCall("1", "read", '{"pa'),)),
-        Reply(tool_calls=(rungwise.ToolCall("2", "read", '{"path": "x"}'),), stop_reason="tool_calls"),
-    )
-    assert rungs(sends) == ["ask", "enlarge"]
-    assert (sends[1].max_tokens, sends[1].messages) == (8192, sends[0].messages)
-    assert [made.id for made in call.result.tool_calls] == ["2"]
-    assert call.result.text == ""
-
-
-def test_reasoning_at_the_cap_enlarges_and_lowers_reasoning():
-    _, sends = drive(Reply(reasoning="hm", stop_reason="length"), ANSWER)
-    assert rungs(sends) == ["ask", "enlarge"]
-    assert (sends[0].lower_reasoning, sends[1].lower_reasoning) == (False, True)
-
-
-@pytest.mark.parametrize("chain", [1, 2])
-def test_a_wait_that_does_not_fit_switches_or_ends(chain):
-    links = [PlainLink(str(number)) for number in range(chain)]
-    call, sends = drive(failed("rate_limit", asked_wait=500.0), ANSWER, chain=links)
-    assert (len(sends), call.result.outcome) == ((1, "failed") if chain == 1 else (2, "done"))
-    assert chain == 2 or "500 s" in call.result.cause
-
-
-def test_an_asked_wait_is_kept_in_full_without_jitter():
-    _, sends = drive(failed("rate_limit", asked_wait=30.0), ANSWER, jitter=lambda: 1.0)
-    assert sends[1].wait == 30.0
-
-
-def test_overload_leaves_the_backend_at_the_second_failure():
-    links = [PlainLink("one"), PlainLink("two")]
-    assert rungs(drive(failed("overloaded"), chain=links)[1])[:3] == ["ask", "retry", "fallback"]
-    assert rungs(drive(failed("server_error"), chain=links)[1])[:5] == ["ask", "retry", "retry", "retry", "fallback"]
-
-
-def test_each_kind_of_repair_is_made_once():
-    rejected = failed("parameter_unsupported", parameter="temperature")
-    call, sends = drive(rejected)
-    assert rungs(sends) == ["ask", "repair"]
-    assert (sends[1].dropped, call.result.outcome) == (frozenset({"temperature"}), "failed")
-
-
-def test_a_named_cap_is_kept_below():
-    _, sends = drive(failed("output_cap", available_tokens=1000), ANSWER, request=Request("hi", max_tokens=5000))
-    assert [send.max_tokens for send in sends] == [5000, 936]
-
-
-def test_a_rejected_prefill_becomes_a_user_turn():
-    chain = [PlainLink(prefills=True)]
-    _, sends = drive(thought(), failed("prefill_unsupported", status=400), ANSWER, chain=chain)
-    assert rungs(sends) == ["ask", "prefill", "repair"]
-    assert [shown(send)[-1]["role"] for send in sends] == ["user", "assistant", "user"]
-
-
-def test_a_conversation_that_ends_on_the_assistant_is_only_sent_so_where_that_is_continued():
-    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
-    assert drive(ANSWER, messages=messages)[1][0].messages[-1].role == "user"
-    assert drive(ANSWER, messages=messages, chain=[PlainLink(prefills=True)])[1][0].prefill
 
 
 def test_the_compactor_is_asked_for_through_the_send():
@@ -278,14 +102,6 @@ def test_a_send_cannot_be_changed():
         send.max_tokens = 1
 
 
-def test_a_prior_answer_stands_in_only_beside_housekeeping():
-    turn = TurnContext("the answer", only_housekeeping=True)
-    call, sends = drive(EMPTY, messages=TOOL_ROUND, turn=turn)
-    assert (call.result.outcome, call.result.text, len(sends)) == ("salvaged", "the answer", 1)
-    turn = TurnContext("I will look", only_housekeeping=False)
-    assert drive(EMPTY, messages=TOOL_ROUND, turn=turn)[0].result.outcome == "exhausted"
-
-
 def test_what_was_delivered_is_salvaged_from_this_attempt_only():
     call = Call(Request("hi"), is_streaming=True)
     call.begin()
@@ -307,78 +123,6 @@ def test_a_failure_after_delivered_text_is_a_cut():
     call.begin()
     call.hear(rungwise.Text("some text"))
     assert call.receive(failed("server_error", status=500)).rung == "continuation"
-
-
-def test_unusable_and_equal_backends_are_skipped_with_a_step():
-    chain = [
-        PlainLink("one"),
-        PlainLink("one"),
-        PlainLink("two", problem="no key"),
-        PlainLink("three"),
-    ]
-    call, sends = drive(failed("auth", status=401), ANSWER, chain=chain)
-    assert [send.backend for send in sends] == [0, 3]
-    assert [(step.backend, step.note) for step in call.journal.steps if step.event == "skipped"] == [
-        ("one", "same as one"),
-        ("two", "no key"),
-    ]
-
-
-def test_an_unusable_fallback_never_hides_the_real_error():
-    call, _ = drive(
-        failed("server_error", status=500),
-        chain=[PlainLink("one"), PlainLink("two", problem="no key")],
-    )
-    assert (call.result.outcome, call.result.failures[0][1].status) == ("failed", 500)
-
-
-def test_a_chain_without_a_usable_backend_is_refused():
-    with pytest.raises(rungwise.ConfigurationError, match="no key"):
-        Call(Request("hi"), chain=[PlainLink("one", problem="no key")])
-    with pytest.raises(rungwise.ConfigurationError, match="empty"):
-        Call(Request("hi"), chain=[])
-
-
-def test_an_unusable_primary_is_passed_over():
-    call, sends = drive(ANSWER, chain=[PlainLink("one", problem="no key"), PlainLink("two")])
-    assert (sends[0].backend, call.result.backend) == (1, "two")
-
-
-class TestBudget:
-    def test_attempts(self):
-        call, sends = drive(failed(), policy=rungwise.Policy(budget=rungwise.Budget(attempts=3)))
-        assert (len(sends), call.result.outcome) == (3, "over_budget")
-        assert "3 attempts" in call.result.cause
-
-    def test_seconds_count_the_wait_before_the_next_attempt(self):
-        call, sends = drive(failed(), policy=rungwise.Policy(budget=rungwise.Budget(seconds=10)))
-        assert [send.wait for send in sends] == [0, 2, 4]
-        assert call.result.outcome == "over_budget"
-
-    def test_output_tokens_cap_every_request_by_what_is_left(self):
-        policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=1000))
-        replies = [cut("Part a", usage=rungwise.Usage(1, 600)), cut(" and b", usage=rungwise.Usage(1, 400))]
-        call, sends = drive(*replies, policy=policy)
-        assert [send.max_tokens for send in sends] == [992, 392]
-        assert (call.result.outcome, call.result.text) == ("over_budget", "Part a and b")
-
-    def test_money_buys_what_is_left_of_it(self):
-        policy = rungwise.Policy(budget=rungwise.Budget(money=1.0))
-        chain = [PlainLink(prices=rungwise.Prices(1.0, 10.0))]
-        request = Request("hi", input_tokens=100_000)
-        call, sends = drive(
-            cut("a", usage=rungwise.Usage(100_000, 90_000)), policy=policy, chain=chain, request=request
-        )
-        assert [send.max_tokens for send in sends] == [89_992]
-        assert (call.result.outcome, call.result.cost) == ("over_budget", pytest.approx(1.0))
-
-    def test_money_needs_prices(self):
-        with pytest.raises(rungwise.ConfigurationError, match="prices"):
-            Call(Request("hi"), rungwise.Policy(budget=rungwise.Budget(money=1.0)))
-
-    def test_a_fallback_refills_no_budget(self):
-        chain = [PlainLink(str(number)) for number in range(9)]
-        assert len(drive(failed(), chain=chain)[1]) == 24
 
 
 def test_cancelling_ends_at_once_in_every_state():
@@ -408,16 +152,6 @@ def test_a_driver_that_is_out_of_step_is_told_and_nothing_changes():
     with pytest.raises(IllegalEvent):
         call.receive(ANSWER)
     assert call.result.attempts == 1
-
-
-def test_an_observer_that_raises_breaks_nothing(caplog):
-    def observer(step):
-        raise RuntimeError("private text")
-
-    call, _ = drive(ANSWER, observer=observer)
-    assert call.result.outcome == "done"
-    assert "RuntimeError" in caplog.text
-    assert "private" not in caplog.text
 
 
 def test_the_logger_gets_a_line_a_step_without_contents(caplog):

@@ -46,15 +46,6 @@ def test_without_more_it_has_the_limit_and_the_hint_of_its_declaration() -> None
     assert Policy(table=TABLE.without("plead")).hints == Hints()
 
 
-def test_its_hint_is_a_user_turn_behind_the_same_request() -> None:
-    for hints, said in ((Hints(), "Please."), (Hints(rungs={"plead": "Pretty please."}), "Pretty please.")):
-        call = Call(Request("hi"), Policy(table=TABLE, hints=hints))
-        call.begin()
-        send = call.receive(FILTERED)
-        assert send is not None
-        assert send.messages[1:] == (rungwise.Message.saying("user", said),)
-
-
 def test_it_can_change_the_request_by_a_function_of_its_own() -> None:
     def change(transcript: Any, cue: Any) -> None:
         transcript.dropped |= {"temperature"}
@@ -78,14 +69,6 @@ def test_its_waits_are_of_the_series_that_it_names() -> None:
     patient = attrs.evolve(PLEAD, wait="reask", limit=2)
     call = run(Policy(table=CALL.with_rung(patient, refused=None)), [FILTERED])
     assert [step.wait for step in call.journal.steps if step.wait] == [5.0, 10.0]
-
-
-def test_toml_limits_it_like_the_others() -> None:
-    assert Policy.from_toml("[limits]\npleas = 3", table=TABLE).limits.pleas == 3
-    with pytest.raises(ConfigurationError, match="unknown limit 'plees'; did you mean 'pleas'"):
-        Policy.from_toml("[limits]\nplees = 3", table=TABLE)
-    with pytest.raises(ConfigurationError, match="unknown limit 'pleas'"):
-        Policy.from_toml("[limits]\npleas = 3")
 
 
 @pytest.mark.parametrize("wrong", ["x", None, 1.5, 10**6, -1, True])

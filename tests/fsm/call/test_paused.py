@@ -12,7 +12,6 @@ from rungwise.core import Call, OpaquePart, PlainLink, ReasoningPart, Reply, Req
 from rungwise.fsm.failures.failure import Failure
 
 SEARCH, FOUND = OpaquePart("p/m", {"type": "search"}), OpaquePart("p/m", {"type": "found"})
-THOUGHT = ReasoningPart("Hm.", "signed", "p/m")
 CALL = ToolCall("1", "look", "{}")
 ASKED = {"role": "user", "content": "Where?"}
 
@@ -42,13 +41,6 @@ def added(send: Send) -> list[Any]:
     return [*send.messages[1:]]
 
 
-def test_the_blocks_of_a_paused_reply_go_back_as_they_came() -> None:
-    sends, result = played(paused(THOUGHT, TextPart("I look. "), SEARCH), Reply("There.", stop_reason="stop"))
-    assert added(sends[1]) == [Message("assistant", (THOUGHT, TextPart("I look. "), SEARCH))]
-    assert result.text == "I look. There."
-    assert result.message == Message("assistant", (THOUGHT, TextPart("I look. "), SEARCH, TextPart("There.")))
-
-
 def test_a_pause_without_a_word_goes_back_too() -> None:
     sends, result = played(paused(SEARCH), paused(FOUND), Reply("There.", stop_reason="stop"))
     assert [added(send) for send in sends[1:]] == [
@@ -57,14 +49,6 @@ def test_a_pause_without_a_word_goes_back_too() -> None:
     ]
     assert result.message.parts == (SEARCH, FOUND, TextPart("There."))
     assert result.text == "There."
-
-
-def test_text_that_was_cut_before_a_pause_stands_before_its_blocks() -> None:
-    sends, result = played(
-        cut("The first half, "), paused(TextPart("then "), SEARCH), Reply("this.", stop_reason="stop")
-    )
-    assert added(sends[2]) == [Message("assistant", (TextPart("The first half, "), TextPart("then "), SEARCH))]
-    assert (result.text, result.message.text) == ("The first half, then this.", "The first half, then this.")
 
 
 def test_text_that_is_cut_after_a_pause_follows_its_blocks() -> None:
@@ -117,16 +101,6 @@ def test_half_a_tool_call_after_a_pause_is_never_a_part_of_the_turn() -> None:
     )
     assert not any(message.tool_calls for send in sends for message in added(send))
     assert result.message.parts == (SEARCH, TextPart("There."))
-
-
-def test_another_backend_is_given_the_text_with_the_blocks_and_none_of_a_turn_without_text() -> None:
-    refused = Failure("auth", status=401)
-    sends, _ = played(paused(TextPart("I look. "), SEARCH), refused, Reply("Here.", stop_reason="stop"), chain=2)
-    assert (sends[2].backend, sends[2].portable) == (1, True)
-    assert added(sends[2])[0] == Message("assistant", (TextPart("I look. "), SEARCH))
-    sends, result = played(paused(SEARCH), refused, Reply("Here.", stop_reason="stop"), chain=2)
-    assert added(sends[2]) == []
-    assert result.message.parts == (TextPart("Here."),)
 
 
 def test_a_turn_that_stays_paused_is_partial_with_its_blocks() -> None:

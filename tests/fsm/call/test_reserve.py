@@ -10,7 +10,7 @@ import pytest
 import rungwise
 from rungwise import Budget, Policy, Prices, Reserve, SharedBudget, Usage
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
-from rungwise.fsm.call.budget.reserve import seconds_kept
+from rungwise.fsm.call.budget.reserve import reserved_seconds
 
 PRICES = Prices(1.0, 2.0)
 CHAIN = tuple(PlainLink(name, prices=PRICES) for name in ("one", "two", "three"))
@@ -59,16 +59,9 @@ def test_each_attempt_ends_in_time_for_the_backends_to_come(reserve: Reserve, ba
     assert found == ends
 
 
-def test_nothing_is_kept_where_the_policy_says_so() -> None:
-    call = sent(Budget(seconds=100, attempts=2), reserve=Reserve(share=0))
-    assert call.clocks().ends_by == 100
-    call.receive(BUSY, 90.0)
-    assert call.position.state == "retry"
-
-
 def test_no_more_is_kept_than_an_attempt_may_take() -> None:
-    assert seconds_kept(Policy(timeouts=rungwise.Timeouts(total=30)), 900.0, 2) == 30.0
-    assert seconds_kept(Policy(timeouts=rungwise.Timeouts(total=None)), 900.0, 2) == 225.0
+    assert reserved_seconds(Policy(timeouts=rungwise.Timeouts(total=30)), 900.0, 2) == 30.0
+    assert reserved_seconds(Policy(timeouts=rungwise.Timeouts(total=None)), 900.0, 2) == 225.0
 
 
 def test_without_a_budget_of_seconds_no_attempt_must_end_for_another() -> None:
@@ -129,14 +122,6 @@ def test_who_comes_first_is_asked_first_where_there_are_too_few_attempts() -> No
 # tokens and money
 
 
-def test_output_tokens_are_kept_for_the_next_backend() -> None:
-    call = sent(Budget(output_tokens=1008), max_tokens=900)
-    assert call.journal.last.cap == 748
-    call.receive(BUSY, 0.0)
-    assert call.sending(0.0) is not None
-    assert call.journal.last.cap == 748
-
-
 def test_the_next_backend_goes_on_with_what_was_kept() -> None:
     call = sent(Budget(output_tokens=1008), max_tokens=900)
     cut = Reply("The bittern booms by night in", stop_reason="length", usage=Usage(10, 748))
@@ -153,17 +138,6 @@ def test_no_more_tokens_are_kept_than_one_attempt_needs() -> None:
     call.receive(Reply("The bittern booms by", stop_reason="length", usage=Usage(10, 900)), 0.0)
     assert call.sending(0.0) is not None
     assert call.journal.last.cap == 1800
-
-
-def test_money_is_kept_for_the_next_backend() -> None:
-    # 1000 tokens of the prompt cost 0.001, and so do 500 of the output.
-    call = sent(Budget(money=0.012), input_tokens=1000, max_tokens=10_000)
-    assert call.journal.last.cap == pytest.approx(4000, abs=20)  # of 0.012, 0.003 are kept, 0.001 are the prompt
-    call.receive(HUNG, 0.0)  # which counts as all of that
-    assert call.sending(0.0) is not None
-    assert (call.backend, call.journal.last.cap) == (1, pytest.approx(1000, abs=20))
-    call.receive(Reply("In the reeds.", stop_reason="stop", usage=Usage(1000, 900)), 0.0)
-    assert call.result.outcome == "done"
 
 
 def test_a_cheap_backend_is_asked_with_what_would_buy_nothing_from_a_dear_one() -> None:
@@ -186,19 +160,6 @@ def test_nothing_is_kept_that_would_leave_the_first_backend_without_an_attempt()
 
 
 # what else bounds a call
-
-
-def test_a_deadline_counts_as_the_seconds_of_a_budget_do() -> None:
-    call = sent(Budget(seconds=900), deadline=40.0)
-    assert call.clocks().ends_by == 30.0
-    call.receive(BUSY, 29.5)
-    assert call.position.state == "fallback"
-    late = Call(Request("Where?"), Policy(), CHAIN, deadline=3.0)
-    assert late.begin(5.0) is None
-    assert (late.result.outcome, late.result.cause) == (
-        "over_budget",
-        "the next attempt would begin after the deadline",
-    )
 
 
 def test_the_deadline_of_a_shared_budget_counts_likewise() -> None:

@@ -20,14 +20,6 @@ BUSY = Failure("rate_limit", status=429, asked_wait=30.0)
 # what is reserved
 
 
-def test_what_is_used_is_paid_and_the_rest_comes_back() -> None:
-    shared = SharedBudget(Budget(output_tokens=1000))
-    call = sent(shared, 500)
-    call.receive(answer(40), 1.0)
-    assert call.result.outcome == "done"
-    assert (shared.attempts, shared.usage, shared.lacking()) == (1, Usage(10, 40), None)
-
-
 def test_who_needs_what_others_hold_waits_and_is_woken_when_they_settle() -> None:
     shared = SharedBudget(Budget(output_tokens=250))
     first, second = sent(shared), sent(shared)
@@ -215,20 +207,6 @@ def test_a_call_that_never_began_begins_no_time() -> None:
 
 
 # levels
-
-
-def test_a_reservation_holds_on_every_level() -> None:
-    session = SharedBudget(Budget(output_tokens=250))
-    one, other = (SharedBudget(Budget(output_tokens=240), within=session) for _ in range(2))
-    first, second = sent(one), sent(other)
-    third, woken = waiting(one)
-    second.receive(answer(10), 1.0)
-    assert woken.is_set()
-    assert third.sending(1.0) is not None
-    first.receive(answer(20), 1.0)
-    third.receive(answer(30), 1.0)
-    assert [each.usage.output_tokens for each in (one, other, session)] == [50, 10, 60]
-    assert [each.attempts for each in (one, other, session)] == [2, 1, 3]
 
 
 def test_nobody_passes_by_where_another_waits_and_others_are_not_held_up() -> None:

@@ -24,49 +24,13 @@ def sent(policy: Policy | None = None, chain: tuple[PlainLink, ...] = CHAIN, **a
     return call
 
 
-def path(call: Call) -> list[str]:
-    return [f"{step.event} [{step.guard}] -> {step.target}" for step in call.journal.steps if step.event != "sent"]
-
-
 # where it leads
-
-
-@pytest.mark.parametrize("came", [SILENCE, HEARD], ids=["nothing", "text"])
-def test_the_first_silence_leaves_for_the_next_backend(came: Reply | Failure) -> None:
-    call = sent()
-    send = call.receive(came, 60.0)
-    assert send is not None
-    assert (send.backend, send.wait) == (1, 0.0)
-    assert path(call) == ["fell_silent [must_switch] -> fallback"]
-
-
-def test_the_next_backend_goes_on_from_the_text_and_nothing_is_doubled() -> None:
-    call = sent()
-    send = call.receive(HEARD, 60.0)
-    assert send is not None
-    assert send.messages[-2].text == SAID  # type: ignore[union-attr]
-    call.receive(Reply(f"{SAID} the reeds.", stop_reason="stop"), 61.0)
-    assert (call.result.outcome, call.result.text) == ("done", f"{SAID} the reeds.")
 
 
 def test_the_same_is_asked_again_first_as_often_as_the_policy_says() -> None:
     call = sent(Policy(budget=UNLIMITED, switch_after={"silence": 3}))
     backends = [send.backend for send in (call.receive(SILENCE), call.receive(SILENCE), call.receive(SILENCE)) if send]
     assert backends == [0, 0, 1]
-
-
-def test_text_is_gone_on_from_at_the_same_backend_where_the_policy_says_so() -> None:
-    call = sent(Policy(budget=UNLIMITED, switch_after={"silence": 2}))
-    send = call.receive(HEARD, 60.0)
-    assert send is not None
-    assert (send.rung, send.backend) == ("continuation", 0)
-
-
-def test_without_another_backend_the_same_is_asked_again_until_the_retries_are_used() -> None:
-    call = sent(Policy(budget=UNLIMITED, limits=Limits(retries=2)), CHAIN[:1])
-    call.receive(SILENCE), call.receive(SILENCE), call.receive(SILENCE)
-    assert path(call) == [*["fell_silent [may_retry] -> retry"] * 2, "fell_silent [None] -> failed"]
-    assert call.result.cause == "nothing came for longer than the clocks allow"
 
 
 def test_text_that_nobody_goes_on_from_is_partial() -> None:
@@ -156,13 +120,6 @@ def test_asking_for_the_clocks_changes_nothing() -> None:
 
 
 # what else leaves a backend
-
-
-def test_a_timeout_leaves_the_backend_after_the_first() -> None:
-    call = sent()
-    send = call.receive(Failure("timeout"))
-    assert send is not None
-    assert send.backend == 1
 
 
 def test_empty_replies_leave_the_backend_after_as_many_as_the_policy_says() -> None:

@@ -58,10 +58,6 @@ def test_configurations_and_edges_make_one_graph() -> None:
     assert reached == set(range(len(walked.configurations)))
 
 
-def test_larger_limits_hold_as_well() -> None:
-    assert failing(walk(CALL, limits(retries=3, reasks=2, continuations=2, fallbacks=2))) == {}
-
-
 # faults of what is declared, each found by the property that it breaks, with a path that the machine really takes
 
 NOTHING_TAKEN = redeclaring(CALL, Effect("spend_retry"))

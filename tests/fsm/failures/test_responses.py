@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, get_args
 
 import pytest
@@ -271,13 +270,6 @@ def test_names_the_reason(reason: Reason, status: int | None, body: Any) -> None
     failure = classify_response(status, {}, body)
     assert failure.reason == reason
     assert failure.status == status
-
-
-@pytest.mark.parametrize(("reason", "status", "body"), FLAT)
-def test_bytes_and_text_are_decoded(reason: Reason, status: int | None, body: Any) -> None:
-    if isinstance(body, dict):
-        assert classify_response(status, {}, json.dumps(body)) == classify_response(status, {}, body)
-        assert classify_response(status, {}, json.dumps(body, indent=1).encode()).reason == reason
 
 
 def test_every_reason_of_a_response_is_covered() -> None:

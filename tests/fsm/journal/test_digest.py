@@ -60,15 +60,6 @@ def test_each_attempt_knows_what_led_to_it_and_what_came_back() -> None:
     assert [each.seconds for each in found] == [pytest.approx(0.7)] * 6
 
 
-def test_the_steps_of_the_attempts_are_those_of_the_run_each_once() -> None:
-    for call in (recorded.short(), recorded.failed(), recorded.hostile(), recorded.in_minutes()):
-        path = recorded.shown(call)
-        bounds = [each.steps for each in attempts_of(path)]
-        assert [number for first, last in bounds for number in range(first, last + 1)] == [
-            step.number for step in path.steps
-        ]
-
-
 def test_a_call_in_flight_has_an_attempt_that_is_not_back_yet() -> None:
     call = Call(Request("?"))
     call.begin(0.0)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.text.literals import Literals
 from rungwise.fsm.text.thinking import (
     LONGEST_HELD,
@@ -533,13 +533,6 @@ def test_behind_more_signs_than_any_text_has_no_tag_is_meant(sign: str, monkeypa
 def test_drops_only_the_whitespace_between_a_block_and_the_first_word(text: str, visible: str) -> None:
     assert split_thinking(text)[0] == visible
     assert run(list(text))[0] == visible
-
-
-@pytest.mark.parametrize(
-    "chunks", [["<thi", "nk>a</th", "ink>\n", "\nb"], ["<", "think", ">", "a", "<", "/think>", " b"]]
-)
-def test_holds_back_a_split_tag(chunks: list[str]) -> None:
-    assert run(chunks) == ("b", "a")
 
 
 def test_holds_back_no_more_than_the_split_tag() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rungwise import Message
 from rungwise.core import Request
 from rungwise.fsm.call.budget.estimate import estimate_tokens
-from rungwise.fsm.turn.requests import prompt_tokens
+from rungwise.fsm.turn.conversation import prompt_tokens
 
 FIRST = Request("Do it." * 100, input_tokens=50)
 SAID = Message.saying("assistant", "incomprehensible " * 20)
