@@ -7,13 +7,14 @@ import math
 import re
 from array import array
 from collections.abc import Mapping
+from io import StringIO
 from itertools import accumulate
 from typing import Any, Final
 
 import orjson
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.text.json_text import exact, is_long, whole, without_halves
+from rungwise.fsm.text.contents import exact, is_long, whole, without_halves
 
 LIGHT: Final = 2**20
 """Bytes of JSON that cannot become too many objects, whatever they say."""
@@ -262,3 +263,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):  # one of a class of its own, such as numpy's
         return float(value)
     raise TypeError
+
+
+class HeldText(StringIO):
+    """Hold a text until the last reference is gone.
+
+    The collector closes a `StringIO` of a stream that was left in a cycle before that stream ends its call, which reads
+    it once more.
+    """
+
+    def close(self) -> None:
+        """Leave it as it is; there is nothing to be closed."""

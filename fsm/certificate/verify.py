@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import evolve
 
-from rungwise.fsm.call.budget.reserve import seconds_kept
+from rungwise.fsm.call.budget.reserve import reserved_seconds
 from rungwise.fsm.call.conversation.json_instruction import longest_json_instruction
 from rungwise.fsm.call.conversation.link import Link, PlainLink, Prices
 from rungwise.fsm.call.conversation.observation import ANSWERS
@@ -133,16 +133,7 @@ def verify_turn(
     exhaustive: bool = False,
     progress: Progress | None = None,
 ) -> Certificate:
-    """Check the policy of a turn, and find its worst cases.
-
-    Arguments:
-        policy: of the turn.
-        call: the certificate of the policy that `calls_of` returns.
-        prices: of each backend.
-        table: the machine of the turn.
-        exhaustive: walk with the policy's own limits, however large.
-        progress: called with the number of configurations seen, every thousand of them.
-    """
+    """Check the policy of a turn, and find its worst cases."""
     limits = policy.limits
     blank = Certificate(
         table=table.name,
@@ -195,15 +186,7 @@ def _checked(
     honest: str,
     progress: Progress | None = None,
 ) -> Certificate:
-    """Fill in the properties, the proof and the walk.
-
-    Arguments:
-        blank: the certificate, with the limits of the walk.
-        table: the machine.
-        faults_of: yields what is dishonest about a table, in words.
-        honest: the detail of the property if nothing is.
-        progress: called with the number of configurations seen, every thousand of them.
-    """
+    """Fill in the properties, the proof and the walk."""
     malformed = problems(table)
     if malformed:
         return evolve(blank, properties=(Property(WELL_FORMED, False, "; ".join(malformed)),))
@@ -294,7 +277,10 @@ def _reserved(policy: Policy, limits: Mapping[str, int], backends: int) -> Mappi
     if backends == 1 or not policy.reserve.is_on or not is_reached:
         return None
     attempts, seconds = int(policy.budget.attempts >= backends), policy.budget.seconds
-    return {"attempts": attempts, **({} if seconds is None else {"seconds": seconds_kept(policy, seconds, backends)})}
+    return {
+        "attempts": attempts,
+        **({} if seconds is None else {"seconds": reserved_seconds(policy, seconds, backends)}),
+    }
 
 
 def _backends(chain: int | Sequence[Link]) -> list[tuple[str, Prices | None]]:

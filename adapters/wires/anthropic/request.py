@@ -8,14 +8,13 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from rungwise.adapters.wires.anthropic.models import Generation
-from rungwise.adapters.wires.anthropic.parameters import FORCED, fit_budget, lower_reasoning, translated
+from rungwise.adapters.wires.anthropic.parameters import FORCED, Generation, fit_budget, lower_reasoning, translated
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written
 from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.request import PlainMessage
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 
 RESERVED: Final[Mapping[str, str]] = {
     "model": "give it to the backend",
