@@ -24,8 +24,8 @@ from rungwise.adapters.arguments import (
     checked_waits,
 )
 from rungwise.adapters.check import Check, check_request
-from rungwise.adapters.connections import Connections, LoopCalls
-from rungwise.adapters.deadline import Deadlines, header_name
+from rungwise.adapters.http.running import Connections, LoopCalls
+from rungwise.adapters.http.deadline import Deadlines, header_name
 from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver
 from rungwise.adapters.http.borrowed import AsyncHttpClient, HttpClient
 from rungwise.adapters.http.cancellation import Cancellation, either
@@ -264,7 +264,7 @@ class Client:
         Returns:
             The kinds of the servers that are known now, by the names of their backends.
         """
-        from rungwise.adapters.http.asking import ask, to_ask
+        from rungwise.adapters.discovery import ask, to_ask
 
         http, ending = self._connections.http, self._connections.in_threads.cancellation
         return self._know(
@@ -273,7 +273,7 @@ class Client:
 
     async def adiscover(self) -> dict[str, str]:
         """Ask the servers asynchronously; see `discover`."""
-        from rungwise.adapters.http.asking import aask, to_ask
+        from rungwise.adapters.discovery import aask, to_ask
 
         running = self._connections.in_this_loop()
         http, asked = self._connections.http_of(running), []

@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import define, field
 
-from rungwise.adapters.deadline import NO_DEADLINE, Deadline
+from rungwise.adapters.http.deadline import NO_DEADLINE, Deadline
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.waiting import CallEnded
 from rungwise.adapters.tools.calling import Brought, Report, Worker, callable_of, discard, is_async, is_awaited

@@ -12,7 +12,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 from attrs import define, field
 
-from rungwise.adapters.deadline import NO_DEADLINE, Deadline
+from rungwise.adapters.http.deadline import NO_DEADLINE, Deadline
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.tools.calling import Report, awaited
 from rungwise.adapters.tools.running import Runner

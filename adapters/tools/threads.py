@@ -12,7 +12,7 @@ from typing import Any
 
 from attrs import define, field
 
-from rungwise.adapters.deadline import NO_DEADLINE, Deadline
+from rungwise.adapters.http.deadline import NO_DEADLINE, Deadline
 from rungwise.adapters.http.cancellation import SLICE, Cancellation
 from rungwise.adapters.http.mailbox import Mailbox, Nothing
 from rungwise.adapters.tools.calling import Report, awaited

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from rungwise.adapters.deadline import Deadline
+from rungwise.adapters.http.deadline import Deadline
 from rungwise.adapters.http.driver import LATE as LATE_BY
 from rungwise.adapters.http.sync_driver import SyncDriver
 from rungwise.adapters.http.waiting import CallEnded

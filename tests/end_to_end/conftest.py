@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from rungwise import OpenAIChat
-from rungwise.adapters import connections
+from rungwise.adapters.http import running as connections
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
 from rungwise.adapters.http.loops import is_asyncio
 from rungwise.adapters.http.own import OwnAsyncHttp
