@@ -9,7 +9,7 @@ from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.testing.checks.ended import Dishonest
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.text.stitching import stitch
 from rungwise.fsm.text.thinking import part_thinking, split_thinking
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
 from rungwise.fsm.errors import ToolError
-from rungwise.fsm.text.json_text import without_halves
+from rungwise.fsm.text.contents import without_halves
 from rungwise.fsm.turn.actions import ToolOutcome
 from rungwise.fsm.turn.tool_round import shortened
 from rungwise.fsm.values.label import label

@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.text.json_text import exact, is_long, whole, without_halves
+from rungwise.fsm.text.contents import exact, is_long, whole, without_halves
 
 LIGHT: Final = 2**20
 """Bytes of JSON that cannot become too many objects, whatever they say."""

@@ -26,7 +26,7 @@ from rungwise.fsm.call.conversation.parts import (
     ToolResult,
 )
 from rungwise.fsm.call.conversation.request import PlainMessage
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 
 NO_TEXT: Final = "(nothing was said)"
 """What stands in a turn of the user's that would be empty otherwise."""

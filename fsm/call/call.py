@@ -21,7 +21,7 @@ from typing import Any
 from rungwise.fsm.call.budget.budget import check_deadline
 from rungwise.fsm.call.budget.counting import TokenCounter
 from rungwise.fsm.call.budget.estimate import estimate_tokens
-from rungwise.fsm.call.budget.reserve import has_left
+from rungwise.fsm.call.budget.reserve import can_pay_next
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.clocks.silence import Clocks, clocks_of
 from rungwise.fsm.call.conversation.link import Lessons, Link, PlainLink
@@ -408,7 +408,7 @@ class Call:
             if shortfall is None:
                 self._affordable_until = self.spending.elapsed + wait
                 return proposal.send
-            wait, can_fall_back = 0.0, has_left(self._context)
+            wait, can_fall_back = 0.0, can_pay_next(self._context)
             if can_fall_back and self.position.state == "fallback":  # skip this backend before asking it anything
                 self._recorder.skip(self.position.state, [(self.link, shortfall)], proposal)
             else:

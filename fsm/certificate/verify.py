@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import evolve
 
-from rungwise.fsm.call.budget.reserve import seconds_kept
+from rungwise.fsm.call.budget.reserve import reserved_seconds
 from rungwise.fsm.call.conversation.json_instruction import longest_json_instruction
 from rungwise.fsm.call.conversation.link import Link, PlainLink, Prices
 from rungwise.fsm.call.conversation.observation import ANSWERS
@@ -294,7 +294,10 @@ def _reserved(policy: Policy, limits: Mapping[str, int], backends: int) -> Mappi
     if backends == 1 or not policy.reserve.is_on or not is_reached:
         return None
     attempts, seconds = int(policy.budget.attempts >= backends), policy.budget.seconds
-    return {"attempts": attempts, **({} if seconds is None else {"seconds": seconds_kept(policy, seconds, backends)})}
+    return {
+        "attempts": attempts,
+        **({} if seconds is None else {"seconds": reserved_seconds(policy, seconds, backends)}),
+    }
 
 
 def _backends(chain: int | Sequence[Link]) -> list[tuple[str, Prices | None]]:

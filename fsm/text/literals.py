@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.values.patterns import Pattern
 
 _FENCE = Pattern(r"^(?: {0,3}|([ \t]+))(`{3,}|~{3,})([ \t\r]*\n)?", re.MULTILINE)

@@ -11,7 +11,7 @@ from collections import Counter
 from copy import copy
 from typing import Final, NamedTuple
 
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.text.literals import Literals
 from rungwise.fsm.values.patterns import Pattern
 

@@ -11,7 +11,7 @@ from rungwise.fsm.call.conversation.parts import Message, Part, ToolCall, ToolRe
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.turn.policy import TurnHints
 from rungwise.fsm.turn.reading import read
 from rungwise.fsm.turn.validity import as_name

@@ -16,7 +16,7 @@ from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 
 Form = Literal["call", "function", "block"]
 Key = tuple[Form, str]

@@ -23,7 +23,7 @@ from attrs import define, evolve, field, frozen
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
 from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from rungwise.fsm.errors import ConfigurationError, ToolError
-from rungwise.fsm.text.json_text import exact, without_halves
+from rungwise.fsm.text.contents import exact, without_halves
 from rungwise.fsm.turn.actions import ToolOutcome
 from rungwise.fsm.turn.conversation import Conversation, ResultEntry
 from rungwise.fsm.turn.policy import TurnPolicy

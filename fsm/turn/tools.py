@@ -15,7 +15,7 @@ from attrs import field, frozen
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.text.json_text import exact
+from rungwise.fsm.text.contents import exact
 from rungwise.fsm.turn.hints import HintedSchema
 from rungwise.fsm.turn.schemas import AnyArguments, Arguments, GivenSchema, Misfit, Schema, quoted
 from rungwise.fsm.turn.validity import LONGEST_NAME, NAME_FORM, is_name

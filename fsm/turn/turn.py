@@ -36,7 +36,7 @@ from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.compaction import NoHelp, accepted, room_for
 from rungwise.fsm.turn.conversation import Conversation, request_of

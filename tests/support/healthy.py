@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rungwise import Budget, Limits, Policy, Prices, Reserve, Timeouts, ToolCall, Usage, Waits
 from rungwise.core import Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.budget.metering import most_counted
-from rungwise.fsm.call.budget.reserve import seconds_kept
+from rungwise.fsm.call.budget.reserve import reserved_seconds
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.clocks.silence import Clocks
 from rungwise.fsm.call.conversation.request import Send
@@ -179,7 +179,7 @@ class Stage:
         policy, backends = self.scene.policy, len(self.scene.troubles)
         assert policy.budget.seconds is not None
         lost = self.scene.closing * (backends - 1)
-        self.now += max(0.0, seconds_kept(policy, policy.budget.seconds, backends) - lost) * self.scene.effort
+        self.now += max(0.0, reserved_seconds(policy, policy.budget.seconds, backends) - lost) * self.scene.effort
         assert send.max_tokens is None or send.max_tokens >= 1
         return Reply(ANSWER, stop_reason="stop", usage=Usage(PROMPT + send.added_tokens, min(7, send.max_tokens or 7)))
 

@@ -15,7 +15,7 @@ from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written
 from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.request import PlainMessage
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 
 RESERVED: Final[Mapping[str, str]] = {
     "model": "give it to the backend",

@@ -23,7 +23,7 @@ from rungwise.fsm.call.conversation.parts import (
     ToolResult,
 )
 from rungwise.fsm.call.conversation.request import PlainMessage
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 
 _MEMBERS: Final = frozenset({"role", "content"})
 _ROLES: Final = ("system", "user", "assistant")

@@ -1,4 +1,4 @@
-"""What one call has spent of its budget, and what its next attempt may spend."""
+"""What one call has spent of its budget, what it reserves, and what its next attempt may spend."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 @frozen
 class Reserved:
-    """Hold what no attempt at the current backend may use; it is worked out when that backend is entered.
+    """Hold what no attempt at the current backend may use: the reserve of the backends to come.
 
     Arguments:
-        attempts: one for each backend to come.
-        shared_attempts: likewise, of the budgets that the call shares, as far as there are enough.
+        attempts, shared_attempts: of the call's own budget and of the shared ones, one for each backend to come.
         seconds: for each of them.
-        ends_after: when the attempts here must have ended, in seconds from the beginning of the call; None for whenever
-            the call must.
-        output_tokens, money: of all of them together, in the call's own budget.
-        shared_tokens, shared_money: likewise, in the budgets that it shares.
-        money_each, shared_money_each: the most that is kept for one of them; what it needs grows with the text.
+        ends_after: when the attempts here must have ended, in seconds from the beginning of the call; None for the end
+            of the call.
+        output_tokens, money: for all of them together, in the call's own budget.
+        shared_tokens, shared_money: likewise, in the shared budgets.
+        money_each, shared_money_each: the most for one of them; what it needs grows with the text.
     """
 
     attempts: int = 0
@@ -43,45 +42,35 @@ class Reserved:
 
 
 NOTHING_RESERVED = Reserved()
-"""Where no other backend can be asked, or the policy keeps nothing."""
+"""The reserve if no other backend can be asked, or the policy reserves nothing."""
 
 
 def check_time(now: object) -> None:
-    """Refuse what is no time.
-
-    Raises:
-        ConfigurationError: it is no finite number of seconds.
-    """
-    if type(now) is float and -LARGEST <= now <= LARGEST:
-        return  # as every clock tells it
+    """Raise a ConfigurationError unless this is a finite number of seconds."""
     if not is_number(now, -LARGEST, LARGEST):
-        told = short(now) if isinstance(now, (int, float)) else type(now).__name__
-        raise ConfigurationError(f"now must be seconds, a finite number, not {told}")
+        shown = short(now) if isinstance(now, (int, float)) else type(now).__name__
+        raise ConfigurationError(f"now must be seconds, a finite number, not {shown}")
 
 
 def check_deadline(value: object) -> None:
-    """Refuse what is no moment on a clock.
-
-    Raises:
-        ConfigurationError: it is neither a number of seconds nor None.
-    """
+    """Raise a ConfigurationError unless this is a finite number of seconds or None."""
     if value is not None and not is_number(value, -LARGEST, LARGEST):
         raise ConfigurationError(f"deadline must be a moment on the driver's clock, in seconds, not {short(value)}")
 
 
 class Spending:
-    """Count what a call spends; nothing here is ever given back.
+    """Count what a call spends. A budget is never refilled.
 
     Arguments:
         budget: the ceilings.
-        share: of the budget that it shares with other calls, which has ceilings of its own; None where there is none.
+        share: the call's share of a budget around it, which has ceilings of its own; None without one.
         usage: the tokens of every attempt so far.
         cost: in the currency of the prices; None once a backend without prices was paid.
         began: when the call began, in seconds on the driver's clock; None before that.
         elapsed: seconds since then.
-        overran: the cap that a provider took no notice of, in tokens; nothing is reserved for an attempt after that.
-        given_deadline: when the caller wants the call to have ended, on the driver's clock; None where it says nothing.
-        needs_cap: whether a budget forbids to send a request without an output cap.
+        overran: the cap that a provider ignored, in tokens; no attempt is sent after that.
+        given_deadline: the caller's deadline, on the driver's clock; None without one.
+        needs_cap: whether a budget requires an output cap on every request.
         needs_prices: whether a budget counts money, so that prompts must be counted.
     """
 
@@ -104,11 +93,11 @@ class Spending:
         )
 
     def begin(self, now: float) -> None:
-        """Note when the call begins.
+        """Begin the call at a moment of the driver's clock.
 
         Raises:
             IllegalEvent: it has begun already.
-            ConfigurationError: this is no time.
+            ConfigurationError: `now` is no finite number.
         """
         if self.began is not None:
             raise IllegalEvent("the call has begun already")
@@ -116,11 +105,11 @@ class Spending:
         self.began = now
 
     def pass_time(self, now: float | None) -> None:
-        """Note the time; None leaves it as it is, and an earlier one never turns it back.
+        """Set the time; None leaves it as it is, and it never goes back.
 
         Raises:
             IllegalEvent: the call has not begun.
-            ConfigurationError: this is no time.
+            ConfigurationError: `now` is no finite number.
         """
         if self.began is None:
             raise IllegalEvent("the call has not begun")
@@ -132,15 +121,15 @@ class Spending:
             self.elapsed = elapsed
 
     def deadline(self) -> float | None:
-        """Return when the call must have ended, on the driver's clock; None if its time has no limit."""
+        """Return when the call must have ended, on the driver's clock; None without a limit."""
         limit = self.budget.seconds if self.given_deadline is None and self.share is None else self.limit
         return None if limit is None else (self.began or 0.0) + limit
 
     @property
     def limit(self) -> float | None:
-        """Return the seconds from its beginning after which the call must have ended; None for no limit.
+        """Return the seconds from its beginning after which the call must have ended; None without a limit.
 
-        Whatever is decided by the time is decided by such seconds, which a replay has as they were.
+        Every decision about time is made in such seconds: a replay has the same ones.
         """
         limit, began = self.budget.seconds, self.began or 0.0
         if self.given_deadline is not None:
@@ -151,12 +140,12 @@ class Spending:
         return limit
 
     def pay(self, usage: Usage, prices: Prices | None) -> None:
-        """Add what one attempt has used, and settle with those that share a budget."""
+        """Add what one attempt has used, and settle it with the shared budgets."""
         if self.share is not None:
             self.share.settle(usage, prices, self.overran)
-        if usage is NO_USAGE or (not usage.input_tokens and usage == NO_USAGE):  # most need not be compared
+        if usage == NO_USAGE:
             return
-        self.usage = usage if self.usage is NO_USAGE else self.usage + usage
+        self.usage += usage
         if prices is None:
             self.cost = None
         elif self.cost is not None:
@@ -169,7 +158,7 @@ class Spending:
         return self.share is None or self.share.late_at(self.now + seconds) is None
 
     def _late_after(self, wait: float) -> str | None:
-        """Say which time of the call's own would be up after a wait, if any."""
+        """Name the time of the call's own that would be up after a wait, if any."""
         seconds = self.budget.seconds
         if seconds is not None and self.elapsed + wait >= seconds:
             return f"the next attempt would begin after the {seconds:g} s of the budget"
@@ -179,15 +168,15 @@ class Spending:
 
     @property
     def now(self) -> float:
-        """Return the time as it was last told, on the driver's clock."""
+        """Return the time as it was last set, on the driver's clock."""
         return (self.began or 0.0) + self.elapsed
 
     def lowered(self, cap: int | None, input_tokens: int, prices: Prices | None, reserved: Reserved) -> int | None:
-        """Return an output cap as far as the call's own budget can pay for it: below 1 if nothing is left.
+        """Lower an output cap to what the call's own budget can pay for: below 1 if nothing is left.
 
         Arguments:
-            cap: the output cap that is wanted, in tokens; None wants none.
-            input_tokens: the tokens of the prompt, which a budget of money has to pay first.
+            cap: the output cap, in tokens; None for none.
+            input_tokens: the tokens of the prompt, which a budget of money pays first.
             prices: of the backend that is asked.
             reserved: for other backends.
         """
@@ -201,7 +190,7 @@ class Spending:
         return cap
 
     def tokens_left(self, most: int) -> int:
-        """Return what is left of a budget of so many output tokens."""
+        """Return what is left of a budget of `most` output tokens."""
         return most - reserve_of(most) - self.usage.output_tokens
 
     def _affordable(self, money: float, tokens: int, prices: Prices, reserved: float) -> int:
@@ -211,11 +200,7 @@ class Spending:
         return bought(left, prices) - (reserve_of(bought(money, prices)) if prices.output else 0)
 
     def spent(self, attempts: int) -> str | None:
-        """Name the part of the call's own budget that allows no further attempt at any backend, if any.
-
-        Arguments:
-            attempts: how many were made.
-        """
+        """Name the ceiling of the call's own that allows no attempt at any backend after so many, if any."""
         if attempts >= self.budget.attempts:
             return f"all {self.budget.attempts} attempts of the budget are used"
         if self.overran is not None:
@@ -223,7 +208,7 @@ class Spending:
         return None
 
     def shortfall(self, wait: float, cap: int | None) -> str | None:
-        """Name the part of the call's own budget that does not allow the next attempt, besides what `spent` names.
+        """Name the ceiling of the call's own that does not allow the next attempt, besides those of `spent`, if any.
 
         Arguments:
             wait: seconds until it goes out.

@@ -1,4 +1,4 @@
-"""Where calls reserve and settle what they share: one at a time, in turn, on every budget around them at once."""
+"""The ledgers of shared budgets: calls reserve and settle there, in turn, on every budget around them at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 
 class Ledger:
-    """Count what many calls pay from one budget and hold of it; what was paid never comes back.
+    """Count what many calls have paid from one shared budget, and what they hold of it.
 
     It is not thread-safe: a `ReservationQueue` guards it. Each method adds before it subtracts, so an interrupted one
     leaves too much counted, never too little.
@@ -29,12 +29,10 @@ class Ledger:
         budget: the ceilings.
         name: what errors call it.
         began: when its time began, in seconds on the drivers' clock; None before the first call.
-        attempts: those that have gone out, and those that calls hold.
-        usage: the tokens that were paid.
-        cost: in the currency of the prices; None once a backend without prices was paid.
-        overran: the cap that a provider took no notice of, in tokens; nothing is reserved after that.
-        holders: how many attempts hold something.
-        unsent: how many of those have not gone out.
+        attempts: those that went out, and those that calls hold.
+        usage, cost: what was paid; the cost is None once a backend without prices was paid.
+        overran: the cap that a provider ignored, in tokens; nothing is reserved after that.
+        holders, unsent: how many attempts hold something, and how many of these have not gone out.
         held_tokens, held_money: what they hold.
     """
 
@@ -57,12 +55,12 @@ class Ledger:
 
     @property
     def rests_on_caps(self) -> bool:
-        """Tell whether the budget forbids to send a request without an output cap."""
+        """Tell whether every request under the budget needs an output cap."""
         return self.budget.output_tokens is not None or self.budget.money is not None
 
     @property
     def deadline(self) -> float | None:
-        """Return when its time is up, on the drivers' clock; None if that has no limit or has not begun."""
+        """Return when its time is up, on the drivers' clock; None without a limit, or before the first call."""
         return None if self.budget.seconds is None or self.began is None else self.began + self.budget.seconds
 
     def most(
@@ -77,9 +75,9 @@ class Ledger:
         """Return the largest output cap that can be paid for, with what a server may count beside it.
 
         Arguments:
-            input_tokens: the tokens of the prompt, which money has to pay first.
+            input_tokens: the tokens of the prompt, which money pays first.
             prices: of the backend that is asked.
-            held: whether what calls hold is out of reach; otherwise it is taken as if all of it came back.
+            held: whether what calls hold is out of reach; otherwise all of it counts as given back.
             reserved_tokens, reserved_money: what the call reserves for other backends.
         """
         money = self._most_of_money(input_tokens, prices, held=held, reserved=reserved_money)
@@ -87,12 +85,12 @@ class Ledger:
 
     @property
     def tokens_left(self) -> int:
-        """Return the output tokens that are left, with what calls hold of them."""
+        """Return the output tokens that are left, those that calls hold included."""
         return self._most_of_tokens(held=False)
 
     @property
     def money_left(self) -> float:
-        """Return the money that is left, with what calls hold of it."""
+        """Return the money that is left, what calls hold included."""
         return max(0.0, (self.budget.money or 0.0) - (self.cost or 0.0))
 
     def _most_of_tokens(self, *, held: bool) -> int:
@@ -110,12 +108,7 @@ class Ledger:
         return tokens - reserve_of(tokens)
 
     def shortfall(self, input_tokens: int, prices: Prices | None) -> str | None:
-        """Name the part of the budget that allows no further attempt whatever comes back of what calls hold, if any.
-
-        Arguments:
-            input_tokens: the tokens of the prompt.
-            prices: of the backend that is asked.
-        """
+        """Name the ceiling that allows no further attempt even if calls give back all that they hold, if any."""
         if self.attempts - self.unsent >= self.budget.attempts:
             return f"all {self.budget.attempts} attempts of {self.name} are used"
         if self.overran is not None:
@@ -151,10 +144,10 @@ class Ledger:
             self.cost += price_of(usage, prices)
 
     def release(self, tokens: int, money: float) -> None:
-        """Take back what an attempt held."""
+        """Give back what an attempt held."""
         self.holders -= 1
         self.held_tokens -= tokens
-        self.held_money = self.held_money - money if self.holders else 0.0  # sums of floats leave a rest
+        self.held_money = self.held_money - money if self.holders else 0.0  # a sum of floats leaves a rest
 
 
 State = Literal["idle", "waiting", "refused", "held", "sent"]
@@ -165,13 +158,13 @@ class Reservation:
 
     Arguments:
         ledgers: of the budgets around the call, the innermost first.
-        state: `idle` holds nothing; `held` and `sent` hold an attempt that has not gone out, or has.
-        cap: the output cap that is wanted, in tokens, and then the one that is granted; None wants none.
+        state: `held` and `sent` hold an attempt that has not gone out, or has; `idle` holds nothing.
+        cap: the requested output cap in tokens, then the granted one; None for none.
         input_tokens: the tokens of the prompt.
         prices: of the backend that is asked.
-        shortfall: why it was refused, or has to wait.
+        shortfall: why it was refused or has to wait.
         tokens, money: what is held beside the attempt.
-        wake: is called when it need not wait any more.
+        wake: called when it need not wait any more.
     """
 
     __slots__ = ("cap", "input_tokens", "ledgers", "money", "prices", "shortfall", "state", "tokens", "wake")
@@ -188,9 +181,9 @@ class Reservation:
         self.wake: Callable[[], None] | None = None
 
     def decide(self) -> Ledger | None:
-        """Hold what is wanted, or refuse it; return the ledger whose holders must settle first, if any.
+        """Hold what is requested, or refuse it; return the ledger whose holders must settle first, if any.
 
-        A cap is made smaller only to what would be left if everything that others hold came back.
+        A cap is lowered only to what would be left if others gave back all that they hold.
         """
         cap = LARGEST_PRICED_CAP if self.cap is None else self.cap
         for ledger in self.ledgers:
@@ -220,20 +213,14 @@ class Reservation:
         self.state = "held"
 
     def send(self) -> None:
-        """Note that the attempt goes out: from now on nothing gives it back."""
+        """Mark the attempt as gone out: from now on nothing gives it back."""
         if self.state == "held":
             self.state = "sent"
             for ledger in self.ledgers:
                 ledger.unsent -= 1
 
     def settle(self, usage: Usage, prices: Prices | None, overran: int | None) -> None:
-        """Pay what an attempt has used, and give the rest back.
-
-        Arguments:
-            usage: what it is counted as.
-            prices: of the backend that was asked.
-            overran: the cap that it took no notice of, in tokens.
-        """
+        """Pay what an attempt has used, and give the rest back; `overran` is the cap that it ignored, if it did."""
         for ledger in self.ledgers:
             ledger.pay(usage, prices)
             if overran is not None and ledger.rests_on_caps:
@@ -241,7 +228,7 @@ class Reservation:
         self.give_back()
 
     def give_back(self) -> None:
-        """Hold nothing any more; an attempt that has not gone out was none."""
+        """Hold nothing any more; an attempt that has not gone out does not count."""
         state, self.state, self.wake = self.state, "idle", None
         if state not in ("held", "sent"):
             return
@@ -253,12 +240,12 @@ class Reservation:
 
 
 class ReservationQueue:
-    """Do the work on the ledgers of one tree of shared budgets, for any number of threads and event loops.
+    """Serve the reservations on one tree of shared budgets, for any number of threads and event loops.
 
-    One lock guards them all, so what is held is held on every level or on none, and no order of locks can be wrong.
-    Who settles never waits for the lock: the garbage collector may end a stream anywhere, also in the middle of the
-    work here. What it leaves is done by whoever has the lock. Who cannot be served waits in turn and holds nothing;
-    nobody passes by on an ledger that another one waits for.
+    One lock guards all ledgers, so an amount is held on every level or on none, and locks cannot be taken in a wrong
+    order. Settling never waits for the lock: the garbage collector may end a stream anywhere, even in the middle of the
+    work here; whoever has the lock then does that task. A call that cannot be served waits in turn and holds nothing;
+    nobody overtakes it on a ledger that it waits for.
     """
 
     __slots__ = ("__weakref__", "_holding", "_lock", "_served", "_tasks", "_waiting")
@@ -272,24 +259,24 @@ class ReservationQueue:
         _queues.add(self)
 
     def begin(self, ledgers: tuple[Ledger, ...], now: float) -> None:
-        """Let the time of some ledgers begin, where it has not."""
+        """Start the time of the ledgers where it has not begun."""
         with self._lock:
             for ledger in ledgers:
                 if ledger.began is None:
                     ledger.began = now
-        if self._tasks:  # which the collector has left
+        if self._tasks:  # left by the garbage collector
             self.catch_up()
 
     def ask(self, reservation: Reservation) -> None:
-        """Reserve what is wanted, or refuse it, or have it wait in turn."""
+        """Reserve what is requested, refuse it, or let it wait in turn."""
         self._do(partial(self._queue, reservation), waits=True)
 
     def send(self, reservation: Reservation) -> None:
-        """Note that a reserved attempt goes out."""
+        """Mark a reserved attempt as gone out."""
         self._do(reservation.send, waits=True)
 
     def settle(self, reservation: Reservation, usage: Usage, prices: Prices | None, overran: int | None) -> None:
-        """Pay what an attempt has used, give the rest back, and serve who waits; see `Reservation.settle`."""
+        """Pay what an attempt has used, give the rest back, and serve those that wait; see `Reservation.settle`."""
         self._do(partial(self._settle, reservation, usage, prices, overran), waits=False)
 
     def withdraw(self, reservation: Reservation) -> None:
@@ -298,7 +285,7 @@ class ReservationQueue:
             self._do(partial(self._withdraw, reservation), waits=False)
 
     def abandon(self, reservation: Reservation) -> None:
-        """End the reservation of a call that nobody holds any more: what went out is counted as used up."""
+        """End the reservation of a call that was dropped: what went out is counted as used up."""
         if reservation.state == "sent":
             usage = Usage(reservation.input_tokens, reservation.tokens, estimated=True)
             self.settle(reservation, usage, reservation.prices, None)
@@ -306,7 +293,7 @@ class ReservationQueue:
             self.withdraw(reservation)
 
     def catch_up(self) -> None:
-        """Do what others have left to be done, and wait for what they are doing."""
+        """Finish the tasks that others have left, and wait for the one that runs."""
         self._do(_nothing, waits=True)
 
     def _queue(self, reservation: Reservation) -> None:
@@ -324,13 +311,9 @@ class ReservationQueue:
         self._holding.discard(reservation)
 
     def _do(self, task: Callable[[], None], *, waits: bool) -> None:
-        """Do a task, or leave it to whoever is at work, and serve who waits.
-
-        Arguments:
-            waits: whether it must be done on return.
-        """
+        """Do a task and serve those that wait; without `waits`, a task may be left to the thread that has the lock."""
         self._tasks.append(task)
-        if self._lock._is_owned():  # type: ignore[attr-defined] # the collector has come in the middle of the loop below
+        if self._lock._is_owned():  # type: ignore[attr-defined] # the garbage collector runs inside the loop below
             return
         while True:
             try:
@@ -339,15 +322,15 @@ class ReservationQueue:
                 while self._tasks:
                     self._tasks.popleft()()
                     self._serve()
-            finally:  # a signal may come between the lock and whoever is told of it
+            finally:  # a signal may come right after the lock was taken
                 if self._lock._is_owned():  # type: ignore[attr-defined]
                     self._lock.release()
             self._wake()
-            if not self._tasks:  # or somebody has left one since
+            if not self._tasks:  # another thread may have left one since
                 return
 
     def _wake(self) -> None:
-        """Wake who need not wait any more, without the lock; what an interrupted thread leaves, the next one does."""
+        """Wake, without the lock, the calls that need not wait any more; what is left, the next thread does."""
         while self._served:
             try:
                 wake = self._served.popleft()
@@ -355,11 +338,11 @@ class ReservationQueue:
                 return
             try:
                 wake()
-            except Exception as error:  # it is another call's
+            except Exception as error:  # the error of another call
                 logger().warning("what wakes a waiting call raised %s", type(error).__name__)
 
     def _serve(self) -> None:
-        """Decide for who waits, in turn."""
+        """Decide for those that wait, in turn."""
         barred: set[Ledger] = set()
         for reservation in tuple(self._waiting):
             if not barred.isdisjoint(reservation.ledgers):
@@ -371,14 +354,14 @@ class ReservationQueue:
                     self._holding.add(reservation)
                 if reservation.wake is not None:
                     self._served.append(reservation.wake)
-                    reservation.wake = None  # which may hold the call, that nobody else may hold
+                    reservation.wake = None  # it may be all that keeps the call alive
                 continue
             barred.add(blocking)
-            if blocking is reservation.ledgers[-1]:  # the outermost, which is around all
+            if blocking is reservation.ledgers[-1]:  # the outermost: it stands around all
                 break
 
     def forget(self) -> None:
-        """Begin anew in a forked child: what the parent's calls hold is the parent's own."""
+        """Begin anew in a forked child: what the parent's calls hold belongs to the parent."""
         self._lock = threading.RLock()
         self._tasks, self._waiting, self._served = deque(), deque(), deque()
         for reservation in self._holding:

@@ -1,4 +1,4 @@
-"""Work out what a call keeps for the backends that are still to come, and what would eat it."""
+"""What a call reserves for the backends that are still to come."""
 
 from __future__ import annotations
 
@@ -13,15 +13,30 @@ from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.policy import MOST_ATTEMPTS, Policy
 from rungwise.fsm.call.run.context import CallContext
 
+# Theory
+#
+# A chain is worth nothing if its first backend can spend the whole budget. So while a backend is asked, a part of every
+# ceiling is out of its reach: an attempt, some seconds, some output tokens and some money for each backend to come.
+#
+# The reserve is worked out when a backend is entered (`enter`), from what is left then. Each backend to come gets
+# `share` of the whole budget, but never more than an even part of what is left: whoever is asked now counts as one
+# more, so the current backend always keeps its own part. Money grows with the conversation, as the next backend is sent
+# the text that this one brings; so it is worked out anew before each attempt (`count_money`), and never above the share
+# that was fixed on entry.
+#
+# Three rules make the reserve work:
+#
+# * The first attempt at a backend ignores the reserve if it could not be paid for otherwise: who comes first is asked
+#   first. Only what follows at that backend stops at the reserve (`shortfall_of_reserve`).
+# * An attempt that would break into the reserve is not sent. The event `ran_out` then leads to the next backend
+#   (`reserve_left`), and the reserve is worked out anew there, for the backends behind it.
+# * The clocks of an attempt end at `ends_after`, not at the end of the call, so that silence cannot use up the seconds.
+#
+# Nothing is reserved where no fallback is left, where no other backend can be used, or where the policy says so.
 
-def seconds_kept(policy: Policy, whole: float, backends: int) -> float:
-    """Return the seconds that each backend has at least, but for the first one.
 
-    Arguments:
-        policy: what it reserves, and how long an attempt takes at most.
-        whole: the seconds of the budget.
-        backends: how many there are; together they are never given more than there is.
-    """
+def reserved_seconds(policy: Policy, whole: float, backends: int) -> float:
+    """Return the seconds that each backend but the first has at least, of a budget of `whole` seconds."""
     reserve = policy.reserve
     wanted = whole * reserve.share if reserve.seconds is None else reserve.seconds
     total = policy.timeouts.total
@@ -29,12 +44,12 @@ def seconds_kept(policy: Policy, whole: float, backends: int) -> float:
 
 
 def enter(context: CallContext, wanted: int, prompt_tokens: int) -> None:
-    """Work out what is kept while the current backend is asked; who comes first is asked first, so it gets its part.
+    """Work out the reserve while the current backend is asked.
 
     Arguments:
         context: the budgets, and the backends.
-        wanted: the output cap of an attempt at the current backend before anything lowers it, in tokens.
-        prompt_tokens: those of the prompt, where money is counted.
+        wanted: the output cap of an attempt here before anything lowers it, in tokens.
+        prompt_tokens: those of the prompt, if money is counted.
     """
     to_come = () if context.chain.is_at_end else _to_come(context)
     if not to_come:
@@ -44,9 +59,8 @@ def enter(context: CallContext, wanted: int, prompt_tokens: int) -> None:
     limit, seconds, ends_after = spending.limit, 0.0, None
     if limit is not None:
         left = max(0.0, limit - spending.elapsed)
-        seconds = min(seconds_kept(policy, limit, count + 1), left / (count + 1))
+        seconds = min(reserved_seconds(policy, limit, count + 1), left / (count + 1))
         ends_after = limit - count * seconds
-    # By place: a call that falls back does this for each backend.
     shared_attempts = max(0, min(count, _shared_attempts_left(context) - 1))
     amounts = _amounts(context, to_come, wanted + prompt_tokens) if spending.needs_cap else ()
     context.reserved = Reserved(count, shared_attempts, seconds, ends_after, *amounts)
@@ -55,12 +69,10 @@ def enter(context: CallContext, wanted: int, prompt_tokens: int) -> None:
 def _amounts(
     context: CallContext, to_come: Sequence[Link], prompt_tokens: int
 ) -> tuple[int, int, float, float, float, float]:
-    """Return the tokens and the money that are kept, in the order of `Reserved`.
+    """Return the tokens and the money to reserve, in the order of `Reserved`.
 
     Arguments:
-        context: the budgets.
-        to_come: the backends that they are kept for.
-        prompt_tokens: those of the prompt that each of them would be sent.
+        prompt_tokens: those of the prompt that each backend to come would be sent.
     """
     policy, spending, count = context.policy, context.spending, len(to_come)
     budget, share = policy.budget, policy.reserve.share
@@ -75,34 +87,31 @@ def _amounts(
             shared_tokens = max(shared_tokens, _tokens(shared.output_tokens, tokens_left, share, caps))
         if shared.money is not None:
             shared_money_each = max(shared_money_each, _even(shared.money, money_left, share, count))
-    money, shared_money = _money_kept(context, to_come, prompt_tokens, money_each, shared_money_each)
+    money, shared_money = _money(context, to_come, prompt_tokens, money_each, shared_money_each)
     return int(tokens), int(shared_tokens), money, shared_money, money_each, shared_money_each
 
 
 def count_money(context: CallContext, wanted: int, prompt_tokens: int) -> None:
-    """Work out the money that is kept: whoever comes next is sent the prompt, and what this attempt adds to it.
+    """Work out the reserved money anew: the next backend is sent the prompt, and what this attempt adds to it.
 
     Arguments:
-        context: the budgets, and the backends.
         wanted: the output cap of this attempt, in tokens.
         prompt_tokens: those of its prompt.
     """
     each, shared_each = context.reserved.money_each, context.reserved.shared_money_each
     if each or shared_each:
-        money, shared_money = _money_kept(context, _to_come(context), wanted + prompt_tokens, each, shared_each)
+        money, shared_money = _money(context, _to_come(context), wanted + prompt_tokens, each, shared_each)
         context.reserved = evolve(context.reserved, money=money, shared_money=shared_money)
 
 
-def _money_kept(
+def _money(
     context: CallContext, to_come: Sequence[Link], tokens: int, most: float, shared_most: float
 ) -> tuple[float, float]:
-    """Return the money that is kept for all backends to come, in the call's own budget and in those that it shares.
+    """Return the money to reserve in the call's own budget and in the shared ones.
 
     Arguments:
-        context: what is asked of each of them.
-        to_come: they.
-        tokens: those of the prompt that each would be sent.
-        most, shared_most: what is kept for one of them at most.
+        tokens: those of the prompt that each backend to come would be sent.
+        most, shared_most: the most to reserve for one of them.
     """
     if not (most or shared_most):
         return 0.0, 0.0
@@ -114,27 +123,27 @@ def _money_kept(
     return sum([min(each, most) for each in needed]), sum([min(each, shared_most) for each in needed])
 
 
-def eaten_by(context: CallContext, cap: int | None, wait: float) -> str | None:
-    """Say what one more attempt at the current backend would use of what is kept for others, if it would.
+def shortfall_of_reserve(context: CallContext, cap: int | None, wait: float) -> str | None:
+    """Name the part of the reserve that one more attempt at the current backend would use, if any.
 
     Arguments:
-        context: the budgets, and what is kept, which must be something.
-        cap: its output cap in tokens, lowered to what is not kept.
-        wait: seconds until it goes out.
+        context: the budgets, and the reserve, which is not empty.
+        cap: the output cap in tokens, lowered to what is not reserved.
+        wait: seconds until the attempt goes out.
     """
-    kept, spending = context.reserved, context.spending
-    if _attempts_left(context) <= kept.attempts:
+    reserved, spending = context.reserved, context.spending
+    if _attempts_left(context) <= reserved.attempts:
         return "what is left of the attempts is kept for the backends to come"
-    if kept.seconds > 0 and kept.ends_after is not None and spending.elapsed + wait >= kept.ends_after:
-        return f"{kept.seconds:g} s of the budget are kept for each backend to come"
-    keeps = kept.output_tokens or kept.money or kept.shared_tokens or kept.shared_money
-    if keeps and cap is not None and cap < 1:
+    if reserved.seconds > 0 and reserved.ends_after is not None and spending.elapsed + wait >= reserved.ends_after:
+        return f"{reserved.seconds:g} s of the budget are kept for each backend to come"
+    amounts = reserved.output_tokens or reserved.money or reserved.shared_tokens or reserved.shared_money
+    if amounts and cap is not None and cap < 1:
         return "what is left of the budget is kept for the backends to come"
     return None
 
 
-def shared_eaten_by(context: CallContext) -> str | None:
-    """Say that one more attempt at the current backend would use what is kept of a shared budget, if it would."""
+def shortfall_of_shared_reserve(context: CallContext) -> str | None:
+    """Name the part of the reserve in shared budgets that one more attempt here would use, if any."""
     if 0 < _shared_attempts_left(context) <= context.reserved.shared_attempts:
         return "what is left of the shared attempts is kept for the backends to come"
     return None
@@ -146,8 +155,8 @@ def may_fall_back(context: CallContext) -> bool:
     return attempts > 0 and _fallbacks_left(context) > 0 and context.chain.next_usable() is not None
 
 
-def has_left(context: CallContext) -> bool:
-    """Tell whether the budgets allow the next backend an attempt, at once, of what none here may use."""
+def can_pay_next(context: CallContext) -> bool:
+    """Tell whether the budgets allow the next backend an attempt at once, the reserve included."""
     spending, following = context.spending, context.chain.next_usable()
     if following is None:
         return False
@@ -158,7 +167,7 @@ def has_left(context: CallContext) -> bool:
 
 
 def _to_come(context: CallContext) -> Sequence[Link]:
-    """List the backends for which something is kept: those that can still be asked, each with an attempt."""
+    """List the backends to reserve for: those that can still be asked, each with an attempt."""
     if not context.policy.reserve.is_on:
         return ()
     return context.chain.to_come(min(_fallbacks_left(context), _attempts_left(context) - 1))

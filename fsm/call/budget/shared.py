@@ -17,17 +17,17 @@ from rungwise.fsm.values.label import short
 from rungwise.fsm.values.usage import Usage
 
 MOST_LEVELS = 32
-"""How deep shared budgets may stand within one another: each attempt is reserved on every level."""
+"""How deep shared budgets may be nested: each attempt is reserved on every level."""
 
 
 @define(eq=False, repr=False)
 class SharedBudget:
-    """Hold many calls under one set of ceilings: a batch, a session, a turn within it. Nothing refills them.
+    """Keep many calls under one set of ceilings: a batch, a session, a turn within it. It is never refilled.
 
-    Give it to each call as `within`. A call reserves before each attempt what that may use, on every level at once, and
-    settles afterwards, so that any number of calls in any threads and event loops cannot pass a ceiling together. Where
-    others hold what it needs, it waits for them in turn, within its own time. All the calls must tell the time by one
-    clock; in a forked child the budget counts on by itself.
+    Pass it to each call as `within`. A call reserves what an attempt may use before it is sent, on every level at once,
+    and settles afterwards, so calls in any threads and event loops cannot exceed a ceiling together. If others hold
+    what a call needs, it waits for them in turn, within its own time. All the calls must use one clock. In a forked
+    child the budget counts by itself.
 
     Arguments:
         budget: the ceilings of all calls together; the seconds count from the beginning of the first one.
@@ -35,7 +35,7 @@ class SharedBudget:
         name: what causes call it.
 
     Raises:
-        ConfigurationError: `budget` or `within` is none, or this stands too deep.
+        ConfigurationError: `budget` or `within` is of another type, or the budgets are nested too deep.
     """
 
     budget: Budget = field(on_setattr=setters.frozen)
@@ -67,40 +67,40 @@ class SharedBudget:
 
     @property
     def attempts(self) -> int:
-        """Count the requests that were sent, and those that are about to be."""
+        """The requests that were sent, and those that are about to be."""
         self._queue.catch_up()
         return self._ledger.attempts
 
     @property
     def usage(self) -> Usage:
-        """Return the tokens of every attempt that has settled."""
+        """The tokens of every attempt that has settled."""
         self._queue.catch_up()
         return self._ledger.usage
 
     @property
     def cost(self) -> float | None:
-        """Return what those cost, in the currency of the prices; None once a backend without prices was asked."""
+        """What these cost, in the currency of the prices; None once a backend without prices was asked."""
         self._queue.catch_up()
         return self._ledger.cost
 
     @property
     def budgets(self) -> tuple[Budget, ...]:
-        """Return the ceilings of every level, the innermost first."""
+        """The ceilings of every level, the innermost first."""
         return tuple([ledger.budget for ledger in self._ledgers])
 
     @property
     def deadline(self) -> float | None:
-        """Return when the time is up of this or of a budget around it, on the drivers' clock; None if it never is."""
+        """When the time of this budget or one around it is up, on the drivers' clock; None for never."""
         return min((each for ledger in self._ledgers if (each := ledger.deadline) is not None), default=None)
 
     def begin(self, now: float) -> None:
-        """Let the seconds count from now on, unless they do already; the first call does this by itself.
+        """Start the seconds, unless they run already; the first call does this by itself.
 
         Arguments:
-            now: seconds on the clock that the drivers of the calls go by.
+            now: seconds on the clock of the calls' drivers.
 
         Raises:
-            ConfigurationError: this is no time.
+            ConfigurationError: `now` is no finite number.
         """
         if not is_number(now, -LARGEST, LARGEST):
             raise ConfigurationError(f"now must be seconds, a finite number, not {short(now)}")
@@ -109,15 +109,14 @@ class SharedBudget:
     def lacking(
         self, now: float | None = None, *, wait: float = 0.0, input_tokens: int = 0, prices: Prices | None = None
     ) -> str | None:
-        """Name what allows no further attempt of any call, here or in a budget around; None while there may be one.
+        """Name the ceiling, here or in a budget around, that allows no further attempt; None if one is possible.
 
-        What calls in flight hold is taken as if it came back.
+        What calls in flight hold counts as given back.
 
         Arguments:
-            now: the time on the drivers' clock; None asks nothing about the time.
+            now: the time on the drivers' clock; None leaves out the time.
             wait: seconds until the attempt would go out.
-            input_tokens: the tokens of its prompt, for a budget of money.
-            prices: of the backend that would be asked, likewise.
+            input_tokens, prices: of the prompt and the backend, for a budget of money.
         """
         self._queue.catch_up()
         late = None if now is None else self._late_at(now + wait)
@@ -128,7 +127,7 @@ class SharedBudget:
         return next((reason for reason in reasons if reason is not None), None)
 
     def share(self) -> Share:
-        """Return the share of a new call."""
+        """Return a share for a new call."""
         return Share(self, self._queue, Reservation(self._ledgers))
 
     def _late_at(self, at: float) -> str | None:
@@ -140,12 +139,11 @@ class SharedBudget:
 
 @define(eq=False, repr=False)
 class Share:
-    """Reserve for one call what its next attempt may use, and settle it.
+    """Reserve and settle the attempts of one call.
 
     Arguments:
-        shared: what it is a share of.
-        needs_cap: whether every request must carry an output cap.
-        needs_prices: whether money is counted.
+        shared: the budget.
+        needs_cap, needs_prices: whether every request needs an output cap, and whether money is counted.
     """
 
     shared: SharedBudget
@@ -160,22 +158,22 @@ class Share:
         ledgers = self._reservation.ledgers
         self.needs_cap = any(ledger.rests_on_caps for ledger in ledgers)
         self.needs_prices = any(ledger.budget.money is not None for ledger in ledgers)
-        # A call that is dropped without an end holds nothing for ever.
+        # A call that is dropped before its end must not hold its attempt for ever.
         self._last = [self._reservation]
         weakref.finalize(self, _abandon, self._queue, self._last).atexit = False
 
     @property
     def deadline(self) -> float | None:
-        """Return when the call must have ended, on the driver's clock; None if its time has no limit here."""
+        """When the call must have ended, on the driver's clock; None without a limit."""
         return self.shared.deadline
 
     @property
     def cap(self) -> int | None:
-        """Return the output cap that was granted, in tokens; None where none was asked for and none is needed."""
+        """The granted output cap in tokens; None if none was requested and none is needed."""
         return self._reservation.cap
 
     def late_at(self, at: float) -> str | None:
-        """Say which time would be up at a moment of the driver's clock, if any."""
+        """Name the time that would be up at a moment of the driver's clock, if any."""
         return self.shared._late_at(at)
 
     def lowered(
@@ -199,24 +197,20 @@ class Share:
 
     @property
     def attempts_left(self) -> int:
-        """Return how many attempts are left, but for those that calls hold."""
+        """How many attempts are left, without those that calls hold."""
         return min(ledger.budget.attempts - ledger.attempts for ledger in self._reservation.ledgers)
 
     def left(self) -> list[tuple[Budget, int, float]]:
-        """List the ceilings of each level with the output tokens and the money that are left there."""
+        """List the ceilings of each level with the output tokens and the money left there."""
         ledgers = self._reservation.ledgers
         return [(ledger.budget, ledger.tokens_left, ledger.money_left) for ledger in ledgers]
 
     def shortfall(self, now: float, wait: float, input_tokens: int | None, prices: Prices | None) -> str | None:
-        """Name what allows no attempt after a wait, if anything; see `SharedBudget.lacking`."""
+        """Name the ceiling that allows no attempt after a wait, if any; see `SharedBudget.lacking`."""
         return self.late_at(now + wait) or self.shared._shortfall(input_tokens or 0, prices)
 
     def has_left(self, now: float) -> bool:
-        """Tell whether another attempt might go out now, whatever it needs.
-
-        Arguments:
-            now: the time on the driver's clock.
-        """
+        """Tell whether any attempt might go out now."""
         return self.shortfall(now, 0.0, 0, None) is None
 
     def reserve(
@@ -226,13 +220,12 @@ class Share:
         prices: Prices | None,
         wake: Callable[[], None] | None = None,
     ) -> bool:
-        """Reserve an attempt, or stand in the queue for it; tell whether there is nothing to wait for.
+        """Reserve an attempt, or queue for it; tell whether there is nothing to wait for.
 
         Arguments:
-            cap: the output cap that is wanted, in tokens.
-            input_tokens: the tokens of the prompt, where money is counted.
-            prices: of the backend that is asked.
-            wake: is called, in any thread, when there is nothing to wait for any more.
+            cap: the requested output cap, in tokens.
+            input_tokens, prices: of the prompt and the backend, if money is counted.
+            wake: called, in any thread, when there is nothing to wait for any more.
         """
         reservation = self._reservation
         if reservation.state == "idle":
@@ -242,7 +235,7 @@ class Share:
         return reservation.state != "waiting"
 
     def send(self, cap: int | None, input_tokens: int | None, prices: Prices | None) -> str | None:
-        """Say that an attempt goes out, which is reserved now if it was not; return why it must not, if it must not."""
+        """Mark an attempt as gone out, reserving it first if need be; return why it must not go out, if so."""
         self.reserve(cap, input_tokens, prices)
         reservation = self._reservation
         self._queue.send(reservation)
@@ -253,13 +246,7 @@ class Share:
         return shortfall or "other calls hold what is left"  # and have let go of it since
 
     def settle(self, usage: Usage, prices: Prices | None, overran: int | None) -> None:
-        """Pay what an attempt has used, and give back what it held besides.
-
-        Arguments:
-            usage: what it is counted as.
-            prices: of the backend that was asked.
-            overran: the cap that a provider took no notice of, in tokens.
-        """
+        """Pay what an attempt has used, and give back the rest; see `Reservation.settle`."""
         if self._reservation.state == "sent":
             self._queue.settle(self._reservation, usage, prices, overran)
             self._leave()
@@ -267,13 +254,13 @@ class Share:
             self.withdraw()
 
     def withdraw(self) -> None:
-        """Give back what has not gone out."""
+        """Give back an attempt that has not gone out."""
         if self._reservation.state != "idle":
             self._queue.withdraw(self._reservation)
             self._leave()
 
     def _leave(self) -> None:
-        """Take another reservation from now on: another thread may be the one that settles this, and not yet."""
+        """Use a new reservation from now on: another thread may still have to settle this one."""
         self._reservation = self._last[0] = Reservation(self._reservation.ledgers)
 
 
@@ -282,10 +269,6 @@ def _abandon(queue: ReservationQueue, last: list[Reservation]) -> None:
 
 
 def check_within(value: Any) -> None:
-    """Refuse what is no shared budget.
-
-    Raises:
-        ConfigurationError: it is neither that nor None.
-    """
+    """Raise a ConfigurationError unless this is a shared budget or None."""
     if value is not None and not isinstance(value, SharedBudget):
         raise ConfigurationError(f"within must be a SharedBudget, not {type(value).__name__}")

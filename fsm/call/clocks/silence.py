@@ -1,4 +1,4 @@
-"""When silence may end an attempt: only where the table goes on from there, and there is time and budget for that."""
+"""The clocks of one attempt: when silence may end it, and when it must have ended."""
 
 from __future__ import annotations
 
@@ -15,22 +15,37 @@ from rungwise.fsm.call.run.facts import FactFinder
 from rungwise.fsm.call.run.proposal import Proposal
 from rungwise.fsm.machine.declare import Rung
 
+# Theory
+#
+# A backend that sends nothing may be dead, or may be thinking. Ending the attempt is right only if something better
+# follows: another attempt that the table allows, the time allows, and the budgets allow. Otherwise waiting costs
+# nothing, and whoever waits goes on waiting. So the core does not say "after so many seconds of silence". It says until
+# which moment silence may end the attempt:
+#
+#   another backend follows    at any moment: the reserve pays for it, and keeps the time for it
+#   only the same backend      until the longest wait before the next attempt, and a first token after it, no longer
+#                              fit into the time that is left; and only if the budgets pay for an attempt after one that
+#                              uses up its cap
+#   the table would end        never
+#
+# The table may answer silence in two ways, with visible text and without, since text can be continued. Which of the two
+# holds is known only while the reply comes, so there are two moments, and a `TextWatch` tells which one counts.
+
 CLOSING = 1.0
 """Seconds that a driver may take beyond the end of an attempt, to let go of its connection."""
 
 
 @frozen(kw_only=True)
 class Clocks:
-    """Hold the limits of one attempt, as the policy, the backend and what is left of the budget set them.
+    """Hold the limits of one attempt, as set by the policy, the backend, and what is left of the budget.
 
-    Silence ends an attempt only where the table then asks again, or asks another backend, and there is time for that;
-    otherwise whoever waits goes on waiting. Whether it does may depend on the text that this attempt has brought.
+    Silence ends an attempt only if the table then asks again, and there is time and budget for that.
 
     Arguments:
         first_token: seconds from the beginning of the attempt to the first content; None for no limit.
         stall: seconds between two pieces of content; None for no limit.
-        ends_by: when the attempt must have ended, on the driver's clock, so that the backends to come keep what is
-            reserved for them; None for no limit.
+        ends_by: when the attempt must have ended, on the driver's clock, so that the reserve of the backends to come
+            stays; None for no limit.
         before_text: the latest moment, on the driver's clock, at which silence may end the attempt while it has brought
             no visible text; None for never, infinity for any moment.
         after_text: the same once it has brought some.
@@ -52,7 +67,7 @@ def clocks_of(context: CallContext, proposal: Proposal, facts: FactFinder) -> Cl
     Arguments:
         context: the backend, and what is left of the budgets.
         proposal: what goes out.
-        facts: tells what would hold if nothing came of it.
+        facts: finds the facts that would hold if nothing came of it.
     """
     timeouts, chain, spending = context.policy.timeouts, context.chain, context.spending
     first_token = getattr(chain.link, "first_token", None) or timeouts.first_token
@@ -74,17 +89,13 @@ def clocks_of(context: CallContext, proposal: Proposal, facts: FactFinder) -> Cl
 
 
 def _rung_after(context: CallContext, facts: tuple[str, ...]) -> Rung | None:
-    """Return the rung that silence would lead to; None where the call would end."""
+    """Return the rung that silence would lead to; None if the call would end."""
     row = context.position.would_take(SILENCE, facts)
     return None if row is None else context.policy.table.rung(row.target)
 
 
 def _latest(context: CallContext, rung: Rung | None, limit: float | None, first_token: float) -> float | None:
-    """Return the latest moment at which silence may end an attempt; None for never.
-
-    Where another backend can be asked, it may at any time: that one has its reserve. Where only the same can be asked
-    again, as here, there must be time for another first token behind the longest wait.
-    """
+    """Return the latest moment at which silence may end an attempt, if the same backend is asked again."""
     if rung is None:
         return None
     if limit is None:
@@ -95,7 +106,7 @@ def _latest(context: CallContext, rung: Rung | None, limit: float | None, first_
 
 
 def _pays_for_another(context: CallContext, proposal: Proposal) -> bool:
-    """Tell whether the budgets last for an attempt behind one that uses all of its cap, and adds it to the prompt."""
+    """Tell whether the budgets last for an attempt after one that uses all of its cap and adds it to the prompt."""
     spending, prices, cap = context.spending, context.chain.link.prices, proposal.send.max_tokens
     if context.position.attempts >= context.policy.budget.attempts:
         return False

@@ -1,4 +1,4 @@
-"""How long a rung waits and which output cap it sends: the numbers behind the rungs, for the call and the checker."""
+"""How long a rung waits and which output cap it sends, for the call and the checker."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.machine.declare import Rung
 
-_LARGEST_EXPONENT = 1023  # of a float; beyond it every cap has long been reached
+_LARGEST_EXPONENT = 1023  # of a float; every cap is reached long before
 
 
 def backoff(n: int, base: float, cap: float, jitter: float, draw: float) -> float:
-    """Return the wait before the `n`-th repetition: doubled each time, capped, then lengthened by chance.
+    """Return the wait in seconds before the `n`-th repetition, counted from 1: doubled each time, capped, jittered.
 
     Arguments:
-        n: which repetition this is, counted from 1.
-        base: the first wait, in seconds.
-        cap: the longest wait before jitter, in seconds.
+        base, cap: the first and the longest wait, in seconds, before jitter.
         jitter: the largest share of the wait that is added to it; 0.5 adds up to half.
-        draw: a random number from 0 to below 1. The caller draws it, so that a replay can use the same one.
+        draw: a random number from 0 to 1, drawn by the caller so that a replay can use the same one.
     """
     doubled = n - 1 if 1 <= n <= _LARGEST_EXPONENT else min(max(n, 1) - 1, _LARGEST_EXPONENT)
     delay = min(base * 2.0**doubled, cap)
@@ -28,7 +26,7 @@ def backoff(n: int, base: float, cap: float, jitter: float, draw: float) -> floa
 
 
 def longest_backoff(n: int, base: float, cap: float, jitter: float) -> float:
-    """Return the longest wait that `backoff` can come to, in seconds; the arguments are those of `backoff`."""
+    """Return the longest wait that `backoff` can return, in seconds."""
     return backoff(n, base, cap, jitter, 1.0)
 
 
@@ -45,13 +43,11 @@ def retry_series(waits: Waits, event: str, failure: Failure | None) -> tuple[flo
 
 
 def drawn_wait(waits: Waits, rung: Rung, number: int, event: str, failure: Failure | None, draw: float) -> float:
-    """Return the seconds to wait in a rung that keeps a series of waits.
+    """Return the seconds to wait in a rung that has a series of waits.
 
     Arguments:
-        rung: the rung.
-        number: how often it was taken, this time included.
-        event: what led there.
-        failure: what failed, if anything did.
+        number: how often the rung was taken, this time included.
+        event, failure: what led there.
         draw: a number from 0 to 1 that places the jitter.
     """
     base, cap = _series(waits, rung, event, failure)
@@ -59,32 +55,32 @@ def drawn_wait(waits: Waits, rung: Rung, number: int, event: str, failure: Failu
 
 
 def longest_wait(waits: Waits, rung: Rung, number: int, event: str) -> float:
-    """Return the most seconds that a rung can wait after an event; the arguments are those of `drawn_wait`."""
-    asked = waits.longest_asked if keeps_asked_wait(event, rung.name) else 0.0
+    """Return the most seconds that a rung can wait after an event, taken for the `number`-th time."""
+    longest = waits.longest_asked if keeps_asked_wait(event, rung.name) else 0.0
     if rung.wait is None:
-        return asked
+        return longest
     pairs = {_series(waits, rung, event, failure) for failure in (None, _OVERLOADED)}
-    return max(asked, *(longest_backoff(number, base, cap, waits.jitter) for base, cap in pairs))
+    return max(longest, *(longest_backoff(number, base, cap, waits.jitter) for base, cap in pairs))
 
 
 def _series(waits: Waits, rung: Rung, event: str, failure: Failure | None) -> tuple[float, float]:
     return (waits.reask_base, waits.reask_cap) if rung.wait == "reask" else retry_series(waits, event, failure)
 
 
-def cap_of(policy: Policy, raises: int, asked: int | None) -> int | None:
+def cap_of(policy: Policy, raises: int, requested: int | None) -> int | None:
     """Return the output cap in tokens before any budget or provider lowers it; None sends none.
 
-    Every continuation and every enlargement raises it by the base once more, up to the policy's largest cap, and never
-    below what the caller asked for.
+    Each continuation and enlargement raises it by the base once more, up to the policy's largest cap, and never below
+    the caller's cap.
 
     Arguments:
         raises: how many continuations and enlargements there were.
-        asked: the cap that the caller asked for.
+        requested: the caller's cap.
     """
     if raises == 0:
-        return asked
-    base = asked if asked is not None else policy.base_cap
-    return max(min(base * (raises + 1), policy.largest_cap), asked or 0)
+        return requested
+    base = requested if requested is not None else policy.base_cap
+    return max(min(base * (raises + 1), policy.largest_cap), requested or 0)
 
 
 RAISING = ("continuations", "enlargements")

@@ -52,7 +52,7 @@ class AnswerTokens:
 
 
 @define(eq=False, repr=False, weakref_slot=False)
-class Answer:
+class AnswerSoFar:
     """Gather the answer of a call, part by part.
 
     Arguments:
@@ -76,7 +76,7 @@ class Answer:
     _read: TextBefore | None = field(default=None, init=False)
 
     @classmethod
-    def continuing(cls, text: str) -> Answer:
+    def continuing(cls, text: str) -> AnswerSoFar:
         """Begin with the text of an earlier call; "" begins with nothing."""
         return cls(text, (text,), is_foreign=True, tokens=AnswerTokens(((text, None),))) if text else cls()
 

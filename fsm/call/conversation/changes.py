@@ -7,11 +7,11 @@ from typing import Any, Final
 from attrs import define
 
 from rungwise.fsm.call.budget.estimate import tokens_of
-from rungwise.fsm.call.conversation.answer import Answer
+from rungwise.fsm.call.conversation.answer import AnswerSoFar
 from rungwise.fsm.call.conversation.link import Lessons
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 
 RESERVE_BELOW_AVAILABLE = 64
 """Output tokens to stay below the number that a provider names as available."""
@@ -40,7 +40,7 @@ class Changes:
         largest_output: the largest output cap that the backend takes, as learned earlier.
     """
 
-    answer: Answer
+    answer: AnswerSoFar
     seed: str = ""
     seed_tokens: int = 0
     seed_is_inline: bool = False

@@ -1,17 +1,15 @@
-"""What came back from one attempt: which event of the machine it is, and what the rest of a call must know of it."""
+"""What came back from one attempt, as the rest of a call must know it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from attrs import field, frozen
 
-from rungwise.fsm.call.conversation.reading import ReadReply
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 
 ANSWERS: Final = frozenset({"answered", "called_tools"})
 """The events that are a success, and the only ones."""
@@ -75,75 +73,3 @@ class Observation:
     def found(self) -> str | None:
         """Return what came in place of a reply, if that is known."""
         return self.failure.found if self.failure is not None and self.event == "malformed" else None
-
-
-_BY_CAUSE: Final[Mapping[str, str]] = {"content_policy": "refused", "silence": "fell_silent"}
-"""The event of a reply that broke off, by the reason of its failure; `interrupted` for any other."""
-
-_BY_STOP: Final[Mapping[str | None, str]] = {"content_filter": "refused", "overflow": "overflowed"}
-"""The events that a stop reason decides, whatever the reply holds."""
-
-_BY_STOP_WITHOUT_CALLS: Final[Mapping[str | None, str]] = {
-    **dict.fromkeys(("unknown", "error", "tool_calls"), "malformed"),
-    "paused": "paused",
-}
-"""The events that a stop reason decides for a reply without tool calls, if no cap cut it."""
-
-
-def event_of_reply(read: ReadReply, cap: int | None, *, expects_json: bool = False) -> str:
-    """Return the event that a reply is; the first rule that fits decides.
-
-    Arguments:
-        read: the reply.
-        cap: the output cap in tokens that was sent, or None.
-        expects_json: whether the request asked for JSON, so that anything else is no answer.
-    """
-    reply, is_cut = read.reply, was_cut(read.reply, cap)
-    if read.refuses:
-        return "refused"  # whatever else broke or came: the model has said no
-    if reply.interrupted and not (is_cut and _broke_off_at_cap(reply)):
-        return "interrupted" if reply.failure is None else _BY_CAUSE.get(reply.failure.reason, "interrupted")
-    if reply.stop_reason in _BY_STOP:
-        return _BY_STOP[reply.stop_reason]
-    if reply.tool_calls:
-        return _event_of_calls(read, is_cut=is_cut)
-    if is_cut:
-        return _event_of_cut(read, expects_json=expects_json)
-    return _BY_STOP_WITHOUT_CALLS.get(reply.stop_reason) or _event_of_whole(read, expects_json=expects_json)
-
-
-def _broke_off_at_cap(reply: Reply) -> bool:
-    """Tell whether a stream that used up its cap was cut by it: nothing says why it stopped or what broke."""
-    return reply.stop_reason is None and reply.failure is None and not reply.tool_calls
-
-
-def _event_of_calls(read: ReadReply, *, is_cut: bool) -> str:
-    if is_cut or not read.has_whole_calls:
-        return "tools_truncated"
-    return "malformed" if read.reply.stop_reason in ("unknown", "error") else "called_tools"
-
-
-def _event_of_cut(read: ReadReply, *, expects_json: bool) -> str:
-    if read.is_blank:
-        return "reasoning_truncated"
-    return "json_truncated" if expects_json else "truncated"
-
-
-def _event_of_whole(read: ReadReply, *, expects_json: bool) -> str:
-    if not read.is_blank:
-        return "answered" if read.is_json else "malformed"
-    if read.reply.has_media:
-        return "malformed" if expects_json else "answered"  # a picture is an answer as well
-    return "only_reasoned" if read.reasons else "came_empty"
-
-
-def was_cut(reply: Reply, cap: int | None) -> bool:
-    """Tell whether the output cap cut a reply, even where the finish reason hides it.
-
-    Servers report `tool_calls`, a word of their own or nothing at all for a reply that the cap has cut; then the number
-    of output tokens tells.
-    """
-    if reply.stop_reason == "length":
-        return True
-    hides = reply.stop_reason in (None, "unknown", "tool_calls")
-    return hides and cap is not None and not reply.usage.estimated and reply.usage.output_tokens >= cap

@@ -10,8 +10,7 @@ from attrs import field, frozen
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
-from rungwise.fsm.text.blank import is_blank
-from rungwise.fsm.text.json_text import is_json
+from rungwise.fsm.text.contents import is_blank, is_json
 from rungwise.fsm.text.stitching import (
     MINIMUM_ECHO,
     MINIMUM_OVERLAP,
@@ -79,7 +78,7 @@ class ReadReply:
         new: what of the visible text was not in `gathered` yet.
         unsays: whether it shows the gathered text to be reasoning.
         reasoning: all its reasoning, structured and inline.
-        is_blank: whether the visible text shows nothing.
+        is_blank, continues_text: whether the visible text shows nothing; whether the gathered text shows anything.
         reasons: whether the reasoning shows anything.
         thinks_inline: whether inline reasoning shows anything.
         refuses: whether it carries a refusal in words.
@@ -98,6 +97,7 @@ class ReadReply:
     unsays: bool
     reasoning: str
     is_blank: bool
+    continues_text: bool
     reasons: bool
     thinks_inline: bool
     refuses: bool
@@ -133,10 +133,10 @@ def read_reply(
     visible, inline, was_unopened = reading.part(reply)
     refuses = not is_blank(reply.refusal or "")
     came_blank = is_blank(visible)
-    if reading.seed:
-        visible = without_seed(visible, reading.seed)
     if expects_json and inline and is_json(reply.text):
         visible, inline, was_unopened = reply.text, "", False  # what looks like a tag belongs to the JSON
+    elif reading.seed:
+        visible = without_seed(visible, reading.seed)
     unsays = was_unopened and may_unsay
     if unsays:
         inline, gathered = gathered + inline, ""
@@ -151,6 +151,7 @@ def read_reply(
         unsays=unsays,
         reasoning=reasoning,
         is_blank=is_blank(visible),
+        continues_text=not is_blank(gathered),
         reasons=not is_blank(reasoning),
         thinks_inline=not is_blank(inline),
         refuses=refuses,

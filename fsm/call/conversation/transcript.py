@@ -7,7 +7,7 @@ from typing import Literal
 from attrs import define, field, frozen
 
 from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, estimate_tokens
-from rungwise.fsm.call.conversation.answer import Answer, CountedTurn
+from rungwise.fsm.call.conversation.answer import AnswerSoFar, CountedTurn
 from rungwise.fsm.call.conversation.changes import Changes
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.parts import Message
@@ -76,7 +76,7 @@ class Transcript:
 
     messages: tuple[PlainMessage | Message, ...]
     hints: Hints
-    answer: Answer = field(factory=Answer)
+    answer: AnswerSoFar = field(factory=AnswerSoFar)
     changes: Changes = field(init=False)
     _hint_turns: dict[tuple[str, str], CountedTurn] | None = field(default=None, init=False)
 

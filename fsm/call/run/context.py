@@ -9,7 +9,7 @@ from attrs import define
 
 from rungwise.fsm.call.budget.budget import NOTHING_RESERVED, Reserved, Spending
 from rungwise.fsm.call.budget.shared import SharedBudget, check_within
-from rungwise.fsm.call.conversation.answer import Answer
+from rungwise.fsm.call.conversation.answer import AnswerSoFar
 from rungwise.fsm.call.conversation.for_backend import losses_of
 from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Link, lessons_of
 from rungwise.fsm.call.conversation.request import Request, TurnContext
@@ -91,7 +91,7 @@ class CallContext:
         )
         table = policy.table
         journal = Journal(table=table.name, counters=table.counters, contents=contents, setting=setting)
-        transcript = Transcript(request.messages, policy.hints, Answer.continuing(turn.gathered))
+        transcript = Transcript(request.messages, policy.hints, AnswerSoFar.continuing(turn.gathered))
         return cls(request, policy, turn, has_compactor, backends, position, transcript, spending, journal)
 
     def fall_back(self) -> list[tuple[Link, str]]:

@@ -14,7 +14,7 @@ from rungwise.fsm.call.table import MAY_ASK
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.declare import Fact
 from rungwise.fsm.machine.table import Table
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.text.thinking import split_thinking
 
 CUT = frozenset({"truncated", "paused", "interrupted", "fell_silent"})

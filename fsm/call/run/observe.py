@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from attrs import evolve
 
 from rungwise.fsm.call.budget.counting import TokenCounter
 from rungwise.fsm.call.conversation.changes import without
-from rungwise.fsm.call.conversation.observation import ANSWERS, Observation, event_of_reply
+from rungwise.fsm.call.conversation.observation import ANSWERS, Observation
 from rungwise.fsm.call.conversation.reading import PLAIN, ReadReply, is_too_little, read_reply
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
@@ -17,13 +18,25 @@ from rungwise.fsm.call.run.proposal import Proposal
 from rungwise.fsm.call.table import KEEPS_TEXT
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER, Failure, event_of_failure
 from rungwise.fsm.journal.record import Evidence
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 CUT_OFF: Final = ("interrupted", "fell_silent")
 """The events of a reply that did not reach its end."""
 
 _CUT: Final = frozenset({"truncated", *CUT_OFF})
+
+_BY_CAUSE: Final[Mapping[str, str]] = {"content_policy": "refused", "silence": "fell_silent"}
+"""The event of a reply that broke off, by the reason of its failure; `interrupted` for any other."""
+
+_BY_STOP: Final[Mapping[str | None, str]] = {"content_filter": "refused", "overflow": "overflowed"}
+"""The events that a stop reason decides, whatever the reply holds."""
+
+_BY_STOP_WITHOUT_CALLS: Final[Mapping[str | None, str]] = {
+    **dict.fromkeys(("unknown", "error", "tool_calls"), "malformed"),
+    "paused": "paused",
+}
+"""The events that a stop reason decides for a reply without tool calls, if no cap cut it."""
 
 _HOLD_FORMAT: Final = frozenset({"output_config", "outputConfig", "structured_outputs"})
 """The parameters that ask for JSON among other things; a backend may reject them by these names."""
@@ -41,7 +54,8 @@ def observe(
         counter: counts what the provider did not.
         delivered: the visible text that was handed out while the reply came.
     """
-    reply, failure = (came, came.failure) if isinstance(came, Reply) else (_cut_reply(came, delivered), came)
+    reply = came if isinstance(came, Reply) else _cut_reply(came, delivered)
+    failure = came.failure if isinstance(came, Reply) else came
     usage, overran = counter.usage_of(proposal, reply, failure)
     sent: dict[str, Any] = {
         "cap": proposal.send.max_tokens,
@@ -129,6 +143,65 @@ def _event_of(read: ReadReply, proposal: Proposal, transcript: Transcript) -> st
     return event
 
 
+def event_of_reply(read: ReadReply, cap: int | None, *, expects_json: bool = False) -> str:
+    """Return the event that a reply is; the first rule that fits decides.
+
+    Arguments:
+        read: the reply.
+        cap: the output cap in tokens that was sent, or None.
+        expects_json: whether the request asked for JSON, so that anything else is no answer.
+    """
+    reply, is_cut = read.reply, was_cut(read.reply, cap)
+    if read.refuses:
+        return "refused"  # whatever else broke or came: the model has said no
+    if reply.interrupted and not (is_cut and _broke_off_at_cap(reply)):
+        return "interrupted" if reply.failure is None else _BY_CAUSE.get(reply.failure.reason, "interrupted")
+    if reply.stop_reason in _BY_STOP:
+        return _BY_STOP[reply.stop_reason]
+    if reply.tool_calls:
+        return _event_of_calls(read, is_cut=is_cut)
+    if is_cut:
+        return _event_of_cut(read, expects_json=expects_json)
+    return _BY_STOP_WITHOUT_CALLS.get(reply.stop_reason) or _event_of_whole(read, expects_json=expects_json)
+
+
+def _broke_off_at_cap(reply: Reply) -> bool:
+    """Tell whether a stream that used up its cap was cut by it: nothing says why it stopped or what broke."""
+    return reply.stop_reason is None and reply.failure is None and not reply.tool_calls
+
+
+def _event_of_calls(read: ReadReply, *, is_cut: bool) -> str:
+    if is_cut or not read.has_whole_calls:
+        return "tools_truncated"
+    return "malformed" if read.reply.stop_reason in ("unknown", "error") else "called_tools"
+
+
+def _event_of_cut(read: ReadReply, *, expects_json: bool) -> str:
+    if read.is_blank:
+        return "reasoning_truncated"
+    return "json_truncated" if expects_json else "truncated"
+
+
+def _event_of_whole(read: ReadReply, *, expects_json: bool) -> str:
+    if not read.is_blank:
+        return "answered" if read.is_json else "malformed"
+    if read.reply.has_media:
+        return "malformed" if expects_json else "answered"  # a picture is an answer as well
+    return "only_reasoned" if read.reasons else "came_empty"
+
+
+def was_cut(reply: Reply, cap: int | None) -> bool:
+    """Tell whether the output cap cut a reply, even where the finish reason hides it.
+
+    Servers report `tool_calls`, a word of their own or nothing at all for a reply that the cap has cut; then the number
+    of output tokens tells.
+    """
+    if reply.stop_reason == "length":
+        return True
+    hides = reply.stop_reason in (None, "unknown", "tool_calls")
+    return hides and cap is not None and not reply.usage.estimated and reply.usage.output_tokens >= cap
+
+
 def _observe_failure(
     failure: Failure, proposal: Proposal, transcript: Transcript, usage: Usage, sent: dict[str, Any]
 ) -> Observation:
@@ -178,7 +251,7 @@ def _keeps(proposal: Proposal, event: str) -> bool:
 def _continues(proposal: Proposal, transcript: Transcript, read: ReadReply) -> bool:
     """Tell whether the request had the provider itself continue text that was gathered."""
     is_native = (proposal.send.prefill and not proposal.reading.seed) or transcript.changes.is_paused
-    return is_native and not is_blank(read.gathered)
+    return is_native and read.continues_text
 
 
 def _evidence(

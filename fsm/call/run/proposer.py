@@ -8,7 +8,7 @@ from attrs import evolve
 
 from rungwise.fsm.call.budget.budget import NOTHING_RESERVED
 from rungwise.fsm.call.budget.counting import TokenCounter
-from rungwise.fsm.call.budget.reserve import count_money, eaten_by, enter, shared_eaten_by
+from rungwise.fsm.call.budget.reserve import count_money, enter, shortfall_of_reserve, shortfall_of_shared_reserve
 from rungwise.fsm.call.budget.shared import Share
 from rungwise.fsm.call.conversation.for_backend import ForBackend
 from rungwise.fsm.call.conversation.json_instruction import with_json_instruction
@@ -94,10 +94,10 @@ class Proposer:
         spending, share = context.spending, context.spending.share
         shortfall = spending.spent(context.position.attempts)  # first: what nobody has left is kept for nobody
         if shortfall is None and context.reserved is not NOTHING_RESERVED and not self._is_first():
-            shortfall = eaten_by(context, cap, wait)
+            shortfall = shortfall_of_reserve(context, cap, wait)
         shortfall = shortfall or spending.shortfall(wait, cap)
         if shortfall is None and share is not None:  # last, for a replay knows of it only what came of it
-            shortfall = None if self._is_first() else shared_eaten_by(context)
+            shortfall = None if self._is_first() else shortfall_of_shared_reserve(context)
             prices = context.chain.link.prices
             shortfall = shortfall or share.shortfall(spending.now, wait, proposal.prompt_tokens, prices)
         return shortfall

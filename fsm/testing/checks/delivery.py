@@ -9,7 +9,7 @@ from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.call.table import KEEP_PRIOR
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall, shown_by
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 
 KEPT = "what a stream handed out is the text of the result"
 STITCHED = "the parts make up the text, nothing lost and nothing said twice"

@@ -10,7 +10,7 @@ from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.run.result import SUCCESSES
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 
 NOT_EMPTY = "an empty answer is no success"
 CLEAN = "what is done ended cleanly"

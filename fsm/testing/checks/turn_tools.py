@@ -13,7 +13,7 @@ from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.turn_transcript import ANSWERED, results_of
 from rungwise.fsm.testing.checks.turns import SeenTurn
 from rungwise.fsm.testing.turn_player import PlayedCall, PlayedRound
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.turn.actions import ToolOutcome
 from rungwise.fsm.turn.tool_round import result_text
 

@@ -13,7 +13,7 @@ from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.turns import SeenTurn
 from rungwise.fsm.testing.turn_player import Messages, PlayedCall, PlayedCompaction, PlayedRound
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.turn.validity import problems_of
 
 VALID = "the conversation is valid for any provider at every moment"

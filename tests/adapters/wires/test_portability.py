@@ -27,7 +27,7 @@ from rungwise.fsm.call.conversation.parts import (
     ToolResult,
 )
 from rungwise.fsm.testing.conversations import conversations
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 
 STRICT = Rules(
     call_id=re.compile(r"[a-zA-Z0-9]{9}"), id_length=9, alternates=True, begins_with_user=True, keeps_reasoning=False

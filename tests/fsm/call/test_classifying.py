@@ -4,8 +4,8 @@ import pytest
 
 import rungwise
 from rungwise.core import Reply
-from rungwise.fsm.call.conversation.observation import event_of_reply
 from rungwise.fsm.call.conversation.reading import PLAIN, read_reply
+from rungwise.fsm.call.run.observe import event_of_reply
 
 TOOLS = (
     {"name": "now", "parameters": {"type": "object", "properties": {}}},

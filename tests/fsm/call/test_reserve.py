@@ -10,7 +10,7 @@ import pytest
 import rungwise
 from rungwise import Budget, Policy, Prices, Reserve, SharedBudget, Usage
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
-from rungwise.fsm.call.budget.reserve import seconds_kept
+from rungwise.fsm.call.budget.reserve import reserved_seconds
 
 PRICES = Prices(1.0, 2.0)
 CHAIN = tuple(PlainLink(name, prices=PRICES) for name in ("one", "two", "three"))
@@ -60,8 +60,8 @@ def test_each_attempt_ends_in_time_for_the_backends_to_come(reserve: Reserve, ba
 
 
 def test_no_more_is_kept_than_an_attempt_may_take() -> None:
-    assert seconds_kept(Policy(timeouts=rungwise.Timeouts(total=30)), 900.0, 2) == 30.0
-    assert seconds_kept(Policy(timeouts=rungwise.Timeouts(total=None)), 900.0, 2) == 225.0
+    assert reserved_seconds(Policy(timeouts=rungwise.Timeouts(total=30)), 900.0, 2) == 30.0
+    assert reserved_seconds(Policy(timeouts=rungwise.Timeouts(total=None)), 900.0, 2) == 225.0
 
 
 def test_without_a_budget_of_seconds_no_attempt_must_end_for_another() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.contents import is_blank
 
 INVISIBLE = (
     *(

@@ -1,0 +1,110 @@
+"""What a text contains: anything visible, JSON, and the characters and numbers that JSON tools disagree on."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from math import isfinite
+from typing import Any, Final
+
+_VISIBLE = re.compile(r"[!-~]")
+"""Any printable ASCII sign but the space: what nearly every text begins with."""
+
+_FIRST: Final = 64
+"""How many characters are checked one by one."""
+
+_EMPTY: Final = frozenset({"Cc", "Cf", "Cs", "Cn"})
+"""Unicode's categories of control, format, surrogate and unassigned code points."""
+
+# What renderers show as nothing or as a blank, although its category says letter, mark or symbol: the combining
+# grapheme joiner, fillers of Hangul, Khmer and Khitan, variation selectors, a musical null, the blank Braille pattern.
+_IGNORABLE: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U00016fe4\U0001d159").union(
+    map(chr, [*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)])
+)
+
+# For pictographs and ideographs: a newer Unicode than Python's may have letters there, so they count as visible.
+_RESERVED: Final = (range(0x1F000, 0x1FB00), range(0x20000, 0x2FFFE), range(0x30000, 0x3FFFE))
+
+_ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
+_LONG: Final = b"0" * 20
+"""As many digits as a number has, or one more, that does not fit into 64 bits."""
+_MOST_DIGITS: Final = 4300
+"""The most digits that Python reads."""
+
+_HALVES: Final = re.compile("[\ud800-\udfff]")
+
+
+def is_blank(text: str) -> bool:
+    """Tell whether a text shows nothing: it is empty, or all white space and invisible code points."""
+    if not text or _VISIBLE.match(text):
+        return not text
+    # Nearly every text shows within its first characters; a long one that does not has few different ones.
+    return all(map(_is_empty, text[:_FIRST])) and all(map(_is_empty, set(text[_FIRST:])))
+
+
+def _is_empty(letter: str) -> bool:
+    if letter.isspace() or letter in _IGNORABLE:
+        return True
+    category = unicodedata.category(letter)
+    return category in _EMPTY and not (category == "Cn" and any(ord(letter) in reserved for reserved in _RESERVED))
+
+
+def is_json(text: str) -> bool:
+    """Tell whether a text is one JSON value and nothing else."""
+    import orjson  # an answer in words does without
+
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return _is_odd_json(text)
+    return True
+
+
+def _is_odd_json(text: str) -> bool:
+    """Tell whether a text is JSON that orjson refuses for halves of surrogate pairs or long whole numbers."""
+    try:
+        json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _finite(number: str) -> float:
+    """Return a number; `NaN`, `Infinity` and 1e400 are none that a JSON reader could hold."""
+    value = float(number)
+    if not isfinite(value):
+        raise ValueError("the number is not finite")
+    return value
+
+
+def exact(value: Any, data: bytes) -> Any:
+    """Return a JSON value with its whole numbers as they are written; orjson rounds those of more than 64 bits.
+
+    Arguments:
+        value: what orjson has read.
+        data: what it was read from.
+    """
+    if _LONG not in data.translate(_ZEROS):
+        return value
+    try:
+        return json.loads(data, parse_int=whole)
+    except (ValueError, RecursionError):
+        return value
+
+
+def whole(digits: str) -> float:
+    """Return a whole number of JSON; infinity for one of more digits than Python reads."""
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
+
+
+def is_long(value: object) -> bool:
+    """Tell whether a value is a whole number that orjson refuses to write."""
+    return isinstance(value, int) and not -(2**63) <= value < 2**64
+
+
+def without_halves(text: str) -> str:
+    """Join the halves of surrogate pairs in a text, and replace those that stand alone: UTF-8 can hold neither."""
+    if text.isascii() or not _HALVES.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
