@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Any, Unpack
 import anyio
 from attrs import evolve
 
-from rungwise.adapters.arguments import (
+from rungwise.adapters.check import Check, check_request
+from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver
+from rungwise.adapters.http.borrowed import AsyncHttpClient, HttpClient
+from rungwise.adapters.http.cancellation import Cancellation, either
+from rungwise.adapters.http.deadline import Deadlines, header_name
+from rungwise.adapters.http.exchange import LARGEST_REPLY
+from rungwise.adapters.http.running import Connections, LoopCalls
+from rungwise.adapters.http.streams import AsyncStream, Stream
+from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
+from rungwise.adapters.options import (
+    OF_CALLS,
+    CallOptions,
+    Messages,
     check_chain,
     check_flag,
     check_functions,
@@ -22,19 +34,10 @@ from rungwise.adapters.arguments import (
     checked_draws,
     checked_sleep,
     checked_waits,
+    hide_headers,
+    request_of,
 )
-from rungwise.adapters.check import Check, check_request
-from rungwise.adapters.http.running import Connections, LoopCalls
-from rungwise.adapters.http.deadline import Deadlines, header_name
-from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver
-from rungwise.adapters.http.borrowed import AsyncHttpClient, HttpClient
-from rungwise.adapters.http.cancellation import Cancellation, either
-from rungwise.adapters.http.exchange import LARGEST_REPLY
-from rungwise.adapters.http.streams import AsyncStream, Stream
-from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
-from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, hide_headers, request_of
-from rungwise.adapters.turn.options import OF_TURNS, Planned, TurnOptions
-from rungwise.adapters.turn.streams import AsyncTurnStream, TurnStream
+from rungwise.adapters.turn.options import OF_TURNS, AsyncTurnStream, Planned, TurnOptions, TurnStream
 from rungwise.adapters.wires.backend import Backend
 from rungwise.adapters.wires.chat.discovery import Server
 from rungwise.fsm.call.call import Call

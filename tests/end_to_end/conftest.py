@@ -19,8 +19,8 @@ import pytest
 from rungwise import OpenAIChat
 from rungwise.adapters.http import running as connections
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
-from rungwise.adapters.http.loops import is_asyncio
 from rungwise.adapters.http.own import OwnAsyncHttp
+from rungwise.adapters.http.waiting import is_asyncio
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.learned import LEARNED
