@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 import click
@@ -13,14 +13,12 @@ from attrs import field, frozen
 
 from rungwise.adapters.cli.options import choice_option, text
 from rungwise.adapters.cli.output import bad_input
-from rungwise.adapters.wires.endpoint import read_url, shown_url
-from rungwise.adapters.wires.registry import APIS, backend_class
+from rungwise.adapters.wires.endpoint import read_url, shown_url, variables_of
+from rungwise.adapters.wires.http_backend import HttpBackend, backend_class
+from rungwise.adapters.wires.registry import APIS
+from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.suggest import close_to
-
-if TYPE_CHECKING:
-    from rungwise.adapters.wires.http_backend import HttpBackend
-    from rungwise.fsm.call.conversation.link import Prices
 
 OPENAI: Final = "https://api.openai.com/v1"
 VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
@@ -167,8 +165,6 @@ def _check_set(target: Target) -> None:
 
 def _told(problem: str, target: Target) -> str:
     """Say why a backend cannot be used, and which variable would be right."""
-    from rungwise.adapters.wires.keys import variables_of
-
     if "api_key" not in problem:
         return f"{target.place}: {problem}"
     names = (target.key_env,) if target.key_env else variables_of(target.origin)

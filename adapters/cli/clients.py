@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from attrs import frozen
 
+from rungwise.adapters.provider.languages import language_of
+from rungwise.adapters.provider.playback import ReceivedRequest
+from rungwise.adapters.wires.plain.messages import read_message
 from rungwise.adapters.wires.registry import WIRES
-
-if TYPE_CHECKING:
-    from rungwise.adapters.provider.playback import ReceivedRequest
-
 
 _CAPS: Final = frozenset(
     {"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "num_predict", "maxTokens"}
@@ -20,7 +19,7 @@ _HOLD_CAPS: Final = ("generationConfig", "options", "inferenceConfig")
 
 
 @frozen
-class Asked:
+class RequestSummary:
     """Hold what matters of a request.
 
     Arguments:
@@ -42,18 +41,14 @@ def pointers(base_url: str) -> Iterator[str]:
     Arguments:
         base_url: that of the provider, which ends in `/v1`.
     """
-    from rungwise.adapters.provider.languages.registry import language_of
-
     root = base_url.removesuffix("/v1")
     for wire in WIRES.values():
         if language_of(wire.client_path) is not None:
             yield f"{wire.protocol:<17} {wire.client.format(root + wire.client_base)}"
 
 
-def asked_in(request: ReceivedRequest) -> Asked:
+def summary_of(request: ReceivedRequest) -> RequestSummary:
     """Return what matters of a request in any protocol."""
-    from rungwise.adapters.provider.languages.registry import language_of
-
     body, path = request.body, request.path.partition("?")[0]
     language = language_of(path)
     asked = None if language is None else language.asked(path, body, 0)
@@ -62,13 +57,11 @@ def asked_in(request: ReceivedRequest) -> Asked:
     places = [body, *[place for name in _HOLD_CAPS if isinstance(place := body.get(name), Mapping)]]
     cap = next((place[name] for place in places for name in place if name in _CAPS), None)
     model, streams = (body.get("model"), False) if asked is None else (asked.model, asked.streams)
-    return Asked(str(model), messages if isinstance(messages, list) else [], cap, streams)
+    return RequestSummary(str(model), messages if isinstance(messages, list) else [], cap, streams)
 
 
 def text_of(message: object) -> tuple[str, object]:
     """Return the role of a message in any protocol, and its text; what has no text, as it stands there."""
-    from rungwise.adapters.wires.plain.messages import read_message
-
     if not isinstance(message, Mapping):
         return "None", None
     role, content = message.get("role"), message.get("content")

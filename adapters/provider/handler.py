@@ -7,15 +7,73 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler
+from io import BytesIO
+from itertools import cycle
 from typing import Any, Final
 
 import orjson
+from attrs import field, frozen
 
 from rungwise.adapters.provider.connections import POLL_SECONDS, LoopbackServer
-from rungwise.adapters.provider.languages.registry import LANGUAGES, language_of
+from rungwise.adapters.provider.languages import CHAT, LANGUAGES, language_of
 from rungwise.adapters.provider.playback import Playback
-from rungwise.adapters.provider.rendering import Rendered, render
 from rungwise.adapters.provider.script import ScriptedReply
+
+
+@frozen
+class Rendered:
+    """Hold the body of one response as the pieces in which it is written."""
+
+    content_type: str
+    pieces: tuple[bytes, ...] = field(repr=False)
+    is_stream: bool = False
+
+    @property
+    def body(self) -> bytes:
+        """Return the whole body; an index into it is what `cut_after` counts."""
+        return b"".join(self.pieces)
+
+
+def render(
+    reply: ScriptedReply, request: Mapping[str, Any], number: int = 1, path: str = "/chat/completions"
+) -> Rendered:
+    """Write the body of a reply, before any cut.
+
+    Arguments:
+        reply: what the script says.
+        request: the body of the request.
+        number: the number of the request, counted from 1, which goes into the reply's id.
+        path: that of the request, which tells the protocol.
+    """
+    language = language_of(path) or CHAT
+    asked = language.asked(path.partition("?")[0], request, number)
+    pieces: Iterable[bytes]
+    if reply.body is not None:
+        kind, pieces = _guess_type(reply.body), [reply.body.encode()]
+    elif reply.status != 200 or reply.error is not None:
+        kind, pieces = "application/json", [language.error(reply.error, reply.status)]
+    elif asked.streams:
+        kind, pieces = language.stream_type, language.events(reply, asked)
+    else:
+        kind, pieces = "application/json", [language.whole(reply, asked)]
+    if reply.write_sizes:
+        pieces = _resized(b"".join(pieces), reply.write_sizes)
+    return Rendered(kind, tuple(pieces), kind in ("text/event-stream", language.stream_type))
+
+
+def _guess_type(body: str) -> str:
+    start = body.lstrip()[:6]
+    if start.startswith(("{", "[")):
+        return "application/json"
+    if start.startswith(("data:", "event:", ":")):
+        return "text/event-stream"
+    return "text/html" if start.startswith("<") else "text/plain"
+
+
+def _resized(body: bytes, sizes: Iterable[int]) -> Iterator[bytes]:
+    rest, turns = BytesIO(body), cycle(sizes)
+    return iter(lambda: rest.read(next(turns)), b"")
+
 
 LARGEST_BODY: Final = 10**9
 """Bytes of a request that are read: the memory for all of them is taken at once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 from collections.abc import Iterable, Mapping
@@ -11,6 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from attrs import frozen
 
+from rungwise.adapters.wires.registry import WIRES
 from rungwise.fsm.call.conversation.request import FRAMING
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.secret import Secret, SecretMap
@@ -193,3 +195,27 @@ def _header_fault(name: object, value: object) -> str | None:
 def merged(*layers: Mapping[str, str]) -> SecretMap:
     """Return headers with lower-case names; later layers win."""
     return SecretMap({name.lower(): value for layer in layers for name, value in layer.items()})
+
+
+def variables_of(origin: str) -> tuple[str, ...]:
+    """Return the variables that may hold the key for a place; none for a place that no provider owns, or without TLS.
+
+    Arguments:
+        origin: its scheme and host, with the port where that is not the scheme's own.
+    """
+    places = (place for wire in WIRES.values() for place in wire.keys)
+    return next((place.variables for place in places if place.origin.fullmatch(origin)), ())
+
+
+def key_of_environment(origin: str) -> Secret | None:
+    """Return the key that the environment holds for a provider, to its own host alone, and over TLS alone.
+
+    Raises:
+        ConfigurationError: the variable holds what no header can hold.
+    """
+    for variable in variables_of(origin):
+        key: Secret | None = as_secret(os.environ.get(variable))
+        check_key(None, None, key, where=variable)
+        if key:
+            return key
+    return None

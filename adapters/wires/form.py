@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Final
 
 from attrs import field, frozen
 
-from rungwise.adapters.wires.plain.media import in_words
 from rungwise.adapters.wires.plain.messages import read_messages
+from rungwise.adapters.wires.plain.parts import in_words
 from rungwise.adapters.wires.plain.tools import ToolDefinition, parted, read_tools
 from rungwise.adapters.wires.plain.writing import chat_messages
 from rungwise.fsm.call.conversation.parts import MediaPart, Message, ToolCall, ToolResult

@@ -4,6 +4,7 @@
 # not resolve the types there.
 from abc import ABC
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, ClassVar, Final
 
 from attrs import Factory, field, frozen
@@ -11,24 +12,26 @@ from attrs import Factory, field, frozen
 from rungwise.adapters.wires.backend import PIECE, HttpRequest
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.capabilities.table import capabilities_of
-from rungwise.adapters.wires.composing import NO_END, classified, described
+from rungwise.adapters.wires.draft import NO_END, classified, described
 from rungwise.adapters.wires.endpoint import (
     KEY_HEADERS,
     Endpoint,
     as_secret,
     check_headers,
     check_key,
+    key_of_environment,
     key_problem,
     merged,
     read_url,
     shown_url,
+    variables_of,
 )
 from rungwise.adapters.wires.form import Form
-from rungwise.adapters.wires.keys import key_of_environment, variables_of
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.adapters.wires.losses import in_words, losses
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.sse import is_event_stream, unframed
+from rungwise.adapters.wires.registry import APIS
 from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Prices
 from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
@@ -408,3 +411,24 @@ class HttpBackend(ABC):
         for start in range(0, len(body), PIECE):
             decoder.feed(body[start : start + PIECE])
         return decoder.close(NO_END)
+
+
+def backend_class(api: str) -> type[HttpBackend]:
+    """Return the class of a protocol's backends.
+
+    Arguments:
+        api: one of `APIS`.
+
+    Raises:
+        ConfigurationError: a package that it needs is not installed.
+    """
+    module, _, name = APIS[api].partition(":")
+    try:
+        kind: type[HttpBackend] = getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] == "rungwise":
+            raise
+        raise ConfigurationError(
+            f"{api} needs the package {error.name.split('.')[0]}: pip install 'rungwise[{api}]'"
+        ) from None
+    return kind

@@ -7,6 +7,7 @@ import math
 import re
 from array import array
 from collections.abc import Mapping
+from io import StringIO
 from itertools import accumulate
 from typing import Any, Final
 
@@ -262,3 +263,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):  # one of a class of its own, such as numpy's
         return float(value)
     raise TypeError
+
+
+class HeldText(StringIO):
+    """Hold a text until the last reference is gone.
+
+    The collector closes a `StringIO` of a stream that was left in a cycle before that stream ends its call, which reads
+    it once more.
+    """
+
+    def close(self) -> None:
+        """Leave it as it is; there is nothing to be closed."""

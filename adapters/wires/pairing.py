@@ -12,8 +12,8 @@ from typing import Any, Final, Self
 from attrs import define, field
 
 from rungwise.adapters.wires.form import Form
-from rungwise.adapters.wires.plain.making import list_of, text_in
 from rungwise.adapters.wires.plain.messages import read_together
+from rungwise.adapters.wires.plain.parts import list_of, text_in
 from rungwise.fsm.call.conversation.parts import Message, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage
 

@@ -5,13 +5,54 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rungwise.adapters.wires.wire import Wire
-from rungwise.fsm.errors import ConfigurationError
+from attrs import field, frozen
 
-if TYPE_CHECKING:
-    from rungwise.adapters.wires.http_backend import HttpBackend
+from rungwise.adapters.wires.capabilities.capability import CapabilityRow
+from rungwise.fsm.values.patterns import Pattern
+
+
+def _origin(host: str) -> Pattern:
+    return Pattern(rf"https://(?:{host})")
+
+
+@frozen
+class KeyPlace:
+    """Say where a provider's key belongs.
+
+    Arguments:
+        origin: a regular expression that matches the whole host; the scheme is https, without a port.
+        variables: the environment variables that hold the key; the first one that is set counts.
+    """
+
+    origin: Pattern = field(converter=_origin)
+    variables: tuple[str, ...]
+
+
+@frozen(kw_only=True)
+class Wire:
+    """Declare a protocol.
+
+    Arguments:
+        protocol: its name for people.
+        client: the Python expression that points the provider's own client at a server, with `{!r}` for the URL.
+        client_base: the path of the base URL that this client expects.
+        client_path: the path of one of its requests.
+        keys: where the keys belong of the providers that speak it.
+        capabilities: rows of the capability table that hold for this protocol alone.
+        members: what Rungwise reads of each kind of message part and of tools in this protocol's form, by kind, the
+            names separated by blanks.
+    """
+
+    protocol: str
+    client: str
+    client_base: str = ""
+    client_path: str
+    keys: tuple[KeyPlace, ...] = ()
+    capabilities: tuple[CapabilityRow, ...] = ()
+    members: Mapping[str, str] = field(factory=dict)
+
 
 APIS: Final[Mapping[str, str]] = {
     "openai": "rungwise.adapters.wires.chat.backend:OpenAIChat",
@@ -50,24 +91,3 @@ def _wire_of(api: str) -> Wire:
 
 WIRES: Final[Mapping[str, Wire]] = _Wires()
 """The declaration of each protocol, in the order of `APIS`."""
-
-
-def backend_class(api: str) -> type[HttpBackend]:
-    """Return the class of a protocol's backends.
-
-    Arguments:
-        api: one of `APIS`.
-
-    Raises:
-        ConfigurationError: a package that it needs is not installed.
-    """
-    module, _, name = APIS[api].partition(":")
-    try:
-        kind: type[HttpBackend] = getattr(import_module(module), name)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] == "rungwise":
-            raise
-        raise ConfigurationError(
-            f"{api} needs the package {error.name.split('.')[0]}: pip install 'rungwise[{api}]'"
-        ) from None
-    return kind

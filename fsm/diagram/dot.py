@@ -1,4 +1,4 @@
-"""Both views as DOT text, for those who lay out or query the machine with a Graphviz of their own."""
+"""Both views as Graphviz DOT, for readers who lay out or query the machine themselves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COLUMNS = 3
 
 
 def hub_view(picture: Picture) -> str:
-    """Write one edge for each pair of states, its label with a line for each row."""
+    """Write one edge for each pair of states, whose label has a line for each row."""
     body = [_node(node) for node in picture.nodes]
     for node in picture.nodes:
         if node.start:
@@ -46,7 +46,7 @@ def hub_view(picture: Picture) -> str:
         name = _quoted(f"note {note.name}")
         off = f', tooltip="off: {_text(note.line.off)}"' if note.line.off is not None else ""
         body.append(f"{name} [shape=plaintext, label=<{_note(note)}>{off}]")
-        if picture.node(note.target).kind != "rung":  # so that it stands on the side of the outcomes
+        if picture.node(note.target).kind != "rung":  # this puts it on the side of the outcomes
             body.append(f"{_quoted(picture.hub)} -> {name} [style=invis]")
         body.append(f"{name} -> {_quoted(note.target)} [style=dotted, arrowhead=none]")
     settings = ["rankdir=LR", "ranksep=0.4", "nodesep=0.15"]
@@ -54,7 +54,7 @@ def hub_view(picture: Picture) -> str:
 
 
 def ladder_view(picture: Picture) -> str:
-    """Write a table for each event, with a line for each guard in the order in which they are tried."""
+    """Write a table for each event: its guards in the order in which they are tried."""
     body: list[str] = []
     for column in columns(picture.decisions, COLUMNS, lambda decision: len(decision.lines) + 2):
         names = [_quoted(" ".join([decision.event, *decision.sources])) for decision in column]
@@ -124,7 +124,7 @@ def _card_line(picture: Picture, decision: Decision, line: Line, rank: int | Non
     paint = f'border="1" bgcolor="{fill}" color="{border}"'
     if line.is_struck:
         paint = f'border="1" style="dashed" color="{LIGHT.line}"'
-    # A cell of a table has no shape, so a sign tells the ends apart.
+    # A table cell has no shape, so a sign tells the kinds of outcome apart.
     target = (f"{END_SIGNS[node.kind]} " if node.kind in END_SIGNS else "") + _name(node)
     effect = struck_html(escape(line.row.effect), line.is_struck) if line.row.effect else " "
     says = f' href="#" title="{_text(line.says)}"' if line.off is not None else ""  # only a link shows its title
@@ -143,7 +143,7 @@ def _numbers(steps: tuple[int, ...]) -> str:
 
 
 def _text(says: str) -> str:
-    """Write a text between quotes, where a backslash would begin an escape; line breaks end as spaces."""
+    """Escape a text for a quoted string; line breaks become spaces."""
     return escape(says.replace("\\", "\\\\").replace("\n", "; "))
 
 
@@ -152,7 +152,7 @@ def _quoted(name: str) -> str:
 
 
 def _document(picture: Picture, title: str, body: list[str]) -> str:
-    told = "<br/>".join(escape(words) for words in (title, picture.caption, picture.key) if words)
-    head = [f"label=<{told}>", "labelloc=t", "fontname=monospace", "fontsize=13"]
+    title = "<br/>".join(escape(words) for words in (title, picture.caption, picture.key) if words)
+    head = [f"label=<{title}>", "labelloc=t", "fontname=monospace", "fontsize=13"]
     head += [f"node [{FONT}]", f'edge [{FONT}, color="{LIGHT.line}"]']
     return f"digraph {_quoted(picture.name)} {{\n" + "".join(f"  {line};\n" for line in [*head, *body]) + "}\n"

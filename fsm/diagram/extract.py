@@ -1,4 +1,4 @@
-"""Read what a picture shows from the machine that runs, so that the two cannot differ."""
+"""Read the picture of a table from the machine that runs it, so that the two cannot differ."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ def picture_of(table: Table, marks: Marks | None = None, settings: Settings | No
     """Read the picture of a table from its running machine.
 
     Arguments:
-        marks: the path to show on it.
-        settings: what a policy makes of the table.
+        table: the table.
+        marks: the path to show on the picture.
+        settings: the limits, waits and switched-off rows of a policy.
     """
     settings = settings or Settings()
     every = _lines(table, marks or Marks(), settings)
@@ -36,7 +37,7 @@ def picture_of(table: Table, marks: Marks | None = None, settings: Settings | No
         decisions=tuple(decision for event, own in by_event.items() for decision in _decisions(table, event, own)),
         marked=marks is not None,
         caption=settings.caption,
-        left_out=len(every) - len(lines),
+        hidden=len(every) - len(lines),
     )
 
 
@@ -51,7 +52,7 @@ def _lines(table: Table, marks: Marks, settings: Settings) -> tuple[Line, ...]:
 
 
 def _tried_in_order(rows: list[Row], marks: Marks, settings: Settings) -> list[Line]:
-    """Mark the rows of one event and state; a step that took a row has tried every row above it."""
+    """Mark the rows of one event and state; a step that took a row tried every row above it."""
     lines: list[Line] = []
     tried: tuple[int, ...] = ()
     for row in reversed(rows):
@@ -80,14 +81,14 @@ def _nodes(table: Table, lines: tuple[Line, ...], settings: Settings) -> tuple[N
 
 
 def kind_of(table: Table, state: str) -> Kind:
-    """Tell what a state of a table is."""
+    """Return the kind of a state."""
     if state not in table.outcomes:
         return "hub" if state == table.hub else "rung"
     return table.kind_of_end(state)
 
 
 def _notes(table: Table, lines: list[Line], shown: set[str]) -> list[Note]:
-    """Say in words what an event does in several states alike, where that is all it does and no ladder of the hub's."""
+    """Describe in words an event that does the same in several states, unless it has a ladder at the hub."""
     alike: dict[tuple[str | None, str], list[Line]] = {}
     for line in lines:
         if line.row.target == table.hub or (line.row.source == table.hub and line.row.guard):
@@ -97,10 +98,12 @@ def _notes(table: Table, lines: list[Line], shown: set[str]) -> list[Note]:
 
 
 def _note(table: Table, lines: list[Line], shown: set[str]) -> Note:
-    """Say where a note holds.
+    """Build a note and describe where it holds.
 
     Arguments:
-        shown: the states from which any row leads, of those that the picture shows.
+        table: the table.
+        lines: the lines of the note.
+        shown: the states that the picture shows with a row that leaves them.
     """
     row, sources = lines[0].row, {line.row.source for line in lines}
     rungs = shown - {table.hub}
@@ -116,7 +119,7 @@ def _note(table: Table, lines: list[Line], shown: set[str]) -> Note:
 
 
 def _decisions(table: Table, event: str, lines: list[Line]) -> list[Decision]:
-    """Gather the decision lists of an event; states in which it leads to the same list share one."""
+    """Return the decision lists of an event; states with equal lists share one."""
     by_source: dict[str, list[Line]] = {}
     for line in lines:
         by_source.setdefault(line.row.source, []).append(line)
@@ -135,6 +138,6 @@ def _decision(table: Table, event: str, lists: list[list[Line]]) -> Decision:
 
 
 def _merged(rank: tuple[Line, ...]) -> Line:
-    """Make one line of those that several states share at one place of their lists."""
+    """Merge the lines that several states share at one rank of their lists."""
     off = None if any(line.off is None for line in rank) else rank[0].off
     return Line(rank[0].row, all_steps(rank), tuple(sorted(step for line in rank for step in line.tried)), off)

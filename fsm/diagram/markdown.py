@@ -1,4 +1,4 @@
-"""Both views as Markdown: the rows as a table, the decision lists as lists; and what a policy counts and allows."""
+"""Both views as Markdown: the rows as a table, the decision lists as numbered lists; and the counters of a policy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rungwise.fsm.machine.table import Table
 
 
 def hub_view(picture: Picture) -> str:
-    """Write a line for each row, by event; rows that are alike in all but their source share one."""
+    """Write a table of the rows, by event; rows that differ only in their source share a line."""
     lines = [_cells(picture, decision, line) for decision in picture.decisions for line in decision.lines]
     head = ["event", "from", "guard", "to", "effect", *(["steps"] if picture.marked else [])]
     if any(remark for *_, remark in lines):
@@ -20,24 +20,26 @@ def hub_view(picture: Picture) -> str:
 
 
 def ladder_view(picture: Picture) -> str:
-    """Write a numbered list for each event, in the order in which its guards are tried."""
+    """Write a numbered list for each event: its guards in the order in which they are tried."""
     lists = "\n".join(_list(picture, decision) for decision in picture.decisions)
     return _heading(picture) + lists
 
 
 def _heading(picture: Picture) -> str:
-    """Write what holds for the whole; a table that no policy was laid on says for itself all that there is."""
+    """Write the caption of a policy and the key of a change; empty for a plain table."""
     if not picture.caption and not picture.key:
         return ""
-    told = [f"{picture.rows[:1].upper()}{picture.rows[1:]}", picture.caption, picture.key]
-    return "".join(f"{says}\n\n" for says in (f"{'; '.join(filter(None, told[:2]))}.", told[2]) if says)
+    rows = f"{picture.rows[:1].upper()}{picture.rows[1:]}"
+    first = "; ".join(filter(None, [rows, picture.caption]))
+    return "".join(f"{says}\n\n" for says in (f"{first}.", picture.key) if says)
 
 
 def counters(table: Table, limits: Mapping[str, int | None]) -> str:
-    """Write what each counter allows, which rungs take from it, and what refills it.
+    """Write a table of the counters: their limits, the rungs that spend them, and what refills them.
 
     Arguments:
-        limits: the ceiling of each counter.
+        table: the table.
+        limits: the limit of each counter.
     """
     effects = {row.target: table.effect(row.effect) for row in table.rows if row.effect}
     lines = []
@@ -85,7 +87,7 @@ def _detail(node: Node) -> str:
 
 
 def _remark(line: Line) -> str:
-    """Say in words why a row is never taken, and what a change makes of it."""
+    """Say why a row is never taken, and what a change does to it."""
     changed = {"added": "**+ new**", "removed": "**− gone**"}[line.change] if line.change else ""
     off = f"{'**now off**' if line.turned == 'off' else 'off'}: {line.off}" if line.off is not None else ""
     on = "**now on**" if line.turned == "on" else ""
@@ -98,6 +100,6 @@ def _struck(says: str, is_struck: bool) -> str:
 
 
 def markdown_table(head: list[str], lines: list[list[str]]) -> str:
-    """Write a table, a line for each of `lines`."""
+    """Write a Markdown table."""
     written = [head, ["---"] * len(head), *lines]
     return "".join("| " + " | ".join(cells) + " |\n" for cells in written)

@@ -1,4 +1,4 @@
-"""Lay two pictures over each other: what a change of policy or table does, as one picture to be drawn."""
+"""One picture of two: what a change of policy or table does to a machine."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ Turned = Literal["off", "on"]
 
 
 def change_of(old: Picture, new: Picture) -> Picture:
-    """Return one picture of two: what only one of them has is marked, and stands where it stood.
+    """Merge two pictures into one, in which everything that only one of them has is marked.
 
-    What is not removed is the new picture, what is not added the old one.
+    Arguments:
+        old: the picture before the change; the merged one without what was added.
+        new: the picture after it; the merged one without what was removed.
 
     Raises:
-        ConfigurationError: the machines have different hubs, so that nothing in them corresponds.
+        ConfigurationError: the machines have different hubs, so nothing in them corresponds.
     """
     if old.hub != new.hub:
         raise ConfigurationError(f"a picture around {old.hub!r} cannot be compared with one around {new.hub!r}")
@@ -44,16 +46,16 @@ def change_of(old: Picture, new: Picture) -> Picture:
 
 
 def merged(old: Sequence[Key], new: Sequence[Key]) -> list[Key]:
-    """Put what only the old order has behind what it stood behind, and keep the new order."""
-    found, known = list(new), set(new)
+    """Insert what only the old order has into the new order, behind its old predecessor."""
+    both, new_keys = list(new), set(new)
     for place, key in enumerate(old):
-        if key not in known:
-            found.insert(found.index(old[place - 1]) + 1 if place else 0, key)
-    return found
+        if key not in new_keys:
+            both.insert(both.index(old[place - 1]) + 1 if place else 0, key)
+    return both
 
 
 def _lines_by_row(picture: Picture) -> dict[Row, Line]:
-    """List the lines of every row, those of one list of decisions behind each other."""
+    """Return the line of every row, in the order of the decision lists."""
     drawn = {line.row: line for group in (*picture.arcs, *picture.notes) for line in group.lines}
     rows = [row for decision in picture.decisions for row in decision.rows]
     return {row: drawn[row] for row in rows}
@@ -88,7 +90,7 @@ def _nodes(old: Picture, new: Picture) -> Iterator[Node]:
 def _groups(
     old: Iterable[Any], new: Iterable[Any], lines: Mapping[Row, Line], gone: Iterable[Row], key: Callable[[Any], Any]
 ) -> Iterator[tuple[Any, tuple[Line, ...]]]:
-    """Yield each arc or note of either picture with its lines, as long as some are left of it."""
+    """Yield each arc or note of either picture with its lines, if it has any."""
     gone = set(gone)
     before, after = ({key(group): group for group in groups} for groups in (old, new))
     for name in merged(list(before), list(after)):
@@ -110,11 +112,11 @@ def _notes(old: Picture, new: Picture, lines: Mapping[Row, Line], gone: Iterable
 
 
 def _decisions(old: Picture, new: Picture, lines: Mapping[Row, Line]) -> Iterator[Decision]:
-    """Yield the decision lists of both; what is left of an old one without a partner is what was removed."""
+    """Yield the decision lists of both; an old list without a partner keeps only its removed lines."""
     partners = _partners(old, new)
-    known = {id(was): key for key, was in partners.items()}
+    keys = {id(was): key for key, was in partners.items()}
     by_key = {id(each): each for each in (*old.decisions, *new.decisions)}
-    before = [known.get(id(each), id(each)) for each in old.decisions]
+    before = [keys.get(id(each), id(each)) for each in old.decisions]
     after = [id(each) for each in new.decisions]
     for key in merged(before, after):
         if key in partners:
@@ -128,16 +130,19 @@ def _decisions(old: Picture, new: Picture, lines: Mapping[Row, Line]) -> Iterato
 
 
 def _partners(old: Picture, new: Picture) -> dict[int, Decision]:
-    """Find for each new list the old one of the same event that is its own, by identity."""
-    found: dict[int, Decision] = {}
-    left = list(old.decisions)
+    """Return the old list that corresponds to each new one, by the id of the new one.
+
+    That is the list of the same event that shares most sources with it.
+    """
+    partners: dict[int, Decision] = {}
+    unmatched = list(old.decisions)
     for decision in new.decisions:
-        alike = [each for each in left if each.event == decision.event and {*each.sources} & {*decision.sources}]
+        alike = [each for each in unmatched if each.event == decision.event and {*each.sources} & {*decision.sources}]
         if alike:
             best = max(alike, key=lambda each: len({*each.sources} & {*decision.sources}))
-            left = [each for each in left if each is not best]
-            found[id(decision)] = best
-    return found
+            unmatched = [each for each in unmatched if each is not best]
+            partners[id(decision)] = best
+    return partners
 
 
 def _both(was: Decision, now: Decision) -> Decision:
@@ -146,19 +151,19 @@ def _both(was: Decision, now: Decision) -> Decision:
     shared_before = [key for key in before if key in after]
     shared_after = [key for key in after if key in before]
     moved = {key for one, key in zip(shared_before, shared_after, strict=True) if one != key}
-    found = []
+    lines = []
     for key in merged(list(before), list(after)):
         if key not in after:
-            found.append(evolve(before[key][1], change="removed"))
+            lines.append(evolve(before[key][1], change="removed"))
         elif key not in before:
-            found.append(evolve(after[key], change="added"))
+            lines.append(evolve(after[key], change="added"))
         else:
             rank, line = before[key]
             turned = _turned(line, after[key])
-            found.append(evolve(after[key], turned=turned, was=rank if key in moved else None))
+            lines.append(evolve(after[key], turned=turned, was=rank if key in moved else None))
     rows = tuple(merged(was.rows, now.rows))
     sources = tuple(merged(was.sources, now.sources))
-    return Decision(now.event, sources, now.where, tuple(found), rows)
+    return Decision(now.event, sources, now.where, tuple(lines), rows)
 
 
 def _meaning(line: Line) -> Meaning:

@@ -1,4 +1,4 @@
-"""Both views as Mermaid flowcharts, which GitHub and most documentation tools draw without any program installed."""
+"""Both views as Mermaid flowcharts, which GitHub and most documentation tools render by themselves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rungwise.fsm.diagram.model import (
     wrapped,
 )
 
-# Words that begin a statement or end a block in the language; a state of that name gets another id, not another label.
+# Keywords of Mermaid; a state with such a name gets another id, but keeps its label.
 RESERVED = {
     "call", "class", "classDef", "click", "default", "direction", "end", "flowchart", "graph", "href", "interpolate",
     "linkStyle", "style", "subgraph",
@@ -49,13 +49,13 @@ SETTINGS = (
 
 @frozen
 class Edge:
-    """Write an edge, and how it looks.
+    """Hold an edge and its look.
 
     Arguments:
         text: the statement.
-        hit: whether it is thick: a path went along it, or it is new.
-        struck: whether it is dotted, because nothing ever goes along it.
-        reversed: whether its one arrow stands at its beginning, so that the layout still goes from left to right.
+        hit: whether it is thick: a path took it, or it is new.
+        struck: whether it is dotted: no path ever takes it.
+        reversed: whether its arrow stands at its beginning, which keeps the layout going from left to right.
     """
 
     text: str
@@ -65,10 +65,10 @@ class Edge:
 
 
 def hub_view(picture: Picture) -> str:
-    """Write one arc for each pair of states, its label with a line for each row.
+    """Write one arc for each pair of states, whose label has a line for each row.
 
-    The label of an arc from the hub is a node of its own, because Mermaid lets long labels of edges overlap. Mermaid
-    ranks states by its edges and orders them as they are written: so every edge is written from the left to the right.
+    The label of an arc from the hub is a node of its own, because Mermaid lets long edge labels overlap. Mermaid ranks
+    states by their edges, in the order of the text, so every edge is written from left to right.
     """
     nodes = sorted(picture.nodes, key=lambda node: (node.kind != "rung", node.kind != "hub"))
     body = [_state(node) for node in nodes]
@@ -93,7 +93,7 @@ def hub_view(picture: Picture) -> str:
 
 
 def ladder_view(picture: Picture) -> str:
-    """Write a chain for each event: every link a guard with what it leads to, the next link for when it is false."""
+    """Write a chain for each event: each link is a guard and its target, and leads to the next one."""
     body: list[str] = []
     edges: list[Edge] = []
     for column in columns(picture.decisions, COLUMNS, lambda decision: len(decision.lines) + 1.5):
@@ -126,7 +126,7 @@ def _arc(picture: Picture, arc: Arc) -> Iterator[Edge]:
     source, target, panel = _id(arc.source), _id(arc.target), _panel_id(arc)
     hit, struck = bool(arc.steps) or arc.change == "added", arc.is_struck
     if arc.target == picture.hub != arc.source:
-        arrow = "-.->" if picture.arc(arc.target, arc.source) else "-..->"  # as long as by way of a panel
+        arrow = "-.->" if picture.arc(arc.target, arc.source) else "-..->"  # as long as an edge through a panel
         yield Edge(f'{source} {arrow}|"{_lines(arc)}"| {target}', hit, struck)
     elif arc.source == picture.hub and picture.node(arc.target).kind == "rung":
         yield Edge(f"{target} <--> {panel}", hit, struck, reversed=True)
@@ -168,7 +168,7 @@ def _line(line: Line) -> str:
 
 
 def _chain(picture: Picture, decision: Decision, name: str) -> dict[str, str]:
-    """Write the head of a chain and its links, by their ids."""
+    """Return the head of a chain and its links, by id."""
     where = "".join(f"<br>{_escaped(words)}" for words in wrapped(decision.where, 40))
     links = {name: f'  {name}(["<b>{_escaped(decision.event)}</b>{where}"]):::head'}
     for place, line in enumerate(decision.lines, start=1):
@@ -212,9 +212,9 @@ def _detail(node: Node) -> str:
 
 
 def _escaped(says: str) -> str:
-    """Write a text so that no name in it means anything to Mermaid or to a browser."""
-    for found, code in (("#", "#35;"), ("&", "#amp;"), ("<", "#lt;"), (">", "#gt;"), ('"', "#quot;")):
-        says = says.replace(found, code)
+    """Escape a text for Mermaid and for HTML."""
+    for sign, code in (("#", "#35;"), ("&", "#amp;"), ("<", "#lt;"), (">", "#gt;"), ('"', "#quot;")):
+        says = says.replace(sign, code)
     return says
 
 
@@ -249,7 +249,7 @@ def _link_styles(edges: list[Edge]) -> Iterator[str]:
 
 
 def _classes() -> Iterator[tuple[str, str]]:
-    """Name every fill and colour: on a dark page Mermaid would else write light letters on them."""
+    """Yield the classes of nodes, with explicit text colours; on a dark page Mermaid would use light ones."""
     for kind in SHAPES:
         paint = f"fill:{LIGHT.fill[kind]},color:{LIGHT.ink}"
         yield kind, f"{paint},stroke:{LIGHT.border[kind]}"

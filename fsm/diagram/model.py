@@ -1,4 +1,4 @@
-"""What every picture of a machine shows, before anything is drawn."""
+"""The neutral model of a picture, which every renderer draws."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from rungwise.fsm.checker.counterexample import PathStep
 from rungwise.fsm.machine.table import Row, Table
 
 Kind = Literal["rung", "hub", "answer", "lesser", "error", "outcome"]
-"""What a state is. An outcome is an answer, a lesser answer or an error, as far as the table says which."""
+"""The kind of a state; `outcome` is an end of which the table does not say whether it is an answer or an error."""
 
 ENDS: Final[tuple[Kind, ...]] = ("answer", "lesser", "error", "outcome")
 Change = Literal["added", "removed"]
 SIGNS: Final[Mapping[Change, str]] = {"added": "+", "removed": "−"}
-"""What tells a row or a state of one of two tables alone from those of both, where colours do not."""
+"""The sign of a row or state that only one of two tables has, for readers who cannot rely on colours."""
 
 CHANGE_KEY: Final = "+ new · − gone · struck: off, or what held before · was N.: the old rank"
 
 Piece = tuple[str, bool]
-"""A few words, and whether they are struck because they hold no more."""
+"""A few words, and whether they are struck through."""
 
 
 @frozen
 class Marks:
-    """Say which rows a call took, so that a picture can show its path.
+    """Hold a path, to be shown on a picture.
 
     Arguments:
-        taken: for each row that was taken, the numbers of the steps that took it.
+        taken: for each row on the path, the numbers of the steps that took it.
     """
 
     taken: Mapping[Row, tuple[int, ...]] = field(factory=dict, hash=False)
 
     @classmethod
     def along(cls, path: Iterable[Row | None]) -> Marks:
-        """Number the rows of a path from 1; None counts as a step but marks nothing."""
+        """Number the rows of a path from 1; None counts as a step and marks nothing."""
         taken: dict[Row, tuple[int, ...]] = {}
         for number, row in enumerate(path, start=1):
             if row is not None:
@@ -47,21 +47,21 @@ class Marks:
 
     @classmethod
     def of_path(cls, table: Table, steps: Iterable[PathStep]) -> Marks:
-        """Number the steps of a path that the checker found, such as that of a `TableError`."""
+        """Number the steps of a path from the checker, such as that of a `TableError`."""
         rows = {(row.event, row.source, row.guard, row.target): row for row in table.rows}
         return cls.along(rows.get((step.event, step.source, step.guard, step.target or "")) for step in steps)
 
 
 @frozen(kw_only=True)
 class Settings:
-    """Say what a policy makes of a table, so that a picture can show it.
+    """Hold the limits, waits and switched-off rows of a policy, to be shown on a picture.
 
     Arguments:
-        details: for each rung, its limit and its waits: `×3 · 2→60 s`.
-        says: the same in words, for who points at it.
+        details: the limit and the waits of each rung: `×3 · 2→60 s`.
+        says: the same in words, for tooltips.
         off: the rows that can never be taken, each with the reason.
-        hides_off: whether these are left out of the picture; otherwise they are greyed.
-        caption: what holds for the whole, such as the budget.
+        hides_off: whether to omit these rows; otherwise they are greyed.
+        caption: what holds for the whole machine, such as the budget.
     """
 
     details: Mapping[str, str] = field(factory=dict, hash=False)
@@ -77,12 +77,12 @@ class Line:
 
     Arguments:
         row: the row.
-        steps: those that took it.
-        tried: those that tried it and found its guard false.
-        off: why it can never be taken; None where it can.
-        change: whether only the new table of two has it, or only the old one.
-        was: its rank in the old decision list, where the rows that both have stand in another order.
-        turned: what a change of policy does to a row of both: it is switched `off`, or `on` again.
+        steps: the numbers of the steps that took it.
+        tried: the numbers of the steps that tried it while its guard was false.
+        off: why it can never be taken; None if it can.
+        change: `added` if only the new table of two has it, `removed` if only the old one.
+        was: its rank in the old decision list, if the rows of both lists have another order now.
+        turned: `off` or `on` if a change of policy switches a row that both tables have.
     """
 
     row: Row
@@ -100,12 +100,12 @@ class Line:
 
     @property
     def sign(self) -> str:
-        """Return `+` or `−` for a row of one of two tables alone."""
+        """Return `+` or `−` for a row that only one of two tables has."""
         return SIGNS[self.change] if self.change else ""
 
     @property
     def turn(self) -> str:
-        """Say whether a change switches the row off or on."""
+        """Return `now off` or `now on` if a change switches the row."""
         return f"now {self.turned}" if self.turned else ""
 
     @property
@@ -120,7 +120,7 @@ class Line:
 
     @property
     def says(self) -> str:
-        """Tell the row in full, for who points at it."""
+        """Describe the row in full, for a tooltip."""
         why = {"added": "new", "removed": "no longer there"}[self.change] if self.change else ""
         off = f"{'now ' if self.turned == 'off' else ''}off: {self.off}" if self.off is not None else ""
         on = "now on" if self.turned == "on" else ""
@@ -133,14 +133,14 @@ class Node:
     """Show one state.
 
     Arguments:
-        name, kind: of the state.
+        name, kind: the name and the kind of the state.
         start: whether the machine starts there.
-        visited: whether a path led through it.
-        detail: what a policy says of it in short: `×3 · 2→60 s`.
+        visited: whether the path led through it.
+        detail: its limit and waits in short: `×3 · 2→60 s`.
         says: the same in words.
-        was: what the old policy of two said of it in short, where that is not the same.
+        was: the detail under the old policy of two, if it differs.
         is_off: whether every row that leads there is off.
-        change: whether only the new table of two has it, or only the old one.
+        change: `added` if only the new table of two has it, `removed` if only the old one.
     """
 
     name: str
@@ -155,17 +155,17 @@ class Node:
 
     @property
     def label(self) -> str:
-        """Write the name, with the sign of a state of one of two tables alone."""
+        """Return the name, with a sign if only one of two tables has the state."""
         return f"{SIGNS[self.change]} {self.name}" if self.change else self.name
 
     @property
     def is_struck(self) -> bool:
-        """Tell whether no run reaches the state: nothing that is on leads there, or it is gone."""
+        """Tell whether no run reaches the state: every row to it is off, or it is gone."""
         return self.is_off or self.change == "removed"
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
-        """Write the detail; of what a change makes of it, the old words are struck and the new ones follow an arrow."""
+        """Split the detail into pieces; after a change, the old words are struck and the new ones follow an arrow."""
         if self.was is None or self.was == self.detail:
             return ((self.detail, False),) if self.detail else ()
         old, new = self.was.split(" · "), self.detail.split(" · ")
@@ -179,11 +179,6 @@ class Node:
                 pieces += [(gap, False)] if gap else []
                 pieces += [(before or "none", True), (f" → {after or 'none'}", False)]
         return tuple(pieces)
-
-    @property
-    def detail_text(self) -> str:
-        """Write the detail as plain text, the old words before an arrow."""
-        return "".join(words for words, _ in self.pieces)
 
 
 @frozen(kw_only=True)
@@ -203,13 +198,13 @@ class _Lines:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """List the steps that went this way."""
+        """Return the numbers of the steps that took it."""
         return all_steps(self.lines)
 
 
 @frozen(kw_only=True)
 class Arc(_Lines):
-    """Show every row that leads from one state to another."""
+    """Show all rows that lead from one state to another."""
 
     source: str
     target: str
@@ -217,7 +212,7 @@ class Arc(_Lines):
 
 @frozen(kw_only=True)
 class Note(_Lines):
-    """Say in words what would be one arc from nearly every state: what an event does wherever the call stands."""
+    """Describe in words an event that does the same in nearly every state, instead of drawing an arc from each."""
 
     event: str
     guard: str | None
@@ -226,12 +221,12 @@ class Note(_Lines):
 
     @property
     def name(self) -> str:
-        """Name the note by what it is about; no two of a picture are about the same."""
+        """Return a name that is unique within the picture."""
         return f"{self.event}_{self.guard}" if self.guard else self.event
 
     @property
     def line(self) -> Line:
-        """Return a line that stands for all its lines, with what they share."""
+        """Return one line that stands for all lines, with what they share."""
         first, turns = self.lines[0], {line.turned for line in self.lines}
         off = first.off if self.is_struck else None
         turned = turns.pop() if len(turns) == 1 else None
@@ -240,10 +235,14 @@ class Note(_Lines):
 
 @frozen
 class Decision:
-    """Show what one event leads to: its rows in the order in which they are tried, and the states that share them.
+    """Show the decision list of one event: its rows in the order in which they are tried.
 
-    `lines` are those of the first source; `rows` are those of all sources. `where` names the sources in words, unless
-    the event comes at the hub alone.
+    Arguments:
+        event: the event.
+        sources: the states that share the list.
+        where: the sources in words; empty for the hub alone.
+        lines: the lines of the first source.
+        rows: the rows of all sources.
     """
 
     event: str
@@ -254,12 +253,12 @@ class Decision:
 
     @property
     def ranked(self) -> tuple[tuple[int | None, Line], ...]:
-        """Number the lines from 1, in the order in which they are tried; one that is gone has no number."""
+        """Number the lines from 1 in the order in which they are tried; a removed line has no number."""
         numbers = count(1)
         return tuple((None if line.change == "removed" else next(numbers), line) for line in self.lines)
 
     def guard(self, line: Line) -> str:
-        """Name what must hold for a line of this list to be taken."""
+        """Return the guard of a line, or `otherwise` or `always` for a line without one."""
         return line.row.guard or ("otherwise" if len(self.lines) > 1 else "always")
 
 
@@ -268,13 +267,13 @@ class Picture:
     """Hold everything that a renderer needs; both views show every row.
 
     Arguments:
-        name: the table's.
+        name: the name of the table.
         hub: the name of its hub.
         nodes, arcs, notes, decisions: what is drawn.
         marked: whether it shows a path.
-        caption: what holds for the whole, such as the budget.
-        is_change: whether it shows what a change of policy or table does.
-        left_out: how many rows are off and therefore not in it.
+        caption: what holds for the whole machine, such as the budget.
+        is_change: whether it shows a change of policy or table.
+        hidden: how many rows are off and hidden.
     """
 
     name: str
@@ -286,39 +285,41 @@ class Picture:
     marked: bool
     caption: str = ""
     is_change: bool = False
-    left_out: int = 0
+    hidden: int = 0
 
     @property
     def rows(self) -> str:
-        """Count the rows: `76 rows, 4 of them off`."""
+        """Return the count of the rows: `76 rows, 4 of them off`."""
         lines = [line for drawn in (*self.arcs, *self.notes) for line in drawn.lines]
-        kept = [line for line in lines if line.change != "removed"]
-        told = {
-            "of them off": sum(line.off is not None for line in kept),
-            "that are off left out": self.left_out,
-            "new": sum(line.change == "added" for line in kept),
-            "gone": len(lines) - len(kept),
+        present = [line for line in lines if line.change != "removed"]
+        counts = {
+            "of them off": sum(line.off is not None for line in present),
+            "that are off left out": self.hidden,
+            "new": sum(line.change == "added" for line in present),
+            "gone": len(lines) - len(present),
         }
-        return ", ".join([_counted(len(kept), "row"), *(f"{number} {what}" for what, number in told.items() if number)])
+        return ", ".join(
+            [_counted(len(present), "row"), *(f"{number} {what}" for what, number in counts.items() if number)]
+        )
 
     @property
     def hub_title(self) -> str:
-        """Name the machine, and count what the hub view shows."""
+        """Return the title of the hub view."""
         return f"{self.name}: {_counted(len(self.nodes), 'state')}, {self.rows}"
 
     @property
     def ladder_title(self) -> str:
-        """Name the machine, and count what the ladder view shows."""
+        """Return the title of the ladder view."""
         return f"{self.name}: {_counted(len(self.decisions), 'decision list')}, {self.rows}"
 
     @property
     def is_struck(self) -> bool:
-        """Tell whether any row is shown that is never taken."""
+        """Tell whether it shows a row that is never taken."""
         return any(line.is_struck for drawn in (*self.arcs, *self.notes) for line in drawn.lines)
 
     @property
     def key(self) -> str:
-        """Explain the signs of a change; empty where the picture shows none."""
+        """Return the explanation of the signs of a change; empty if it shows none."""
         return CHANGE_KEY if self.is_change else ""
 
     def node(self, name: str) -> Node:
@@ -326,11 +327,11 @@ class Picture:
         return next(node for node in self.nodes if node.name == name)
 
     def of_kind(self, *kinds: Kind) -> tuple[Node, ...]:
-        """List the nodes of some kinds, in the order of the table."""
+        """Return the nodes of some kinds, in the order of the table."""
         return tuple(node for node in self.nodes if node.kind in kinds)
 
     def arc(self, source: str, target: str) -> Arc | None:
-        """Return the arc between two states, if there is one."""
+        """Return the arc between two states; None if there is none."""
         return next((arc for arc in self.arcs if (arc.source, arc.target) == (source, target)), None)
 
 
@@ -339,17 +340,17 @@ def _counted(number: int, what: str) -> str:
 
 
 def all_steps(lines: Iterable[Line]) -> tuple[int, ...]:
-    """List the steps that took any of some lines, in order."""
+    """Return the numbers of the steps that took any of some lines, in order."""
     return tuple(sorted(number for line in lines for number in line.steps))
 
 
 def wrapped(words: str, room: int) -> list[str]:
-    """Break words into lines of so many characters; a name that is longer has a line of its own."""
+    """Break words into lines of at most `room` characters; a longer name gets a line of its own."""
     return wrap(words, room, break_long_words=False, break_on_hyphens=False)
 
 
 def columns(decisions: tuple[Decision, ...], count: int, height: Callable[[Decision], float]) -> list[list[Decision]]:
-    """Break decision lists into columns of about the same height, in their order."""
+    """Distribute decision lists over columns of about equal height, in their order."""
     total = sum(height(decision) for decision in decisions)
     broken: list[list[Decision]] = [[] for _ in range(count)]
     above = 0.0

@@ -1,6 +1,6 @@
-"""The attempts of a recorded run: what was sent from which rung, what had led to it, and what came back.
+"""The attempts of a recorded run: the rung that sent each, what led to it, and what came back.
 
-Everything that tells a run in brief reads these: the page, the lines on a terminal, notebooks.
+Every summary of a run reads these: the page, the lines on a terminal, notebooks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 SENT: Final = "sent"
 LEAST_ERROR: Final = 400
-"""The lowest HTTP status that says more than the event that it led to."""
+"""The lowest HTTP status that says more than the event it led to."""
 
 
 @frozen(kw_only=True)
@@ -26,10 +26,10 @@ class RecordedAttempt:
     Arguments:
         number: counted from 1.
         sent: the step that sent it.
-        back: the step that what came back led to; None where nothing has.
-        led: the step that led to its rung; None for the first.
-        skipped: the steps that passed a backend over before it.
-        steps: the numbers of the first and the last step that belong to it: from what it sent to what sends the next.
+        back: the step of what came back; None while nothing has.
+        led: the step that led to its rung; None for the first attempt.
+        skipped: the steps before it that skipped a backend.
+        steps: the numbers of its first and last step, up to the one that leads to the next attempt.
     """
 
     number: int
@@ -41,22 +41,22 @@ class RecordedAttempt:
 
     @property
     def rung(self) -> str:
-        """Return the rung that it was sent from."""
+        """Return the rung that sent it."""
         return self.sent.source
 
     @property
     def wait(self) -> float:
-        """Return the seconds that the rung was to wait before."""
+        """Return the wait of the rung, in seconds."""
         return 0.0 if self.led is None else self.led.wait
 
     @property
     def waited(self) -> float:
-        """Return the seconds that passed in the rung, if it was to wait."""
+        """Return the seconds that passed in the rung; 0 if it had no wait."""
         return 0.0 if self.led is None or not self.wait else self.sent.at - self.led.at
 
     @property
     def seconds(self) -> float | None:
-        """Return how long it was in flight; None while it is."""
+        """Return the seconds that it was in flight; None while it is."""
         return None if self.back is None else self.back.at - self.sent.at
 
     @property
@@ -66,7 +66,7 @@ class RecordedAttempt:
 
     @property
     def why(self) -> str | None:
-        """Return what had led to it in a word or two; None for the first."""
+        """Return what led to it in a word or two; None for the first attempt."""
         return None if self.led is None else word_of(self.led)
 
     @property
@@ -76,7 +76,7 @@ class RecordedAttempt:
 
 
 def attempts_of(path: Path) -> tuple[RecordedAttempt, ...]:
-    """Return the attempts of a run, in order; what stands before the first belongs to that one."""
+    """Return the attempts of a run, in order; steps before the first attempt belong to it."""
     places = [place for place, step in enumerate(path.steps) if step.event == SENT and path.rows[place] is not None]
     bounds = [*places[1:], len(path.steps)][: len(places)]
     return tuple(_attempts(path.steps, places, bounds))
@@ -99,10 +99,10 @@ def _attempts(steps: Sequence[Step], places: Sequence[int], bounds: Sequence[int
 
 
 def ending_of(path: Path, attempts: Sequence[RecordedAttempt]) -> Step | None:
-    """Return the last step where no attempt came back with it: what ended the run in a rung."""
+    """Return the last step if it came back with no attempt, such as a cancellation in a rung."""
     last = path.steps[-1]
-    is_told = not attempts or (attempts[-1].back is not None and attempts[-1].back.number < last.number)
-    return last if is_told and last.event != SKIPPED else None
+    is_apart = not attempts or (attempts[-1].back is not None and attempts[-1].back.number < last.number)
+    return last if is_apart and last.event != SKIPPED else None
 
 
 def word_of(step: Step) -> str:

@@ -1,4 +1,4 @@
-"""The forms of what stands in a journal, which may come from anybody and hold anything."""
+"""The forms of the values in a journal, which may come from anybody and contain anything."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rungwise.fsm.values.checks import LARGEST, Check, is_flag, is_number, is_te
 from rungwise.fsm.values.label import short
 
 Form = tuple[Check, str]
-"""Tells whether a value has the form, and names the form in words."""
+"""A check of a value, and the name of the form in words."""
 
 Forms = Mapping[str, Form]
 
@@ -26,12 +26,12 @@ def _is_object(value: Any) -> bool:
 
 
 def list_of(check: Check, length: int | None = None) -> Check:
-    """Return a check for lists of so many items, or of any number, each of which passes the check."""
+    """Return a check for lists whose items pass a check; `length` None allows any number of items."""
     return lambda value: isinstance(value, list) and length in (None, len(value)) and all(map(check, value))
 
 
 def or_null(form: Form) -> Form:
-    """Return the form that null has as well."""
+    """Return the form that also allows null."""
     check, name = form
     return or_none(check), f"{name}, or null"
 
@@ -55,11 +55,11 @@ _OF_TYPES: Final[Forms] = {
 
 
 def forms_of(kind: type[Any], **others: Form) -> Forms:
-    """Read the forms of an object off the types of the fields of its class.
+    """Derive the forms of an object from the field types of its class.
 
     Arguments:
         kind: an attrs class.
-        others: the forms of the fields whose types say too little.
+        others: the forms of fields whose types say too little.
     """
     return {field.name: others.get(field.name) or _form_of_type(str(field.type)) for field in fields(kind)}
 
@@ -70,13 +70,13 @@ def _form_of_type(name: str) -> Form:
 
 
 def check_object(document: Mapping[str, Any], forms: Forms, needed: Iterable[str], where: str = "") -> None:
-    """Refuse an object that lacks something, or holds it in another form, or holds something else.
+    """Refuse an object with a missing, malformed or unknown field.
 
     Arguments:
         document: the object, as it was read.
-        forms: what it may hold.
-        needed: what it must hold.
-        where: its place in the journal; "" for the journal itself, which may hold anything besides.
+        forms: the forms of its fields.
+        needed: the fields that it must have.
+        where: its place in the journal; "" for the journal itself, which may have other fields.
 
     Raises:
         ConfigurationError: the message names the place.

@@ -1,4 +1,4 @@
-"""Read the path of a recorded run off its record, which may come from anybody and hold anything."""
+"""The path of a recorded run through its table; the record may come from anybody and contain anything."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SKIPPED = "skipped"
 
 @frozen
 class Path:
-    """Hold the path of one run through its table.
+    """Hold the path of a run through its table.
 
     Arguments:
-        record: what was recorded.
+        record: the record of the run.
         table: the machine that it ran on.
         steps: the steps of the record.
-        rows: the row that each step took; None for a backend that was passed over.
+        rows: the row that each step took; None for a skipped backend.
     """
 
     record: Record
@@ -34,8 +34,8 @@ def read_path(text: str | bytes, table: Table, kind: type[Record] = Record) -> P
     """Read a record and find the rows that its steps took.
 
     Arguments:
-        text: a record as JSON; nothing in it is trusted.
-        table: the machine that the run was on; one of your own is not recorded and must be passed.
+        text: a record as JSON; it is checked in full.
+        table: the machine of the run; a journal does not contain a table of your own, so pass it.
         kind: the kind of record.
 
     Raises:
@@ -52,7 +52,7 @@ def read_path(text: str | bytes, table: Table, kind: type[Record] = Record) -> P
         record = kind.from_json(text)
     except ConfigurationError:
         raise
-    except Exception as error:  # whatever else a document can do to the code that reads it
+    except Exception as error:  # a hostile document may break the reading code in other ways
         raise ConfigurationError(f"journal: not of the form of one ({type(error).__name__}: {error})") from None
     return path_of(record, table)
 
@@ -61,20 +61,21 @@ def path_of(record: Record, table: Table) -> Path:
     """Find the rows that the steps of a record took.
 
     Arguments:
-        record: what was recorded; the run need not have ended.
+        record: the record; the run need not have ended.
         table: the machine that it ran on.
 
     Raises:
-        ConfigurationError: a value is not of its form, or a step is no row of the table or does not follow from the
-            one before.
+        ConfigurationError: a step is no row of the table, or does not follow from the step before it.
     """
     if record.counters != table.counters:
-        told = f"journal: its counters are not those of the table {table.name!r}"
-        raise ConfigurationError(f"{told}; where it ran on a table of your own, give the policy that holds that table")
+        raise ConfigurationError(
+            f"journal: its counters are not those of the table {table.name!r}; if it ran on a table of your own, give "
+            "the policy with that table"
+        )
     steps = record.steps
     if not steps:
         raise ConfigurationError("journal: it holds no steps, so there is no path to show")
-    known = {(row.event, row.source, row.guard, row.target, row.effect): row for row in table.rows}
+    rows_by_step = {(row.event, row.source, row.guard, row.target, row.effect): row for row in table.rows}
     rows: list[Row | None] = []
     state, now = table.start, 0.0
     for step in steps:
@@ -82,7 +83,7 @@ def path_of(record: Record, table: Table) -> Path:
             raise fault(step, f"it begins in {short(step.source)}, but the {table.name} was in {state!r}")
         if step.at < now:
             raise fault(step, f"it was taken at {step.at:g} s, before the step that it follows")
-        row = known.get((step.event, step.source, step.guard, step.target, step.effect))
+        row = rows_by_step.get((step.event, step.source, step.guard, step.target, step.effect))
         if row is None and (step.event, step.target) != (SKIPPED, state):
             taken = row_text(step.event, step.source, step.guard, step.target, step.effect)
             raise fault(step, f"{short(taken)} is no row of the table {table.name!r}")

@@ -21,7 +21,7 @@ from rungwise.fsm.review import summary, words
 from rungwise.fsm.review.findings import Change, Findings, Rank
 
 if TYPE_CHECKING:
-    from markupsafe import Markup
+    pass
 
 SIGNS = {"more": "▲", "less": "▼", "same": "=", "added": "+", "removed": "−", "note": "~"}
 LONG = 60
@@ -55,12 +55,12 @@ def as_page(findings: Findings) -> str:
     )
 
 
-def _broken(text: str) -> Markup:
+def _broken(text: str) -> str:
     """Let the names in a text break after a dot or an underscore, and nowhere else."""
     return html(re.sub(r"(?<=\w)([._])(?=\w)", r"\1<wbr>", escape(text)))
 
 
-def _coded(text: str) -> Markup:
+def _coded(text: str) -> str:
     """Write what stands between backticks as code."""
     pieces = enumerate(escape(text).split("`"))
     return html("".join(f"<code>{piece}</code>" if place % 2 else piece for place, piece in pieces))

@@ -19,7 +19,7 @@ from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
 from rungwise.fsm.values.label import label
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel, ValidationError
+    from pydantic import ValidationError
     from pydantic.json_schema import GenerateJsonSchema
 
 _BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
@@ -37,7 +37,7 @@ class HintedSchema:
     """
 
     schema: Mapping[str, Any]
-    model: type[BaseModel]
+    model: type[Any]
     names: Mapping[str, str]
     optional: frozenset[str]
 

@@ -20,7 +20,6 @@ from rungwise.fsm.values.suggest import close_to
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
-    from jsonschema.protocols import Validator
 
 
 MOST_FAULTS: Final = 5
@@ -156,7 +155,7 @@ class GivenSchema:
     """Check arguments against a JSON schema, and leave them as they are."""
 
     schema: Mapping[str, Any]
-    _validator: Validator
+    _validator: Any
 
     @classmethod
     def of(cls, schema: Mapping[str, Any], where: str) -> GivenSchema:

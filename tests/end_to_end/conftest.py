@@ -21,7 +21,7 @@ from rungwise.adapters import connections
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
 from rungwise.adapters.http.loops import is_asyncio
 from rungwise.adapters.http.own import OwnAsyncHttp
-from rungwise.adapters.provider.rendering import render
+from rungwise.adapters.provider.handler import render
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply

@@ -11,7 +11,7 @@ import rungwise
 from rungwise import Client, Ollama
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.limits import AttemptLimits
-from rungwise.adapters.provider.rendering import render
+from rungwise.adapters.provider.handler import render
 from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import ways

@@ -15,7 +15,7 @@ import rungwise
 from rungwise import Client, OpenAIChat
 from rungwise.adapters.http.own import OwnHttp
 from rungwise.adapters.wires.backend import HttpRequest
-from rungwise.adapters.wires.keys import key_of_environment
+from rungwise.adapters.wires.endpoint import key_of_environment
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.conversation.for_backend import headers_for
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint

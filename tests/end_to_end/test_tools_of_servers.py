@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rungwise import Client, OpenAIChat
-from rungwise.adapters.provider.languages.registry import language_of
+from rungwise.adapters.provider.languages import language_of
 from rungwise.core import Request
 from rungwise.fsm.call.conversation.for_backend import losses_of, tools_for
 from rungwise.fsm.call.conversation.request import Send

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rungwise import Client
-from rungwise.adapters.wires.registry import backend_class
+from rungwise.adapters.wires.http_backend import backend_class
 from rungwise.testing import ScriptedReply
 
 pytestmark = pytest.mark.sampled(4)

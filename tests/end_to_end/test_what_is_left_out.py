@@ -12,8 +12,9 @@ import pytest
 import rungwise
 from rungwise import Client, Journal
 from rungwise.adapters.cli.describe import told_in_lines
-from rungwise.adapters.provider.languages.registry import language_of
-from rungwise.adapters.wires.registry import WIRES, backend_class
+from rungwise.adapters.provider.languages import language_of
+from rungwise.adapters.wires.http_backend import backend_class
+from rungwise.adapters.wires.registry import WIRES
 from rungwise.core import Request
 from rungwise.fsm.journal.path import read_path
 from rungwise.testing import ScriptedReply

@@ -1,1 +1,29 @@
 """The protocols that the embedded provider speaks, a file for each."""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Final
+
+from rungwise.adapters.provider.languages.chat import LANGUAGE as CHAT
+from rungwise.adapters.provider.languages.language import Language
+from rungwise.adapters.wires.registry import APIS, folder_of
+
+__all__ = ["CHAT", "LANGUAGES", "language_of"]
+
+
+def _languages() -> list[Language]:
+    modules = [f"{__package__}.{folder_of(api)}" for api in reversed(tuple(APIS))]
+    return [import_module(module).LANGUAGE for module in modules if find_spec(module)]
+
+
+LANGUAGES: Final[tuple[Language, ...]] = tuple(_languages())
+"""Chat completions come last: their `/models` would answer for any other protocol's."""
+
+
+def language_of(path: str) -> Language | None:
+    """Return the protocol of a POST to this path, or None where there is none."""
+    path = path.partition("?")[0]
+    return next((language for language in LANGUAGES if language.speaks(path)), None)
+
+
+"""The protocols that the embedded provider speaks, a file for each."""

@@ -10,8 +10,8 @@ import orjson
 
 from rungwise.adapters.provider.languages.language import (
     SIGNATURE,
-    Asked,
     Language,
+    ScriptRequest,
     answer_tokens,
     characters,
     event,
@@ -52,7 +52,7 @@ class Messages(Language):
         """Return the body of an error."""
         return orjson.dumps(_error(given, status))
 
-    def whole(self, reply: ScriptedReply, asked: Asked) -> bytes:
+    def whole(self, reply: ScriptedReply, asked: ScriptRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
         if reply.error_event is not None:
             return self.error(reply.error_event, 500)
@@ -62,7 +62,7 @@ class Messages(Language):
             del message["usage"]
         return orjson.dumps(message)
 
-    def events(self, reply: ScriptedReply, asked: Asked) -> Iterator[bytes]:
+    def events(self, reply: ScriptedReply, asked: ScriptRequest) -> Iterator[bytes]:
         """Yield the pieces of a stream; one that is not `done` lacks the two events that end it."""
         usage = _usage(reply, asked)
         begun = {**_message(reply, asked), "content": [], **_NO_STOP}
@@ -91,7 +91,7 @@ def _event(name: str, **members: Any) -> bytes:
     return event({"type": name, **members}, name)
 
 
-def _message(reply: ScriptedReply, asked: Asked) -> dict[str, Any]:
+def _message(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
     model = reply.model or asked.model
     return {"id": f"msg_{asked.number:024d}", "type": "message", "role": "assistant", "model": model}
 
@@ -161,7 +161,7 @@ def _input(arguments: str) -> Any:
     return value if isinstance(value, dict) else arguments
 
 
-def _usage(reply: ScriptedReply, asked: Asked) -> dict[str, Any]:
+def _usage(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
     if reply.usage is not None:
         return dict(reply.usage)
     messages, system = asked.body.get("messages"), asked.body.get("system")

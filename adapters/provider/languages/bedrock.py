@@ -12,8 +12,8 @@ import orjson
 
 from rungwise.adapters.provider.languages.language import (
     SIGNATURE,
-    Asked,
     Language,
+    ScriptRequest,
     answer_tokens,
     characters,
     split,
@@ -51,17 +51,17 @@ class Converse(Language):
         """Tell whether a POST to this path is a request in this protocol."""
         return path.endswith(("/converse", "/converse-stream"))
 
-    def asked(self, path: str, body: Mapping[str, Any], number: int) -> Asked:
+    def asked(self, path: str, body: Mapping[str, Any], number: int) -> ScriptRequest:
         """Return what matters of a request; the path tells the model, and whether it streams."""
         parts = path.rsplit("/", 2)
-        return Asked(unquote(parts[-2]), parts[-1] == "converse-stream", body, number)
+        return ScriptRequest(unquote(parts[-2]), parts[-1] == "converse-stream", body, number)
 
     def error(self, given: Mapping[str, Any] | None, status: int) -> bytes:
         """Return the body of an error."""
         kind, message = _error(given, status)
         return orjson.dumps({"__type": kind, "message": message})
 
-    def whole(self, reply: ScriptedReply, asked: Asked) -> bytes:
+    def whole(self, reply: ScriptedReply, asked: ScriptRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
         if reply.error_event is not None:
             return self.error(reply.error_event, 500)
@@ -71,7 +71,7 @@ class Converse(Language):
             told["usage"] = usage
         return orjson.dumps({**told, "metrics": _LATENCY})
 
-    def events(self, reply: ScriptedReply, asked: Asked) -> Iterator[bytes]:
+    def events(self, reply: ScriptedReply, asked: ScriptRequest) -> Iterator[bytes]:
         """Yield the pieces of a stream; one that is not `done` lacks the two events that end it."""
         yield frame("messageStart", {"role": "assistant"})
         for index, (start, deltas) in enumerate(_streamed(reply)):
@@ -157,7 +157,7 @@ def _input(arguments: str) -> Any:
     return value if isinstance(value, dict) else arguments
 
 
-def _usage(reply: ScriptedReply, asked: Asked) -> dict[str, Any]:
+def _usage(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
     if reply.usage is not None:
         return dict(reply.usage)
     messages, system = asked.body.get("messages"), asked.body.get("system")

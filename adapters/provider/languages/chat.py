@@ -10,8 +10,8 @@ import orjson
 
 from rungwise.adapters.provider.languages.language import (
     CREATED,
-    Asked,
     Language,
+    ScriptRequest,
     answer_tokens,
     characters,
     event,
@@ -53,19 +53,19 @@ class ChatCompletions(Language):
         """Return the body of an error."""
         return _error(given, status)
 
-    def whole(self, reply: ScriptedReply, asked: Asked) -> bytes:
+    def whole(self, reply: ScriptedReply, asked: ScriptRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
         if reply.error_event is not None:
             told = {} if reply.usage is None else {"usage": dict(reply.usage)}
             return orjson.dumps({**orjson.loads(_error(reply.error_event, 500)), **told})
         return orjson.dumps(_completion(reply, asked.body, _envelope(reply, asked)))
 
-    def events(self, reply: ScriptedReply, asked: Asked) -> Iterator[bytes]:
+    def events(self, reply: ScriptedReply, asked: ScriptRequest) -> Iterator[bytes]:
         """Yield the pieces of a stream."""
         return _events(reply, asked.body, {**_envelope(reply, asked), "object": "chat.completion.chunk"})
 
 
-def _envelope(reply: ScriptedReply, asked: Asked) -> dict[str, Any]:
+def _envelope(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
     return {
         "id": f"chatcmpl-{asked.number:08d}",
         "object": "chat.completion",

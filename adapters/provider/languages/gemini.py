@@ -12,8 +12,8 @@ import orjson
 from rungwise.adapters.provider.languages.language import (
     DEFAULT_MODEL,
     SIGNATURE,
-    Asked,
     Language,
+    ScriptRequest,
     answer_tokens,
     characters,
     event,
@@ -48,11 +48,11 @@ class GeminiLanguage(Language):
         """Tell whether a POST to this path is a request in this protocol."""
         return METHODS.search(path) is not None
 
-    def asked(self, path: str, body: Mapping[str, Any], number: int) -> Asked:
+    def asked(self, path: str, body: Mapping[str, Any], number: int) -> ScriptRequest:
         """Return what matters of a request: the model and the method stand in its path."""
         found = METHODS.search(path)
         model, method = (found["model"], found["method"]) if found else (DEFAULT_MODEL, "")
-        return Asked(model, method == "streamGenerateContent", body, number)
+        return ScriptRequest(model, method == "streamGenerateContent", body, number)
 
     def listing(self, path: str, models: Iterable[str]) -> Any:
         """Return what a GET of this path answers: the list of models."""
@@ -70,7 +70,7 @@ class GeminiLanguage(Language):
         """Return the body of an error."""
         return orjson.dumps(_error(given, status))
 
-    def whole(self, reply: ScriptedReply, asked: Asked) -> bytes:
+    def whole(self, reply: ScriptedReply, asked: ScriptRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
         if reply.error_event is not None:
             return self.error(reply.error_event, 500)
@@ -79,7 +79,7 @@ class GeminiLanguage(Language):
         usage = _usage(reply, asked)
         return orjson.dumps({**_last(reply, _signed(reply, candidate)), **_told(usage), **_envelope(reply, asked)})
 
-    def events(self, reply: ScriptedReply, asked: Asked) -> Iterator[bytes]:
+    def events(self, reply: ScriptedReply, asked: ScriptRequest) -> Iterator[bytes]:
         """Yield the pieces of a stream: each has the form of a whole reply, and the last one says how it ended."""
         envelope, usage = _envelope(reply, asked), _usage(reply, asked)
         written = 0
@@ -114,7 +114,7 @@ def _error(given: Mapping[str, Any] | None, status: int) -> dict[str, Any]:
     return {"error": {**told, **({"details": details} if details else {})}}
 
 
-def _envelope(reply: ScriptedReply, asked: Asked) -> dict[str, Any]:
+def _envelope(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
     return {"modelVersion": reply.model or asked.model, "responseId": f"response-{asked.number:08d}"}
 
 
@@ -182,7 +182,7 @@ def _signed(reply: ScriptedReply, candidate: dict[str, Any], *, is_last: bool = 
     return candidate
 
 
-def _usage(reply: ScriptedReply, asked: Asked) -> dict[str, Any]:
+def _usage(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
     if reply.usage is not None:
         return dict(reply.usage)
     prompt, answer, thoughts = tokens(characters(asked.body.get("contents"))), answer_tokens(reply), 0

@@ -19,7 +19,7 @@ SIGNATURE: Final = "c2lnbmVkIGJ5IHRoZSBlbWJlZGRlZCBwcm92aWRlcg=="
 
 
 @frozen
-class Asked:
+class ScriptRequest:
     """Hold what matters of a request.
 
     Arguments:
@@ -45,7 +45,7 @@ class Language(ABC):
     def speaks(self, path: str) -> bool:
         """Tell whether a POST to this path, without its query, is a request in this protocol."""
 
-    def asked(self, path: str, body: Mapping[str, Any], number: int) -> Asked:
+    def asked(self, path: str, body: Mapping[str, Any], number: int) -> ScriptRequest:
         """Return what matters of a request.
 
         Arguments:
@@ -53,7 +53,7 @@ class Language(ABC):
             body: the decoded JSON.
             number: the number of the request.
         """
-        return Asked(str(body.get("model") or DEFAULT_MODEL), body.get("stream") is True, body, number)
+        return ScriptRequest(str(body.get("model") or DEFAULT_MODEL), body.get("stream") is True, body, number)
 
     def listing(self, path: str, models: Iterable[str]) -> Any:
         """Return what a GET of this path answers, as JSON, or None where this protocol has no such path."""
@@ -69,11 +69,11 @@ class Language(ABC):
         """
 
     @abstractmethod
-    def whole(self, reply: ScriptedReply, asked: Asked) -> bytes:
+    def whole(self, reply: ScriptedReply, asked: ScriptRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
 
     @abstractmethod
-    def events(self, reply: ScriptedReply, asked: Asked) -> Iterator[bytes]:
+    def events(self, reply: ScriptedReply, asked: ScriptRequest) -> Iterator[bytes]:
         """Yield the pieces of a stream, in which they are written."""
 
 

@@ -13,8 +13,8 @@ import orjson
 from rungwise.adapters.provider.languages.language import (
     CREATED,
     DEFAULT_MODEL,
-    Asked,
     Language,
+    ScriptRequest,
     answer_tokens,
     characters,
     split,
@@ -49,9 +49,9 @@ class OllamaChat(Language):
         """Tell whether a POST to this path is a request in this protocol."""
         return path.endswith("/api/chat")
 
-    def asked(self, path: str, body: Mapping[str, Any], number: int) -> Asked:
+    def asked(self, path: str, body: Mapping[str, Any], number: int) -> ScriptRequest:
         """Return what matters of a request; a reply is streamed unless it says no."""
-        return Asked(str(body.get("model") or DEFAULT_MODEL), body.get("stream") is not False, body, number)
+        return ScriptRequest(str(body.get("model") or DEFAULT_MODEL), body.get("stream") is not False, body, number)
 
     def listing(self, path: str, models: Iterable[str]) -> Any:
         """Return what a GET of this path answers: the server's version, or the list of models."""
@@ -63,7 +63,7 @@ class OllamaChat(Language):
         """Return the body of an error: a message and nothing else."""
         return _error(given, status)
 
-    def whole(self, reply: ScriptedReply, asked: Asked) -> bytes:
+    def whole(self, reply: ScriptedReply, asked: ScriptRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
         if reply.error_event is not None:
             return _error(reply.error_event, 500)
@@ -72,7 +72,7 @@ class OllamaChat(Language):
             return _line(reply, asked, message)
         return _line(reply, asked, message, **_end(reply, asked))
 
-    def events(self, reply: ScriptedReply, asked: Asked) -> Iterator[bytes]:
+    def events(self, reply: ScriptedReply, asked: ScriptRequest) -> Iterator[bytes]:
         """Yield the lines of a stream."""
         size = reply.chunk_size
         for piece in split(reply.reasoning, size):
@@ -92,7 +92,7 @@ def _error(given: Mapping[str, Any] | None, status: int) -> bytes:
     return orjson.dumps({"error": (given or {}).get("message") or ERRORS.get(status, phrase)})
 
 
-def _line(reply: ScriptedReply, asked: Asked, message: Mapping[str, Any], **end: Any) -> bytes:
+def _line(reply: ScriptedReply, asked: ScriptRequest, message: Mapping[str, Any], **end: Any) -> bytes:
     about = {"model": reply.model or asked.model, "created_at": _CREATED}
     return orjson.dumps({**about, "message": message, "done": False, **end})
 
@@ -114,7 +114,7 @@ def _arguments(text: str) -> Any:
         return text
 
 
-def _end(reply: ScriptedReply, asked: Asked) -> dict[str, Any]:
+def _end(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
     finish = {"tool_calls": "stop"}.get(reply.finish_reason or "", reply.finish_reason)
     end: dict[str, Any] = {"done": True, **({"done_reason": finish} if finish else {})}
     if reply.usage is not None:

@@ -11,8 +11,8 @@ from rungwise.adapters.provider.languages.chat import ChatCompletions
 from rungwise.adapters.provider.languages.language import (
     CREATED,
     SIGNATURE,
-    Asked,
     Language,
+    ScriptRequest,
     answer_tokens,
     characters,
     event,
@@ -47,17 +47,17 @@ class Responses(Language):
         """Return the body of an error."""
         return ChatCompletions().error(given, status)
 
-    def whole(self, reply: ScriptedReply, asked: Asked) -> bytes:
+    def whole(self, reply: ScriptedReply, asked: ScriptRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
         return orjson.dumps(_ended(reply, asked))
 
-    def events(self, reply: ScriptedReply, asked: Asked) -> Iterator[bytes]:
+    def events(self, reply: ScriptedReply, asked: ScriptRequest) -> Iterator[bytes]:
         """Yield the pieces of a stream."""
         for number, (name, members) in enumerate(_events(reply, asked)):
             yield event({"type": name, "sequence_number": number, **members}, name)
 
 
-def _events(reply: ScriptedReply, asked: Asked) -> Iterator[tuple[str, dict[str, Any]]]:
+def _events(reply: ScriptedReply, asked: ScriptRequest) -> Iterator[tuple[str, dict[str, Any]]]:
     begun = {**_response(reply, asked), "status": "in_progress"}
     yield "response.created", {"response": begun}
     yield "response.in_progress", {"response": begun}
@@ -114,7 +114,7 @@ def _item_events(item: Item, index: int, reply: ScriptedReply, *, pads: bool) ->
     yield "response.output_item.done", {"output_index": index, "item": item}
 
 
-def _ended(reply: ScriptedReply, asked: Asked) -> Item:
+def _ended(reply: ScriptedReply, asked: ScriptRequest) -> Item:
     """Return the response as it is at its end."""
     status, reason = _FINISHES.get(reply.finish_reason, ("incomplete", reply.finish_reason))
     response = {**_response(reply, asked), "output": _output(reply, asked), "status": status}
@@ -131,12 +131,12 @@ def _told(given: Mapping[str, Any]) -> Item:
     return {name: value for name, value in given.items() if name in ("code", "message", "param")}
 
 
-def _member(asked: Asked, name: str) -> Mapping[str, Any]:
+def _member(asked: ScriptRequest, name: str) -> Mapping[str, Any]:
     found = asked.body.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
-def _response(reply: ScriptedReply, asked: Asked) -> Item:
+def _response(reply: ScriptedReply, asked: ScriptRequest) -> Item:
     body = asked.body
     return {
         "id": f"resp_{asked.number:08d}",
@@ -165,7 +165,7 @@ def _response(reply: ScriptedReply, asked: Asked) -> Item:
     }
 
 
-def _output(reply: ScriptedReply, asked: Asked) -> list[Item]:
+def _output(reply: ScriptedReply, asked: ScriptRequest) -> list[Item]:
     status = "incomplete" if reply.finish_reason in ("length", "content_filter") else "completed"
     output: list[Item] = []
     if reply.reasoning or reply.signature:
@@ -190,7 +190,7 @@ def _output(reply: ScriptedReply, asked: Asked) -> list[Item]:
     return output
 
 
-def _usage(reply: ScriptedReply, asked: Asked) -> Item | None:
+def _usage(reply: ScriptedReply, asked: ScriptRequest) -> Item | None:
     if reply.usage is not None:
         return dict(reply.usage) or None
     given = asked.body.get("input")

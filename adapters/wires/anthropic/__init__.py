@@ -2,7 +2,7 @@
 
 from rungwise.adapters.wires.capabilities.capability import Capabilities, CapabilityRow
 from rungwise.adapters.wires.capabilities.table import CLAUDE_PREFILLS
-from rungwise.adapters.wires.wire import KeyPlace, Wire
+from rungwise.adapters.wires.registry import KeyPlace, Wire
 
 WIRE = Wire(
     protocol="Messages",

@@ -7,8 +7,7 @@ from typing import Any, ClassVar, Final
 
 from attrs import field, frozen
 
-from rungwise.adapters.wires.anthropic.models import Generation, generation_of
-from rungwise.adapters.wires.anthropic.parameters import budget_in, lost_parameters, thinks
+from rungwise.adapters.wires.anthropic.parameters import Generation, budget_in, generation_of, lost_parameters, thinks
 from rungwise.adapters.wires.anthropic.request import RESERVED, AnthropicBody
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.adapters.wires.anthropic.stream import AnthropicDecoder

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from rungwise.adapters.wires.composing import text_at
+from rungwise.adapters.wires.draft import text_at
 from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.errors import ConfigurationError

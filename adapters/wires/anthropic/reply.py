@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from rungwise.adapters.wires.anthropic.blocks import identified
-from rungwise.adapters.wires.composing import Draft, count_of, stop_of, text_at
+from rungwise.adapters.wires.draft import Draft, count_of, stop_of, text_at
 from rungwise.adapters.wires.json_text import mended
 from rungwise.fsm.call.conversation.parts import Part
 from rungwise.fsm.call.conversation.reply import StopReason

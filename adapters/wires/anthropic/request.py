@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from rungwise.adapters.wires.anthropic.models import Generation
-from rungwise.adapters.wires.anthropic.parameters import FORCED, fit_budget, lower_reasoning, translated
+from rungwise.adapters.wires.anthropic.parameters import FORCED, Generation, fit_budget, lower_reasoning, translated
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written

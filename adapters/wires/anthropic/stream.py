@@ -16,7 +16,7 @@ from rungwise.adapters.wires.anthropic.blocks import (
     tool_call,
 )
 from rungwise.adapters.wires.anthropic.reply import STOP_REASONS, draft_of, usage_of
-from rungwise.adapters.wires.composing import (
+from rungwise.adapters.wires.draft import (
     Draft,
     at_least,
     classified,
@@ -28,10 +28,9 @@ from rungwise.adapters.wires.composing import (
     stop_of,
     text_at,
 )
-from rungwise.adapters.wires.json_text import load, weight_of
+from rungwise.adapters.wires.json_text import HeldText, load, weight_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
-from rungwise.adapters.wires.reading.held_text import HeldText
 from rungwise.fsm.call.conversation.parts import Part
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure
@@ -48,7 +47,7 @@ _WEIGHT: Final = 1_000
 
 
 @define(eq=False)
-class _Block:
+class _MessageBlock:
     """Gather one block on its way; its text is the decoder's."""
 
     place: int
@@ -105,8 +104,8 @@ class AnthropicDecoder(StreamDecoder):
     _is_counted: bool = field(default=False, init=False)
     _stop: object = field(default=None, init=False)
     _details: object = field(default=None, init=False)
-    _blocks: list[_Block] = field(factory=list, init=False)
-    _open: dict[object, _Block] = field(factory=dict, init=False)
+    _blocks: list[_MessageBlock] = field(factory=list, init=False)
+    _open: dict[object, _MessageBlock] = field(factory=dict, init=False)
     _given: Kind | None = field(default=None, init=False)
     _held: int = field(default=0, init=False)
 
@@ -138,15 +137,15 @@ class AnthropicDecoder(StreamDecoder):
             self.started = True
         self._new.append(text)
 
-    def _block(self, index: object, kind: str) -> _Block:
+    def _block(self, index: object, kind: str) -> _MessageBlock:
         """Return the open block of an index, or a new one where there is none of that kind."""
         block = self._open.get(index)
         if block is None or (kind and block.kind != kind):
             block = self._begin(index, {"type": kind})
         return block
 
-    def _begin(self, index: object, start: dict[str, Any]) -> _Block:
-        block = _Block(len(self._blocks), start)
+    def _begin(self, index: object, start: dict[str, Any]) -> _MessageBlock:
+        block = _MessageBlock(len(self._blocks), start)
         self._blocks.append(block)
         self._open[index] = block
         self._given = None

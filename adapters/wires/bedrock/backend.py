@@ -8,12 +8,11 @@ from urllib.parse import quote
 
 from attrs import evolve, field, frozen
 
-from rungwise.adapters.wires.anthropic.models import Generation, generation_of
+from rungwise.adapters.wires.anthropic.parameters import Generation, generation_of
 from rungwise.adapters.wires.backend import HttpRequest
-from rungwise.adapters.wires.bedrock.marks import lost_marks, marks_tools
 from rungwise.adapters.wires.bedrock.parameters import lost_parameters, mapping, thinks
 from rungwise.adapters.wires.bedrock.request import RESERVED, ConverseBody
-from rungwise.adapters.wires.bedrock.shapes import CONVERSE
+from rungwise.adapters.wires.bedrock.shapes import CONVERSE, lost_marks, marks_tools
 from rungwise.adapters.wires.bedrock.signing import OWN_HOST, Account
 from rungwise.adapters.wires.bedrock.stream import ConverseDecoder
 from rungwise.adapters.wires.endpoint import as_secret, check_key, merged

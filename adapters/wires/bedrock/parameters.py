@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rungwise.adapters.wires.anthropic import parameters as anthropic
-from rungwise.adapters.wires.anthropic.models import Generation
+from rungwise.adapters.wires.anthropic.parameters import Generation
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import dump
-from rungwise.adapters.wires.plain.choices import chat_choice, forced_name
+from rungwise.adapters.wires.plain.tools import chat_choice, forced_name
 from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from rungwise.adapters.wires.anthropic.blocks import identified, opaque_parts, text_parts, thinking_parts
-from rungwise.adapters.wires.composing import Draft, count_of, stop_of, text_at
+from rungwise.adapters.wires.draft import Draft, count_of, stop_of, text_at
 from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.fsm.call.conversation.parts import Part, ToolCall
 from rungwise.fsm.call.conversation.reply import Reply, StopReason

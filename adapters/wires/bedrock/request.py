@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from rungwise.adapters.wires.anthropic.models import Generation
-from rungwise.adapters.wires.bedrock.marks import UNMARKED, unmarked, without_marks
+from rungwise.adapters.wires.anthropic.parameters import Generation
 from rungwise.adapters.wires.bedrock.parameters import (
     INFERENCE,
     choice_of,
@@ -21,7 +20,7 @@ from rungwise.adapters.wires.bedrock.parameters import (
     thinking_in,
     translated,
 )
-from rungwise.adapters.wires.bedrock.shapes import CONVERSE
+from rungwise.adapters.wires.bedrock.shapes import CONVERSE, UNMARKED, unmarked, without_marks
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written
 from rungwise.adapters.wires.request import BodyWriter

@@ -9,12 +9,13 @@ from typing import Any, Final
 from attrs import evolve
 
 from rungwise.adapters.wires.anthropic.shapes import NO_REPORT
-from rungwise.adapters.wires.bedrock.media import media_block
 from rungwise.adapters.wires.form import Body, Form, Rules, among
 from rungwise.adapters.wires.json_text import object_of
+from rungwise.adapters.wires.losses import MARK, MARKED_CALL
 from rungwise.adapters.wires.plain.converse import KINDS
+from rungwise.adapters.wires.plain.messages import read_messages
+from rungwise.adapters.wires.plain.parts import in_words, list_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
-from rungwise.adapters.wires.unread import MARK, MARKED_CALL
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,
     Message,
@@ -25,8 +26,52 @@ from rungwise.fsm.call.conversation.parts import (
     ToolCall,
     ToolResult,
 )
-from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.text.contents import is_blank
+
+_FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
+    "image": {"png": "png", "jpeg": "jpeg", "jpg": "jpeg", "gif": "gif", "webp": "webp"},
+    "document": {
+        **{"pdf": "pdf", "csv": "csv", "html": "html", "plain": "txt", "markdown": "md", "msword": "doc"},
+        "vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+        "vnd.ms-excel": "xls",
+        "vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+    },
+    "audio": {
+        **{"mp3": "mp3", "wav": "wav", "x-wav": "wav", "wave": "wav", "mpeg": "mp3", "ogg": "ogg", "opus": "opus"},
+        **{"aac": "aac", "flac": "flac", "mp4": "mp4", "m4a": "m4a", "webm": "webm"},
+    },
+    "video": {
+        **{"mp4": "mp4", "quicktime": "mov", "webm": "webm", "x-matroska": "mkv", "mpeg": "mpeg", "x-flv": "flv"},
+        **{"x-ms-wmv": "wmv", "3gpp": "three_gp"},
+    },
+}
+"""What the format of a media type is called."""
+_UNTOLD: Final = {"document": "pdf"}
+_OTHER_THAN_NAMES: Final = re.compile(r"[^a-zA-Z0-9\s()\[\]-]+")
+
+
+def media_block(part: MediaPart) -> Body:
+    """Return a block of what is neither text nor a tool's.
+
+    What has no place here is named, so that the model can say that it did not get it.
+    """
+    kind = "document" if part.kind == "file" else part.kind
+    name = part.media_type.partition(";")[0].rpartition("/")[2].strip().lower()
+    written = _FORMATS[kind].get(name) or ("" if name else _UNTOLD.get(kind, ""))
+    if not written and part.url.startswith("s3://"):
+        written = _FORMATS[kind].get(part.url.rpartition(".")[2].lower(), "")
+    source: dict[str, Any] | None = {"bytes": part.data} if part.data else None
+    if part.url.startswith("s3://"):
+        source = {"s3Location": {"uri": part.url}}
+    if not written or source is None:
+        return {"text": in_words(part)}
+    block: Body = {"format": written, "source": source}
+    if kind == "document":
+        stem = part.name.rpartition(".")[0] or part.name
+        block["name"] = " ".join(_OTHER_THAN_NAMES.sub(" ", stem).split())[:200] or "document"
+    return {kind: block}
+
 
 _MEMBERS: Final = frozenset({"role", "content"})
 _PORTABLE: Final = frozenset(
@@ -164,3 +209,98 @@ def _cache(cache: Any) -> Iterator[Body]:
 
 
 CONVERSE: Final = ConverseShapes()
+
+
+_MARK: Final = "cachePoint"
+_NOT_BEHIND_TOOLS: Final = re.compile(r"amazon\.nova")
+"""The models that take marks, but none behind a tool [docs.aws.amazon.com/bedrock, prompt caching]."""
+
+
+class _Unmarked(ConverseShapes):
+    """Write Converse without the marks that other forms have."""
+
+    __slots__ = ()
+
+    def sent_to(self, provider: str, message: Message) -> list[Body]:
+        """Return a message in this form, with what this provider wants back of its own and nothing of any other's."""
+        return [{**each, "content": unmarked(each["content"])} for each in super().sent_to(provider, message)]
+
+    def _translated(self, tool: Mapping[str, Any]) -> list[Body]:
+        return unmarked(super()._translated(tool))
+
+
+UNMARKED: Final = _Unmarked()
+
+
+def unmarked(blocks: Sequence[Any]) -> list[Any]:
+    """Return blocks, or tools, without the marks among them."""
+    return [block for block in blocks if _MARK not in block]
+
+
+def marks_tools(model: str, takes: bool | None) -> bool:
+    """Tell whether a model is known to take marks behind tools.
+
+    Arguments:
+        model: its id.
+        takes: whether it takes any, as far as anybody knows.
+    """
+    return takes is True and not _NOT_BEHIND_TOOLS.search(model)
+
+
+def lost_marks(request: Request, model: str, takes: bool | None) -> Iterator[str]:
+    """Yield which marks of a request a model is not sent, in a short sentence each.
+
+    Arguments:
+        request: what the caller asks.
+        model: the id of the model.
+        takes: whether it takes them. Where nobody knows, those that were written in Converse's own form go out as all
+            of that form does.
+    """
+    own: list[PlainMessage] = []
+    others: list[PlainMessage | Message] = []
+    for one in request.messages:
+        if isinstance(one, Message) or not CONVERSE.is_own(one):
+            others.append(one)
+        else:
+            own.append(one)
+    behind_tools, of_calls = sum(map(_is_marked, request.tools)), sum(map(_marked_calls, others))
+    if takes:
+        if behind_tools and not marks_tools(model, takes):
+            yield f"cache marks of tools, {behind_tools} x: this model takes none there"
+        if of_calls:
+            yield f"cache marks of tool calls, {of_calls} x: they have no form here"
+        return
+    parts = [part for message in read_messages(others) for part in message.parts]
+    found = sum(isinstance(part, TextPart | MediaPart | ToolResult) and bool(part.cache) for part in parts)
+    found += behind_tools + of_calls
+    if takes is False:
+        blocks: list[Any] = [*(block for one in own for block in one["content"]), *request.tools]
+        found += len(blocks) - len(unmarked(blocks))
+    if found:
+        yield f"cache marks, {found} x: this model is not known to take them"
+
+
+def _is_marked(tool: Mapping[str, Any]) -> bool:
+    """Tell whether the definition of a tool has a mark, in another form than Converse's."""
+    if CONVERSE.is_own_tool(tool):
+        return False
+    return any(isinstance(each, ToolDefinition) and each.cache for each in read_tools((tool,)))
+
+
+def _marked_calls(message: PlainMessage | Message) -> int:
+    """Count the tool calls of a message that have a mark; a call in neutral parts has none."""
+    if isinstance(message, Message):
+        return 0
+    blocks: Iterable[Any] = [*list_of(message.get("content")), *list_of(message.get("tool_calls"))]
+    calls = [each for each in blocks if isinstance(each, Mapping) and each.get("type") in ("tool_use", "function")]
+    return sum(bool(each.get("cache_control")) for each in calls)
+
+
+def without_marks(messages: Sequence[PlainMessage]) -> list[PlainMessage]:
+    """Return messages of Converse without any marks."""
+    return [_bare(message) for message in messages]
+
+
+def _bare(message: PlainMessage) -> PlainMessage:
+    kept = unmarked(message["content"])
+    return message if len(kept) == len(message["content"]) else {**message, "content": kept}

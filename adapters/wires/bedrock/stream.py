@@ -11,11 +11,10 @@ from attrs import Factory, define, field
 from rungwise.adapters.wires.anthropic.blocks import opaque_parts, text_parts, thinking_parts
 from rungwise.adapters.wires.bedrock.events import FrameReader
 from rungwise.adapters.wires.bedrock.reply import STOP_REASONS, parts_of, reply_of, tool_call
-from rungwise.adapters.wires.composing import classified, malformed, raw_of, settled, stop_of, text_at
-from rungwise.adapters.wires.json_text import load, weight_of
+from rungwise.adapters.wires.draft import classified, malformed, raw_of, settled, stop_of, text_at
+from rungwise.adapters.wires.json_text import HeldText, load, weight_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, Reader, StreamDecoder
-from rungwise.adapters.wires.reading.held_text import HeldText
 from rungwise.fsm.call.conversation.parts import Part
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure
@@ -26,7 +25,7 @@ _TOLD: Final = {Text: "text", Reasoning: "reasoningContent"}
 
 
 @define(eq=False)
-class _Block:
+class _ConverseBlock:
     """Gather one block on its way; its text is the decoder's."""
 
     place: int
@@ -63,8 +62,8 @@ class ConverseDecoder(StreamDecoder):
 
     _usage: Any = field(default=None, init=False)
     _stop: object = field(default=None, init=False)
-    _blocks: list[_Block] = field(factory=list, init=False)
-    _open: dict[object, _Block] = field(factory=dict, init=False)
+    _blocks: list[_ConverseBlock] = field(factory=list, init=False)
+    _open: dict[object, _ConverseBlock] = field(factory=dict, init=False)
     _given: Kind | None = field(default=None, init=False)
     _held: int = field(default=0, init=False)
 
@@ -99,11 +98,11 @@ class ConverseDecoder(StreamDecoder):
             self.started = True
         self._new.append(text)
 
-    def _block(self, index: object, kind: str) -> _Block:
+    def _block(self, index: object, kind: str) -> _ConverseBlock:
         """Return the open block of an index, or a new one where there is none of that kind: few are announced."""
         block = self._open.get(index)
         if block is None or block.kind != kind:
-            block = self._open[index] = _Block(len(self._blocks), kind)
+            block = self._open[index] = _ConverseBlock(len(self._blocks), kind)
             self._blocks.append(block)
             self._given = (
                 None if self._given and self._given[1] == index and _TOLD[self._given[0]] != kind else self._given

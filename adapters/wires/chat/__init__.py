@@ -1,6 +1,6 @@
 """Chat completions: the protocol of OpenAI, and of every server that speaks it."""
 
-from rungwise.adapters.wires.wire import KeyPlace, Wire
+from rungwise.adapters.wires.registry import KeyPlace, Wire
 
 WIRE = Wire(
     protocol="chat completions",

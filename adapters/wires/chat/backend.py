@@ -15,7 +15,7 @@ from rungwise.adapters.wires.chat.shapes import CHAT, ChatShapes
 from rungwise.adapters.wires.chat.stream import ChatDecoder
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.http_backend import HttpBackend, optional
-from rungwise.adapters.wires.plain.choices import chat_choice
+from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.link import Lessons

@@ -10,8 +10,8 @@ from attrs import define, field
 from rungwise.adapters.wires.chat.dialects import REASONING_FIELDS
 from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.chat.tools import calls_in
+from rungwise.adapters.wires.json_text import HeldText
 from rungwise.adapters.wires.reading.decoding import SPARE
-from rungwise.adapters.wires.reading.held_text import HeldText
 
 _MOST: Final = 10_000  # values of a chunk that are looked at; no chunk of a model has as many
 _SHOWN: Final = frozenset({"role", "content", "reasoning_content", "refusal", "tool_calls", "function_call"})

@@ -19,8 +19,7 @@ from urllib.parse import urlsplit
 
 from attrs import evolve
 
-from rungwise.adapters.wires.chat.dialect import CapField, Count, Dialect, Path, PrefillMode
-from rungwise.adapters.wires.chat.dialect_rows import DIALECTS
+from rungwise.adapters.wires.chat.dialect_rows import DIALECTS, CapField, Count, Dialect, Path, PrefillMode
 from rungwise.fsm.call.conversation.reply import StopReason
 
 __all__ = ["DIALECTS", "CapField", "Count", "Dialect", "Path", "PrefillMode"]

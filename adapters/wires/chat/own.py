@@ -8,8 +8,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, REASONING_FIELDS
-from rungwise.adapters.wires.json_text import as_json, weight_of
-from rungwise.adapters.wires.reading.held_text import HeldText
+from rungwise.adapters.wires.json_text import HeldText, as_json, weight_of
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy
 
@@ -23,7 +22,7 @@ _WEIGHT: Final = 1_000
 
 
 @define(eq=False)
-class _Block:
+class _OwnBlock:
     """Hold a block on its way: the texts that grow, and the rest."""
 
     rest: dict[str, Any] = field(factory=dict)
@@ -73,15 +72,15 @@ class OwnMembers:
                 if not isinstance(fragment, dict):
                     blocks.append(fragment)
                     continue
-                if not (blocks and isinstance(blocks[-1], _Block) and blocks[-1].goes_on_with(fragment)):
-                    blocks.append(_Block())
+                if not (blocks and isinstance(blocks[-1], _OwnBlock) and blocks[-1].goes_on_with(fragment)):
+                    blocks.append(_OwnBlock())
                     self.size += _WEIGHT
                 blocks[-1].add(fragment)
 
     def gathered(self) -> Mapping[str, Any]:
         """Return them as they go back."""
         lists = {
-            name: [block.whole if isinstance(block, _Block) else block for block in blocks]
+            name: [block.whole if isinstance(block, _OwnBlock) else block for block in blocks]
             for name, blocks in self._lists.items()
         }
         return own_copy({**self._members, **lists})

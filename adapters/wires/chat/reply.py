@@ -17,7 +17,7 @@ from rungwise.adapters.wires.chat.dialects import (
     found_at,
 )
 from rungwise.adapters.wires.chat.tools import index_of
-from rungwise.adapters.wires.composing import Draft, count_of, stop_of
+from rungwise.adapters.wires.draft import Draft, count_of, stop_of
 from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.call.conversation.reading import is_complete

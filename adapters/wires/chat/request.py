@@ -19,9 +19,9 @@ from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.chat.shapes import CHAT, FORMATS, ChatShapes
 from rungwise.adapters.wires.form import Body, Rules
 from rungwise.adapters.wires.pairing import calls_tools, is_own_call
-from rungwise.adapters.wires.plain.choices import chat_choice
-from rungwise.adapters.wires.plain.making import list_of
 from rungwise.adapters.wires.plain.messages import read_messages
+from rungwise.adapters.wires.plain.parts import list_of
+from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.portability import written
 from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.parts import Message
@@ -53,7 +53,7 @@ STAND_IN: Final = "(the reasoning of this turn was not kept)"
 """What goes in the place of reasoning that a provider wants back and that was not kept."""
 
 
-class _Reasoned(ChatShapes):
+class _ReasonedChat(ChatShapes):
     """Write chat completions for a provider that wants the reasoning of earlier turns back, whoever's it was."""
 
     __slots__ = ()
@@ -76,7 +76,7 @@ class _Reasoned(ChatShapes):
         return {**kept, "reasoning_content": reasoning} if reasoning else kept
 
 
-REASONED: Final = _Reasoned()
+REASONED: Final = _ReasonedChat()
 
 
 @frozen(kw_only=True)

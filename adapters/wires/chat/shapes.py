@@ -10,7 +10,7 @@ from typing import Any, Final
 from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, FOREIGN_PARTS, Dialect
 from rungwise.adapters.wires.form import Body, Form
 from rungwise.adapters.wires.plain.converse import is_converse
-from rungwise.adapters.wires.plain.making import list_of
+from rungwise.adapters.wires.plain.parts import list_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.adapters.wires.plain.writing import chat_messages
 from rungwise.fsm.call.conversation.parts import Message, ToolResult

@@ -10,8 +10,7 @@ from typing import Any, Final, Self
 from attrs import Factory, define, evolve, frozen
 
 from rungwise.adapters.wires.chat.own import extras_of, own_copy
-from rungwise.adapters.wires.json_text import ObjectScanner, as_json, mended, weight_of
-from rungwise.adapters.wires.reading.held_text import HeldText
+from rungwise.adapters.wires.json_text import HeldText, ObjectScanner, as_json, mended, weight_of
 from rungwise.fsm.call.conversation.parts import ToolCall
 
 WEIGHT: Final = 200

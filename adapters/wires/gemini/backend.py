@@ -11,8 +11,7 @@ from attrs import evolve, frozen
 
 from rungwise.adapters.wires.endpoint import Endpoint, read_url
 from rungwise.adapters.wires.form import Form
-from rungwise.adapters.wires.gemini.models import traits_of
-from rungwise.adapters.wires.gemini.parameters import RESERVED, lost, lost_effort, refuse_own
+from rungwise.adapters.wires.gemini.parameters import RESERVED, lost, lost_effort, refuse_own, traits_of
 from rungwise.adapters.wires.gemini.request import GeminiBody
 from rungwise.adapters.wires.gemini.shapes import GEMINI, form_for
 from rungwise.adapters.wires.gemini.stream import GeminiDecoder

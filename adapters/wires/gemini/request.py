@@ -9,10 +9,9 @@ from typing import Any, Final
 from attrs import evolve
 
 from rungwise.adapters.wires.form import Body
-from rungwise.adapters.wires.gemini.models import Traits, traits_of
-from rungwise.adapters.wires.gemini.parameters import merged, placed, without
+from rungwise.adapters.wires.gemini.parameters import Traits, merged, placed, traits_of, without
 from rungwise.adapters.wires.gemini.shapes import form_for
-from rungwise.adapters.wires.plain.making import list_of
+from rungwise.adapters.wires.plain.parts import list_of
 from rungwise.adapters.wires.portability import written
 from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.parts import Message

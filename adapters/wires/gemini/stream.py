@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.composing import (
+from rungwise.adapters.wires.draft import (
     Draft,
     at_least,
     count_of,
@@ -19,12 +19,10 @@ from rungwise.adapters.wires.composing import (
     stop_of,
     text_at,
 )
-from rungwise.adapters.wires.gemini.calls import GatheredCall, named
-from rungwise.adapters.wires.gemini.words import ENDS, FAILURES, STOP_REASONS, is_usage, usage_of
+from rungwise.adapters.wires.gemini.reply import ENDS, FAILURES, STOP_REASONS, GatheredCall, is_usage, named, usage_of
 from rungwise.adapters.wires.json_text import as_json, load, mended
-from rungwise.adapters.wires.keeping import Aside, kept_copy, size_of
-from rungwise.adapters.wires.plain.making import text_in
-from rungwise.adapters.wires.plain.media import media
+from rungwise.adapters.wires.plain.parts import media, text_in
+from rungwise.adapters.wires.provider_data import Aside, kept_copy, size_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
@@ -47,7 +45,7 @@ _WEIGHT: Final = 300
 
 
 @define
-class _Block:
+class _TextBlock:
     """Hold the place of a text among the other parts.
 
     Arguments:
@@ -66,7 +64,7 @@ class GeminiDecoder(StreamDecoder):
     """Gather one reply from objects of the form GenerateContentResponse; `StreamDecoder` has the rest."""
 
     _events: EventReader = field(init=False)
-    _order: list[_Block | GatheredCall | Part] = field(factory=list, init=False)
+    _order: list[_TextBlock | GatheredCall | Part] = field(factory=list, init=False)
     _open: type[Text] | type[Reasoning] | None = field(default=None, init=False)
     """What the block is that the next piece may go on with; None where it must begin another one."""
     _usage: Mapping[str, Any] = field(factory=dict, init=False)
@@ -116,7 +114,7 @@ class GeminiDecoder(StreamDecoder):
 
     def _begin(self, kind: type[Text] | type[Reasoning], signature: Any = None) -> None:
         self._flush()
-        block = _Block(len(self._order), kind is Reasoning, signature)
+        block = _TextBlock(len(self._order), kind is Reasoning, signature)
         self._order.append(block)
         self._held += _WEIGHT
         self._kind, self._open = (kind, block.key), kind
@@ -277,7 +275,7 @@ class GeminiDecoder(StreamDecoder):
         for each in self._order:
             if isinstance(each, GatheredCall):
                 found.append(next(made))
-            elif not isinstance(each, _Block):
+            elif not isinstance(each, _TextBlock):
                 found.append(each)
             elif each.is_thought:
                 found.append(ReasoningPart(self.text_of(each.key), each.signature, self.provider))
@@ -286,8 +284,8 @@ class GeminiDecoder(StreamDecoder):
         return tuple(found)
 
     @property
-    def _blocks(self) -> list[_Block]:
-        return [each for each in self._order if isinstance(each, _Block)]
+    def _blocks(self) -> list[_TextBlock]:
+        return [each for each in self._order if isinstance(each, _TextBlock)]
 
     def reply(self, *, is_cut: bool, cause: Failure | None, raw: object = None) -> Reply | Failure:
         """Put the reply together; `raw` is the body, for diagnosis."""

@@ -1,6 +1,6 @@
 """Ollama's native chat."""
 
-from rungwise.adapters.wires.wire import KeyPlace, Wire
+from rungwise.adapters.wires.registry import KeyPlace, Wire
 
 WIRE = Wire(
     protocol="Ollama's chat",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from rungwise.adapters.wires.composing import count_of, text_at
+from rungwise.adapters.wires.draft import count_of, text_at
 from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.fsm.call.conversation.parts import Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.values.usage import Usage

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.ollama.shapes import OLLAMA, REASONED
-from rungwise.adapters.wires.plain.choices import chat_choice
+from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.portability import written
 from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send

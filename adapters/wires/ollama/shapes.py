@@ -9,7 +9,7 @@ from attrs import evolve
 
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.json_text import object_of
-from rungwise.adapters.wires.plain.media import in_words
+from rungwise.adapters.wires.plain.parts import in_words
 from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,
@@ -106,7 +106,7 @@ class OllamaForm(Form):
         return isinstance(part, ReasoningPart) and provider != "" and part.provider == provider
 
 
-class _Reasoned(OllamaForm):
+class _ReasonedOllama(OllamaForm):
     """Write for a model that wants the reasoning of earlier turns back, whoever's it was."""
 
     __slots__ = ()
@@ -161,4 +161,4 @@ def _results(results: Iterable[ToolResult]) -> Iterator[Body]:
 
 
 OLLAMA: Final = OllamaForm()
-REASONED: Final = _Reasoned()
+REASONED: Final = _ReasonedOllama()

@@ -9,10 +9,10 @@ from attrs import define, field
 
 from rungwise.adapters.wires.chat.dialects import STOP_REASONS
 from rungwise.adapters.wires.chat.tools import WEIGHT
-from rungwise.adapters.wires.composing import Draft, classified, malformed, raw_of, stop_of, text_at
+from rungwise.adapters.wires.draft import Draft, classified, malformed, raw_of, stop_of, text_at
 from rungwise.adapters.wires.json_text import mended
-from rungwise.adapters.wires.keeping import Aside
 from rungwise.adapters.wires.ollama.reply import Given, calls_in, gathered, usage_of
+from rungwise.adapters.wires.provider_data import Aside
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, Reader, StreamDecoder
 from rungwise.adapters.wires.reading.ndjson import LineReader

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from rungwise.adapters.wires.plain.converse import read_converse
-from rungwise.adapters.wires.plain.making import json_of, result_of, text_in
-from rungwise.adapters.wires.plain.media import media
+from rungwise.adapters.wires.plain.parts import json_of, media, result_of, text_in
 from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 
 Block = Mapping[str, Any]

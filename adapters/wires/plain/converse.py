@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from rungwise.adapters.wires.json_text import as_json
-from rungwise.adapters.wires.plain.making import json_of, list_of, text_in
-from rungwise.adapters.wires.plain.media import media
+from rungwise.adapters.wires.plain.parts import json_of, list_of, media, text_in
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,
     OpaquePart,

@@ -7,8 +7,74 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from rungwise.adapters.wires.plain.making import list_of, text_in
-from rungwise.adapters.wires.plain.schemas import is_openapi, json_schema_of
+from rungwise.adapters.wires.plain.parts import list_of, text_in
+
+_TYPES: Final = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
+_UNSAID: Final = "TYPE_UNSPECIFIED"
+_NAMES: Final[Mapping[str, str]] = {
+    **{"any_of": "anyOf", "property_ordering": "propertyOrdering", "additional_properties": "additionalProperties"},
+    **{"min_items": "minItems", "max_items": "maxItems", "min_length": "minLength", "max_length": "maxLength"},
+    **{"min_properties": "minProperties", "max_properties": "maxProperties"},
+    **{"defs": "$defs", "ref": "$ref"},
+}
+"""The other names of members: the API takes both."""
+_COUNTS: Final = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+"""Whole numbers that JSON of Google's may write as texts, as they are 64 bits long."""
+_NOT_JSONS: Final = ("nullable", "propertyOrdering", "example")
+
+
+def is_openapi(schema: object) -> bool:
+    """Tell whether a schema cannot be JSON Schema: its type is in capitals."""
+    return isinstance(schema, Mapping) and schema.get("type") in (*_TYPES, _UNSAID)
+
+
+def json_schema_of(schema: Any) -> Any:
+    """Return a schema of Gemini's as JSON Schema; what is that already stays as it is."""
+    if not isinstance(schema, Mapping):
+        return schema
+    given = {_NAMES.get(name, name): value for name, value in schema.items()}
+    made: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in _NOT_JSONS or (name, value) in (("type", _UNSAID), ("format", "enum")):
+            continue
+        made[name] = _member(name, value)
+    order = [name for name in list_of(given.get("propertyOrdering")) if isinstance(name, str)]
+    held = made.get("properties")
+    if order and isinstance(held, Mapping):
+        made["properties"] = {name: held[name] for name in dict.fromkeys((*order, *held)) if name in held}
+    if "example" in given:
+        made.setdefault("examples", [given["example"]])
+    return _nullable(made) if given.get("nullable") is True else made
+
+
+def _member(name: str, value: Any) -> Any:
+    if name == "type":
+        return value.lower() if isinstance(value, str) and value in _TYPES else value
+    if name in ("items", "additionalProperties"):
+        return json_schema_of(value)
+    if name in ("anyOf", "prefixItems") and isinstance(value, list | tuple):
+        return [*map(json_schema_of, value)]
+    if name in ("properties", "$defs") and isinstance(value, Mapping):
+        return {each: json_schema_of(held) for each, held in value.items()}
+    if name in _COUNTS and isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
+        return int(value)
+    return value
+
+
+def _nullable(made: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema that takes null too, whatever it asks for."""
+    null = {"type": "null"}
+    if "$ref" in made:
+        return {"anyOf": [made, null]}
+    kind = made.get("type")
+    if isinstance(kind, str) and kind != "null":
+        made["type"] = [kind, "null"]
+    if isinstance(made.get("anyOf"), list) and null not in made["anyOf"]:
+        made["anyOf"] = [*made["anyOf"], null]
+    if isinstance(made.get("enum"), list | tuple) and None not in made["enum"]:
+        made["enum"] = [*made["enum"], None]
+    return made
+
 
 _NO_PARAMETERS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
 _FREE_TEXT: Final[Mapping[str, Any]] = {
@@ -96,3 +162,67 @@ def _declared(function: Mapping[str, Any]) -> Mapping[str, Any]:
     if "parameters" not in function:
         return function
     return {**function, "parameters": json_schema_of(function["parameters"])}
+
+
+_WORDS: Final[Mapping[object, str]] = {"auto": "auto", "any": "required", "none": "none"}
+"""What the choices without a name of Anthropic's, and of Bedrock's, are called in chat completions."""
+_KINDS: Final[Mapping[object, str]] = {"tool": "function", "function": "function", "custom": "custom"}
+_ALLOWED: Final = "allowed_tools"
+
+
+def chat_choice(given: Any, tools: Any = ()) -> Any:
+    """Return a choice of tools as chat completions have it, from the form of any protocol.
+
+    Arguments:
+        given: the choice; what is none that is known stays as it is.
+        tools: those that are sent, in either of OpenAI's forms: one of free text is chosen as such.
+    """
+    if not isinstance(given, Mapping):
+        return given
+    kind = given.get("type")
+    if kind is None:  # Bedrock's
+        kind = next((name for name in (*_WORDS, "tool") if name in given), None)
+        given = {"type": kind, **given["tool"]} if isinstance(given.get("tool"), Mapping) else given
+    elif not isinstance(kind, str):
+        return given
+    if kind in _WORDS:
+        return _WORDS[kind]
+    if kind == _ALLOWED:
+        held = given.get(_ALLOWED)
+        inner = held if isinstance(held, Mapping) else {name: each for name, each in given.items() if name != "type"}
+        if "tools" in inner:
+            inner = {**inner, "tools": [chat_choice(each, tools) for each in list_of(inner["tools"])]}
+        return {"type": _ALLOWED, _ALLOWED: inner}
+    name = name_of(given)
+    if not name:
+        return given
+    written = "custom" if name in _free_text(tools) else _KINDS[kind]
+    return given if isinstance(given.get(written), Mapping) else {"type": written, written: {"name": name}}
+
+
+def forced_name(choice: Any) -> str:
+    """Return the name of the one tool that a choice allows and forces, in any form; the empty text where it does not.
+
+    Arguments:
+        choice: of tools.
+    """
+    chosen = chat_choice(choice)
+    if isinstance(chosen, Mapping) and chosen.get("type") == _ALLOWED:
+        inner = chosen[_ALLOWED]
+        held = list_of(inner.get("tools"))
+        chosen = held[0] if inner.get("mode") == "required" and len(held) == 1 else None
+    return name_of(chosen)
+
+
+def name_of(chosen: Any) -> str:
+    """Return the name of a tool that is meant by it, in either of OpenAI's forms; the empty text where none is."""
+    kind = chosen.get("type") if isinstance(chosen, Mapping) else None
+    if not isinstance(kind, str) or kind not in _KINDS:
+        return ""
+    return text_in(chosen.get(_KINDS[kind]), "name") or text_in(chosen, "name")
+
+
+def _free_text(tools: Any) -> Iterable[str]:
+    """Return the names of the tools that take free text."""
+    free = [each for each in list_of(tools) if isinstance(each, Mapping) and each.get("type") == "custom"]
+    return {text_in(each.get("custom", each), "name") for each in free}

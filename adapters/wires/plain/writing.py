@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from rungwise.adapters.wires.plain.media import in_words
+from rungwise.adapters.wires.plain.parts import in_words
 from rungwise.fsm.call.conversation.parts import MediaPart, Message, OpaquePart, Part, TextPart, ToolCall, ToolResult
 
 Body = dict[str, Any]

@@ -8,10 +8,9 @@ from typing import Any, Final, Protocol
 
 from attrs import define, field
 
-from rungwise.adapters.wires.composing import NO_END, TOO_MUCH, classified, described, malformed, object_in
-from rungwise.adapters.wires.json_text import HalfHolder, mended
+from rungwise.adapters.wires.draft import NO_END, TOO_MUCH, classified, described, malformed, object_in
+from rungwise.adapters.wires.json_text import HalfHolder, HeldText, mended
 from rungwise.adapters.wires.reading.alike_lines import Piece
-from rungwise.adapters.wires.reading.held_text import HeldText
 from rungwise.adapters.wires.reading.sse import EventHandler, EventReader
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure

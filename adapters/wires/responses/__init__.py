@@ -1,6 +1,6 @@
 """OpenAI's Responses."""
 
-from rungwise.adapters.wires.wire import Wire
+from rungwise.adapters.wires.registry import Wire
 
 WIRE = Wire(
     protocol="Responses",

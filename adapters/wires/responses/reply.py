@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rungwise.adapters.wires.chat.reply import usage_of
-from rungwise.adapters.wires.composing import Draft, classified, stop_of
+from rungwise.adapters.wires.draft import Draft, classified, stop_of
 from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.responses.items import CUSTOM, parts_of_items
 from rungwise.fsm.call.conversation.parts import ToolCall

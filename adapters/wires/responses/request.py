@@ -9,8 +9,8 @@ from attrs import frozen
 
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.pairing import answered
-from rungwise.adapters.wires.plain.choices import chat_choice
 from rungwise.adapters.wires.plain.messages import read_message
+from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.portability import written
 from rungwise.adapters.wires.request import BodyWriter
 from rungwise.adapters.wires.responses.shapes import RESPONSES, with_custom_outputs

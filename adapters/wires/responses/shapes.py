@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rungwise.adapters.wires.form import Body, Form, Rules
-from rungwise.adapters.wires.plain.media import in_words
+from rungwise.adapters.wires.plain.parts import in_words
 from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.adapters.wires.responses.items import (
     CUSTOM,

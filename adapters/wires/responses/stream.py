@@ -8,15 +8,13 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.composing import malformed, raw_of, text_at
-from rungwise.adapters.wires.json_text import as_json, mended, weight_of
+from rungwise.adapters.wires.draft import malformed, raw_of, text_at
+from rungwise.adapters.wires.json_text import HeldText, as_json, mended, weight_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, Reader, StreamDecoder
-from rungwise.adapters.wires.reading.held_text import HeldText
 from rungwise.adapters.wires.reading.sse import EventReader
-from rungwise.adapters.wires.responses.items import CUSTOM, contents_of, envelope_of, parts_of_items
+from rungwise.adapters.wires.responses.items import CUSTOM, Slot, contents_of, envelope_of, parts_of_items, write
 from rungwise.adapters.wires.responses.reply import draft_of, error_of
-from rungwise.adapters.wires.responses.slots import Slot, write
 from rungwise.fsm.call.conversation.parts import Part
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure

@@ -17,7 +17,6 @@ from rungwise.fsm.journal.digest.words import END_SIGNS, counted, plain, seconds
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from markupsafe import Markup
 
 
 PACKAGE: Final = __name__.rpartition(".")[0]
@@ -41,19 +40,19 @@ def render(name: str, /, **values: object) -> str:
     return _environment().get_template(f"{name}.html.j2").render(values)
 
 
-def html(text: str) -> Markup:
+def html(text: str) -> str:
     """Mark a text as HTML, which templates then do not escape."""
     from markupsafe import Markup
 
     return Markup(text)
 
 
-def embedded(data: Mapping[str, Any]) -> Markup:
+def embedded(data: Mapping[str, Any]) -> str:
     """Write JSON for a `<script>` element, which nothing in the JSON can end."""
     return html(re.sub("[<>&]", lambda sign: f"\\u{ord(sign[0]):04x}", orjson.dumps(data, default=dict).decode()))
 
 
-def ladders_html(picture: Picture, decisions: Iterable[Decision] | None = None) -> Markup:
+def ladders_html(picture: Picture, decisions: Iterable[Decision] | None = None) -> str:
     """Write decision lists of a picture, all of them by default.
 
     Each line carries its row as `data-event`, `data-source`, `data-guard` and `data-target`, as in the SVG.

@@ -1,4 +1,4 @@
-"""One side of the hub view: a lane for each state, with the arc that leads to it from the hub and the one back."""
+"""One side of the hub view: a lane for each state, with its arcs from and to the hub."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Track:
 
     @property
     def height(self) -> float:
-        """Return the height of the lane, which is that of its state."""
+        """Return the height of the lane."""
         return max(self.panel + (BACK if self.back else 0), TALL if self.node.pieces else LEAST)
 
 
@@ -71,7 +71,7 @@ class Column:
 
     @classmethod
     def of(cls, picture: Picture, nodes: tuple[Node, ...], sign: int) -> Column:
-        """Measure a column; it stands at 0 until its hub is known."""
+        """Measure a column; its place is 0 until its hub is known."""
         lanes = tuple(_lane(picture, node) for node in nodes)
         panel = max((lane.width for lane in lanes), default=0.0)
         return cls(lanes, 0.0, sign, panel, max(map(node_width, nodes), default=28.0))
@@ -83,7 +83,7 @@ class Column:
 
     @property
     def far(self) -> float:
-        """Return how far from the hub the states begin."""
+        """Return the distance of the states from the hub."""
         return STUB + self.panel + ARROW
 
     @property

@@ -1,4 +1,4 @@
-"""The few marks that an SVG picture is made of, and the style sheet that carries it from light to dark."""
+"""The marks that an SVG picture consists of, and its style sheet for light and dark pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BADGE = 15
 
 
 def number(value: float) -> str:
-    """Write a coordinate, short and always the same."""
+    """Write a coordinate in its shortest form."""
     return f"{round(value, 1):g}"
 
 
@@ -53,18 +53,18 @@ def shape(points: Iterable[tuple[float, float]], classes: str) -> str:
 
 
 def titled(says: str, parts: Iterable[str]) -> list[str]:
-    """Put in front of some parts what is told to who points at them."""
+    """Put a tooltip before some parts."""
     return [f"<title>{escape(says)}</title>", *parts] if says else [*parts]
 
 
 def group(parts: Iterable[str], **data: str) -> str:
-    """Bind parts together and say what they show, for scripts and tests."""
+    """Group parts, with data attributes for scripts and tests."""
     attributes = "".join(f' data-{name}="{escape(value)}"' for name, value in data.items())
     return f"<g{attributes}>" + "".join(parts) + "</g>"
 
 
 def line_group(item: Line, parts: Iterable[str], more: str = "") -> str:
-    """Bind the parts that show one row; pointing at them shows the row in full, and `more` below."""
+    """Group the parts that show one row, with the row in full and `more` as their tooltip."""
     row = item.row
     data = {"event": row.event, "source": row.source, "guard": row.guard or "", "target": row.target}
     shown = list(parts)
@@ -72,7 +72,7 @@ def line_group(item: Line, parts: Iterable[str], more: str = "") -> str:
 
 
 def badges(steps: tuple[int, ...]) -> list[str]:
-    """Return what the step badges say: all numbers, or the first ones and the last."""
+    """Return the texts of the step badges: all numbers, or the first ones and the last."""
     shown = [str(step) for step in steps]
     return shown if len(shown) <= 4 else [*shown[:3], f"…{shown[-1]}"]
 
@@ -170,7 +170,7 @@ def _paint(colours: Colours) -> dict[str, str]:
 
 
 def _rules(rules: dict[str, str]) -> str:
-    """Write style rules that touch nothing but these pictures, as a page may hold one inline."""
+    """Write style rules that apply to these pictures alone, since a page may contain one inline."""
     return "".join(
         ",".join(f".rungwise {part}" for part in selector.split(", ")) + f"{{{style}}}"
         for selector, style in rules.items()

@@ -60,7 +60,7 @@ def _titles(picture: Picture) -> list[tuple[float, str, str]]:
 
 
 def _headings(picture: Picture, left: Column, right: Column) -> tuple[list[str], float]:
-    """Write what stands above the columns, and say where these begin."""
+    """Return the texts above the columns, and the top of the columns."""
     titles = _titles(picture)
     top = TOP + (SMALL + 3) * (len(titles) - 1)
     parts = [text(x, 28 + (SMALL + 3) * place, says, size) for place, (x, says, size) in enumerate(titles)]
@@ -75,7 +75,7 @@ def _headings(picture: Picture, left: Column, right: Column) -> tuple[list[str],
 
 
 def _others(picture: Picture, y: float) -> tuple[list[str], float]:
-    """Draw the arcs that pass the hub by, one below the other; most machines have none."""
+    """Draw the arcs that bypass the hub, one below the other; most machines have none."""
     arcs = [arc for arc in picture.arcs if (arc.source == picture.hub) == (arc.target == picture.hub)]
     if not arcs:
         return [], y
@@ -110,7 +110,7 @@ def _high(picture: Picture, arc: Arc) -> float:
 
 
 def _legend(picture: Picture, y: float) -> tuple[list[str], float]:
-    """Explain the shapes, the signs, and where the order of the guards is to be seen; return the right edge too."""
+    """Draw the legend of shapes and signs; also return its right edge."""
     parts: list[str] = []
     x: float = MARGIN
     for kind, says in LEGEND:

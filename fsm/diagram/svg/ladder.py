@@ -25,7 +25,7 @@ COLUMNS = 2
 
 @frozen
 class Grid:
-    """Say where the parts of a card's lines stand, counted from its left edge."""
+    """Hold the columns of a card, in pixels from its left edge."""
 
     rank: float
     guard: float
@@ -56,7 +56,7 @@ class Grid:
 
 
 def _aside(picture: Picture, line: Line) -> tuple[tuple[Piece, ...], str]:
-    """Return what stands at the end of a line: the detail of its rung, and what a change makes of the row."""
+    """Return what stands at the end of a line: the detail of its rung, and the change of the row."""
     was = f"was {line.was}." if line.was is not None else ""
     return picture.node(line.row.target).pieces, " ".join(filter(None, [line.turn, was]))
 
@@ -86,14 +86,14 @@ def draw_ladder_view(picture: Picture) -> str:
 
 
 def _remarks(picture: Picture) -> list[str]:
-    told = {
+    remarks = {
         picture.caption: True,
         "For each event the first guard that holds decides. Then the effect runs and the state changes.": True,
         "A filled number is the step that took a row; a hollow one found its guard false.": picture.marked,
         OFF: picture.is_struck and not picture.is_change,
         picture.key: True,
     }
-    return [says for says, holds in told.items() if says and holds]
+    return [says for says, holds in remarks.items() if says and holds]
 
 
 def _headings(picture: Picture) -> tuple[list[str], float]:

@@ -1,4 +1,4 @@
-"""The label panel of an arc: a line for each row, events and guards each in a column of their own."""
+"""The label panel of an arc: a line for each row, with columns for events and guards."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def panel_width(lines: tuple[Line, ...], notes: tuple[Note, ...] = ()) -> float:
 
 
 def panel_height(lines: tuple[Line, ...], notes: tuple[Note, ...] = ()) -> float:
-    """Return the height of a panel; one without lines has none."""
+    """Return the height of a panel; 0 without lines."""
     rows = len(lines) + sum(1 + len(_words(note)) for note in notes)
     return rows * ROW + 2 * PAD - 2 if rows else 0.0
 
 
 def draw_panel(x: float, y: float, w: float, lines: tuple[Line, ...], notes: tuple[Note, ...] = ()) -> list[str]:
-    """Draw a panel with the lines of an arc and the notes that take the place of one."""
+    """Draw a panel with the lines of an arc, or with notes that replace arcs."""
     parts = [box(x, y, w, panel_height(lines, notes), "panel" if lines else "panel loose", 4)]
     x, y = x + PAD, y + PAD - 1
     for item in lines:
@@ -40,7 +40,7 @@ def draw_panel(x: float, y: float, w: float, lines: tuple[Line, ...], notes: tup
 
 
 def draw_arrow(points: list[tuple[float, float]], arc: Arc, *, back: bool = False) -> str:
-    """Draw the end of an arc; one that a path went along, or that is new, is thick."""
+    """Draw the end of an arc; it is thick if a path took it or it is new."""
     kind = "back" if back else "line"
     if arc.steps:
         return line(points, f"{kind} went", "taken")
@@ -57,7 +57,7 @@ def _looks(arc: Arc) -> str:
 
 
 def _sign_width(lines: tuple[Line, ...]) -> float:
-    """Return the room that a panel keeps for the signs of its lines."""
+    """Return the width reserved for the signs of the lines."""
     return width("+ ") if any(item.sign for item in lines) else 0.0
 
 
@@ -89,7 +89,7 @@ def _label(x: float, y: float, lines: tuple[Line, ...], item: Line) -> str:
 
 
 def _rest(x: float, y: float, item: Line) -> list[str]:
-    """Draw what follows the words of a line: what a change makes of it, and the steps that took it."""
+    """Draw what follows the words of a line: its change, and the steps that took it."""
     parts = [text(x + width(" ", "small"), y + 12, item.turn, "small sign")] if item.turn else []
     return [*parts, *draw_badges(x + _after(item) - badges_width(item.steps), y + 8, item.steps)]
 

@@ -1,4 +1,4 @@
-"""A state as the SVG pictures draw it: its shape says what it is; below its name stands what a policy makes of it."""
+"""A state in the SVG pictures: its shape shows its kind, and the detail stands below its name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CORNERS: dict[Kind, tuple[bool, bool, bool, bool]] = {
     "lesser": (False, True, False, False),
     "error": (True, True, True, True),
 }
-"""Which corners are cut, from the left above, clockwise: a lesser answer lacks one, an error is an octagon."""
+"""Which corners are cut, clockwise from the top left: one for a lesser answer, all for an error."""
 
 
 def draw_node(node: Node, x: float, y: float, w: float, h: float) -> str:
@@ -32,7 +32,7 @@ def node_width(node: Node) -> float:
 
 
 def chip(node: Node, x: float, y: float, w: float, h: float) -> str:
-    """Draw a state as small as a word."""
+    """Draw a state at the size of a word."""
     name = _name(node, x + w / 2, y + h - 5, "label")
     return "".join([*_shape(node.kind, x, y, w, h, f" chip{_looks(node, visited=False)}"), *name])
 
@@ -43,15 +43,15 @@ def sample(kind: Kind, x: float, y: float) -> str:
 
 
 def pieces_width(pieces: Iterable[Piece]) -> float:
-    """Return how wide a detail can be."""
+    """Return the width of a detail."""
     return sum(width(words, "small") for words, _ in pieces)
 
 
 def draw_pieces(x: float, y: float, pieces: Iterable[Piece]) -> list[str]:
-    """Write a detail from `x` to the right, with what holds no more struck."""
+    """Write a detail from `x` to the right, with its struck pieces struck through."""
     parts: list[str] = []
     for words, is_struck in pieces:
-        before = len(words) - len(words.lstrip())  # a space at either end of a text would be lost
+        before = len(words) - len(words.lstrip())  # SVG drops spaces at the ends of a text
         if words.strip():
             begin = x + width(" " * before, "small")
             parts.append(text(begin, y, words.strip(), "small struck" if is_struck else "small"))
@@ -65,7 +65,7 @@ def _looks(node: Node, *, visited: bool = True) -> str:
 
 
 def _name(node: Node, middle: float, y: float, size: str) -> list[str]:
-    """Write the name of a state; its sign stands in front and is never struck."""
+    """Write the name of a state; the sign before it is never struck."""
     words = f"{size}{' struck' if node.is_struck else ''}"
     if node.change is None:
         return [text(middle, y, node.name, words, "middle")]

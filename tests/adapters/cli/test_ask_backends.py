@@ -12,8 +12,9 @@ import pytest
 from rungwise.adapters.cli.ask import ask as ask_command
 from rungwise.adapters.cli.backends import Target, chain_of
 from rungwise.adapters.provider.script import ScriptedReply
-from rungwise.adapters.wires.keys import variables_of
-from rungwise.adapters.wires.registry import APIS, backend_class
+from rungwise.adapters.wires.endpoint import variables_of
+from rungwise.adapters.wires.http_backend import backend_class
+from rungwise.adapters.wires.registry import APIS
 from rungwise.fsm.errors import ConfigurationError
 from support.command_line import invoke
 
@@ -100,7 +101,7 @@ def test_a_server_on_this_machine_needs_no_key() -> None:
 
 def test_a_package_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_spec("no_such_package_at_all") is None
-    monkeypatch.setattr("rungwise.adapters.wires.registry.APIS", {"mute": "no_such_package_at_all.backend:Mute"})
+    monkeypatch.setattr("rungwise.adapters.wires.http_backend.APIS", {"mute": "no_such_package_at_all.backend:Mute"})
     with pytest.raises(ConfigurationError, match=r"^mute needs the package no_such_package_at_all: pip install"):
         backend_class("mute")
 
@@ -125,7 +126,7 @@ def test_temperature_effort_and_schema_reach_the_body(rungwise_provider: Any, tm
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("[1]", "holds no object"), ("{", "is no JSON"), ("[" * 10**5, "is no JSON")]
+    ("text", "told"), [("[1]", "holds no JSON object"), ("{", "is not JSON"), ("[" * 10**5, "is not JSON")]
 )
 def test_a_file_that_holds_no_schema_is_bad_input(text: str, told: str, tmp_path: Path) -> None:
     file = tmp_path / "schema.json"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rungwise.adapters.provider import handler
+from rungwise.adapters.provider.languages import LANGUAGES
 from rungwise.adapters.provider.languages.chat import ChatCompletions
-from rungwise.adapters.provider.languages.registry import LANGUAGES
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.command_line import invoke
@@ -103,7 +103,7 @@ def test_a_request_from_a_file(tmp_path: Path, body: Any, lost: str | None) -> N
 @pytest.mark.parametrize(
     ("written", "says"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ('{"prompt": 1}', "must hold a list of messages"),
         ("[1]", "must be a mapping"),
         ("[]", "empty"),

@@ -13,8 +13,8 @@ import pytest
 from pydantic import TypeAdapter
 
 import rungwise
+from rungwise.adapters.provider.handler import render
 from rungwise.adapters.provider.languages.language import SIGNATURE
-from rungwise.adapters.provider.rendering import render
 from rungwise.core import Reply
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply

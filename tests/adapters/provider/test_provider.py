@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rungwise.adapters.provider.handler import render
 from rungwise.adapters.provider.playback import ReceivedRequest
-from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.fsm.call.conversation.parts import ToolCall

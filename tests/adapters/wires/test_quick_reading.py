@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise.adapters.provider.rendering import render
+from rungwise.adapters.provider.handler import render
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.wires.reading.alike_lines import AlikeLines
 from rungwise.fsm.call.conversation.reply import Reply

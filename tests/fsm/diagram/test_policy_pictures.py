@@ -154,7 +154,7 @@ def test_what_is_off_can_be_left_out(name: str) -> None:
             narrowed = evolve(table_of(policy), rows=[row for row in table_of(policy).rows if row not in off])
             assert sorted(row[:4] for row in parse(narrowed, draw(shown, format, view))) == on
     assert not shown.is_struck
-    assert shown.left_out == len(off)
+    assert shown.hidden == len(off)
 
 
 @pytest.mark.parametrize(("old", "new"), CHANGES)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rungwise import Message, OpenAIResponses, TextPart, ToolCall, Usage
-from rungwise.adapters.provider.rendering import render
+from rungwise.adapters.provider.handler import render
 from rungwise.adapters.wires.responses.shapes import RESPONSES
 from rungwise.core import OpaquePart, ReasoningPart, Reply
 from rungwise.fsm.call.conversation.reply import Reasoning, Text
