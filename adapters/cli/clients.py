@@ -19,7 +19,7 @@ _HOLD_CAPS: Final = ("generationConfig", "options", "inferenceConfig")
 
 
 @frozen
-class AskedRequest:
+class RequestSummary:
     """Hold what matters of a request.
 
     Arguments:
@@ -47,7 +47,7 @@ def pointers(base_url: str) -> Iterator[str]:
             yield f"{wire.protocol:<17} {wire.client.format(root + wire.client_base)}"
 
 
-def asked_in(request: ReceivedRequest) -> AskedRequest:
+def summary_of(request: ReceivedRequest) -> RequestSummary:
     """Return what matters of a request in any protocol."""
     body, path = request.body, request.path.partition("?")[0]
     language = language_of(path)
@@ -57,7 +57,7 @@ def asked_in(request: ReceivedRequest) -> AskedRequest:
     places = [body, *[place for name in _HOLD_CAPS if isinstance(place := body.get(name), Mapping)]]
     cap = next((place[name] for place in places for name in place if name in _CAPS), None)
     model, streams = (body.get("model"), False) if asked is None else (asked.model, asked.streams)
-    return AskedRequest(str(model), messages if isinstance(messages, list) else [], cap, streams)
+    return RequestSummary(str(model), messages if isinstance(messages, list) else [], cap, streams)
 
 
 def text_of(message: object) -> tuple[str, object]:

@@ -34,22 +34,13 @@ from rungwise.fsm.values.usage import Usage
 
 @frozen
 class EnactedAttempt:
-    """Hold one attempt of a path that was played to a call.
+    """Hold one attempt of a path that was played to a call."""
 
-    Arguments:
-        backend: who was asked, counted from 0.
-        wait: the seconds before it.
-        seconds: how long it lasted.
-        closing: how long closing its connection took.
-        is_late: whether it left no time for another attempt at the same backend.
-        came: what came back.
-    """
-
-    backend: int
-    wait: float
-    seconds: float
-    closing: float
-    is_late: bool
+    backend: int  # counted from 0
+    wait: float  # seconds before it
+    seconds: float  # that it lasted
+    closing: float  # seconds that closing its connection took
+    is_late: bool  # whether it left no time for another attempt at the same backend
     came: Reply | Failure = field(repr=False)
 
 
@@ -80,20 +71,11 @@ SHORTEST_TEXT = 12
 
 @frozen
 class Enacted:
-    """Hold what a call did when a path was played to it.
+    """Hold what a call did when a path was played to it."""
 
-    Arguments:
-        steps: the steps that led to a rung, in order.
-        rungs: the rungs that it sent from.
-        spent: what it spent, by the names of the worst cases.
-        moves: the path of the search.
-        attempts: what came back from each request.
-        messages: the prompt.
-    """
-
-    steps: tuple[Step, ...] = ()
+    steps: tuple[Step, ...] = ()  # that led to a rung
     rungs: tuple[str, ...] = ()
-    spent: Mapping[str, float] = field(factory=dict, hash=False)
+    spent: Mapping[str, float] = field(factory=dict, hash=False)  # by the names of the worst cases
     moves: tuple[Move, ...] = field(default=(), hash=False)
     attempts: tuple[EnactedAttempt, ...] = field(default=(), hash=False, repr=False)
     messages: tuple[Mapping[str, Any], ...] = field(default=(), hash=False, repr=False)
@@ -108,16 +90,7 @@ def enact(
     max_tokens: int | None,
     input_tokens: int | None,
 ) -> Enacted:
-    """Play a path to a call in every way that might be dearest, and return the dearest.
-
-    Arguments:
-        policy: how the call recovers, and its budget.
-        prices: of each backend.
-        moves: the path.
-        name: the name of the worst case.
-        max_tokens: the output cap that the caller gives, in tokens.
-        input_tokens: the tokens of the prompt.
-    """
+    """Play a path to a call in every way that might be dearest, and return the dearest."""
     longest = LONGEST_TEXT // (len(moves) + 1) if name == "money" else SHORTEST_TEXT
     if None in prices and policy.budget.money is not None:  # without prices, nothing counts against it
         policy = evolve(policy, budget=evolve(policy.budget, money=None))
@@ -142,30 +115,17 @@ def links_of(prices: Sequence[Prices | None]) -> list[PlainLink]:
 
 @define
 class Play:
-    """Play a path to calls, at its dearest.
-
-    Arguments:
-        policy: how the calls recover.
-        prices: of each backend.
-        input_tokens: the tokens of the prompt.
-        passing: the failure for transient errors.
-        longest: bytes of a part of text.
-        began: when the call begins, in seconds.
-        lasts: whether attempts last as long as they may, or no time at all.
-        asks: whether failures request a wait.
-        fills: whether a requested wait that is too long is cut to the remaining time.
-        attempts: what has come back so far.
-    """
+    """Play a path to calls, at its dearest."""
 
     policy: Policy
     prices: Sequence[Prices | None]
     input_tokens: int
-    passing: Reason
-    longest: int = SHORTEST_TEXT
+    passing: Reason  # of transient failures
+    longest: int = SHORTEST_TEXT  # bytes of a part of text
     began: float = 0.0
-    lasts: bool = False
-    asks: bool = True
-    fills: bool = False
+    lasts: bool = False  # whether attempts last as long as they may, or no time at all
+    asks: bool = True  # whether failures request a wait
+    fills: bool = False  # whether a requested wait that is too long is cut to the remaining time
     number: int = 0
     attempts: list[EnactedAttempt] = field(factory=list, init=False)
 

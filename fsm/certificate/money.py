@@ -25,13 +25,7 @@ from rungwise.fsm.turn.validity import LONGEST_NAME
 
 
 def together(within: Sequence[Number], calls: int, attempts: int) -> list[Number]:
-    """Return the most that calls can spend together in 0 attempts, in 1, in 2, and so on.
-
-    Arguments:
-        within: the most that one call can spend in 1 attempt, in 2, and so on; the last is the most that it ever can.
-        calls: how many calls there are.
-        attempts: how many attempts they share.
-    """
+    """Return the most that calls spend together in 0 attempts, in 1, ..., from what one spends in 1, in 2, ..."""
     power: list[Number] = [0, *(within[min(count, len(within) - 1)] for count in range(attempts))]
     best: list[Number] = [0] * (attempts + 1)
     while calls:  # by doubling: what two calls can, what four can, ...
@@ -56,17 +50,7 @@ OWN_TURNS = 3
 
 
 class Cost:
-    """Weigh an attempt by its cost, in the currency of the prices.
-
-    Arguments:
-        policy: how the call recovers.
-        limits: the limit of each counter; the chain bounds the fallbacks.
-        targets: the rungs that some row leads to.
-        cap: returns the most tokens that a reply within the cap of an attempt may count as.
-        prices: of each backend.
-        input_tokens: the tokens of the prompt.
-        assistant_turns: how many assistant turns the prompt has; None assumes as many as fit.
-    """
+    """Weigh an attempt by its cost, in the currency of the prices."""
 
     def __init__(
         self,
@@ -78,7 +62,7 @@ class Cost:
         input_tokens: int,
         assistant_turns: int | None,
     ) -> None:
-        self.policy, self.limits, self.cap = policy, limits, cap
+        self.policy, self.limits, self.cap = policy, limits, cap  # which counts a reply within the cap of an attempt
         self.prices, self.input_tokens = prices, input_tokens
         self.inputs = [dearest_input(each) for each in prices]
         start = policy.table.start
@@ -144,26 +128,14 @@ MOST_JOINED, LEAST_STEPS = 3_200, 4
 
 @frozen(slots=False)
 class Growth:
-    """Compute the most money that a turn costs as its conversation grows.
-
-    Arguments:
-        policy: of the turn.
-        call: the certificate of one call, with a worst case in money.
-        prices: of each backend.
-    """
+    """Compute the most money that a turn costs as its conversation grows."""
 
     policy: TurnPolicy
     call: Verified
     prices: Sequence[Prices]
 
     def most(self, calls: int, rounds: int, attempts: int) -> Number:
-        """Return the most that all calls cost together.
-
-        Arguments:
-            calls: how many there are.
-            rounds: how many rounds of tools they bring.
-            attempts: how many attempts they share.
-        """
+        """Return the most that all calls cost together."""
         step = -(-calls // max(LEAST_STEPS, MOST_JOINED // attempts))
         cost: list[Number] = [0] * (attempts + 1)
         output: list[Number] = cost

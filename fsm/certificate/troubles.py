@@ -49,35 +49,21 @@ Comes = Callable[[int], "Reply | Failure"]
 
 @frozen
 class Trouble:
-    """Hold one thing that goes wrong at every attempt.
+    """Hold one thing that goes wrong at every attempt."""
 
-    Arguments:
-        name: what an operator sees.
-        comes: makes what comes back.
-        lasts: how long an attempt takes: no time, until the clocks of silence end it, or all of its time.
-        messages: the prompt.
-    """
-
-    name: str
+    name: str  # what an operator sees
     comes: Comes = field(eq=False, repr=False)
-    lasts: Literal["no time", "silence", "all its time"] = "no time"
+    lasts: Literal["no time", "silence", "all its time"] = "no time"  # of an attempt
     messages: tuple[Mapping[str, Any], ...] = field(default=PLAIN, eq=False, repr=False)
 
 
 @frozen
-class PlayedCall:
-    """Hold what a call did about a trouble.
+class PlayedTrouble:
+    """Hold what a call did about a trouble."""
 
-    Arguments:
-        rungs: the rungs that it sent from, in order, each with the seconds that it waited before.
-        outcome: how it ended; None if it took more attempts than are played.
-        cause: the field of the budget that ended it; "" if none did.
-        seconds: from start to end.
-    """
-
-    rungs: tuple[tuple[str, float], ...]
-    outcome: str | None
-    cause: str
+    rungs: tuple[tuple[str, float], ...]  # each with the seconds of the wait before it
+    outcome: str | None  # None if it took more attempts than are played
+    cause: str  # the field of the budget that ended it
     seconds: float
 
     @property
@@ -90,8 +76,8 @@ class PlayedCall:
 class Course:
     """Hold what a call does about a trouble with the shortest random waits, and with the longest."""
 
-    least: PlayedCall
-    most: PlayedCall
+    least: PlayedTrouble
+    most: PlayedTrouble
 
     @property
     def is_one_path(self) -> bool:
@@ -139,13 +125,7 @@ def _waits(waits: Sequence[float]) -> str:
 
 @frozen
 class TroubleChange:
-    """Hold what a call does about a trouble before and now.
-
-    Arguments:
-        names: the troubles with the same courses.
-        backends: the numbers of backends with the same courses.
-        old, new: the courses; None if the table lacks the event.
-    """
+    """Hold what a call does about troubles before and now; None if the table lacks their events."""
 
     names: tuple[str, ...]
     backends: tuple[int, ...]
@@ -167,15 +147,7 @@ def trouble_changes(
     max_tokens: int | None = None,
     input_tokens: int | None = None,
 ) -> tuple[TroubleChange, ...]:
-    """Play every trouble under two policies, and group the troubles with the same courses.
-
-    Arguments:
-        old, new: how calls recover.
-        chains: the numbers of backends.
-        prices: of each of them.
-        max_tokens: the output cap that the caller gives, in tokens.
-        input_tokens: the tokens of the prompt.
-    """
+    """Play every trouble under two policies, and group the troubles with the same courses."""
     before, after = _playable(old, prices), _playable(new, prices)
     play = partial(course_of, prices=prices, max_tokens=max_tokens, input_tokens=input_tokens)
     groups: dict[tuple[TroubleChange, ...], list[str]] = {}
@@ -257,8 +229,15 @@ def _where_facts_hold(tables: Iterable[Table]) -> Iterator[Trouble]:
 
 
 def _made(event: str, stop_raw: str | None = None) -> Comes:
-    make = EVENTS[event]
-    return lambda number: make(number, stop_raw)
+    return lambda number: reply_of(event, number, stop_raw)
+
+
+def reply_of(event: str, number: int, stop_raw: str | None) -> Reply:
+    """Return a reply that causes an event, with its own text for each attempt."""
+    fields = dict(EVENTS[event])
+    if "text" in fields:
+        fields["text"] = _text(number)
+    return Reply(**fields, stop_raw=stop_raw)
 
 
 def _fails(reason: Reason, status: int | None = None, *, asked_wait: float | None = None) -> Comes:
@@ -280,27 +259,19 @@ def _text(number: int) -> str:
     return " ".join(f"part {number} word {count}" for count in range(6)) + "."
 
 
-def _cut_tool(number: int, stop_raw: str | None) -> Reply:
-    return Reply(tool_calls=(ToolCall("1", "look_up", "{"),), stop_reason="length", stop_raw=stop_raw)
-
-
-EVENTS: Mapping[str, Callable[[int, str | None], Reply]] = {
-    "answered": lambda number, stop_raw: Reply(_text(number), stop_reason="stop", stop_raw=stop_raw),
-    "called_tools": lambda number, stop_raw: Reply(
-        tool_calls=(ToolCall("1", "look_up", "{}"),), stop_reason="tool_calls", stop_raw=stop_raw
-    ),
-    "came_empty": lambda number, stop_raw: Reply("", stop_reason="stop", stop_raw=stop_raw),
-    "only_reasoned": lambda number, stop_raw: Reply(reasoning="thoughts", stop_reason="stop", stop_raw=stop_raw),
-    "truncated": lambda number, stop_raw: Reply(_text(number), stop_reason="length", stop_raw=stop_raw),
-    "paused": lambda number, stop_raw: Reply(_text(number), stop_reason="paused", stop_raw=stop_raw),
-    "tools_truncated": _cut_tool,
-    "reasoning_truncated": lambda number, stop_raw: Reply(
-        reasoning="thoughts", stop_reason="length", stop_raw=stop_raw
-    ),
-    "malformed": lambda number, stop_raw: Reply(_text(number), stop_reason="unknown", stop_raw=stop_raw),
-    "refused": lambda number, stop_raw: Reply(stop_reason="content_filter", stop_raw=stop_raw),
+EVENTS: Mapping[str, Mapping[str, Any]] = {
+    "answered": {"text": "", "stop_reason": "stop"},
+    "called_tools": {"tool_calls": (ToolCall("1", "look_up", "{}"),), "stop_reason": "tool_calls"},
+    "came_empty": {"stop_reason": "stop"},
+    "only_reasoned": {"reasoning": "thoughts", "stop_reason": "stop"},
+    "truncated": {"text": "", "stop_reason": "length"},
+    "paused": {"text": "", "stop_reason": "paused"},
+    "tools_truncated": {"tool_calls": (ToolCall("1", "look_up", "{"),), "stop_reason": "length"},
+    "reasoning_truncated": {"reasoning": "thoughts", "stop_reason": "length"},
+    "malformed": {"text": "", "stop_reason": "unknown"},
+    "refused": {"stop_reason": "content_filter"},
 }
-"""Replies by the event that they cause: made from the number of the attempt and a finish reason."""
+"""The fields of a reply by the event that it causes; each attempt fills in its own text."""
 
 NAMES: Mapping[str, str] = {
     "reasoning without text": "only_reasoned",
@@ -322,14 +293,7 @@ def course_of(
     max_tokens: int | None = None,
     input_tokens: int | None = None,
 ) -> Course | None:
-    """Play a trouble to calls until they end; None if the table lacks the event.
-
-    Arguments:
-        policy: of the calls.
-        trouble: what comes back each time.
-        backends: how many the chain has.
-        prices, max_tokens, input_tokens: see `trouble_changes`.
-    """
+    """Play a trouble to calls until they end; None if the table lacks the event."""
     request = Request(trouble.messages, max_tokens=max_tokens, input_tokens=input_tokens)
     draws = (0.0, 1.0) if policy.waits.jitter else (0.0,)
     try:
@@ -342,7 +306,7 @@ def course_of(
     return Course(played[0], played[-1])
 
 
-def _play(call: Call, trouble: Trouble) -> PlayedCall:
+def _play(call: Call, trouble: Trouble) -> PlayedTrouble:
     rungs: list[tuple[str, float]] = []
     now, number = 0.0, 0
     send = call.begin(now)
@@ -358,10 +322,10 @@ def _play(call: Call, trouble: Trouble) -> PlayedCall:
         now, came = _comes_back(call, send, trouble, number, now)
         send = call.receive(came, now)
     if not call.is_over:
-        return PlayedCall(tuple(rungs), None, "", now)
+        return PlayedTrouble(tuple(rungs), None, "", now)
     last = call.journal.last
     cause = (last.note or "") if last.event == "ran_out" else ""
-    return PlayedCall(tuple(rungs), call.result.outcome, cause, call.spending.elapsed)
+    return PlayedTrouble(tuple(rungs), call.result.outcome, cause, call.spending.elapsed)
 
 
 def _comes_back(call: Call, send: Send, trouble: Trouble, number: int, now: float) -> tuple[float, Reply | Failure]:

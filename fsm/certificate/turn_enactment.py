@@ -39,16 +39,7 @@ def enact_turn(
     max_tokens: int | None,
     input_tokens: int | None,
 ) -> Enacted:
-    """Play a turn in every way that might be dearest, and return the dearest.
-
-    Arguments:
-        policy: of the turn.
-        prices: of each backend.
-        name: the name of the worst case.
-        moves: the path of each call.
-        max_tokens: the output cap that the caller gives, in tokens.
-        input_tokens: the tokens of the first prompt.
-    """
+    """Play a turn in every way that might be dearest, and return the dearest."""
     if None in prices:  # without them, nothing counts against a budget of money
         calls = evolve(policy.of_calls, budget=evolve(policy.of_calls.budget, money=None))
         policy = evolve(policy, call=calls, budget=evolve(policy.budget, money=None))

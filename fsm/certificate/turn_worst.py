@@ -28,14 +28,7 @@ def worst_of_turn(
     call: Verified,
     prices: Sequence[Prices | None],
 ) -> tuple[WorstCase, ...]:
-    """Compute the worst cases of a turn.
-
-    Arguments:
-        policy: of the turn.
-        table: the machine of the turn.
-        call: the certificate of each call.
-        prices: of each backend, in the order in which they are asked.
-    """
+    """Compute the worst cases of a turn."""
     search = _TurnSearch(policy, table, call, prices)
     return (
         search.calls(),

@@ -78,27 +78,7 @@ class WorstCase:
 
 @frozen
 class Verified:
-    """Hold the result of a check.
-
-    Arguments:
-        table: the name of the table.
-        limits: the limit of each counter; the chain bounds the fallbacks of a call.
-        budget: the budget of the whole call or turn.
-        chain: the names of the backends, in order.
-        max_tokens: the caller's output cap, in tokens, that the worst cases assume.
-        input_tokens: the tokens of the prompt that they assume.
-        assistant_turns: the assistant turns of the prompt that they assume; None for any number.
-        walked: the limits that the walk used.
-        configurations: how many configurations the walk saw.
-        properties: what must hold, with the verdicts.
-        rows: the argument for each row.
-        overlaps: the pairs of rows of one event whose guards can hold at once; their order decides.
-        worst: the worst cases; empty if a required property fails.
-        kept: what is reserved for the last of several backends, whatever the others do: attempts, and seconds if the
-            budget has seconds; None if nothing is reserved, or if a failure may end the call before that backend.
-        call: for a turn, the certificate of each of its calls, on which its worst cases rest.
-        tools: for a turn, the bounds of its tools: calls of one reply, seconds of a tool, tokens of the results.
-    """
+    """Hold the result of a check; `Certificate` documents the fields."""
 
     table: str
     limits: Mapping[str, int] = field(hash=False)

@@ -133,16 +133,7 @@ def verify_turn(
     exhaustive: bool = False,
     progress: Progress | None = None,
 ) -> Certificate:
-    """Check the policy of a turn, and find its worst cases.
-
-    Arguments:
-        policy: of the turn.
-        call: the certificate of the policy that `calls_of` returns.
-        prices: of each backend.
-        table: the machine of the turn.
-        exhaustive: walk with the policy's own limits, however large.
-        progress: called with the number of configurations seen, every thousand of them.
-    """
+    """Check the policy of a turn, and find its worst cases."""
     limits = policy.limits
     blank = Certificate(
         table=table.name,
@@ -195,15 +186,7 @@ def _checked(
     honest: str,
     progress: Progress | None = None,
 ) -> Certificate:
-    """Fill in the properties, the proof and the walk.
-
-    Arguments:
-        blank: the certificate, with the limits of the walk.
-        table: the machine.
-        faults_of: yields what is dishonest about a table, in words.
-        honest: the detail of the property if nothing is.
-        progress: called with the number of configurations seen, every thousand of them.
-    """
+    """Fill in the properties, the proof and the walk."""
     malformed = problems(table)
     if malformed:
         return evolve(blank, properties=(Property(WELL_FORMED, False, "; ".join(malformed)),))

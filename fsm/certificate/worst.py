@@ -36,16 +36,7 @@ def worst_cases(
     assistant_turns: int | None = None,
     response_format: Mapping[str, Any] | None = None,
 ) -> tuple[WorstCase, ...]:
-    """Compute the worst cases of a policy.
-
-    Arguments:
-        limits: the limit of each counter; the chain bounds the fallbacks.
-        prices: of each backend, in order.
-        max_tokens: the output cap that the caller gives, in tokens.
-        input_tokens: the tokens of the prompt.
-        assistant_turns: how many assistant turns the prompt has; None assumes as many as `input_tokens` can hold.
-        response_format: the JSON that the caller asks for, counted in `input_tokens`; None if it is unknown.
-    """
+    """Compute the worst cases of a policy."""
     search = _CallSearch(policy, limits, prices, max_tokens, input_tokens, assistant_turns, response_format)
     return (
         search.worst("attempts", lambda spent: 1, 1, None, "every request that goes out"),

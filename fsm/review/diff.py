@@ -11,7 +11,7 @@ from attrs import frozen
 from rungwise.fsm.call.conversation.link import Link, PlainLink, Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.certificate.certificate import Certificate
-from rungwise.fsm.certificate.shown.settings import off_rows, settings_of, table_of
+from rungwise.fsm.certificate.shown.settings import fields_of, off_rows, settings_of, table_of
 from rungwise.fsm.certificate.troubles import trouble_changes
 from rungwise.fsm.certificate.verify import calls_of, verify, worst_by_fallbacks
 from rungwise.fsm.diagram.extract import picture_of
@@ -37,7 +37,30 @@ Certificates = Mapping[int, Certificate]
 
 @frozen(kw_only=True)
 class PolicyDiff(Findings):
-    """Hold what a change of policy does, and write it; `Findings` documents the fields."""
+    """Hold what a change of policy does.
+
+    Arguments:
+        fields: the fields that differ; in `switch_after`, None is a reason that the policy does not name.
+        appear, vanish: the rows that only the new table has, and those that only the old one had.
+        reordered: the events whose rows are tried in another order, each with its state.
+        die, revive: the rows of both tables that can no longer be taken, and those that can be again, each with the
+            reason: a limit of 0, or another field of the policy.
+        fall, come_back: the same rows, grouped by their cause.
+        redeclared: the names in both tables that mean something else now, in words.
+        chains: the worst cases, by the number of backends.
+        backends: the number of backends in the headline.
+        events: what each event leads to before and now.
+        waits: the waits of rungs that differ, in words.
+        properties: the verdict on each property, before and now.
+        kept: what is reserved for the last backend before and now; None if nothing is.
+        picture: both machines as one picture.
+        table: the name of the machine, `call` or `turn`.
+        policies: the policies themselves.
+        troubles: what calls do about each trouble, before and now.
+        calls: for a turn, what changes for its calls.
+        journals: what past calls or turns would have done.
+        setting: what the figures assume.
+    """
 
     calls: PolicyDiff | None = None
 
@@ -92,7 +115,7 @@ def diff_policies(
         was, now = ({size: each.call for size, each in side.items() if each.call} for side in (before, after))
         of_calls = _compared(*calls, was, now, count)
         # The certificate of the calls has no compactions, which the turn makes; the policy may well have.
-        of_calls["fields"] = tuple(_field_changes("", _plain(old.of_calls), _plain(new.of_calls)))
+        of_calls["fields"] = tuple(_field_changes(old.of_calls, new.of_calls))
     else:
         assert isinstance(old, Policy)
         assert isinstance(new, Policy)
@@ -145,7 +168,7 @@ def _compared(
     was, now = ({each.name: each.verdict for each in side[backends].properties} for side in (before, after))
     is_call = isinstance(old, Policy) and isinstance(new, Policy)
     return {
-        "fields": tuple(_field_changes("", _plain(old), _plain(new))),
+        "fields": tuple(_field_changes(old, new)),
         "appear": tuple(row for row in tables[1].rows if row not in shared),
         "vanish": tuple(row for row in tables[0].rows if row not in shared),
         "reordered": tuple(_reordered(*tables)),
@@ -172,19 +195,10 @@ def _compared(
     }
 
 
-def _plain(policy: Policy | TurnPolicy) -> dict[str, Any]:
-    if isinstance(policy, TurnPolicy):
-        return attrs.asdict(policy, filter=attrs.filters.exclude("call"))
-    return attrs.asdict(policy, filter=attrs.filters.exclude("table")) | {"switch_after": dict(policy.switch_after)}
-
-
-def _field_changes(prefix: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
-    for name in dict.fromkeys((*old, *new)):
-        before, after = old.get(name), new.get(name)
-        if isinstance(before, Mapping) and isinstance(after, Mapping):
-            yield from _field_changes(f"{prefix}{name}.", before, after)
-        elif before != after:
-            yield Change(f"{prefix}{name}", before, after)
+def _field_changes(old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> Iterator[Change]:
+    before, after = fields_of(old), fields_of(new)
+    changes = (Change(name, before.get(name), after.get(name)) for name in dict.fromkeys((*before, *after)))
+    return (each for each in changes if each.is_change)
 
 
 def _reordered(old: Table, new: Table) -> Iterator[tuple[str, str]]:

@@ -135,7 +135,7 @@ Tone = Literal["more", "less", "same", "added", "removed", "note"]
 
 
 @frozen
-class Finding:
+class Highlight:
     """Hold one sentence for the reviewer, with code between backticks."""
 
     tone: Tone
@@ -161,30 +161,7 @@ class Assumptions:
 
 @frozen(kw_only=True)
 class Findings:
-    """Hold what a change of policy does.
-
-    Arguments:
-        fields: the fields that differ; in `switch_after`, None is a reason that the policy does not name.
-        appear, vanish: the rows that only the new table has, and those that only the old one had.
-        reordered: the events whose rows are tried in another order, each with its state.
-        die, revive: the rows of both tables that can no longer be taken, and those that can be again, each with the
-            reason: a limit of 0, or another field of the policy.
-        fall, come_back: the same rows, grouped by their cause.
-        redeclared: the names in both tables that mean something else now, in words.
-        chains: the worst cases, by the number of backends.
-        backends: the number of backends in the headline.
-        events: what each event leads to before and now.
-        waits: the waits of rungs that differ, in words.
-        properties: the verdict on each property, before and now.
-        kept: what is reserved for the last backend before and now; None if nothing is.
-        picture: both machines as one picture.
-        table: the name of the machine, `call` or `turn`.
-        policies: the policies themselves.
-        troubles: what calls do about each trouble, before and now.
-        calls: for a turn, what changes for its calls.
-        journals: what past calls or turns would have done.
-        setting: what the figures assume.
-    """
+    """Hold what a change of policy does; `PolicyDiff` documents the fields."""
 
     fields: tuple[Change, ...]
     appear: tuple[Row, ...]

@@ -13,23 +13,8 @@ from rungwise.fsm.certificate.verified import WorstCase
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.markdown import markdown_table
 from rungwise.fsm.machine.table import Row
+from rungwise.fsm.review import summary, words
 from rungwise.fsm.review.findings import Change, EventChange, Findings, Ladder
-from rungwise.fsm.review.summary import (
-    NOTHING,
-    assumptions_text,
-    chances,
-    findings_in_short,
-    headline,
-    journal_text,
-    journals_text,
-    refills,
-)
-from rungwise.fsm.review.words import (
-    backends_of,
-    backends_text,
-    factor_text,
-    row_short,
-)
 
 LARGEST = 60_000
 """Characters of a comment: GitHub takes 65 536, and the tool that posts it may add a few."""
@@ -67,9 +52,9 @@ def as_markdown(findings: Findings, *, is_comment: bool = True) -> str:
             everything is written in full, without folds and pictures.
     """
     if findings.is_empty and not findings.journals:
-        return f"{NOTHING}\n"
+        return f"{summary.NOTHING}\n"
     writer = _Writer(is_comment, MOST_ROWS, LONGEST) if is_comment else _Writer(is_comment, UNLIMITED, UNLIMITED)
-    text, omitted = f"**{writer.prose(headline(findings))}**\n", []
+    text, omitted = f"**{writer.prose(summary.headline(findings))}**\n", []
     for title, body, is_folded in writer.blocks(findings):
         if not is_comment:
             text += f"\n## {title}\n\n{body}" if title else f"\n{body}"
@@ -131,27 +116,27 @@ class _Writer:
         return "\n".join([*lines[: self.most_rows], *more]) + "\n"
 
     def blocks(self, findings: Findings) -> Iterator[Block]:
-        short = [f"* {SIGNS[each.tone]} {self.prose(each.text)}" for each in findings_in_short(findings)]
+        short = [f"* {SIGNS[each.tone]} {self.prose(each.text)}" for each in summary.highlights(findings)]
         yield "", self.list(short), False
         yield from self.parts(findings)
         if findings.calls is not None and not findings.calls.is_empty:
             yield "", "### Each call\n", False
             yield from self.parts(findings.calls)
-        yield "", f"{self.prose(assumptions_text(findings.setting))}\n", False
+        yield "", f"{self.prose(summary.assumptions_text(findings.setting))}\n", False
         if findings.journals:
             lines = []
             for each in findings.journals:
                 notes = "".join(f"\n  * {self.prose(text)}" for text in each.notes)
-                lines.append(f"* {self.code(each.name)}: {self.prose(journal_text(each))}{notes}")
-            yield "Past calls", f"{self.prose(journals_text(findings.journals))}\n\n{self.list(lines)}", False
+                lines.append(f"* {self.code(each.name)}: {self.prose(summary.journal_text(each))}{notes}")
+            yield "Past calls", f"{self.prose(summary.journals_text(findings.journals))}\n\n{self.list(lines)}", False
 
     def parts(self, findings: Findings) -> Iterator[Block]:
-        chain = backends_text(findings.backends)
+        chain = words.backends_text(findings.backends)
         troubles = [each for each in findings.troubles if each.is_change]
         if troubles:
             rows = [
                 Change(
-                    f"{'; '.join(each.names)}, {backends_of(each)}",
+                    f"{'; '.join(each.names)}, {words.backends_of(each)}",
                     str(each.old or NO_EVENT),
                     str(each.new or NO_EVENT),
                 )
@@ -183,9 +168,9 @@ class _Writer:
                 yield self.worst(findings, count)
         paths = list(self.paths(findings))
         if paths:
-            why = f"{self.prose(refills(findings))}\n\n" if refills(findings) else ""
+            why = f"{self.prose(summary.refills(findings))}\n\n" if summary.refills(findings) else ""
             yield f"The worst paths, with {chain}", why + self.list(paths), True
-        kept = [each for each in chances(findings) if each.is_change]
+        kept = [each for each in summary.chances(findings) if each.is_change]
         if kept:
             yield "Which backends get a chance", self.sides(kept), False
         picture = _picture(findings) if self.is_comment else ""
@@ -199,7 +184,7 @@ class _Writer:
                 each.name,
                 _ended(each.old),
                 _ended(each.new),
-                f"{'x ' if (each.factor or 1) != 1 else ''}{factor_text(each)}",
+                f"{'x ' if (each.factor or 1) != 1 else ''}{words.factor_text(each)}",
             ]
             for each in changes
             if each.is_known
@@ -207,7 +192,7 @@ class _Writer:
         table = self.table(["worst case", "before", "now", "factor"], [list(map(self.prose, row)) for row in rows])
         unknown = [f"{each.name}: not known; {each.new.note}" for each in changes if not each.is_known]
         same = "" if any(change.is_change for change in changes) else ": unchanged"
-        title = f"Worst cases of a {findings.table}, with {backends_text(count)}{same}"
+        title = f"Worst cases of a {findings.table}, with {words.backends_text(count)}{same}"
         return title, table + "".join(f"\n{self.prose(each)}\n" for each in unknown), count != findings.backends
 
     def event(self, change: EventChange) -> str:
@@ -228,7 +213,7 @@ class _Writer:
         groups += [(f"on (before, {each.reason})", (*each.rows, *each.behind)) for each in findings.come_back]
         for kind, rows in groups:
             yield from (
-                f"* {self.prose(kind)}: {self.code(row_short(row))} from {self.code(row.source)}" for row in rows
+                f"* {self.prose(kind)}: {self.code(words.row_short(row))} from {self.code(row.source)}" for row in rows
             )
 
     def paths(self, findings: Findings) -> Iterator[str]:

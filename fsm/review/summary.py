@@ -13,15 +13,8 @@ from rungwise.fsm.certificate.shown.text import amount
 from rungwise.fsm.certificate.verified import counted, duration, number_text
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.replay.what_if import WhatIf
-from rungwise.fsm.review.findings import Assumptions, Change, Finding, Findings, Tone, WorstChange
-from rungwise.fsm.review.words import (
-    backends_text,
-    capitalized,
-    factor_text,
-    group_text,
-    named_rows,
-    reserve_text,
-)
+from rungwise.fsm.review import words
+from rungwise.fsm.review.findings import Assumptions, Change, Findings, Highlight, Tone, WorstChange
 from rungwise.fsm.turn.policy import TurnPolicy
 
 NOTHING = "Nothing changes: the two policies are the same."
@@ -63,7 +56,7 @@ def headline(findings: Findings) -> str:
     cost = next((worst[name] for name in COSTS if name in worst), None)
     bounds = [_bound(each) for each in (cost, worst.get("seconds")) if each is not None]
     effect = " and ".join(bounds) or "spend without bounds"
-    parts = [f"With {backends_text(findings.backends)}, this change lets a {findings.table} {effect}"]
+    parts = [f"With {words.backends_text(findings.backends)}, this change lets a {findings.table} {effect}"]
     parts += _rows_in_short(findings)
     if findings.calls is not None:
         parts += [f"{each} in its calls" for each in _rows_in_short(findings.calls)]
@@ -72,9 +65,9 @@ def headline(findings: Findings) -> str:
 
 def _bound(change: WorstChange) -> str:
     verb, unit = UNITS[change.name]
-    return (
-        f"{verb} at most {unit} as before" if change.factor == 1 else f"{verb} at most {factor_text(change)} × {unit}"
-    )
+    if change.factor == 1:
+        return f"{verb} at most {unit} as before"
+    return f"{verb} at most {words.factor_text(change)} × {unit}"
 
 
 def _rows_in_short(findings: Findings) -> Iterator[str]:
@@ -96,43 +89,43 @@ def _rows_in_short(findings: Findings) -> Iterator[str]:
         yield f"{counted(events, 'event')} {'leads' if events == 1 else 'lead'} to something else"
 
 
-def findings_in_short(findings: Findings) -> Iterator[Finding]:
+def highlights(findings: Findings) -> Iterator[Highlight]:
     """Yield what a reviewer must know first, one sentence each."""
     if not findings.is_effective:
-        yield Finding("same", "The machine, its limits and waits, and every worst case stay the same.")
+        yield Highlight("same", "The machine, its limits and waits, and every worst case stay the same.")
         return
     changed = [change for change in findings.worst if change.is_change and change.factor != 1]
     for change in changed:
         tone: Tone = "note" if change.factor is None else "more" if change.factor > 1 else "less"
-        yield Finding(tone, _worst_text(change))
-    yield from (Finding("note", text) for text in _fields_in_short(findings.fields))
+        yield Highlight(tone, _worst_text(change))
+    yield from (Highlight("note", text) for text in _fields_in_short(findings.fields))
     if not changed:
-        yield Finding("same", f"Every worst case stays the same with {backends_text(findings.backends)}.")
-    yield from (Finding("removed", group_text(group, falls=True)) for group in findings.fall)
-    yield from (Finding("added", group_text(group, falls=False)) for group in findings.come_back)
+        yield Highlight("same", f"Every worst case stays the same with {words.backends_text(findings.backends)}.")
+    yield from (Highlight("removed", words.group_text(group, falls=True)) for group in findings.fall)
+    yield from (Highlight("added", words.group_text(group, falls=False)) for group in findings.come_back)
     yield from _row_findings(findings, "added", "New", findings.appear)
     yield from _row_findings(findings, "removed", "Gone", findings.vanish)
-    yield from (Finding("note", f"{capitalized(text)}.") for text in findings.redeclared)
+    yield from (Highlight("note", f"{words.capitalized(text)}.") for text in findings.redeclared)
     old, new = findings.policies
     if isinstance(old, Policy) and isinstance(new, Policy):
         before = {*conflicts_of(old)}
-        yield from (Finding("note", f"Now {each}.") for each in conflicts_of(new) if each not in before)
+        yield from (Highlight("note", f"Now {each}.") for each in conflicts_of(new) if each not in before)
     for event, state in findings.reordered:
-        yield Finding("note", f"The order of guards changes for `{event}` in `{state}`.")
+        yield Highlight("note", f"The order of guards changes for `{event}` in `{state}`.")
     for each in findings.properties:
         if each.is_change:
-            yield Finding("note", f"“{each.name}”: {each.old} before, {each.new} now.")
+            yield Highlight("note", f"“{each.name}”: {each.old} before, {each.new} now.")
     if not any(each.is_change for each in findings.properties):
         held = sum(each.new == "holds" for each in findings.properties)
-        yield Finding("same", f"The proof of the table stays the same for all limits: {held} properties hold.")
+        yield Highlight("same", f"The proof of the table stays the same for all limits: {held} properties hold.")
 
 
-def _row_findings(findings: Findings, tone: Tone, word: str, rows: Sequence[Row]) -> Iterator[Finding]:
+def _row_findings(findings: Findings, tone: Tone, word: str, rows: Sequence[Row]) -> Iterator[Highlight]:
     rungs = ", ".join(node.name for node in findings.picture.nodes if node.change == tone)
     if rungs:
-        yield Finding(tone, f"{word}: {rungs}, with {counted(len(rows), 'row')}.")
+        yield Highlight(tone, f"{word}: {rungs}, with {counted(len(rows), 'row')}.")
     elif rows:
-        yield Finding(tone, f"{word}: {named_rows(rows)}.")
+        yield Highlight(tone, f"{word}: {words.named_rows(rows)}.")
 
 
 def _fields_in_short(fields: Iterable[Change]) -> Iterator[str]:
@@ -153,11 +146,11 @@ def _change(change: Change) -> str:
 
 
 def _worst_text(change: WorstChange) -> str:
-    factor = f" ({factor_text(change)} ×)" if change.factor is not None else ""
+    factor = f" ({words.factor_text(change)} ×)" if change.factor is not None else ""
     by = change.new.ended_by
     is_lower_budget = by == f"budget.{change.name.replace(' ', '_')}" and (change.factor or 1) < 1
     ends = "; more calls may end over_budget" if is_lower_budget else ""
-    return f"{capitalized(change.name)}: at most {amount(change.new)}, before {amount(change.old)}{factor}{ends}."
+    return f"{words.capitalized(change.name)}: at most {amount(change.new)}, before {amount(change.old)}{factor}{ends}."
 
 
 def conflicts_of(policy: Policy) -> Iterator[str]:
@@ -196,7 +189,7 @@ def chances(findings: Findings) -> Iterator[Change]:
         return
     one, other = (policy.limits.get("fallbacks") for policy in (old, new))
     yield Change("backends that can follow the first", _followers(one), _followers(other))
-    yield Change("reserve", reserve_text(old), reserve_text(new))
+    yield Change("reserve", words.reserve_text(old), words.reserve_text(new))
     if findings.backends > 1:
         yield Change(f"minimum for the last of {findings.backends}", *map(_reserved, findings.kept))
     refusal = {"fall_back": "the next backend is asked", "end": "no other backend is asked"}

@@ -132,12 +132,7 @@ def _at_worst(certificate: Certificate) -> str:
 
 
 def usual_facts(policy: Policy, backends: int) -> dict[str, Usual]:
-    """Return the usual facts of each event that an example causes, by event.
-
-    Arguments:
-        policy: of the call; its limits and its budget make no difference.
-        backends: how many backends the chain has.
-    """
+    """Return the usual facts of each event that an example causes, by event."""
     ample = evolve(policy, limits=Limits(), budget=Budget())
     usual: dict[str, Usual] = {}
     for example in (*EXAMPLES, *IN_JSON):

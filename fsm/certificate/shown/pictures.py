@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rungwise.fsm.call.conversation.link import PlainLink
-from rungwise.fsm.call.limits import LARGEST_LIMIT
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, Reserve, Timeouts
-from rungwise.fsm.certificate.shown.settings import settings_of, table_of
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.certificate.shown.settings import fields_of, says_of, settings_of, table_of, value_text
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.diagram import Format, View, render
 from rungwise.fsm.diagram.markdown import counters, markdown_table
@@ -105,7 +104,7 @@ def _files(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, 
             "numbers": numbers(call),
             "turn_decisions": _render(turn, "rows", "ladder"),
             "turn_counters": counters(TURN, turn.limits),
-            "turn_numbers": turn_numbers(turn),
+            "turn_numbers": numbers(turn),
         }
         yield EXPLANATION, fill(explanation, blocks)
     yield CERTIFICATE, _certificates(call)
@@ -134,67 +133,11 @@ def _read(path: Path) -> str | None:
         return None
 
 
-def numbers(policy: Policy) -> str:
-    """Write the numbers of a policy that no row shows: the budget, the waits, the output caps."""
-    budget, waits = policy.budget, policy.waits
-    caps = f"{policy.base_cap * 2}, {policy.base_cap * 3}, ... up to {policy.largest_cap}"
-    reasons = ", ".join(f"{reason} ({count})" for reason, count in policy.switch_after.items() if count < LARGEST_LIMIT)
+def numbers(policy: Policy | TurnPolicy) -> str:
+    """Write the fields of a policy that no row and no counter shows: budget, waits, clocks, output caps, tools."""
     lines = [
-        *_budget(budget, "call"),
-        ["wait before a retry", _series(waits.retry_base, waits.retry_cap)],
-        ["wait before a retry after overload", _series(waits.retry_base, waits.overload_cap)],
-        ["wait before a reask, or a retry after `malformed`", _series(waits.reask_base, waits.reask_cap)],
-        ["chance added to a wait", f"up to {waits.jitter * 100:g} % of it"],
-        ["longest wait that a provider may request", f"{waits.longest_asked:g} s"],
-        ["wait before every other rung", "none, unless the provider requests one"],
-        ["output caps if you gave none", f"none, then {caps} tokens"],
-        ["messages searched for a tool result", f"the last {policy.nudge_window}"],
-        ["failures of one kind before the backend is left", reasons or "no such kind"],
-        ["time of one attempt", _timeouts(policy.timeouts)],
-        ["reserved for each backend to come", _reserve(policy.reserve)],
+        [f"`{name}`", value_text(name, value), says_of(name)]
+        for name, value in fields_of(policy).items()
+        if not name.startswith(("limits.", "hints."))
     ]
-    return markdown_table(["what", "how much"], lines)
-
-
-def turn_numbers(policy: TurnPolicy) -> str:
-    """Write the numbers of a turn's policy that no row shows: the budget, the tools, the window."""
-    lines = [
-        *_budget(policy.budget, "turn"),
-        ["equal tool calls with equal results that end the turn", f"{policy.same_calls}"],
-        ["tool calls of one reply that are run", f"{policy.calls_per_reply}"],
-        ["tools that run side by side", f"{policy.calls_at_once}"],
-        ["time of one tool", f"{policy.tool_seconds:g} s"],
-        ["window that limits results and compactions", f"{policy.window} tokens"],
-        ["share of it for the results of one reply", f"{policy.results_share:.0%}, {policy.result_tokens} tokens"],
-    ]
-    return markdown_table(["what", "how much"], lines)
-
-
-def _budget(budget: Budget, whole: str) -> list[list[str]]:
-    return [
-        [f"attempts of the whole {whole}", f"{budget.attempts}"],
-        [f"seconds of the whole {whole}", _limit(budget.seconds)],
-        [f"output tokens of the whole {whole}", _limit(budget.output_tokens)],
-        [f"money of the whole {whole}", _limit(budget.money)],
-    ]
-
-
-def _limit(limit: float | None) -> str:
-    return "no limit" if limit is None else f"{limit:g}"
-
-
-def _timeouts(timeouts: Timeouts) -> str:
-    clocks = [("until it is connected", timeouts.connect), ("until the first content", timeouts.first_token)]
-    clocks += [("between two pieces of content", timeouts.stall), ("in all", timeouts.total)]
-    return ", ".join(f"{seconds:g} s {what}" for what, seconds in clocks if seconds is not None)
-
-
-def _reserve(reserve: Reserve) -> str:
-    if not reserve.is_on:
-        return "nothing"
-    seconds = "" if reserve.seconds is None else f"; {reserve.seconds:g} s of the time"
-    return f"one attempt, with up to {reserve.share:.0%} of the budget{seconds}"
-
-
-def _series(base: float, cap: float) -> str:
-    return f"{base:g} s, doubled each time, at most {cap:g} s"
+    return markdown_table(["field", "value", "meaning"], lines)

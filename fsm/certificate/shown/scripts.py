@@ -21,11 +21,6 @@ class WorstScript:
     """Describe what the backends of a chain do in one worst case, and what the client must provide.
 
     Requests follow one another, so their order alone decides which backend gets each.
-
-    Arguments:
-        case: the worst case.
-        policy: of the call or the turn.
-        backends: how many backends the chain has.
     """
 
     case: WorstCase

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
 
 from rungwise.fsm.call.clocks.waiting import backoff
 from rungwise.fsm.call.limits import LARGEST_LIMIT
@@ -58,8 +61,8 @@ SAYS = {
     "hints.json": "asks for JSON in words",
     "hints.json_schema": "asks for JSON of a schema in words",
     "after_refusal": "what follows a refusal",
-    "base_cap": "raised output caps start here",
-    "largest_cap": "raised output caps end here",
+    "base_cap": "raised output caps are 2, 3, ... times as large",
+    "largest_cap": "the largest raised output cap",
     "handful": "an answer cut at this cap or a smaller one is accepted",
     "nudge_window": "messages to search for a tool result",
     "skip_identical_empties": "whether two identical empty replies are final for a backend",
@@ -230,6 +233,20 @@ def _sums(budget: Budget) -> Iterator[str]:
 def _number(value: float) -> str:
     """Write a number exactly."""
     return f"{int(value):,}" if value == int(value) else repr(float(value))
+
+
+def fields_of(policy: Policy | TurnPolicy) -> dict[str, Any]:
+    """Return the fields of a policy by their names in a file, without the table and without the policy of calls."""
+    values = attrs.asdict(policy, filter=attrs.filters.exclude("table", "call"))
+    return dict(_flat("", values))
+
+
+def _flat(prefix: str, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(f"{prefix}{name}.", value)
+        else:
+            yield f"{prefix}{name}", value
 
 
 def says_of(name: str, policy: object = None) -> str:

@@ -12,7 +12,7 @@ import pytest
 from rungwise import CALL, Budget, Policy, Reserve, Timeouts, TurnPolicy, Waits
 from rungwise.core import PlainLink
 from rungwise.fsm.certificate.shown import pictures
-from rungwise.fsm.certificate.shown.pictures import drift, fill, numbers, turn_numbers, write_all
+from rungwise.fsm.certificate.shown.pictures import drift, fill, numbers, write_all
 from rungwise.fsm.turn.table import TURN
 
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"
@@ -99,23 +99,29 @@ def test_the_readme_explains_every_name_of_a_turn(name: str) -> None:
 
 
 def test_the_numbers_of_a_turn_are_those_of_its_policy() -> None:
-    written = turn_numbers(TurnPolicy(window=10_000, results_share=0.1, budget=Budget(attempts=7, seconds=90)))
-    assert "| seconds of the whole turn | 90 |" in written
-    assert "| 10%, 1000 tokens |" in written
+    written = numbers(TurnPolicy(window=10_000, results_share=0.1, budget=Budget(attempts=7, seconds=90)))
+    assert "| `budget.seconds` | 90 s | from start to end, waits included |" in written
+    assert "| `window` | 10,000 tokens |" in written
+    assert "| `results_share` | 10 % of the window |" in written
 
 
 def test_the_numbers_are_those_of_the_policy() -> None:
     never = {"overloaded": 1000, "timeout": 1000, "silence": 1000}
     written = numbers(Policy(waits=Waits(retry_base=1.5), base_cap=1000, switch_after=never))
-    assert "| wait before a retry | 1.5 s, doubled each time, at most 60 s |" in written
-    assert "then 2000, 3000, ... up to 32768 tokens" in written
-    assert "| no such kind |" in written
-    assert (
-        "| 10 s until it is connected, 60 s until the first content, 25 s between two pieces of content, 600 s in all |"
-        in written
-    )
-    assert "| one attempt, with up to 25% of the budget |" in written
+    assert "| `waits.retry_base` | 1.5 s |" in written
+    assert "| `waits.retry_cap` | 60 s |" in written
+    assert "| `base_cap` | 1,000 tokens | raised output caps are 2, 3, ... times as large |" in written
+    assert "| `largest_cap` | 32,768 tokens |" in written
+    assert all(f"| `switch_after.{reason}` | never |" in written for reason in never)
+    for clock, seconds in (
+        ("connect", "10 s"),
+        ("first_token", "60 s"),
+        ("stall", "25 s"),
+        ("total", "600 s (10 min)"),
+    ):
+        assert f"| `timeouts.{clock}` | {seconds} |" in written
+    assert "| `reserve.share` | 25 % of the budget |" in written
     patient = numbers(Policy(timeouts=Timeouts(first_token=None, stall=None), reserve=Reserve(seconds=20)))
-    assert "| 10 s until it is connected, 600 s in all |" in patient
-    assert "| one attempt, with up to 25% of the budget; 20 s of the time |" in patient
-    assert "| nothing |" in numbers(Policy(reserve=Reserve(share=0)))
+    assert "| `timeouts.stall` | no limit |" in patient
+    assert "| `reserve.seconds` | 20 s |" in patient
+    assert "| `reserve.share` | 0 % of the budget |" in numbers(Policy(reserve=Reserve(share=0)))

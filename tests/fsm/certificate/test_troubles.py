@@ -163,5 +163,5 @@ def test_a_users_fact_is_played_as_true_without_calling_its_function() -> None:
 def test_each_made_up_reply_causes_its_event(event: str) -> None:
     call = Call(Request("say"))
     call.begin()
-    call.receive(troubles.EVENTS[event](1, "odd"))
+    call.receive(troubles.reply_of(event, 1, "odd"))
     assert call.journal.steps[1].event == event
