@@ -28,85 +28,83 @@ if TYPE_CHECKING:
     from rungwise.fsm.turn.tools import Toolbox
 
 
-@click.command(short_help="Run one call, or a turn with tools, against any provider, or any server of its protocol.")
+@click.command(short_help="Run one call, or a turn with tools, against any provider.")
 @click.argument("prompt", required=False, callback=text)
 @chain_options
 @click.option("--system", metavar="TEXT", callback=text, help="The system message.")
-@click.option("--max-tokens", type=TOKENS, metavar="N", help="The output cap of the first request.")
-@click.option("--temperature", type=click.FloatRange(0), metavar="T", help="How freely the model draws its words.")
-@click.option("--reasoning-effort", metavar="WORD", help="How much the model reasons, as in low, medium, high.")
+@click.option("--max-tokens", type=TOKENS, metavar="N", help="The output cap of the first request, in tokens.")
+@click.option("--temperature", type=click.FloatRange(0), metavar="T", help="The sampling temperature.")
+@click.option("--reasoning-effort", metavar="WORD", help="How much the model reasons: low, medium, high, ...")
 @click.option(
     "--json-schema",
     "schema",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="A JSON schema that the answer must follow; or {name, schema, strict}, as chat completions have it.",
+    help="A JSON schema for the answer, bare or as {name, schema, strict}.",
 )
 @click.option(
     "--policy",
     type=TOOLS_POLICY,
     metavar=METAVAR,
-    help="A TOML file with limits, budget, waits, timeouts and hints; or a policy in Python. With --tools, that of the "
-    "turn; one of calls is then that of each call.",
+    help="A TOML file with limits, budget, waits, timeouts and hints, or a policy in Python. With --tools it is the "
+    "policy of the turn; a policy of calls then applies to each call.",
 )
 @click.option(
     "--tools",
     metavar="module:NAME",
     is_eager=True,  # so that it is known when the policy is read
     help="Run a turn with these tools: a function, a rungwise.Tool, a list or mapping of them, or a rungwise.Toolbox. "
-    "The module may stand in the current directory.",
+    "The module may be in the current directory.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Show the arguments of tools, and what they brought.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the arguments and results of tools.")
 @click.option(
     "--deadline",
     metavar="TIME",
     callback=moment,
-    help="When the call, or the turn, must have ended at the latest: a point in time in RFC 3339, as in "
-    "2030-01-31T18:00:00Z, or seconds from now, as in 30s.",
+    help="When the call or turn must end at the latest: a time in RFC 3339, as in 2030-01-31T18:00:00Z, or seconds "
+    "from now, as in 30s.",
 )
 @prices_option("from every backend")
 @click.option(
     "--discover",
     is_flag=True,
-    help="Ask servers of one's own for chat completions what they are first, so that a cut text is gone on from in "
-    "their own way.",
+    help="First ask self-hosted chat-completions servers what they are, to continue cut texts in their own way.",
 )
-@click.option("--no-stream", is_flag=True, help="Ask for the whole reply at once.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object in place of the text.")
+@click.option("--no-stream", is_flag=True, help="Ask for the whole reply at once, without streaming.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object instead of the text.")
 @click.option(
     "--journal",
     "journal_file",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Write every step of the call, or of the turn, to this file, as JSON, however that ends. It holds no texts "
-    "and no keys.",
+    help="Write the journal of the call or turn to this file as JSON, however it ends. It holds no texts and no keys.",
 )
 @click.pass_context
 def ask(context: click.Context, /, prompt: str | None, tools: str | None, **options: Any) -> int:
-    """Run one call and write its answer to stdout; the path that it took goes to stderr.
+    """Run one call. The answer goes to stdout, the path that led to it goes to stderr.
 
-    The prompt is PROMPT; or stdin, where PROMPT is "-" or left out and something is piped in.
+    The prompt is PROMPT, or stdin if PROMPT is "-" or missing and something is piped in.
 
-    Text appears on a terminal as it arrives. Should a reply turn out to be worthless after some of it was shown, a
-    marked line takes that back. Through a pipe, text goes out once nothing can take it back: what arrives is the
-    answer, character for character and as UTF-8 whatever the locale says, and no line end is added.
+    A terminal shows text as it arrives. If a reply turns out to be worthless, a marked line takes back what was shown
+    of it. A pipe gets text once it is final: exactly the characters of the answer, as UTF-8 whatever the locale says,
+    with no line end added.
 
-    What the protocol of a backend cannot be told of the request is left out, and stderr says so.
+    Options that a backend does not support are dropped, with a note on stderr.
 
     With --json, stdout gets one object: outcome, text, tool_calls, usage, cost (null without --prices),
     attempts, backend, model, seconds, cause, failures.
 
-    With --tools it is a turn: the tools that the model calls are run, and it is asked again until it has answered.
-    Each tool has a line on stderr when it begins and when it ends (with --no-stream, each round of them). A pipe gets
-    the last answer alone, once the turn has ended, and what tools print goes to stderr (what programs write that they
-    start does not); with --json, handed_off stands for tool_calls, calls counts them, and messages is the
-    conversation. Ctrl-C ends the turn, but waits for tools that cannot be stopped; a second one does not.
+    With --tools it is a turn: the tools that the model calls are run, and the model is asked again until it answers.
+    Each tool has a line on stderr when it begins and when it ends (with --no-stream, each round of tools). A pipe gets
+    only the last answer, once the turn has ended. What tools print goes to stderr, except for the output of programs
+    that they start. With --json, handed_off replaces tool_calls, calls counts the calls, and messages is the
+    conversation. Ctrl-C ends the turn but waits for tools that cannot be stopped; a second Ctrl-C does not wait.
 
-    Keys are read from the environment, go to their own hosts alone, and are shown nowhere. One that is missing, or a
-    placeholder, is told before anything is sent, that of a fallback too.
+    Keys are read from the environment, sent only to their own hosts, and never shown. Missing and placeholder keys are
+    reported before anything is sent, for fallbacks too.
 
     \b
-    A policy file may hold, every key optional:
+    A policy file; every key is optional:
       base_cap = 4096
       [limits]
       retries = 3
@@ -116,16 +114,16 @@ def ask(context: click.Context, /, prompt: str | None, tools: str | None, **opti
 
     \b
     Exit codes:
-      0    done; or salvaged or partial, which stderr tells apart; a turn:
-           finished, handed off by a tool, or at its limit with what it found
+      0    done; salvaged and partial too, stderr says which. A turn: finished,
+           handed off to a tool, or at its limit with what it found
       2    bad input: nothing was sent
-      3    refused, by the provider or the model; a turn: its last call was
-      4    exhausted: every way was tried, and no answer came; likewise
-      5    failed: the provider failed, or cannot be reached
-      6    over the budget of the policy, or too late for --deadline
-      7    as 0, and the answer is written, but the journal could not be
+      3    refused by the provider or the model; a turn: its last call was
+      4    exhausted: every way was tried, and no answer came; a turn likewise
+      5    failed: the provider failed or cannot be reached
+      6    over the budget of the policy, or past --deadline
+      7    like 0, but the journal could not be written
       130  cancelled by Ctrl-C; the text so far is written
-      141  stdout was closed, or could not be written
+      141  stdout was closed or could not be written
 
     \b
     Examples:

@@ -27,7 +27,7 @@ _OWN: Final = ("model", "stream", "stream_options")
 """What a body holds that a request does not: the backend and the method say it."""
 
 
-@click.command(short_help="Tell which backends of a chain would lose something of a request; nothing is sent.")
+@click.command(short_help="Show what each backend of a chain would lose of a request; nothing is sent.")
 @click.argument("prompt", default="Hello", callback=text)
 @chain_options
 @click.option(
@@ -35,20 +35,20 @@ _OWN: Final = ("model", "stream", "stream_options")
     "request_file",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="A request in JSON, in the place of PROMPT: the body of one to chat completions, or a list of messages.",
+    help="A request in JSON instead of PROMPT: a chat-completions body, or a list of messages.",
 )
 @click.option("--system", metavar="TEXT", callback=text, help="The system message.")
 @click.option("--max-tokens", type=TOKENS, metavar="N", help="The output cap.")
 @click.option("--tools", type=TOOLS, metavar="module:NAME", help="Tools, as for rungwise ask.")
-@click.option("--image", "has_image", is_flag=True, help="As if the prompt held a picture.")
+@click.option("--image", "has_image", is_flag=True, help="Pretend that the prompt holds a picture.")
 @click.option(
     "--json-schema",
     "schema",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="A JSON schema that the answer must follow, as for rungwise ask.",
+    help="A JSON schema for the answer, as for rungwise ask.",
 )
-@click.option("--discover", is_flag=True, help="Ask servers of one's own what they are; that much is sent.")
+@click.option("--discover", is_flag=True, help="Ask self-hosted servers what they are; these requests are sent.")
 def check(
     prompt: str,
     api: str,
@@ -58,16 +58,16 @@ def check(
     fallbacks: tuple[Target, ...],
     **options: Any,
 ) -> int:
-    """Write for each backend whether it can be used, what of a request would be lost there, and what nobody knows.
+    """List for each backend whether it can be used, what it would lose of the request, and what is unknown.
 
-    Lost are: what its protocol cannot say, tools that the model does not call, pictures and documents that it does not
-    see, a schema that it cannot be held to, and what does not fit its window, by an estimate. What is known of models
-    is a table; what nobody knows is no loss.
+    Losses are: options that its protocol lacks, tools that the model cannot call, pictures and documents that it cannot
+    see, a schema that it cannot be held to, and messages that do not fit its window, by an estimate. Facts about models
+    come from a table; what is unknown does not count as a loss.
 
     \b
     Exit codes:
       0    nothing is lost, as far as is known
-      1    something is, or a backend cannot be used
+      1    something is lost, or a backend cannot be used
       2    bad input
 
     \b
@@ -128,7 +128,7 @@ def _read(file: str) -> dict[str, Any]:
     except OSError as error:
         bad_input(f"--request: {file} cannot be read ({error.strerror})")
     except (ValueError, RecursionError):
-        bad_input(f"--request: {file} is no JSON")
+        bad_input(f"--request: {file} is not JSON")
     if isinstance(found, list):
         return {"messages": found}
     if not isinstance(found, Mapping) or not isinstance(found.get("messages"), list):

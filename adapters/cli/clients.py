@@ -1,4 +1,4 @@
-"""Where each client must be pointed to reach the embedded provider, and what it has asked there, in any protocol."""
+"""How to point each client at the embedded provider, and a summary of its requests, in any protocol."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HOLD_CAPS: Final = ("generationConfig", "options", "inferenceConfig")
 
 
 @frozen
-class AskedRequest:
+class RequestSummary:
     """Hold what matters of a request.
 
     Arguments:
@@ -36,7 +36,7 @@ class AskedRequest:
 
 
 def pointers(base_url: str) -> Iterator[str]:
-    """Say in a line each which protocols a provider speaks, and how the client of each is pointed at it.
+    """Yield a line for each protocol of a provider that shows how to point its client at it.
 
     Arguments:
         base_url: that of the provider, which ends in `/v1`.
@@ -47,7 +47,7 @@ def pointers(base_url: str) -> Iterator[str]:
             yield f"{wire.protocol:<17} {wire.client.format(root + wire.client_base)}"
 
 
-def asked_in(request: ReceivedRequest) -> AskedRequest:
+def summary_of(request: ReceivedRequest) -> RequestSummary:
     """Return what matters of a request in any protocol."""
     body, path = request.body, request.path.partition("?")[0]
     language = language_of(path)
@@ -57,11 +57,11 @@ def asked_in(request: ReceivedRequest) -> AskedRequest:
     places = [body, *[place for name in _HOLD_CAPS if isinstance(place := body.get(name), Mapping)]]
     cap = next((place[name] for place in places for name in place if name in _CAPS), None)
     model, streams = (body.get("model"), False) if asked is None else (asked.model, asked.streams)
-    return AskedRequest(str(model), messages if isinstance(messages, list) else [], cap, streams)
+    return RequestSummary(str(model), messages if isinstance(messages, list) else [], cap, streams)
 
 
 def text_of(message: object) -> tuple[str, object]:
-    """Return the role of a message in any protocol, and its text; what has no text, as it stands there."""
+    """Return the role and the text of a message in any protocol; content without text is returned unchanged."""
     if not isinstance(message, Mapping):
         return "None", None
     role, content = message.get("role"), message.get("content")

@@ -1,4 +1,4 @@
-"""The command line: `rungwise`, and what all of its commands have in common."""
+"""The command `rungwise`: its subcommands, its errors and its exit codes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ try:
         put,
         require_stdout,
     )
-except KeyboardInterrupt:  # nothing has begun, and nobody else can catch it here
+except KeyboardInterrupt:  # before main() runs, nothing else can catch it
     sys.exit(130)
 
 COMMANDS: Final[Mapping[str, str]] = {
@@ -36,14 +36,14 @@ COMMANDS: Final[Mapping[str, str]] = {
     "serve": "rungwise.adapters.cli.serve",
     "verify": "rungwise.adapters.cli.verify",
 }
-"""Where each command is, under its own name; its module is imported when it is needed."""
+"""The module of each command, imported when the command runs."""
 
 MAY_WRITE_FILES: Final = frozenset({"diagram", "diff", "explain", "fuzz"})
-"""The commands that can do without stdout, because an option names a file for what they have to say."""
+"""Commands that can run without stdout, because an option names an output file."""
 
 
 class OneLineErrors(click.Group):
-    """Say on one line what is wrong, whatever it is, and end with an exit code that the help explains."""
+    """Report every error on one line, and exit with a code that the help explains."""
 
     def main(
         self,
@@ -68,7 +68,7 @@ class OneLineErrors(click.Group):
             return super().main(**arguments, standalone_mode=False)
         except click.UsageError as error:
             command = error.ctx.command_path if error.ctx is not None else PROGRAM
-            complain(error.format_message(), hint=f" ({command} --help tells more)")
+            complain(error.format_message(), hint=f" (see {command} --help)")
             return BAD_INPUT
         except click.ClickException as error:
             complain(error.format_message())
@@ -88,14 +88,14 @@ class OneLineErrors(click.Group):
 
 
 class LateImports(OneLineErrors):
-    """Import a command when it is asked for, so that Ctrl-C finds somebody who catches it."""
+    """Import a command when it runs, so that Ctrl-C during the import is caught."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands."""
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command; for an unknown name, import all, so that the nearest can be suggested."""
+        """Return a command; for an unknown name, import all of them to suggest the nearest."""
         for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:
             if name not in self.commands:
                 self.add_command(getattr(import_module(COMMANDS[name]), name), name)
@@ -125,12 +125,12 @@ def _version(context: click.Context, parameter: click.Parameter, value: bool) ->
 def main(context: click.Context) -> None:
     """Make one call to a language model succeed, or fail honestly, within a budget that is proved beforehand.
 
-    Answers go to stdout; what happens on the way, and what is wrong, goes to stderr. Of every command, exit code 130
-    means ended by Ctrl-C, and 141 that stdout was closed or could not be written.
+    Answers go to stdout, progress and errors to stderr. For every command, exit code 130 means Ctrl-C, and 141 that
+    stdout was closed or could not be written.
 
     \b
-    Begin with:
-      rungwise demo        eleven calls, two turns, a provider that misbehaves; no key
+    Start with:
+      rungwise demo        calls and turns with providers that misbehave; no key
       rungwise ask "Hello" --model gpt-4o-mini
     """
     if context.invoked_subcommand is None:

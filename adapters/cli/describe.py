@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 ENDS: Final[Mapping[str, str]] = {
-    "salvaged": "the text that was shown stands",
-    "partial": "what there is stands as a part",
-    "refused": "nobody is left to ask",
+    "salvaged": "keeping the text that was shown",
+    "partial": "keeping what arrived as a partial answer",
+    "refused": "no backend is left",
     "failed": "giving up",
     "exhausted": "nothing is left to try",
     "over_budget": "over the budget",
@@ -28,12 +28,12 @@ ENDS: Final[Mapping[str, str]] = {
 
 
 def plain(word: str) -> str:
-    """Return the name of a state or an event as words."""
+    """Replace the underscores in the name of a state or an event."""
     return word.replace("_", " ")
 
 
-def told(step: Step) -> str:
-    """Return what the provider said of a failure or an end, as far as it matters, in words."""
+def details_of(step: Step) -> str:
+    """Return what the provider reported about a failure or an end, in a few words."""
     parts = [f"HTTP {step.status}" if step.status is not None else None, step.reason and plain(step.reason)]
     if step.event == "malformed" and step.stop_raw:
         parts.append(f"finish {step.stop_raw!r}")
@@ -43,7 +43,7 @@ def told(step: Step) -> str:
 
 
 def sentence(step: Step, table: Table | None = None) -> str:
-    """Say in one line what happened in a call and what follows; the table is that of every call where None."""
+    """Describe a step of a call and what follows, on one line; `table` defaults to the shipped one."""
     if step.event == "sent":
         cap = f", cap {step.cap} tokens" if step.cap is not None else ""
         note = f" ({step.note})" if step.note else ""
@@ -53,7 +53,7 @@ def sentence(step: Step, table: Table | None = None) -> str:
     from rungwise.fsm.call.table import CALL
 
     table = table or CALL
-    happened, details = plain(table.says(step.event)), told(step)
+    happened, details = plain(table.says(step.event)), details_of(step)
     rung = table.rung(step.target)
     wait = f" in {step.wait:.1f} s" if step.wait else ""
     follows = (rung.does if rung else ENDS.get(step.target)) or plain(step.target)
@@ -61,12 +61,12 @@ def sentence(step: Step, table: Table | None = None) -> str:
 
 
 def turn_sentence(step: Step, call: int | None, table: Table | None = None) -> str:
-    """Say in one line what happened in a turn and what follows.
+    """Describe a step of a turn and what follows, on one line.
 
     Arguments:
         step: a step of the turn.
-        call: the number of the call, where the step makes one.
-        table: the machine that the turn ran on; None is the usual one.
+        call: the number of the call that the step makes, if any.
+        table: the table of the turn; None is the shipped one.
     """
     if step.event == "sent":
         return plain(step.source) if call is None else f"call {call} ({plain(step.source)})"
@@ -79,31 +79,31 @@ def turn_sentence(step: Step, call: int | None, table: Table | None = None) -> s
 
 
 def tokens(usage: Usage) -> str:
-    """Return the tokens of a call in words."""
+    """Describe how many tokens a call used."""
     about = "about " if usage.estimated else ""
     return f"{about}{counted(usage.input_tokens, 'token')} in, {usage.output_tokens} out"
 
 
 def took(result: Result | TurnResult) -> str:
-    """Say what a call or a turn took."""
+    """Describe what a call or a turn took."""
     cost = f", cost {result.cost:.6g}" if result.cost is not None else ""
     return f"{counted(result.attempts, 'request')}, {result.seconds:.1f} s, {tokens(result.usage)}{cost}"
 
 
 def ending(result: Result) -> str:
-    """Say in one line how a call ended and what it took."""
+    """Describe how a call ended and what it took, on one line."""
     cause = f" ({result.cause})" if result.cause else ""
     return f"{plain(result.outcome)}{cause}: {took(result)}"
 
 
 def turn_ending(result: TurnResult) -> str:
-    """Say in one line how a turn ended and what it took."""
+    """Describe how a turn ended and what it took, on one line."""
     cause = f" ({result.cause})" if result.cause else ""
     return f"{plain(result.outcome)}{cause}: {counted(result.calls, 'call')}, {took(result)}"
 
 
-def told_in_brief(found: Path | TurnPath) -> str:
-    """Return how a call or a turn ended and why, what it took, and a line for each attempt."""
+def brief_text(found: Path | TurnPath) -> str:
+    """Write how a call or turn ended and why, what it took, and a line for each attempt."""
     from rungwise.fsm.call.run.digest import digest_of_call
     from rungwise.fsm.journal.digest.text import digest_lines
     from rungwise.fsm.turn.digest import digest_of_turn
@@ -113,8 +113,8 @@ def told_in_brief(found: Path | TurnPath) -> str:
     return "".join(f"{safe(line)}\n" for line in digest_lines(digest))
 
 
-def told_in_lines(found: Path | TurnPath) -> str:
-    """Return the steps of a call, or those of a turn with the steps of its calls indented below them, and the end."""
+def steps_text(found: Path | TurnPath) -> str:
+    """Write the steps and the end of a call, or of a turn with the steps of its calls indented."""
     from rungwise.fsm.turn.explained import TurnPath
 
     lines = _of_turn(found) if isinstance(found, TurnPath) else _of_call(found)

@@ -87,7 +87,7 @@ def explain(
 
 
 def _explained(file: str, policy: Policy, format: Form, view: View) -> str:
-    from rungwise.adapters.cli.describe import told_in_brief, told_in_lines
+    from rungwise.adapters.cli.describe import brief_text, steps_text
     from rungwise.fsm.call.run.explained import explain_call
     from rungwise.fsm.diagram import Marks, render
     from rungwise.fsm.turn.explained import TurnPath, explain_turn, read_recorded
@@ -99,9 +99,9 @@ def _explained(file: str, policy: Policy, format: Form, view: View) -> str:
     except ConfigurationError as error:
         bad_input(f"{file}: {error}")
     if format == "text":
-        return told_in_brief(found)
+        return brief_text(found)
     if format == "steps":
-        return told_in_lines(found)
+        return steps_text(found)
     if format == "html":
         return explain_turn(found) if isinstance(found, TurnPath) else explain_call(found)
     path = found.path if isinstance(found, TurnPath) else found

@@ -31,19 +31,21 @@ REPORT_SECONDS: Final = 5.0
 REFRESH_SECONDS: Final = 0.1
 
 
-@click.command(short_help="Look for a behaviour that makes a call or a turn dishonest.")
+@click.command(short_help="Look for provider behaviour that makes a call or turn dishonest.")
 @click.argument("policy", required=False, type=EITHER, metavar=f"[{METAVAR}]")
 @turn_option
 @click.option(
-    "--examples", type=click.IntRange(min=1), metavar="N", help="How many calls to make; 1000 unless --seconds."
+    "--examples", type=click.IntRange(min=1), metavar="N", help="How many calls to make; 1000 without --seconds."
 )
-@click.option("--seconds", type=click.FloatRange(min=0.1), metavar="N", help="Make calls for so long.")
-@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Begin with this seed; the same calls follow.")
-@click.option("--backends", type=click.IntRange(1, 20), default=2, show_default=True, help="How long the chain is.")
+@click.option("--seconds", type=click.FloatRange(min=0.1), metavar="N", help="Make calls for N seconds.")
 @click.option(
-    "--over-http", is_flag=True, help="Use a real server on loopback; a tenth of the calls meet hostile bytes."
+    "--seed", type=click.IntRange(min=0), metavar="N", help="The random seed; the same seed repeats the same calls."
 )
-@click.option("--hostile", is_flag=True, help="Let every call meet a server on loopback that writes hostile bytes.")
+@click.option("--backends", type=click.IntRange(1, 20), default=2, show_default=True, help="The length of the chain.")
+@click.option(
+    "--over-http", is_flag=True, help="Use a real server on loopback; a tenth of the calls get hostile bytes."
+)
+@click.option("--hostile", is_flag=True, help="Use a server on loopback that sends hostile bytes to every call.")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the failing script to FILE."
 )
@@ -58,22 +60,22 @@ def fuzz(
     hostile: bool,
     output: str | None,
 ) -> int:
-    """Make calls under a policy, over providers that do anything, and check that every one is honest.
+    """Make calls to providers that do anything, and check that every call is honest.
 
-    Each call goes through the real adapters and drivers, in all four ways, over a script of replies that nobody thought
-    of. What it spends is held against the certificate of the policy. Waits are virtual. The smallest script that fails
-    goes to stdout as TOML, which `rungwise serve` takes; without a policy it is about the default one.
+    Each call goes through the real adapters and drivers, in all four ways, over a generated script of replies. Its
+    spending is checked against the certificate of the policy, or of the default policy. Waits are virtual. The smallest
+    script that fails goes to stdout as TOML, for `rungwise serve`.
 
     Hostile bytes are encodings, drips, floods and framing that no honest server writes. They take real time, so the
-    policy's seconds and timeouts are cut to fractions of a second; `rungwise.testing.read_responses` takes what
-    failed.
+    policy's seconds and timeouts are cut to fractions of a second. `rungwise.testing.read_responses` reads the bytes
+    that failed.
 
-    With --turn turns are played in memory, of which the tools, the compactor and the caller do anything as well. The
-    script that fails is as `rungwise.testing.read_turn_script` takes it, for `run_turn`.
+    With --turn, turns run in memory, and their tools, compactor and caller do anything as well.
+    `rungwise.testing.read_turn_script` reads the script that failed, for `run_turn`.
 
     \b
     Exit codes:
-      0  every call, or turn, was honest
+      0  every call or turn was honest
       1  one was not; stdout has the script
       2  bad input, or Hypothesis is not installed
 
@@ -108,7 +110,7 @@ def fuzz(
             found = fuzzer.run(examples=examples, seconds=seconds)
     note(f"seed {seed}: {counted(fuzzer.examples, what)}; {fuzzer.coverage.summary()}")
     if found is None:
-        put(f"every one of {counted(fuzzer.examples, what)} was honest\n")
+        put(f"{counted(fuzzer.examples, what)}, all honest\n")
         return 0
     return _report(found, output)
 
@@ -137,14 +139,14 @@ def _fuzzer(policy: Policy | TurnPolicy, *, backends: int, seed: int, **over_htt
     if isinstance(policy, Policy):
         return Fuzzer(policy, backends=backends, seed=seed, **over_http)
     if over_http["hostile"] or over_http["over_http"]:
-        bad_input("turns are played in memory: give --hostile and --over-http with a policy of calls")
+        bad_input("turns run in memory: --hostile and --over-http need a policy of calls")
     return TurnFuzzer(policy, backends=backends, seed=seed)
 
 
 def _check_certificate(fuzzer: Fuzzer | TurnFuzzer) -> None:
     failed = [each.name for each in fuzzer.certificate.properties if each.is_required and not each.holds]
     if failed:
-        bad_input(f"the policy has no certificate: {'; '.join(failed)}; rungwise verify tells more")
+        bad_input(f"the policy has no certificate: {'; '.join(failed)}; see rungwise verify")
 
 
 @contextmanager

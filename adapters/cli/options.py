@@ -108,9 +108,9 @@ def json_schema(file: str) -> dict[str, Any]:
     except OSError as error:
         bad_input(f"--json-schema: {file} cannot be read ({error.strerror})")
     except (ValueError, RecursionError):
-        bad_input(f"--json-schema: {file} is no JSON")
+        bad_input(f"--json-schema: {file} is not JSON")
     if not isinstance(found, dict):
-        bad_input(f"--json-schema: {file} holds no object, so no JSON schema")
+        bad_input(f"--json-schema: {file} holds no JSON object")
     is_named = isinstance(found.get("schema"), dict) and isinstance(found.get("name"), str)
     name = re.sub(r"[^a-zA-Z0-9_-]", "_", Path(file).stem)[:_LONGEST_NAME] or "answer"
     return {"type": "json_schema", "json_schema": found if is_named else {"name": name, "schema": found}}
@@ -133,12 +133,12 @@ def choice_option(name: str, words: Sequence[str], help: str) -> Callable[[Calla
 
 
 def prices_option(whose: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make the option."""
+    """Make the option that takes prices."""
     return click.option(
         "--prices",
         callback=_prices,
         metavar="IN/OUT",
-        help=f"What a million tokens cost, in and out, {whose}; a budget of money needs it.",
+        help=f"The price of a million tokens in and out, {whose}; a budget of money needs it.",
     )
 
 

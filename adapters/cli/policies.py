@@ -1,4 +1,4 @@
-"""A policy as the command line is given it: a TOML file, or `module:NAME` of a policy in Python."""
+"""Policies on the command line: a TOML file, or `module:NAME` of a policy in Python."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 METAVAR: Final = "POLICY.toml|module:POLICY"
 LONGEST_SHOWN: Final = 80
 DEFAULT: Final = "default"
-"""The word for the policy that holds where none is given."""
+"""The word for the default policy."""
 NAMED: Final = "rungwise.policy"
-"""Where a command's context holds what its policy was named by."""
+"""The key under which the context of a command holds the name of its policy."""
 
 
 class PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """Read a policy, with a table of one's own where a module has one."""
+    """Read the policy of a call."""
 
     name = "policy"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Policy:
-        """Return the policy of a call that a file or a module holds."""
+        """Return the policy of a call in a file or a module."""
         from rungwise.fsm.call.policy import Policy
         from rungwise.fsm.turn.policy import TurnPolicy
 
         if isinstance(value, Policy):
             return value
-        found = self.found(value, param, ctx)
+        found = self.resolve(value, param, ctx)
         if isinstance(found, Path):
             return Policy.load(found)
         if isinstance(found, TurnPolicy):
@@ -44,8 +44,8 @@ class PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
             self.fail(f"{value} is a {type(found).__name__}, and must be a rungwise.Policy.", param, ctx)
         return found
 
-    def found(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path of a file, or what a module holds, and remember in the context how it was named."""
+    def resolve(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path of a file, or the object in a module, and record in the context how it was named."""
         if ctx is not None:
             ctx.meta[NAMED] = value
         path = Path(value)
@@ -62,18 +62,18 @@ class PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 
 class EitherParameter(PolicyParameter):
-    """Read a policy of a call or of a turn: a file is of a turn where the command is given `--turn`."""
+    """Read the policy of a call or a turn; `--turn` says which a file holds."""
 
     def convert(  # type: ignore[override]
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Policy | TurnPolicy:
-        """Return the policy that a file or a module holds."""
+        """Return the policy in a file or a module."""
         from rungwise.fsm.call.policy import Policy
         from rungwise.fsm.turn.policy import TurnPolicy
 
         if isinstance(value, (Policy, TurnPolicy)):
             return value
-        found = self.found(value, param, ctx)
+        found = self.resolve(value, param, ctx)
         is_turn = bool(ctx is not None and ctx.params.get("turn"))
         if isinstance(found, Path):
             return self._of_turns(found, param, ctx) if is_turn else self._of_calls(found, param, ctx)
@@ -85,7 +85,7 @@ class EitherParameter(PolicyParameter):
         return found
 
     def _of_calls(self, path: Path, param: click.Parameter | None, ctx: click.Context | None) -> Policy:
-        """Read a file as the policy of calls, or say that it is one of a turn."""
+        """Read a file as the policy of calls; refuse one of turns with a hint."""
         from rungwise.fsm.call.policy import Policy
         from rungwise.fsm.errors import ConfigurationError
         from rungwise.fsm.turn.policy import TurnPolicy
@@ -99,7 +99,7 @@ class EitherParameter(PolicyParameter):
             raise
 
     def _of_turns(self, path: Path, param: click.Parameter | None, ctx: click.Context | None) -> TurnPolicy:
-        """Read a file as the policy of turns, or say that it is one of calls."""
+        """Read a file as the policy of turns; refuse one of calls with a hint."""
         from rungwise.fsm.call.policy import Policy
         from rungwise.fsm.errors import ConfigurationError
         from rungwise.fsm.turn.policy import TurnPolicy
@@ -115,27 +115,27 @@ class EitherParameter(PolicyParameter):
 
 
 class EitherOrDefaultParameter(EitherParameter):
-    """Read a policy of a call or of a turn; `default` is the one that holds where none is given."""
+    """Read the policy of a call or a turn; the word `default` is the default one."""
 
     def convert(  # type: ignore[override]
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Policy | TurnPolicy:
-        """Return the policy that a file or a module holds, or the default one."""
+        """Return the policy in a file or a module, or the default one."""
         if value == DEFAULT and not Path(value).exists():
             return default_of(turn=bool(ctx is not None and ctx.params.get("turn")))
         return super().convert(value, param, ctx)
 
 
 class ToolsPolicyParameter(PolicyParameter):
-    """Read the policy of a turn where the command is given `--tools`, and of a call where it is not.
+    """Read the policy of a turn if `--tools` is given, else of a call.
 
-    The policy of a call stands for that of each call of the turn.
+    With `--tools`, the policy of a call applies to each call of the turn.
     """
 
     def convert(  # type: ignore[override]
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Policy | TurnPolicy:
-        """Return the policy that a file or a module holds."""
+        """Return the policy in a file or a module."""
         from rungwise.fsm.call.policy import Policy
         from rungwise.fsm.turn.policy import TurnPolicy
 
@@ -143,7 +143,7 @@ class ToolsPolicyParameter(PolicyParameter):
             return super().convert(value, param, ctx)
         if isinstance(value, TurnPolicy):
             return value
-        found = self.found(value, param, ctx)
+        found = self.resolve(value, param, ctx)
         if isinstance(found, Path):
             return self._of_turns(found, param, ctx)
         if not isinstance(found, (Policy, TurnPolicy)):
@@ -152,7 +152,7 @@ class ToolsPolicyParameter(PolicyParameter):
         return TurnPolicy(call=found) if isinstance(found, Policy) else found
 
     def _of_turns(self, path: Path, param: click.Parameter | None, ctx: click.Context | None) -> TurnPolicy:
-        """Read a file as what its keys say that it is; what either may hold is the turn's."""
+        """Read a file as the kind of policy that its keys tell; keys that both kinds have are the turn's."""
         from rungwise.fsm.call.hints import Hints
         from rungwise.fsm.call.policy import Policy
         from rungwise.fsm.errors import ConfigurationError
@@ -165,21 +165,21 @@ class ToolsPolicyParameter(PolicyParameter):
         of_calls, of_turns = _names(Policy, Hints), _names(TurnPolicy, TurnHints)
         calls, turns = sorted(keys & of_calls - of_turns), sorted(keys & of_turns - of_calls)
         if calls and turns:
-            told = f"keys of a turn's policy ({', '.join(turns)}) and of a call's ({', '.join(calls)})"
-            self.fail(f"{path} holds {told}: put the call's under [call], as in [call.limits].", param, ctx)
+            keys_of_both = f"keys of a turn's policy ({', '.join(turns)}) and of a call's ({', '.join(calls)})"
+            self.fail(f"{path} holds {keys_of_both}: put the call's under [call], as in [call.limits].", param, ctx)
         if calls:
             return TurnPolicy(call=Policy.from_toml(text, source=str(path)))
         return TurnPolicy.from_toml(text, source=str(path))
 
 
 def _keys(document: Mapping[str, Any]) -> set[str]:
-    """Return the keys of a policy, with those of its hints."""
+    """Return the keys of a policy and of its hints."""
     hints = document.get("hints")
     return {*document, *(f"hints.{name}" for name in hints)} if isinstance(hints, Mapping) else set(document)
 
 
 def _names(kind: type[Any], hints: type[Any]) -> set[str]:
-    """Return the keys that a policy of a kind may hold."""
+    """Return the keys that a kind of policy may hold."""
     import attrs
 
     return {*(each.name for each in attrs.fields(kind)), *(f"hints.{each.name}" for each in attrs.fields(hints))}
@@ -193,19 +193,19 @@ turn_option: Final = click.option(
     "--turn",
     is_flag=True,
     is_eager=True,  # so that it is known when a file is read
-    help="Take a file for the policy of a turn, with that of its calls in [call]; without a file, the default one.",
+    help="Read the file as the policy of a turn, with that of its calls in [call]; without a file, use the default.",
 )
 
 
 def default_policy() -> Policy:
-    """Return the policy that holds where none is given."""
+    """Return the default policy of a call."""
     from rungwise.fsm.call.policy import DEFAULT_POLICY
 
     return DEFAULT_POLICY
 
 
 def default_of(*, turn: bool) -> Policy | TurnPolicy:
-    """Return the policy of a turn or of a call that holds where none is given."""
+    """Return the default policy of a turn or a call."""
     from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY
 
     return DEFAULT_TURN_POLICY if turn else default_policy()

@@ -1,4 +1,4 @@
-"""The answer of a call on stdout: exactly the result's text, whoever reads it."""
+"""A call or turn on the command line: its answer on stdout, its steps on stderr, its journal in a file."""
 
 from __future__ import annotations
 
@@ -45,54 +45,54 @@ if TYPE_CHECKING:
 
 
 class Answer:
-    """Take the text of a call as it comes, and write none of it: the result will be written in another form."""
+    """Ignore the text of a call; its result is written in another form."""
 
     def add(self, text: str) -> None:
-        """Take text that the call hands out."""
+        """Add streamed text."""
 
     def take_back(self, text: str) -> None:
-        """Take back the end of what was handed out."""
+        """Take back the end of the streamed text."""
 
     def settle(self) -> None:
-        """Learn that nothing that came so far will be taken back."""
+        """Settle the text so far: it will not be taken back."""
 
     def set_aside(self) -> None:
-        """Learn that what came so far was said beside tool calls: the answer comes later."""
+        """Set the text so far aside: it came with tool calls, and the answer comes later."""
 
     def interlude(self) -> None:
-        """Make room for a line on stderr."""
+        """Begin a new line, if needed, before a line on stderr."""
 
     def end(self, whole: str) -> None:
-        """Write what is missing of the result's text."""
+        """Write the rest of the result's text."""
 
 
 class PipedAnswer(Answer):
-    """Write for a program: text goes out once it is certain, so nothing is ever taken back, and nothing is added."""
+    """Write for a program: only text that is final, and nothing but the text."""
 
     def __init__(self) -> None:
         self._pending: list[str] = []
         self._written = 0
 
     def add(self, text: str) -> None:
-        """Keep text until its attempt has ended well."""
+        """Hold text until its attempt has ended well."""
         self._pending.append(text)
 
     def take_back(self, text: str) -> None:
-        """Forget the end of what is kept."""
+        """Drop the end of the held text."""
         self._pending = ["".join(self._pending).removesuffix(text)]
 
     def settle(self) -> None:
-        """Write what was kept."""
+        """Write the held text."""
         text = "".join(self._pending)
         self._pending.clear()
         self._write(text)
 
     def set_aside(self) -> None:
-        """Forget what was said; the result holds it, should nothing come after it."""
+        """Drop the held text; the result has it if nothing follows."""
         self._pending.clear()
 
     def end(self, whole: str) -> None:
-        """Write what is missing of the result's text."""
+        """Write the rest of the result's text."""
         self._pending.clear()
         self._write(whole[self._written :])
 
@@ -103,7 +103,7 @@ class PipedAnswer(Answer):
 
 
 class TerminalAnswer(Answer):
-    """Write for a person: text as it comes, and a marked new start where some of it was taken back."""
+    """Write for a person: text as it arrives, with a marked restart after text that was taken back."""
 
     def __init__(self) -> None:
         self._shown = ""
@@ -116,25 +116,25 @@ class TerminalAnswer(Answer):
         self._write(safe(text))
 
     def take_back(self, text: str) -> None:
-        """Say which text no longer counts, and show again what stays."""
+        """Mark the text that no longer counts, and repeat what stays."""
         self._shown = self._shown.removesuffix(text)
         self.interlude()
-        after = "what stays of the answer:" if self._shown else "the answer begins anew:"
+        after = "the answer so far:" if self._shown else "the answer starts over:"
         self._write(f"[taken back: the last {counted(len(text), 'character')} above; {after}]\n")
         self._write(safe(self._shown))
 
     def set_aside(self) -> None:
-        """Leave what was said where it stands, and begin a new line."""
+        """Leave the text on the screen, and begin a new line."""
         self._aside, self._shown = self._shown if self._shown.strip() else self._aside, ""
         self.interlude()
 
     def interlude(self) -> None:
-        """Begin a new line if need be."""
+        """Begin a new line, if needed."""
         if not self._at_line_start:
             self._write("\n")
 
     def end(self, whole: str) -> None:
-        """Show what is missing of the result's text, and end the line."""
+        """Show the rest of the result's text, and end the line."""
         is_above = self._aside == whole != "" and not self._shown.strip()  # nothing came after it
         if not is_above and not whole.startswith(self._shown):
             self.take_back(self._shown)
@@ -148,19 +148,19 @@ class TerminalAnswer(Answer):
 
 
 def answer_to_stdout() -> Answer:
-    """Return what fits whoever reads stdout."""
+    """Return the answer for a terminal or for a pipe."""
     return TerminalAnswer() if is_terminal(sys.stdout) else PipedAnswer()
 
 
 @contextmanager
 def ctrl_c_cancels() -> Iterator[Cancellation]:
-    """Let the first and the second Ctrl-C cancel what is given this; the third one is an interrupt as always."""
+    """Cancel with the first and second Ctrl-C; the third interrupts as usual."""
     cancellation, presses = Cancellation(), count(1)
 
     def press(*_: object) -> None:
         if next(presses) > 2:
             raise KeyboardInterrupt
-        # In a thread of its own: this one may hold the very lock that is needed.
+        # In its own thread: this one may hold the lock that cancelling needs.
         threading.Thread(target=cancellation.cancel, daemon=True).start()
 
     is_ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -184,8 +184,8 @@ class Shown(ABC, Generic[End]):
 
     Arguments:
         answer: takes the text.
-        result: its end; None if it was ended before it began.
-        error: why it did not succeed.
+        result: how it ended; None if it was cancelled before it began.
+        error: why it failed.
         gone: why stdout takes no more text.
     """
 
@@ -195,7 +195,7 @@ class Shown(ABC, Generic[End]):
     gone: StdoutGone | None = None
 
     def follow(self, begin: Callable[[], SyncStream[Any, End]]) -> None:
-        """Run it to its end, whatever that is, and show what its stream hands out meanwhile."""
+        """Run it to its end, and show its events."""
         with self._ended():
             stream = begin()
             try:
@@ -204,12 +204,12 @@ class Shown(ABC, Generic[End]):
             except StdoutGone as gone:
                 self.gone = gone
             finally:
-                # Whoever interrupted, the result holds what came before.
+                # After an interrupt, too, the result holds what arrived.
                 stream.close()
                 self.result = stream.result
 
     def wait(self, run: Callable[[], End]) -> None:
-        """Run it to its end, whatever that is."""
+        """Run it to its end without a stream."""
         with self._ended():
             self.result = run()
 
@@ -217,7 +217,7 @@ class Shown(ABC, Generic[End]):
     def _ended(self) -> Iterator[None]:
         try:
             yield
-        except TurnCancelled as cancelled:  # by Ctrl-C, of which nobody needs to be told why
+        except TurnCancelled as cancelled:  # by Ctrl-C: no error to report
             self.result = cast("End", cancelled.result)
         except (CallError, TurnError) as error:
             self.result, self.error = cast("End", error.result), error
@@ -225,7 +225,7 @@ class Shown(ABC, Generic[End]):
             self.result = self.result or getattr(interrupt, "result", None)
 
     def show(self, event: object) -> None:
-        """Show what the stream hands out."""
+        """Show an event."""
         if isinstance(event, Text):
             self.answer.add(event.text)
         elif isinstance(event, Discard):
@@ -234,13 +234,13 @@ class Shown(ABC, Generic[End]):
             self.step(event)
 
     def note(self, line: str, *, deeper: bool = False, fg: str | None = None) -> None:
-        """Write a line to stderr, below what a terminal shows of the answer."""
+        """Write a line to stderr, below the answer on a terminal."""
         if is_terminal(sys.stderr):
             self.answer.interlude()
         note(f"  {'  ' * deeper}{one_line(line)}", **({"fg": fg} if fg else {"dim": True}))
 
     def finish(self, *, as_json: bool) -> int:
-        """Write what is still to be written, and return the exit code."""
+        """Write the rest, and return the exit code."""
         result = self.result
         if result is None:
             return CANCELLED
@@ -263,17 +263,17 @@ class Shown(ABC, Generic[End]):
             put(json.dumps(self.as_mapping(result)) + "\n")
             return
         self.answer.end(result.text)
-        self.tell_calls(result)
+        self.list_calls(result)
 
-    # what calls and turns have each of their own
+    # what differs between calls and turns
 
     @abstractmethod
     def step(self, step: Step) -> None:
         """Show a step on stderr."""
 
     @abstractmethod
-    def tell_calls(self, result: End) -> None:
-        """Name on stderr the tool calls with which it ended."""
+    def list_calls(self, result: End) -> None:
+        """List on stderr the tool calls that ended it."""
 
     @abstractmethod
     def as_mapping(self, result: End) -> Mapping[str, Any]:
@@ -281,10 +281,10 @@ class Shown(ABC, Generic[End]):
 
     @abstractmethod
     def ending(self, result: End) -> str:
-        """Say in one line how it ended and what it took."""
+        """Describe how it ended and what it took, on one line."""
 
     def complain(self, result: End, error: Exception) -> None:
-        """Say on stderr why it did not succeed."""
+        """Report on stderr why it failed."""
         complain(error)
 
     @abstractmethod
@@ -293,7 +293,7 @@ class Shown(ABC, Generic[End]):
 
 
 class JournalFile:
-    """Write a journal to a file that is opened before the call, so that a wrong path costs nothing."""
+    """Write a journal to a file that is opened before the call, so that a wrong path fails early."""
 
     def __init__(self, path: str | None) -> None:
         self._path = path
@@ -306,7 +306,7 @@ class JournalFile:
                 bad_input(f"--journal: {path} cannot be written ({error.strerror}): name a file in a writable folder")
 
     def write(self, result: Result | TurnResult) -> bool:
-        """Replace the content with the journal of a result, and tell whether that worked."""
+        """Replace the content with the journal of a result; return whether that worked."""
         if self._file is None:
             return True
         try:
@@ -321,10 +321,10 @@ class JournalFile:
         return True
 
     def close(self) -> None:
-        """Close the file; one that was made for nothing is taken away."""
+        """Close the file; remove it if it was created and stayed empty."""
         if self._file is None or self._path is None:
             return
-        with contextlib.suppress(OSError):  # what could not be written was told by write
+        with contextlib.suppress(OSError):  # write has reported it
             self._file.close()
         if self._is_new:
             Path(self._path).unlink(missing_ok=True)

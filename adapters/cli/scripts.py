@@ -1,4 +1,4 @@
-"""What the scripts of worst cases are about: the policy as it was named, the request, and where it is served."""
+"""`rungwise verify --scripts`: each worst case of a certificate as a script for `rungwise serve`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @frozen
 class Served:
-    """Say where a script is served.
+    """The place where a script is served.
 
     Arguments:
         port: of this machine.
@@ -43,11 +43,11 @@ URL: Final = Served(8080)
 
 
 @frozen
-class Asked:
-    """Hold what a certificate was asked about.
+class CertifiedRequest:
+    """The request that a certificate is about.
 
     Arguments:
-        policy: the policy as the command line was given it; None for the default one.
+        policy: the policy as given on the command line; None for the default one.
         is_turn: whether it is of turns.
         max_tokens: the output cap of the first request.
         input_tokens: the tokens of the prompt.
@@ -68,8 +68,8 @@ class Asked:
         return "/".join(repr(price).removesuffix(".0") for price in (self.prices.input, self.prices.output))
 
     @property
-    def told(self) -> str:
-        """Name what is known of the request."""
+    def facts(self) -> str:
+        """List the known facts of the request."""
         known = {"max_tokens": self.max_tokens, "input_tokens": self.input_tokens, "prices": self.price_text}
         return ", ".join(f"{name} {value}" for name, value in known.items() if value is not None)
 
@@ -84,55 +84,55 @@ PRINTED: Final = {
     "output tokens": "result.usage.output_tokens",
     "money": "result.cost",
 }
-"""Where a figure stands in what comes of the call or the turn."""
+"""The expression for each figure in the program."""
 
 
-def program_of(worst: WorstScript, asked: Asked) -> list[str]:
-    """Write the lines of the program, which prints the figure.
+def program_of(worst: WorstScript, request: CertifiedRequest) -> list[str]:
+    """Write the program that prints the figure.
 
     Arguments:
-        worst: what is played.
-        asked: what the certificate is about.
+        worst: the case.
+        request: the request of the certificate.
     """
     return [
-        *_imports(asked),
+        *_imports(request),
         "",
-        *_chain(worst, asked),
+        *_chain(worst, request),
         *_tool(worst),
-        *_asking(worst, asked),
-        *_printing(worst, asked),
+        *_asking(worst, request),
+        *_printing(worst, request),
     ]
 
 
-def _imports(asked: Asked) -> Iterator[str]:
-    if asked.is_turn:
+def _imports(request: CertifiedRequest) -> Iterator[str]:
+    if request.is_turn:
         yield "import time"
         yield ""
-    if asked.policy is not None and IN_PYTHON.fullmatch(asked.policy):
-        yield f"import {asked.policy.partition(':')[0]}"
+    if request.policy is not None and IN_PYTHON.fullmatch(request.policy):
+        yield f"import {request.policy.partition(':')[0]}"
     yield "import rungwise"
 
 
-def _chain(worst: WorstScript, asked: Asked) -> Iterator[str]:
-    prices = "" if asked.prices is None else ", prices=prices"
-    if asked.prices is not None:
-        yield f"prices = rungwise.Prices({asked.prices.input!r}, {asked.prices.output!r})"
+def _chain(worst: WorstScript, request: CertifiedRequest) -> Iterator[str]:
+    prices = "" if request.prices is None else ", prices=prices"
+    if request.prices is not None:
+        yield f"prices = rungwise.Prices({request.prices.input!r}, {request.prices.output!r})"
     numbers = f"range(1, {worst.backends + 1})"
     yield f'url = "{URL.text}"'
     yield f'chain = [rungwise.OpenAIChat(f"backend-{{n}}", base_url=url{prices}) for n in {numbers}]'
     compactor = ", compactor=lambda messages: messages" if worst.needs_compactor else ""
-    yield f"policy = {_policy(asked)}"
-    own = "" if asked.is_turn else ", policy=policy"
+    yield f"policy = {_policy(request)}"
+    own = "" if request.is_turn else ", policy=policy"
     yield f"client = rungwise.Client(chain{own}, jitter=lambda: 1.0{compactor})"
 
 
-def _policy(asked: Asked) -> str:
-    kind = "TurnPolicy" if asked.is_turn else "Policy"
-    if asked.policy is None:
+def _policy(request: CertifiedRequest) -> str:
+    kind = "TurnPolicy" if request.is_turn else "Policy"
+    if request.policy is None:
         return f"rungwise.{kind}()"
-    if IN_PYTHON.fullmatch(asked.policy):
-        return asked.policy.replace(":", ".")
-    return f"rungwise.{kind}.load({asked.policy!r})"
+    if IN_PYTHON.fullmatch(request.policy):
+        return request.policy.replace(":", ".")
+    return f"rungwise.{kind}.load({request.policy!r})"
 
 
 def _tool(worst: WorstScript) -> Iterator[str]:
@@ -148,23 +148,24 @@ def _tool(worst: WorstScript) -> Iterator[str]:
     yield f"tools = [rungwise.Tool(function={worst.tool}, alone=True)]"
 
 
-def _asking(worst: WorstScript, asked: Asked) -> Iterator[str]:
+def _asking(worst: WorstScript, request: CertifiedRequest) -> Iterator[str]:
     *before, last = map(dict, worst.case.enacted.messages)
     yield "messages = ["
     yield from (f"    {message!r}," for message in (*before, last))
     yield "]"
-    options = [("max_tokens", asked.max_tokens), ("input_tokens", asked.input_tokens)]
+    options = [("max_tokens", request.max_tokens), ("input_tokens", request.input_tokens)]
     given = "".join(f", {name}={value}" for name, value in options if value is not None)
     own = ", policy=policy, tools=tools" if worst.tool else ", policy=policy"
     yield "try:"
-    yield f"    result = client.{'turn' if asked.is_turn else 'call'}(messages{own if asked.is_turn else ''}{given})"
-    yield f"except rungwise.{'TurnError' if asked.is_turn else 'CallError'} as error:"
+    method = f"turn(messages{own}" if request.is_turn else "call(messages"
+    yield f"    result = client.{method}{given})"
+    yield f"except rungwise.{'TurnError' if request.is_turn else 'CallError'} as error:"
     yield "    result = error.result"
 
 
-def _printing(worst: WorstScript, asked: Asked) -> Iterator[str]:
+def _printing(worst: WorstScript, request: CertifiedRequest) -> Iterator[str]:
     if worst.case.name == "waiting seconds":
-        journals = "result.journal.calls" if asked.is_turn else "[result.journal]"
+        journals = "result.journal.calls" if request.is_turn else "[result.journal]"
         yield "waited = 0.0"
         yield f"for journal in {journals}:"
         yield '    steps = [step for step in journal.steps if step.event != "skipped"]'
@@ -175,56 +176,56 @@ def _printing(worst: WorstScript, asked: Asked) -> Iterator[str]:
 WIDTH: Final = 116
 
 
-def head_of(worst: WorstScript, asked: Asked, path: Path) -> str:
-    """Write the comments that stand above a script.
+def head_of(worst: WorstScript, request: CertifiedRequest, path: Path) -> str:
+    """Write the comments above a script.
 
     Arguments:
-        worst: what is played.
-        asked: what the certificate is about.
-        path: where the script will stand.
+        worst: the case.
+        request: the request of the certificate.
+        path: where the script will be.
     """
-    policy = "the default policy" if asked.policy is None else one_line(asked.policy)
-    unit = "turn" if asked.is_turn else "call"
+    policy = "the default policy" if request.policy is None else one_line(request.policy)
+    unit = "turn" if request.is_turn else "call"
     lines = [f"Worst case of a {unit}, {worst.case.name}: {policy}, {counted(worst.backends, 'backend')}", ""]
-    for name, told in _facts(worst, asked):
-        lines += textwrap.wrap(f"{name:<10}{told}", WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False)
+    for name, text in _facts(worst, request):
+        lines += textwrap.wrap(f"{name:<10}{text}", WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False)
     file = quote(str(path))
     lines += ["", "To see it, serve this file in one terminal:", f"    rungwise serve {file} --port {URL.port}"]
-    if _needs_program(worst, asked):
-        lines += ["and in another run what stands here behind >, which prints the figure:"]
+    if _needs_program(worst, request):
+        lines += ["and run the lines behind > in another; they print the figure:"]
         lines += [f"    sed -n 's/^# > \\{{0,1\\}}//p' {file} | python -", ""]
-        lines += [f"> {line}".rstrip() for line in program_of(worst, asked)]
+        lines += [f"> {line}".rstrip() for line in program_of(worst, request)]
     else:
-        lines += ["and ask there in another; the object that it prints has the figure, stderr each wait:"]
-        lines += [f"    {_command(worst, asked)}"]
+        lines += ["and send the request from another; its JSON has the figure, stderr shows each wait:"]
+        lines += [f"    {_command(worst, request)}"]
     return "".join(f"# {safe(line)}".replace("\n", " ").rstrip() + "\n" for line in lines)
 
 
-def _facts(worst: WorstScript, asked: Asked) -> Iterator[tuple[str, str]]:
+def _facts(worst: WorstScript, request: CertifiedRequest) -> Iterator[tuple[str, str]]:
     case = worst.case
     yield "stated", _stated(case)
     if not case.is_exact:
-        yield "attained", f"{number_text(case.attained or 0)}, which is what this script comes to"
+        yield "attained", f"{number_text(case.attained or 0)}, by this script"
     yield "path", case.path
     requests = (f"{count} to {model_of(at)}" for at, count in enumerate(worst.requests) if count)
-    yield "requests", f"{', '.join(requests)}, in the order of the replies below, which then begin anew"
-    if asked.told:
-        yield "asked", asked.told
+    yield "requests", f"{', '.join(requests)}, in the order of the replies below, which then start over"
+    if request.facts:
+        yield "asked", request.facts
     needs = [("a prompt that ends in the result of a tool", worst.follows_tool), ("a compactor", worst.needs_compactor)]
     if any(needed for _, needed in needs):
         yield "needs", " and ".join(what for what, needed in needs if needed)
     yield "takes", f"{number_text(worst.takes)} s" + _of_chance(worst)
     if worst.closing:
-        told = f"{number_text(worst.closing)} s of that may closing the connections take, which no server decides; and"
-        yield "not here", f"{told} each reply that lasts ends {EARLY:g} s before the client would end it"
+        text = f"{number_text(worst.closing)} s of that is the time to close connections, which no server decides;"
+        yield "not here", f"{text} each reply that lasts ends {EARLY:g} s before the client would end it"
     if any(attempt.is_late for attempt in worst.attempts):
-        told = "a reply lasts until its backend has no time left; a client that ends it first is told no usage"
-        yield "in time", f"{told}, and estimates what it was"
+        text = "a reply lasts until its backend has no time left; a client that ends it first gets no usage"
+        yield "in time", f"{text}, and estimates what it was"
     if case.name == "waiting seconds" and case.ended_by == "budget.seconds":
-        told = "the waits leave requests no time: where requests take some, the last wait no longer fits, and the"
-        yield "in time", f"{told} call ends without it"
+        text = "the waits leave no time for requests: if requests take some, the last wait no longer fits, and the"
+        yield "in time", f"{text} call ends without it"
     if worst.tool is not None:
-        yield "tools", f"the script calls the tool {worst.tool!r}; how long its runs take is the client's own part"
+        yield "tools", f"the script calls the tool {worst.tool!r}; the client decides how long its runs take"
     yield "counted", case.note
 
 
@@ -240,35 +241,35 @@ def _of_chance(worst: WorstScript) -> str:
     return f", of which jitter has a part in {number_text(worst.drawn)} s" if worst.drawn else ""
 
 
-def _needs_program(worst: WorstScript, asked: Asked) -> bool:
-    """Tell whether `rungwise ask` cannot bring along what the path needs."""
+def _needs_program(worst: WorstScript, request: CertifiedRequest) -> bool:
+    """Return whether the path needs more than `rungwise ask` offers."""
     is_drawn = worst.drawn > 0 and worst.case.name in ("waiting seconds", "seconds")
-    has_count = asked.input_tokens is not None and worst.calls.budget.money is not None
-    return asked.is_turn or worst.follows_tool or worst.needs_compactor or is_drawn or has_count
+    has_count = request.input_tokens is not None and worst.calls.budget.money is not None
+    return request.is_turn or worst.follows_tool or worst.needs_compactor or is_drawn or has_count
 
 
-def _command(worst: WorstScript, asked: Asked) -> str:
+def _command(worst: WorstScript, request: CertifiedRequest) -> str:
     words = [f"rungwise ask say --base-url {URL.text} --model {model_of(0)}"]
     words += [f"--fallback {URL.text}#{model_of(number)}" for number in range(1, worst.backends)]
-    if asked.policy is not None:
-        words.append(f"--policy {quote(asked.policy)}")
-    if asked.max_tokens is not None:
-        words.append(f"--max-tokens {asked.max_tokens}")
-    if asked.prices is not None:
-        words.append(f"--prices {asked.price_text}")
+    if request.policy is not None:
+        words.append(f"--policy {quote(request.policy)}")
+    if request.max_tokens is not None:
+        words.append(f"--max-tokens {request.max_tokens}")
+    if request.prices is not None:
+        words.append(f"--prices {request.price_text}")
     return " ".join([*words, "--json"])
 
 
 def write_scripts(
-    folder: str, policy: Policy | TurnPolicy, cases: Mapping[int, Sequence[WorstCase]], asked: Asked
+    folder: str, policy: Policy | TurnPolicy, cases: Mapping[int, Sequence[WorstCase]], request: CertifiedRequest
 ) -> None:
-    """Write a script for each worst case into a folder, and say on stderr which, and which not.
+    """Write a script for each worst case into a folder, and list them on stderr.
 
     Arguments:
-        folder: where they will stand; it is made where it is missing, and nothing else in it is touched.
-        policy: under which the cases are the worst.
+        folder: where to write; it is created if missing, and nothing else in it is touched.
+        policy: the policy of the certificate.
         cases: the worst cases by the number of backends.
-        asked: what the certificate is about.
+        request: the request of the certificate.
 
     Raises:
         click.ClickException: the folder, or a file in it, cannot be written.
@@ -282,7 +283,7 @@ def write_scripts(
             missing.setdefault(worst.case.name, worst.unseen)
             continue
         path = place / name_of(worst)
-        _write(path, f"{head_of(worst, asked, path)}\n{script_of(worst).to_toml(notes_of(worst))}")
+        _write(path, f"{head_of(worst, request, path)}\n{script_of(worst).to_toml(notes_of(worst))}")
         more = "" if worst.case.is_exact else f" of {number_text(worst.case.value or 0)} at most"
         figure = f"{worst.case.name} {number_text(worst.case.attained or 0)}{more}"
         note(f"{path}: {figure}, {counted(worst.backends, 'backend')}", dim=True)

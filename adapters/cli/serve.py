@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from rungwise.adapters.cli.clients import asked_in, pointers, text_of
+from rungwise.adapters.cli.clients import pointers, summary_of, text_of
 from rungwise.adapters.cli.output import bad_input, counted, note, one_line, put, shortened
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ LOOK_SECONDS: Final = 0.05
 SHOWN_CHARACTERS: Final = 40
 
 
-@click.command(short_help="Serve a script of replies, good and bad, as any provider on this machine.")
+@click.command(short_help="Serve a script of good and bad replies on this machine, as any provider.")
 @click.argument("script", type=click.Path(exists=True, dir_okay=False))
 @click.option(
     "--port",
@@ -29,18 +29,18 @@ SHOWN_CHARACTERS: Final = 40
     default=0,
     show_default=True,
     metavar="N",
-    help="The port to listen on; 0 takes any that is free.",
+    help="The port to listen on; 0 picks a free one.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The IPv4 address to listen on.")
 def serve(script: str, port: int, host: str) -> int:
-    """Serve SCRIPT, a TOML file of replies, over the protocols of all providers at once, streaming included.
+    """Serve SCRIPT, a TOML file of replies, in the protocols of all providers at once, streaming included.
 
-    The base URL goes to stdout. It serves Rungwise in every protocol, and those clients of providers whose own base
-    URLs end in /v1; stderr says how each client is pointed there, and has a line for each request. Which protocol is
-    meant shows in the path. Ctrl-C ends it, with exit code 0.
+    The base URL goes to stdout. It works for Rungwise in every protocol, and for clients whose base URL ends in /v1.
+    stderr shows how to point each client at the server, and has a line for each request. The path of a request selects
+    the protocol. Ctrl-C ends the server, with exit code 0.
 
     \b
-    A script is a list of replies, taken in order; the last one is repeated:
+    A script is a list of replies, used in order; the last one repeats:
       [[replies]]
       status = 429
       headers = { retry-after = "2" }
@@ -51,18 +51,18 @@ def serve(script: str, port: int, host: str) -> int:
       text = "All is well again."
 
     \b
-    What a reply may hold:
+    Fields of a reply:
       text, reasoning, tool_calls, refusal, finish, usage, model
-      status, error, headers, body, error_event      in place of a reply
-      delay, chunk_delay, lasts                      how long it takes
-      hang, cut_after, done                          how it breaks
+      status, error, headers, body, error_event      an error instead
+      delay, chunk_delay, lasts                      its timing
+      hang, cut_after, done                          how it breaks off
       chunk_size, write_sizes                        in which pieces
       reasoning_field, final_message                 dialects
 
-    The replies go to the requests in the order in which these come, whichever model they ask: one script plays all the
-    backends of a chain that are pointed at it. `rungwise verify --scripts` writes such scripts, of worst cases.
+    Requests get the replies in order of arrival, whichever model they ask: one script plays all backends of a chain
+    that point at it. `rungwise verify --scripts` writes such scripts for worst cases.
 
-    In front of the replies, after = "error" lets status 500 follow the last one, and after = "loop" the first one.
+    With after = "error" above the replies, status 500 follows the last one; with after = "loop", the first one does.
 
     \b
     Examples:
@@ -111,7 +111,7 @@ def _report(provider: EmbeddedProvider, script: Script) -> None:
 
 
 def _line(number: int, request: ReceivedRequest, reply: ScriptedReply) -> str:
-    asked = asked_in(request)
+    asked = summary_of(request)
     role, text = text_of(asked.messages[-1] if asked.messages else None)
     parts = [
         f"model {asked.model}",

@@ -40,17 +40,17 @@ EXIT_CODES: Final[Mapping[str, int]] = {
 
 @define
 class ShownCall(Shown["Result"]):
-    """Follow one call and show it."""
+    """Show one call."""
 
     def step(self, step: Step) -> None:
         """Show a step on stderr."""
         if step.event == "sent":
-            # What an earlier attempt brought and nothing took back is a part of the answer by now.
+            # Text of an earlier attempt that was not taken back is now part of the answer.
             self.answer.settle()
         self.note(sentence(step))
 
-    def tell_calls(self, result: Result) -> None:
-        """Name on stderr the tool calls with which it ended."""
+    def list_calls(self, result: Result) -> None:
+        """List on stderr the tool calls that ended it."""
         for call in result.tool_calls:
             note(f"  the model calls {one_line(label(call.name))}; --json shows its arguments", fg="yellow")
 
@@ -71,7 +71,7 @@ class ShownCall(Shown["Result"]):
         }
 
     def ending(self, result: Result) -> str:
-        """Say in one line how it ended and what it took."""
+        """Describe how it ended and what it took, on one line."""
         return ending(result)
 
     def code(self, result: Result) -> int:
@@ -85,7 +85,7 @@ def calls_of(calls: Iterable[ToolCall]) -> list[dict[str, str]]:
 
 
 def failures_of(result: Result) -> list[dict[str, Any]]:
-    """Return what failed in a call as plain values."""
+    """Return the failures of a call as plain values."""
     return [
         {"backend": name, "reason": failure.reason, "status": failure.status, "code": failure.code}
         for name, failure in result.failures
@@ -104,29 +104,29 @@ TURN_EXIT_CODES: Final[Mapping[str, int]] = {
 
 @define(kw_only=True)
 class ShownTurn(Shown["TurnResult"]):
-    """Follow one turn and show it.
+    """Show one turn.
 
     Arguments:
-        is_verbose: whether to show the arguments of tools, and what they brought.
+        is_verbose: whether to show the arguments and results of tools.
     """
 
     is_verbose: bool = False
     _calls: int = 0
 
     def show(self, event: object) -> None:
-        """Show what the stream hands out."""
+        """Show an event."""
         if isinstance(event, ToolStarted):
             arguments = f": {event.call.arguments}" if self.is_verbose else ""
             self.note(f"{label(event.call.name)} begins{arguments}", deeper=True)
         elif isinstance(event, ToolEnded):
             how, fg = ("has ended", None) if event.outcome.fault is None else ("has failed", "yellow")
-            brought = f": {_brought(event.outcome)}" if self.is_verbose else ""
-            self.note(f"{label(event.call.name)} {how}{brought}", deeper=True, fg=fg)
+            result = f": {_result_of(event.outcome)}" if self.is_verbose else ""
+            self.note(f"{label(event.call.name)} {how}{result}", deeper=True, fg=fg)
         else:
             super().show(event)
 
     def step(self, step: Step) -> None:
-        """Show a step on stderr; nothing settles the text, for any reply may go on to call tools."""
+        """Show a step on stderr; text stays unsettled, since any reply may still call tools."""
         if not isinstance(step, TurnStep):
             self.note(sentence(step), deeper=True)
             return
@@ -134,11 +134,11 @@ class ShownTurn(Shown["TurnResult"]):
             self.answer.set_aside()
         makes_call = step.event == "sent" and step.source in CALLS
         self._calls += makes_call
-        if step.event != "sent" or makes_call:  # what runs otherwise was said by the step before
+        if step.event != "sent" or makes_call:  # the step before has announced anything else
             self.note(turn_sentence(step, self._calls if makes_call else None))
 
-    def tell_calls(self, result: TurnResult) -> None:
-        """Name on stderr the tool calls that ended it."""
+    def list_calls(self, result: TurnResult) -> None:
+        """List on stderr the tool calls that ended it."""
         for call in result.handed_off:
             note(f"  the turn is handed off to {one_line(label(call.name))}; --json shows its arguments", fg="yellow")
 
@@ -162,24 +162,24 @@ class ShownTurn(Shown["TurnResult"]):
         }
 
     def ending(self, result: TurnResult) -> str:
-        """Say in one line how it ended and what it took."""
+        """Describe how it ended and what it took, on one line."""
         return turn_ending(result)
 
     def complain(self, result: TurnResult, error: Exception) -> None:
-        """Say on stderr what it took, and why it did not succeed."""
+        """Report on stderr what it took and why it failed."""
         self.note(f"the turn took {counted(result.calls, 'call')}, {took(result)}")
         complain(error)
 
     def code(self, result: TurnResult) -> int:
-        """Return the exit code; a turn that failed has that of the call which it failed for."""
+        """Return the exit code; a failed turn has that of the call that failed it."""
         last = result.last
         if result.outcome == "failed" and last is not None and not last.is_success:
             return EXIT_CODES[last.outcome]
         return TURN_EXIT_CODES[result.outcome]
 
 
-def _brought(outcome: ToolOutcome) -> str:
-    """Return what the model is told of a tool, before it is shortened."""
+def _result_of(outcome: ToolOutcome) -> str:
+    """Return the result of a tool as the model gets it, before it is shortened."""
     try:
         return result_text(outcome.value) if outcome.fault is None else outcome.fault
     except ToolError as error:

@@ -12,7 +12,7 @@ import click
 from rungwise.adapters.cli.options import BACKENDS, MOST_TOKENS, check_prices, max_tokens_option, prices_option
 from rungwise.adapters.cli.output import progress_bar, put
 from rungwise.adapters.cli.policies import EITHER, METAVAR, NAMED, default_of, turn_option
-from rungwise.adapters.cli.scripts import Asked
+from rungwise.adapters.cli.scripts import CertifiedRequest
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.conversation.link import Prices
@@ -118,7 +118,7 @@ def _verify(
     if scripts is not None and certificate.ok:
         cases = {count + 1: each for count, each in worst.items()} or {backends or 1: certificate.worst}
         named = click.get_current_context().meta.get(NAMED)
-        request = Asked(named, isinstance(policy, TurnPolicy), max_tokens, input_tokens, prices)
+        request = CertifiedRequest(named, isinstance(policy, TurnPolicy), max_tokens, input_tokens, prices)
         write_scripts(scripts, policy, cases, request)
     return 0 if certificate.ok else 1
 

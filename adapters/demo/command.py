@@ -22,7 +22,7 @@ def _list(context: click.Context, parameter: click.Parameter, value: bool) -> No
         context.exit()
 
 
-@click.command(short_help="Watch calls and turns with a provider that misbehaves; needs no key, no network.")
+@click.command(short_help="Watch calls and turns with providers that misbehave; needs no key, no network.")
 @click.option(
     "--scenario",
     "--scene",
@@ -30,24 +30,24 @@ def _list(context: click.Context, parameter: click.Parameter, value: bool) -> No
     multiple=True,
     type=click.Choice(NAMES),
     metavar="NAME",
-    help="Run this scenario; may be repeated. Left out, all are run.",
+    help="Run this scenario; may be repeated.  [default: all]",
 )
-@choice_option("--api", tuple(APIS), "The protocol in which the providers are asked.")
+@choice_option("--api", tuple(APIS), "The protocol to ask the providers in.")
 @click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="List the scenarios.")
 def demo(names: tuple[str, ...], api: str) -> int:
-    """Watch eleven calls and two turns with a provider that misbehaves on purpose.
+    """Watch eleven calls and two turns with providers that misbehave on purpose.
 
     Needs no key and no network; takes some 10 seconds.
 
-    Real HTTP servers on this machine play the providers, the real client calls them. Each scenario shows the path of
-    rungs as it happens, what was sent, what came back, the answer or the honest failure, and what it cost against the
-    budget. Waits are shortened, prices are made up; both are marked as such.
+    Real HTTP servers on this machine play the providers, and the real client calls them. Each scenario shows the rungs
+    as they happen, what was sent, what came back, the answer or the honest failure, and the cost against the budget.
+    Waits are shortened and prices are made up; the output marks both.
 
-    Everything goes to stdout, in plain text where that is not a terminal.
+    Everything goes to stdout, as plain text if that is not a terminal.
 
     \b
     Exit codes:
-      0    run to the end, failures included: some scenarios are meant to fail
+      0    ran to the end; some scenarios are meant to fail
       130  ended by Ctrl-C
 
     \b

@@ -1,4 +1,4 @@
-"""The demo from end to end: its opening, its scenarios one after the other, and what they came to."""
+"""The demo from start to end: its introduction, its scenarios, and their summary."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from rungwise.fsm.turn.table import CALLS
 
 POLICY: Final = Policy(
     budget=Budget(seconds=120.0, output_tokens=4000, money=0.25),
-    timeouts=Timeouts(stall=1.0),  # the default is longer than anybody watches
+    timeouts=Timeouts(stall=1.0),  # the default would be boring to watch
 )
 SEED: Final = 7
-"""Of the jitter: the demo is the same each time."""
+"""The seed of the jitter, so that each run of the demo is the same."""
 
 
 @frozen
@@ -42,7 +42,7 @@ class ScenarioEnd:
         scenario: the scenario.
         result: the end of its call, or of its turn.
         arrived: how many requests the servers received.
-        was_followed: whether the pieces that the stream handed out, less what it took back, are the result's text.
+        was_followed: whether the streamed text, minus what was taken back, is the text of the result.
     """
 
     scenario: Scenario
@@ -56,7 +56,7 @@ def run_demo(scenarios: Sequence[Scenario], api: str, *, is_watched: bool) -> No
     screen, pace = Screen(), WATCHED if is_watched else PIPED
     _open(screen, pace, _counted([scenario.auto_continues is not None for scenario in scenarios]))
     ends = []
-    # Nothing of the environment, such as a proxy, may stand between the demo and its own servers.
+    # The environment, such as a proxy, must not come between the demo and its own servers.
     with httpx.Client(timeout=None, trust_env=False) as http:
         for number, scenario in enumerate(scenarios, start=1):
             ends.append(_run(screen, pace, http, number, scenario, api))
@@ -75,19 +75,19 @@ def _open(screen: Screen, pace: Pace, what: str) -> None:
     screen.print(f"Rungwise: {what} with providers that misbehave on purpose", "bold")
     screen.print()
     screen.paragraph(
-        "Real HTTP servers on 127.0.0.1 play the providers, the real client calls them: no key, no network. "
+        "Real HTTP servers on 127.0.0.1 play the providers, and the real client calls them: no key, no network. "
         f"Waits are shortened to {pace.shorten:.0%} and at most {pace.longest:g} s; the clock of a call counts them "
-        f"in full. Prices are made up: ${PRICES.input:g} for a million tokens in, ${PRICES.output:g} for as many out."
+        f"in full. Prices are made up: ${PRICES.input:g} per million tokens in, ${PRICES.output:g} per million out."
     )
     screen.print()
     screen.paragraph(
         f"The policy is the default, with a budget for each call or turn: {budget.attempts} attempts, "
-        f"{budget.seconds:g} s, {budget.output_tokens} tokens out, ${budget.money:g}; a stream that stalls is left "
-        f"after {POLICY.timeouts.stall:g} s. On the left stand the rungs, in which something is sent, "
-        "or tools run. And a line such as"
+        f"{budget.seconds:g} s, {budget.output_tokens} tokens out, ${budget.money:g}. A stream that stalls is "
+        f"abandoned after {POLICY.timeouts.stall:g} s. The left column names the rungs, where something is sent "
+        "or tools run. A line such as"
     )
     screen.print(Text.assemble("    ", ("came_empty", "magenta"), (" [may_nudge]", "yellow"), f" {screen.arrow} nudge"))
-    screen.paragraph("says: this came back, this guard was the first to hold, so this comes next.")
+    screen.paragraph("means: this came back, this guard was the first to hold, so this comes next.")
 
 
 def _run(screen: Screen, pace: Pace, http: httpx.Client, number: int, scenario: Scenario, api: str) -> ScenarioEnd:
@@ -113,10 +113,10 @@ def _run(screen: Screen, pace: Pace, http: httpx.Client, number: int, scenario: 
 
 
 def _stream(client: Client, scenario: Scenario) -> SyncStream[Any, Any]:
-    asked: dict[str, Any] = {"tools": scenario.tools, "max_tokens": scenario.max_tokens}
+    options: dict[str, Any] = {"tools": scenario.tools, "max_tokens": scenario.max_tokens}
     if scenario.auto_continues is None:
-        return client.stream(scenario.messages, **asked)
-    return client.stream_turn(scenario.messages, policy=_turn_policy(scenario), **asked)
+        return client.stream(scenario.messages, **options)
+    return client.stream_turn(scenario.messages, policy=_turn_policy(scenario), **options)
 
 
 def _turn_policy(scenario: Scenario) -> TurnPolicy:
@@ -160,42 +160,46 @@ def _close(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
     answered = sum(one.result.is_success for one in ends)
     sent, arrived = sum(one.result.attempts for one in ends), sum(one.arrived for one in ends)
     followed = sum(one.was_followed for one in ends)
-    failed = ", and every other one with an error that says why" if answered < len(ends) else ""
-    what = _counted([isinstance(one.result, TurnResult) for one in ends])
     screen.paragraph(
-        f"Of {what}, {answered} ended with an answer{failed}. Of "
-        f"{counted(sent, 'request')}, {arrived} arrived. In {followed} of {len(ends)}, whoever followed "
-        f"the stream, and what it took back, held exactly the text of the result."
+        f"{answered} of {len(ends)} ended with an answer{_failures(len(ends) - answered)}. {arrived} of "
+        f"{counted(sent, 'request')} arrived. In {followed} of {len(ends)}, the text that was streamed, minus what was "
+        "taken back, is exactly the text of the result."
     )
     _compare(screen, ends)
     screen.print()
     screen.print("Next: rungwise ask --help, rungwise diagram, rungwise verify")
 
 
+def _failures(number: int) -> str:
+    if number < 2:
+        return "; the other raised an error that says why" if number else ""
+    return f"; the other {number} raised errors that say why"
+
+
 def _compare(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
-    """Set the worst that calls took, and turns that came to their limit, beside the worst that is proved."""
+    """Compare what calls and limited turns took with the proved worst cases."""
     calls = [one.result for one in ends if isinstance(one.result, Result)]
     if calls and (worst := _worst(screen, POLICY)):
         attempts, seconds = max(one.attempts for one in calls), max(one.seconds for one in calls)
         screen.paragraph(
-            "rungwise verify, run just now on this policy with two backends: everything holds. At worst, it says, a "
-            f"call takes {worst['attempts']} attempts and {worst['seconds']:g} s; the most seen here: "
-            f"{counted(attempts, 'attempt')} and {seconds:.1f} s, all in all."
+            "rungwise verify on this policy with two backends: every property holds, and a call takes at most "
+            f"{worst['attempts']} attempts and {worst['seconds']:g} s. Most seen here: "
+            f"{counted(attempts, 'attempt')} and {seconds:.1f} s."
         )
     for one in ends:
         is_limited = one.result.outcome == "limit_reached"
         if is_limited and isinstance(one.result, TurnResult) and (worst := _worst(screen, _turn_policy(one.scenario))):
             screen.paragraph(
-                f"rungwise verify says of the turn {one.scenario.name}: everything holds, and at worst "
+                f"rungwise verify on the turn {one.scenario.name}: every property holds, and it makes at most "
                 f"{worst['calls']} calls. It made {one.result.calls}."
             )
 
 
 def _worst(screen: Screen, policy: Policy | TurnPolicy) -> Mapping[str, Any]:
-    """Return the worst cases of a policy, by name; where it does not hold what it should, say so and return none."""
+    """Return the worst cases of a policy by name; if a property does not hold, report it and return none."""
     certificate = verify(policy, 2)
     screen.print()
     if certificate.ok:
         return {case.name: case.value for case in certificate.worst}
-    screen.paragraph("rungwise verify finds a property of this policy that does not hold: run it to see which.")
+    screen.paragraph("rungwise verify: a property does not hold for this policy; run it to see which.")
     return {}

@@ -1,4 +1,4 @@
-"""What a scenario of `rungwise demo` is: what is asked, and how the providers misbehave."""
+"""The scenarios of `rungwise demo`, as data: the request, and how the providers misbehave."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ TURNS: Final[tuple[Scenario, ...]] = (
     Scenario(
         name="tools",
         title="A turn: two tools side by side, one of which fails",
-        says="The model calls two tools in one reply. Both are functions of ours, and one of them raises an error.",
+        says="The model calls two tools in one reply. Both are plain functions, and one of them raises an error.",
         messages="Can I row to the island today?",
         primary=(
             ScriptedReply(
@@ -141,7 +141,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         name="rate-limit",
         title="Rate limited",
-        says="The provider turns the first request away and asks for 30 seconds of peace.",
+        says="The provider rejects the first request and asks for a pause of 30 seconds.",
         messages="Name three rivers.",
         primary=(
             ScriptedReply(status=429, headers={"retry-after": "30"}),
@@ -182,7 +182,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         name="cut-stream",
         title="A stream cut in the middle",
-        says="The connection drops amid the answer; asked to go on, the model repeats itself.",
+        says="The connection drops in the middle of the answer; asked to continue, the model repeats itself.",
         messages="Why are there tides?",
         primary=(
             ScriptedReply(text=TIDES, cut_after=2600),
@@ -192,7 +192,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         name="silence",
         title="A stream that falls silent",
-        says="The first provider stops amid the answer, the connection open; the second one goes on from there.",
+        says="The first provider falls silent in the middle of the answer; the second one continues.",
         messages="Why are there tides?",
         primary=(ScriptedReply(text=TIDES, cut_after=2600, hang=True),),
         fallback=(ScriptedReply(text=TIDES[TIDES.index(TIDES_CUT) :]),),
@@ -200,7 +200,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         name="cut-tool-call",
         title="A truncated tool call",
-        says="The output cap cuts a tool call amid its arguments.",
+        says="The output cap cuts a tool call in the middle of its arguments.",
         messages="What is the weather in Reykjavik?",
         primary=(
             ScriptedReply(
@@ -216,7 +216,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         name="refusal",
         title="A refusal, and a fallback",
-        says="A content filter stops the first provider amid its answer; the second one has none.",
+        says="A content filter stops the first provider in the middle of its answer; the second one has none.",
         messages="How do I kill a zombie process?",
         primary=(ScriptedReply(text="To kill a zombie, you first", finish="content_filter"),),
         fallback=(ScriptedReply(text="You cannot kill it, it is dead: let its parent wait for it."),),

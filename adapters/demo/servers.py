@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 from attrs import define, frozen
 
-from rungwise.adapters.cli.clients import asked_in
+from rungwise.adapters.cli.clients import summary_of
 from rungwise.adapters.demo.scenarios import Scenario
 from rungwise.adapters.provider.handler import render
 from rungwise.adapters.provider.playback import ReceivedRequest, Responder
@@ -104,7 +104,7 @@ def _cut(reply: ScriptedReply, request: ReceivedRequest) -> int | None:
     """Return after how many bytes a reply is cut: the scenarios count those of chat completions."""
     if reply.cut_after is None or request.path.endswith("/chat/completions"):
         return reply.cut_after
-    chat = {"model": asked_in(request).model, "stream": True, "stream_options": {"include_usage": True}}
+    chat = {"model": summary_of(request).model, "stream": True, "stream_options": {"include_usage": True}}
     whole, counted = render(reply, request.body, path=request.path).body, render(reply, chat).body
     return reply.cut_after * len(whole) // len(counted)
 

@@ -1,4 +1,4 @@
-"""One scenario of the demo while it runs: every line is read from the run."""
+"""One scenario of the demo on the screen; every line comes from the run itself."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Final
 from attrs import define
 from rich.text import Text
 
-from rungwise.adapters.cli.clients import asked_in, text_of
-from rungwise.adapters.cli.describe import told
+from rungwise.adapters.cli.clients import summary_of, text_of
+from rungwise.adapters.cli.describe import details_of
 from rungwise.adapters.cli.output import counted, safe, shortened
 from rungwise.adapters.demo.screen import RUNG_STYLE, STYLES, Screen
 from rungwise.adapters.demo.servers import DemoClock, Servers
@@ -71,7 +71,7 @@ class ScenarioView:
             self._show_step(event)
 
     def end(self, result: Result | TurnResult, error: CallError | TurnError | None) -> bool:
-        """Show the end; tell whether the pieces of the stream, less what it took back, are the result's text."""
+        """Show the end; return whether the streamed text, minus what was taken back, is the text of the result."""
         self.screen.label(result.outcome, STYLES[result.outcome])
         if error is not None:
             self.screen.say(f"raises {type(error).__name__}: {error}")
@@ -98,12 +98,12 @@ class ScenarioView:
         self.clock.pause(self.clock.pace.step)
 
     def _row(self, step: Step) -> Text:
-        """Return the row that a step took, and what is worth knowing of it."""
+        """Return the row of a step, with its details."""
         line = Text.assemble((step.event, "magenta"))
         if step.guard:
             line.append(f" [{step.guard}]", "yellow")
         line.append(f" {self.screen.arrow} ", "dim").append(step.target, STYLES.get(step.target, RUNG_STYLE))
-        if details := told(step):
+        if details := details_of(step):
             line.append(f" ({safe(details)})", "dim")
         return line
 
@@ -113,32 +113,32 @@ class ScenarioView:
             self._is_labelled = step.source in CALLS
             return
         if step.target == "use_tools":
-            self._shown = ""  # what is said beside tools is not the answer
+            self._shown = ""  # text beside tool calls is not the answer
         self.screen.say(Text.assemble(("turn: ", "dim"), self._row(step)))
         self.clock.pause(self.clock.pace.step)
 
     def _show_tool(self, event: ToolEnded) -> None:
         name, fault = event.call.name, event.outcome.fault
         if fault is None:
-            self.screen.say(f"{name} brings {shortened(result_text(event.outcome.value), QUOTED)}", "green")
+            self.screen.say(f"{name} returns {shortened(result_text(event.outcome.value), QUOTED)}", "green")
         else:
-            self.screen.say(f"{name} fails, and the model is told {shortened(fault, QUOTED)}", "red")
+            self.screen.say(f"{name} fails; the model gets {shortened(fault, QUOTED)}", "red")
 
     def _show_request(self) -> None:
-        """Show the request that has arrived since the last look; if none has, say so."""
+        """Show the request that arrived since the last step, or that none did."""
         backend, self._asked = self._asked, None
         if backend is None:
             return
         line = Text.assemble((f"{self.screen.arrow} ", "dim"), (backend, "cyan"), ": ")
         server = self.servers.by_name.get(backend)
         if server is None:
-            line.append("nobody listens there, and nothing arrived")
+            line.append("no server listens there; nothing arrived")
         elif self.servers.arrived == self._seen:
             line.append("nothing arrived")
         else:
             request = server.requests[-1]
             line.append(safe(summary(request, self._before)))
-            self._seen, self._before = self.servers.arrived, asked_in(request).messages
+            self._seen, self._before = self.servers.arrived, summary_of(request).messages
         self.screen.say(line)
 
     def _show_turn_answer(self, result: TurnResult) -> None:
@@ -146,23 +146,23 @@ class ScenarioView:
             self.screen.say(result.cause)
         if result.text:
             size = counted(len(result.text), "character")
-            self.screen.say(f"the answer is what stands above: {size}, after {counted(result.calls, 'call')}")
+            self.screen.say(f"the answer is the text above: {size}, after {counted(result.calls, 'call')}")
 
     def _show_answer(self, result: Result) -> None:
         size = counted(len(result.text), "character")
         if result.parts == (result.text,):
-            self.screen.say(f"the answer is what stands above: {size}, from {result.backend}")
+            self.screen.say(f"the answer is the text above: {size}, from {result.backend}")
             return
         twice = sum(map(len, result.parts)) - len(result.text)
-        repeated = f", less {counted(twice, 'character')} said twice" if twice else ""
+        repeated = f", minus {counted(twice, 'repeated character')}" if twice else ""
         self.screen.say(f"{counted(len(result.parts), 'part')}{repeated}, stitched into one answer of {size}:")
         self.screen.stream(result.text, "default")
         self.screen.end_live()
 
 
 def summary(request: ReceivedRequest, before: Sequence[Any] | None) -> str:
-    """Say what a request held: its last messages, or what it adds to the request before; its cap; how it is sent."""
-    asked = asked_in(request)
+    """Describe a request: its last messages or what it adds to the one before, its cap, and whether it streams."""
+    asked = summary_of(request)
     messages = asked.messages
     if messages == before:
         what = f"same {_message(messages[-1], QUOTED_AGAIN)}"

@@ -18,19 +18,17 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rungwise.fsm.call.budget.budget import check_deadline
 from rungwise.fsm.call.budget.counting import TokenCounter
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.budget.reserve import can_pay_next
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.clocks.silence import Clocks, clocks_of
-from rungwise.fsm.call.conversation.link import Lessons, Link, PlainLink
+from rungwise.fsm.call.conversation.link import Lessons, Link
 from rungwise.fsm.call.conversation.observation import ANSWERS, Observation
 from rungwise.fsm.call.conversation.reading import TextWatch
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Request, Send, TurnContext
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
-from rungwise.fsm.call.run.causes import cause_of
+from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.delivery import Delivery, StreamEvent, check_delta
 from rungwise.fsm.call.run.facts import FactFinder, own_facts_of
@@ -44,8 +42,6 @@ from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence
 
-NO_CHAIN = (PlainLink(),)
-NO_TURN = TurnContext()
 NO_REPLY = Observation(evidence=Evidence(event="ran_out"))
 
 
@@ -72,12 +68,6 @@ class Call:
         deadline: when the call must have ended, on the driver's clock, beside the seconds of its budget.
         lessons: what was remembered of each backend, for a replay; None asks each backend for its `lessons` once, now.
 
-    Attributes:
-        request, turn, is_streaming: as passed in.
-        journal: every step so far.
-        position: the state and the counters.
-        spending: what is used of the budget.
-
     Raises:
         ConfigurationError: no backend of the chain is usable, or a budget names money and a backend has no prices.
     """
@@ -85,7 +75,7 @@ class Call:
     __slots__ = (
         *("__weakref__", "_affordable_until", "_context", "_counter", "_delivery", "_facts", "_in_flight", "_jitter"),
         *("_outcome", "_proposed", "_proposer", "_recorder"),
-        *("is_streaming", "journal", "position", "request", "spending", "turn"),
+        *("is_streaming", "journal", "policy", "position", "request", "spending", "turn"),
     )
 
     def __init__(
@@ -108,18 +98,16 @@ class Call:
     ) -> None:
         self._context = context = CallContext.of(
             request,
-            DEFAULT_POLICY if policy is None else policy,
-            NO_CHAIN if chain is None else chain,
-            NO_TURN if turn is None else turn,
+            policy,
+            chain,
+            turn,
             contents=contents,
             has_compactor=has_compactor,
             within=within,
+            deadline=deadline,
             lessons=lessons,
         )
-        if deadline is not None:
-            check_deadline(deadline)
-            context.spending.given_deadline = deadline
-        self.request, self.turn, self.is_streaming = request, context.turn, is_streaming
+        self.request, self.policy, self.turn, self.is_streaming = request, context.policy, context.turn, is_streaming
         self.journal, self.position, self.spending = context.journal, context.position, context.spending
         self._jitter = jitter
         self._delivery = Delivery(is_streaming, self.turn.gathered)
@@ -135,11 +123,6 @@ class Call:
     def __repr__(self) -> str:
         position = getattr(self, "position", None)  # a debugger may show a call that is not yet built
         return f"Call(state={position.state!r}, attempts={position.attempts})" if position else "Call()"
-
-    @property
-    def policy(self) -> Policy:
-        """Return how the call may recover, and its budget."""
-        return self._context.policy
 
     @property
     def link(self) -> Link:
@@ -185,10 +168,8 @@ class Call:
         spending.begin(now)
         if spending.share is not None:
             spending.share.shared.begin(now)
-        if spending.given_deadline is not None or spending.share is not None:
-            self.journal.setting.note_deadline(spending)
-        if chain.link.problem is not None:
-            self._recorder.skip(self.position.state, chain.leave_unusable())
+        self.journal.setting.note_deadline(spending)
+        self._recorder.skip(self.position.state, chain.leave_unusable())
         self._context.apply_lessons()
         return self._propose(0.0)
 
@@ -259,20 +240,14 @@ class Call:
         """
         if not isinstance(reply, (Reply, Failure)):
             raise ConfigurationError(f"reply must be a Reply or a Failure, not {type(reply).__name__}")
-        proposal, transcript, table = self._ensure_sent(), self._context.transcript, self.position.table
+        proposal, transcript = self._ensure_sent(), self._context.transcript
         self.spending.pass_time(now)
-        delivered = self._delivery.close()
         observation = observe(
-            reply, proposal=proposal, transcript=transcript, counter=self._counter, delivered=delivered
+            reply, proposal=proposal, transcript=transcript, counter=self._counter, delivered=self._delivery.close()
         )
-        own_facts = own_facts_of(table, observation, transcript.answer.gathered) if table.own_facts else ()
+        own_facts = own_facts_of(self.position.table, observation, transcript.answer.gathered)
         self._gather(observation)
-        facts: tuple[str, ...] = ("overran",) if observation.overran else ()
-        if self.position.is_guarded(observation.event):
-            facts = self._facts.find(
-                observation, self._outcome.last, asks_for_little=proposal.for_backend.asks_for_little
-            )
-        return self._advance(observation, facts + own_facts)
+        return self._advance(observation, self._facts.find(observation, self._outcome.last, proposal) + own_facts)
 
     def observed(self, observation: Observation, facts: tuple[str, ...], now: float) -> Send | None:
         """Take a recorded observation with the facts that held, as a replay does. Return the next thing to send."""
@@ -353,8 +328,7 @@ class Call:
         row = position.fire(event, facts)
         self._proposed = self._in_flight = None
         if row.target in position.table.outcomes:
-            cause = cause_of(position.table, row, observation.evidence, facts, observation.found)
-            self._outcome.end(row, cause, facts, observation=observation)
+            self._outcome.end(row, facts, observation=observation)
             return None
         rung = position.rung
         wait = position.wait(rung, context.policy, event, facts, observation.failure, self._jitter)
@@ -363,7 +337,7 @@ class Call:
             context.transcript.discard()
         context.transcript.prepare(rung, observation)
         if row.target == "fallback":
-            self._fall_back()
+            self._recorder.skip(self.position.state, self._context.fall_back())
         self._delivery.correct(context.transcript.answer.gathered)
         return self._propose(wait.seconds)
 
@@ -380,16 +354,14 @@ class Call:
         proposal = self._proposed
         if proposal is None:
             return None
-        if share is not None:
-            granted = self._proposer.granted(proposal, share)
-            if isinstance(granted, str):
-                self._run_out(proposal, granted)
-                return None
-            proposal = granted
-        self._proposed, self._in_flight = None, proposal
+        granted = proposal if share is None else self._proposer.granted(proposal, share)
+        if isinstance(granted, str):
+            self._run_out(proposal, granted)
+            return None
+        self._proposed, self._in_flight = None, granted
         note = self._context.newly_told()
-        self._recorder.record(self.position.fire("sent"), proposal=proposal, note=note)
-        return proposal.send
+        self._recorder.record(self.position.fire("sent"), proposal=granted, note=note)
+        return granted.send
 
     def _skip_compaction(self) -> None:
         """Go on with the messages as they are if they wait for a compactor that nobody has run."""
@@ -398,11 +370,7 @@ class Call:
             self._affordable_until = -math.inf
 
     def _affordable(self, wait: float) -> Send | None:
-        """Return what is proposed if the budgets allow it; otherwise ask another backend, or end the call.
-
-        Arguments:
-            wait: seconds until it goes out.
-        """
+        """Return what is proposed if the budgets allow it after a wait; else ask another backend, or end the call."""
         while (proposal := self._proposed) is not None:
             shortfall = self._proposer.shortfall(proposal, wait)
             if shortfall is None:
@@ -418,7 +386,7 @@ class Call:
                 if self.spending.share is not None:
                     self.spending.share.withdraw()
                 self._context.transcript.prepare(self.position.rung, NO_REPLY)
-            self._fall_back()
+            self._recorder.skip(self.position.state, self._context.fall_back())
             self._proposed = self._proposer.propose(0.0)
         return None
 
@@ -427,9 +395,6 @@ class Call:
         self._proposed = None
         row = self.position.fire("ran_out", facts)
         if row.target in self.position.table.outcomes:
-            self._outcome.end(row, shortfall, facts, proposal=proposal, note=shortfall)
+            self._outcome.end(row, facts, proposal=proposal, shortfall=shortfall)
         else:
             self._recorder.record(row, proposal=proposal, facts=facts, note=shortfall)
-
-    def _fall_back(self) -> None:
-        self._recorder.skip(self.position.state, self._context.fall_back())

@@ -25,12 +25,13 @@ from attrs import evolve
 from rungwise.fsm.call.budget.budget import check_deadline
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.budget.shared import SharedBudget
-from rungwise.fsm.call.call import NO_CHAIN, Call
+from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnContext
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.run.chain import shapes_of
+from rungwise.fsm.call.run.context import NO_CHAIN
 from rungwise.fsm.call.run.recording import Observer
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent

@@ -145,16 +145,6 @@ def test_cancelled_in_the_middle_of_a_body(serve: Any, backend_of: Any, silent: 
     check(raised.value.result, FIRST if mode == "call" else "")
 
 
-def test_cancelled_by_the_consumer_of_the_stream(serve: Any, backend_of: Any, silent: Any) -> None:
-    provider, token, events = serve(silent), Cancellation(), []
-    with Client(backend_of(provider), contents=True) as client:
-        with pytest.raises(rungwise.Cancelled) as raised:
-            read(client.stream("Where do herons nest?", cancellation=token), events, token.cancel)
-        assert provider.wait_disconnected()
-    check(raised.value.result, FIRST)
-    assert follow(events) == FIRST
-
-
 @pytest.mark.parametrize("library", [httpx, httpx2])
 def test_cancelled_in_the_middle_of_a_stream_on_the_callers_own_client(
     serve: Any, backend_of: Any, silent: Any, library: Any
@@ -258,19 +248,6 @@ def test_what_is_held_back_as_a_seed_is_no_text_on_cancelling(serve: Any, backen
 
 
 # a KeyboardInterrupt
-
-
-@STREAMED
-def test_interrupted_during_a_wait(serve: Any, backend_of: Any, mode: str) -> None:
-    def sleep(seconds: float) -> None:
-        raise KeyboardInterrupt
-
-    provider = serve(ASKS_TO_WAIT)
-    client = Client(backend_of(provider), sleep=sleep, contents=True)
-    with client, pytest.raises(KeyboardInterrupt) as raised:
-        ask(client, mode, PROMPT)
-    check(raised.value.result)
-    assert no_more_requests(provider)
 
 
 @STREAMED
@@ -479,13 +456,6 @@ def test_a_stream_that_is_closed_before_it_began_sends_nothing(serve: Any, backe
             pass
         assert stream.result.outcome == "cancelled"
     assert no_more_requests(provider, 0)
-
-
-def test_a_stream_that_is_closed_after_its_end_keeps_its_result(serve: Any, backend_of: Any) -> None:
-    with Client(backend_of(serve(ANSWER))) as client, client.stream("Where?") as stream:
-        events = list(stream)
-    assert events[-1] is stream.result
-    assert stream.result.outcome == "done"
 
 
 def test_the_client_goes_on_after_a_cancelled_call(serve: Any, backend_of: Any, silent: Any) -> None:

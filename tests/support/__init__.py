@@ -1,1 +1,1 @@
-"""What tests in several rooms share; imported as `support`, for pytest has `tests` on its path."""
+"""Helpers shared by tests of several rooms; import them as `support`, since pytest has `tests` on its path."""

@@ -1,4 +1,4 @@
-"""Changes of policies that several tests look at; each is compared once."""
+"""Policy changes that several tests use; each is compared once."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ APOLOGIZE = Rung(
 
 
 def other_table() -> Table:
-    """Return a table with a rung more, a rung less, and a ladder in another order."""
+    """Return a table with one rung added, one removed, and one ladder reordered."""
     order = [row.guard for row in CALL.ladder("malformed", "await")]
     order[:2] = order[1::-1]
     return CALL.without("prefill").with_rung(APOLOGIZE, came_empty="may_reask").reordered("malformed", order)
 
 
 def recorded(*replies: Reply | Failure, policy: rungwise.Policy | None = None) -> rungwise.Journal:
-    """Return the journal of a call with two backends that these came back to, each after 2 seconds."""
+    """Return the journal of a call with two backends that received these replies, 2 seconds apart."""
     call = Call(
         Request("hi", max_tokens=500),
         policy or rungwise.Policy(),
@@ -57,7 +57,7 @@ def last_week() -> tuple[WhatIf, ...]:
 
 @lru_cache
 def to_interactive() -> PolicyDiff:
-    """Compare the default policy with the interactive preset, for two backends, with what past calls would do."""
+    """Compare the default policy with the interactive preset, for two backends and a few past calls."""
     asked = {"max_tokens": 1000, "input_tokens": 2000}
     old, new = rungwise.Policy(), rungwise.Policy.interactive()
     return diff_policies(old, new, 2, prices=PRICES, journals=last_week(), **asked)
@@ -65,14 +65,14 @@ def to_interactive() -> PolicyDiff:
 
 @lru_cache
 def to_other_table() -> PolicyDiff:
-    """Compare the shipped table with one of one's own, with a hint worded otherwise."""
+    """Compare the shipped table with a user's own, which has another hint."""
     hints = rungwise.Hints(nudge="That answer had no content. Read the tool results above and go on from them.")
     return diff_policies(rungwise.Policy(), rungwise.Policy(table=other_table(), hints=hints), 1)
 
 
 @lru_cache
 def of_turns() -> PolicyDiff:
-    """Compare two policies of turns, whose calls differ as well."""
+    """Compare two turn policies whose calls differ, too."""
     calls = rungwise.Policy(limits=rungwise.Limits(retries=1))
     return diff_policies(rungwise.TurnPolicy(), rungwise.TurnPolicy(summary=False, auto_continues=5, call=calls), 1)
 

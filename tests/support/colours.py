@@ -1,4 +1,4 @@
-"""How well one colour can be told from another: as WCAG measures it, and by who does not see every colour."""
+"""Contrast and distance of colours: by WCAG, and for readers who do not see every colour."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def distance(one: Colour, other: Colour, deficiency: str = "") -> float:
     """Return how different two colours look, by CIEDE2000; black and white are 100 apart.
 
     Arguments:
-        deficiency: what who looks at them lacks; a name of `DEFICIENCIES`, or nothing.
+        deficiency: the reader's colour deficiency, a name of `DEFICIENCIES`, or none.
     """
     return ciede2000(_lab(_seen(one, deficiency)), _lab(_seen(other, deficiency)))
 

@@ -10,5 +10,5 @@ from rungwise.adapters.cli.command import main
 
 
 def invoke(*arguments: object, **options: Any) -> Result:
-    """Run `rungwise` with arguments, and return how it ended; the options are those of Click's runner."""
+    """Run `rungwise` with arguments and return Click's result. The options go to Click's runner."""
     return CliRunner().invoke(main, list(map(str, arguments)), **options)

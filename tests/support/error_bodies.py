@@ -1,4 +1,4 @@
-"""Bodies of errors, in the shapes of their providers."""
+"""Error bodies in the shapes of their providers."""
 
 from __future__ import annotations
 

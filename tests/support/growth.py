@@ -1,4 +1,4 @@
-"""How work grows with what it is given: what there is to grow, and what is counted of it."""
+"""How work grows with its input: the kinds of work, and what is counted."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from support.workloads import Work
 
 @frozen
 class Growth:
-    """Hold one kind of work that grows.
+    """One kind of work that grows with its input.
 
     Arguments:
-        name: what grows, in a word or two.
+        name: what grows, in one or two words.
         unit: of its size.
-        sizes: those that are measured, smallest first.
-        prepare: returns the work of one size, which can be done again and again.
-        inherent: what of it grows faster than its size, and must: bytes that are sent again.
+        sizes: the sizes to measure, smallest first.
+        prepare: returns the work of one size as a function that can be called repeatedly.
+        inherent: what must grow faster than the size: bytes that are sent again.
     """
 
     name: str
@@ -75,18 +75,18 @@ _ALL = (
 )
 
 GROWTHS: dict[str, Growth] = {each.name: each for each in _ALL}
-"""Everything that is to grow no faster than its size, by its name."""
+"""All work that must grow no faster than its size, by name."""
 
 
 def calls_made(work: Work) -> int:
-    """Count the calls of functions that a piece of work makes, those of C code among them: always the same number."""
+    """Count the function calls of a piece of work, C functions included. The count is always the same."""
     profile = cProfile.Profile()
     profile.runcall(work)
     return sum(entry.callcount for entry in profile.getstats())  # type: ignore[attr-defined] # typeshed has it not
 
 
 def peak_of(work: Work) -> int:
-    """Return the most bytes that a piece of work holds at once beside what there was before."""
+    """Return the peak of bytes that a piece of work allocates."""
     gc.collect()
     was_tracing = tracemalloc.is_tracing()
     if not was_tracing:
@@ -102,12 +102,12 @@ def peak_of(work: Work) -> int:
 
 
 def per_unit(growth: Growth, sizes: Iterable[int], measure: Callable[[Work], float]) -> list[float]:
-    """Measure work of several sizes and return what each unit of it takes.
+    """Measure work of several sizes and return the cost of one unit at each.
 
     Arguments:
         growth: what grows.
         sizes: how much of it.
-        measure: measures one piece of work, which was done once before, so that what is built once is there.
+        measure: measures one piece of work, after a first run that builds what is built only once.
     """
     found = []
     for size in sizes:

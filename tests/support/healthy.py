@@ -1,4 +1,4 @@
-"""Chains in memory on a virtual clock: one backend is healthy, and the others do whatever they can."""
+"""Chains in memory on a virtual clock: one backend is healthy, the others misbehave at random."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ PRICES = (Prices(1.0, 3.0), Prices(0.001, 0.002), Prices(10.0, 40.0), Prices(2.0
 
 @frozen
 class Trouble:
-    """Hold what an attempt comes to.
+    """What happens to an attempt.
 
     Arguments:
         kind: one of HANGS, FAILURES or ENDS.
-        share: of the time that an attempt may last, for what ends by itself.
-        asked_wait: seconds that a failure asks for.
+        share: of the longest attempt, for one that ends by itself.
+        asked_wait: the `Retry-After` of a failure, in seconds.
     """
 
     kind: str
@@ -67,14 +67,14 @@ troubles = st.builds(
 
 @frozen
 class Scene:
-    """Hold a chain and a policy.
+    """A chain and a policy.
 
     Arguments:
-        troubles: for each backend what its attempts come to, the last of it for ever; the healthy one has none.
+        troubles: what happens to the attempts of each backend, the last one repeated; none for the healthy one.
         policy: of the call; its budgets hold the reserves.
         max_tokens: the caller's output cap.
-        effort: the share of its reserve that the healthy one takes, of the time and of the tokens.
-        closing: the seconds that connections take to close.
+        effort: the share of its reserve, of seconds and of tokens, that the healthy backend uses.
+        closing: seconds that a connection takes to close.
         jitter: where chance places the waits.
         prices: of each backend.
     """
@@ -144,8 +144,8 @@ class Stage:
     Arguments:
         scene: what is played.
         now: the time on the driver's clock.
-        said: the parts of text that were handed over, in order.
-        seen: the requests that each backend has had.
+        said: the parts of text that were delivered, in order.
+        seen: the number of requests to each backend.
     """
 
     scene: Scene
@@ -154,7 +154,7 @@ class Stage:
     seen: list[int] = field(factory=lambda: [0] * 4)
 
     def play(self) -> Call:
-        """Play it to the end; connections take their time to close behind each attempt that was ended."""
+        """Play the scene to its end. Closing the connection of an ended attempt takes time."""
         request = Request([{"role": "user", "content": "say"}], max_tokens=self.scene.max_tokens, input_tokens=PROMPT)
         call = Call(request, self.scene.policy, self.scene.chain, jitter=lambda: self.scene.jitter)
         send = call.begin(self.now)
@@ -166,7 +166,7 @@ class Stage:
         return call
 
     def came_of(self, send: Send, clocks: Clocks) -> Reply | Failure:
-        """Let an attempt take its time, and return what came of it."""
+        """Let an attempt take its time and return its reply."""
         own = self.scene.troubles[send.backend]
         if not own:
             return self.healthy(send)
@@ -175,7 +175,7 @@ class Stage:
         return self.troubled(own[min(number, len(own) - 1)], send, clocks)
 
     def healthy(self, send: Send) -> Reply:
-        """Answer with what is kept for a backend, whatever was there before it."""
+        """Answer within the reserve of a backend."""
         policy, backends = self.scene.policy, len(self.scene.troubles)
         assert policy.budget.seconds is not None
         lost = self.scene.closing * (backends - 1)
@@ -184,7 +184,7 @@ class Stage:
         return Reply(ANSWER, stop_reason="stop", usage=Usage(PROMPT + send.added_tokens, min(7, send.max_tokens or 7)))
 
     def troubled(self, trouble: Trouble, send: Send, clocks: Clocks) -> Reply | Failure:
-        """Do what the trouble says, and be ended by the clocks."""
+        """Act out the trouble until it ends or the clocks end it."""
         total = self.scene.policy.timeouts.total
         ends = [self.now + total] if total is not None else []
         end = min([*ends, *([] if clocks.ends_by is None else [clocks.ends_by])])
@@ -209,7 +209,7 @@ class Stage:
         return _with_usage(reply, Usage(PROMPT, 1) if trouble.kind == "odd finish" else usage)
 
     def hung(self, kind: str, send: Send, clocks: Clocks, end: float) -> Reply | Failure:
-        """Go on until silence, or the end of the attempt, is told."""
+        """Continue until the clocks end the attempt."""
         began, text, silent = self.now, "", None
         if kind in ("nothing comes", "comments come"):
             silent = _silence(began, clocks.first_token, clocks.before_text)
@@ -230,12 +230,12 @@ class Stage:
         return failure
 
     def words(self) -> str:
-        """Return a part of text like no other."""
+        """Return a unique part of text."""
         self.said.append(f"This is part {len(self.said) + 1} of what there is to say, ")
         return self.said[-1]
 
     def usage(self, send: Send) -> Usage:
-        """Return all that the cap allows, or a little where there is none."""
+        """Return usage up to the cap, or a little usage without a cap."""
         return Usage(PROMPT + send.added_tokens, most_counted(send.max_tokens) if send.max_tokens else 50)
 
 

@@ -38,7 +38,7 @@ MODULES = modules()
 
 
 def imports_in(by: str, source: str) -> Iterator[Import]:
-    """List what a module imports of ours, at its top, inside its functions, and for types alone."""
+    """List a module's imports of the package: at the top, inside functions, and for types only."""
 
     def visit(node: ast.AST, is_late: bool, is_for_types: bool) -> Iterator[Import]:
         for of in _named_by(node):
@@ -66,7 +66,7 @@ def _named_by(node: ast.AST) -> Iterable[str]:
 
 
 def in_circles(given: Iterable[Import]) -> set[str]:
-    """Return the modules that import themselves by way of others."""
+    """Return the modules that import themselves through others."""
     leads: dict[str, set[str]] = {}
     for each in given:
         leads.setdefault(each.by, set()).add(each.of)

@@ -1,4 +1,4 @@
-"""Chains of troubled backends, each of which speaks a protocol of its own, with a healthy one among them, over HTTP."""
+"""Chains over HTTP whose backends misbehave, each in its own protocol, but for one healthy backend."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _healthy(request: ReceivedRequest, draw: random.Random) -> ScriptedReply:
 
 
 def _cut(request: ReceivedRequest, draw: random.Random) -> ScriptedReply:
-    """Break off anywhere before the event that ends the reply, be it within an event."""
+    """Break off anywhere before the terminal event, also inside an event."""
     reply = _said(draw)
     size = len(render(reply, request.body, path=request.path).body)
     return evolve(reply, cut_after=draw.randrange(size * 2 // 3))
@@ -94,15 +94,15 @@ TROUBLES: dict[str, Answer] = {
 
 @frozen
 class Chain:
-    """Describe a chain: the protocol of each backend, and what it does, request by request, the last of it for ever.
+    """A chain: the protocol of each backend and its troubles, one a request, the last one repeated.
 
     Arguments:
         links: the backends; the healthy one has no troubles.
         mode: how the call is made.
         policy: of the call.
-        history: what was said before, by another provider.
+        history: an earlier conversation with another provider.
         max_tokens: the caller's output cap.
-        seed: of what the troubles draw.
+        seed: of the random choices of the troubles.
     """
 
     links: tuple[tuple[str, tuple[str, ...]], ...]
@@ -133,7 +133,7 @@ class Chain:
 
 
 def problem_with(chain: Chain) -> str | None:
-    """Play a chain and say what did not hold, if anything."""
+    """Play a chain and return what went wrong, or None."""
     draw = random.Random(chain.seed + 1)
     servers = [EmbeddedProvider(_script(troubles, draw)) for _, troubles in chain.links]
     waits: list[float] = []

@@ -1,4 +1,4 @@
-"""What a test needs and this machine has not."""
+"""Tests whose requirements this machine lacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def missing(what: str) -> NoReturn:
-    """Skip the test on a developer's machine, and fail it in CI, where everything is to be had."""
+    """Skip the test on a developer's machine, and fail it in CI, where everything is installed."""
     if os.environ.get("CI"):
         pytest.fail(what)
     pytest.skip(what)

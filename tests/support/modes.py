@@ -16,7 +16,7 @@ from rungwise import Client
 MODES = ("call", "stream", "acall", "astream")
 
 WHOLE = ("whole", "awhole")
-"""The modes of a client that has no call streamed."""
+"""The modes of a client that streams no call."""
 
 EVERY = (*MODES, *WHOLE)
 
@@ -27,7 +27,7 @@ def is_async(mode: str) -> bool:
 
 
 def streams(mode: str) -> bool:
-    """Tell whether a mode hands out what comes as it comes."""
+    """Tell whether a mode yields events as they arrive."""
     return mode in ("stream", "astream")
 
 
@@ -37,12 +37,12 @@ def asks_for_streams(mode: str) -> bool:
 
 
 def options_of(mode: str) -> dict[str, Any]:
-    """Return what a client needs to be told for a mode."""
+    """Return the options of a client for a mode."""
     return {} if asks_for_streams(mode) else {"stream_calls": False}
 
 
 def waits_into(waits: list[float]) -> dict[str, Any]:
-    """Return options of a client that notes its waits instead of sleeping."""
+    """Return options of a client that records its waits instead of sleeping."""
 
     async def wait(seconds: float) -> None:
         waits.append(seconds)
@@ -51,10 +51,10 @@ def waits_into(waits: list[float]) -> dict[str, Any]:
 
 
 def ask(client: Client, mode: str, asked: Any = "Where?", /, **options: Any) -> rungwise.Result:
-    """Make one call, in an event loop of its own where the mode needs one; that closes what was opened in it.
+    """Make one call, in a new event loop if the mode needs one, and close what was opened in that loop.
 
     Arguments:
-        events: a list that takes the events of a stream as they come.
+        events: a list to which the events of a stream are appended.
         options: for the call.
     """
     if is_async(mode):
@@ -91,7 +91,7 @@ def _result_in(events: list[Any]) -> rungwise.Result:
 
 
 def follow(events: Iterable[Any]) -> str:
-    """Follow the events of a stream as a consumer does, and return what it shows in the end."""
+    """Follow the events of a stream as a consumer does and return the text that it shows in the end."""
     shown = ""
     for event in events:
         if isinstance(event, rungwise.Text):
@@ -105,12 +105,12 @@ def follow(events: Iterable[Any]) -> str:
 
 
 class Caller:
-    """A client that makes all its calls in one mode, in one event loop; for use in a `with` block.
+    """A client that makes all its calls in one mode and one event loop. Use it in a `with` block.
 
     Arguments:
         mode: one of `MODES`.
         chain: for the client.
-        http: makes an HTTP client of the caller's own, by its mode: `httpx` or `httpx2`; None for our own connections.
+        http: the library of the caller's own HTTP client, `httpx` or `httpx2`; None for our own connections.
         http_options: for that client.
         options: for the client.
     """

@@ -1,6 +1,6 @@
-"""Whether the body of a request is what a provider's own client would send, by that client's types, strictly.
+"""Check that a request body is what the provider's own client would send, strictly by that client's types.
 
-Keys that the types do not know are refused at any depth, and what the types call an iterable is gone through.
+Unknown keys are refused at any depth, and iterables are checked item by item.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _ALIASES: Final = (typing_extensions.TypeAliasType, getattr(typing, "TypeAliasTy
 
 
 class Mismatch(AssertionError):
-    """A value is not of a type."""
+    """A value does not fit a type."""
 
 
 def check(api: str, body: Mapping[str, Any]) -> None:
-    """Check the body of a request in a protocol; skips the test where its client is not installed.
+    """Check a request body in a protocol. Skips the test if the official client is not installed.
 
     Raises:
-        Mismatch: it is not what the client's types say.
+        Mismatch: the body does not fit the client's types.
     """
     _CHECKS[api](body)
 
@@ -85,7 +85,7 @@ def _converse() -> tuple[Any, Any]:
 
 
 def _with_blobs(value: Any, name: str = "") -> Any:
-    """Return a body as it is before JSON is made of it."""
+    """Return a body as it is before JSON encoding."""
     if isinstance(value, dict):
         return {key: _with_blobs(each, key) for key, each in value.items()}
     if isinstance(value, list):
@@ -107,7 +107,7 @@ _CHECKS: Final[Mapping[str, Callable[[Mapping[str, Any]], None]]] = {
 
 
 def fits(value: Any, kind: Any, where: str = "body") -> None:
-    """Check that JSON data fit a type: a `TypedDict`, a model, or what stands in their fields.
+    """Check that JSON data fit a type: a `TypedDict`, a model, or the type of one of their fields.
 
     Raises:
         Mismatch: they do not.
@@ -164,7 +164,7 @@ def _fits_fields(value: Any, hints: Mapping[str, Any], required: Iterable[str], 
 
 
 def _fits_model(value: Any, kind: Any, where: str) -> None:
-    """Check an object against a model of pydantic's, by the names that go over the wire."""
+    """Check an object against a pydantic model, by the names used on the wire."""
     _must(isinstance(value, dict), where, "is no object")
     fields = {field.alias or name: field for name, field in kind.model_fields.items()}
     _must(not (unknown := value.keys() - fields.keys()), where, f"has {sorted(unknown)}, which nobody knows")

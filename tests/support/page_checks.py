@@ -1,4 +1,4 @@
-"""What every page must be in a browser, at any width, by day and by night: no wider than its window, and legible."""
+"""Checks of every page in a browser, at any width, light and dark: it fits its window and can be read."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from support.colours import contrast
 
 LEAST_CONTRAST = 4.5
 MAY_SCROLL = ("picture",)
-"""The ids and classes of what may be wider than the window, and then scrolls by itself."""
+"""The ids and classes of elements that may be wider than the window, because they scroll."""
 
 _SCRIPT = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
 
 
 class Runs(Protocol):
-    """What runs a script on the page that it shows, as the `Tab` of the browser tests does."""
+    """Anything that runs a script on a page, such as the `Tab` of the browser tests."""
 
     def run(self, script: str, /) -> Any:
-        """Return what the script returns."""
+        """Run a script and return its result."""
 
 
 def assert_page_fits(page: Runs, *, may_scroll: tuple[str, ...] = MAY_SCROLL) -> None:
-    """Assert that nothing is wider than the window, but what may scroll by itself.
+    """Assert that nothing is wider than the window, apart from elements that scroll.
 
     Arguments:
-        page: what shows the page.
+        page: the tab that shows the page.
         may_scroll: the ids and classes of the elements that may.
     """
     seen = page.run(f"({_SCRIPT})(false)")
@@ -36,13 +36,13 @@ def assert_page_fits(page: Runs, *, may_scroll: tuple[str, ...] = MAY_SCROLL) ->
 
 
 def assert_contrast(page: Runs, *, least: float = LEAST_CONTRAST) -> int:
-    """Assert that every text that is shown can be read on whatever is painted behind it, in pictures too.
+    """Assert that every visible text has enough contrast with its background, in pictures too.
 
     Arguments:
-        page: what shows the page.
-        least: the contrast that is asked for.
+        page: the tab that shows the page.
+        least: the least contrast.
 
-    Returns how many texts were looked at.
+    Returns the number of texts checked.
     """
     seen = page.run(f"({_SCRIPT})(true)")
     looked = int(seen["texts"] - seen["missed"])

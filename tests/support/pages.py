@@ -1,4 +1,4 @@
-"""The pages that the browser tests look at, each made when it is asked for, and what they show at the moment."""
+"""The pages of the browser tests, each made on demand, and readers of what they show."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def a_turn() -> TurnPath:
 
 
 def selected(tab: Any) -> int:
-    """Return the number of the selected step, as every part of the page tells it."""
+    """Return the number of the selected step, on which all parts of the page agree."""
     (option,) = tab.run("[...document.querySelectorAll('[aria-selected=true]')].map(each => each.id)")
     assert tab.run("document.getElementById('steps').getAttribute('aria-activedescendant')") == option
     number = int(option.removeprefix("step-"))
@@ -72,7 +72,7 @@ def selected(tab: Any) -> int:
 
 
 def attempt(tab: Any) -> int:
-    """Return the number of the attempt that is shown, as every part of the page tells it."""
+    """Return the number of the attempt shown, on which all parts of the page agree."""
     (current,) = tab.run("[...document.querySelectorAll('[aria-current=step]')].map(each => each.id)")
     number = int(current.removeprefix("attempt-"))
     assert tab.run("byId('told').textContent").startswith(f"{number} of {len(STORY)}: ")
@@ -87,7 +87,7 @@ def with_table(tab: Any) -> Any:
 
 
 def shown(tab: Any) -> dict[str, Any]:
-    """Return what the picture shows of the present step."""
+    """Return what the picture shows of the current step."""
     return dict(
         tab.run("""({
             arc: [...document.querySelectorAll('.now[data-arc]')].map(each => each.dataset.arc),
@@ -101,7 +101,7 @@ def shown(tab: Any) -> dict[str, Any]:
 
 
 def notebook() -> str:
-    """Show results and journals as a notebook does, on its own ground."""
+    """Show results and journals as a notebook does."""
     results = (recorded.failed().result, recorded.hostile().result, recorded.in_minutes().result)
     turn = played(calling("look"), BUSY, said("By the lake. " * 40), seed=7).result
     shown_there = [each._repr_html_() for result in (*results, turn) for each in (result, result.journal)]

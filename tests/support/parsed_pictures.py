@@ -1,4 +1,4 @@
-"""Read from a picture, as a reader would, which rows it shows; a parser for each format and view."""
+"""Parsers that read the rows back from a picture, one for each format and view."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sources_of(table: Table, where: str, target: str = "") -> tuple[str, ...]:
 
 
 def plain(text: str) -> str:
-    """Take the tags from a label."""
+    """Remove the tags of a label."""
     return re.sub(r"</?(?:s|b|font)\b[^>]*>", "", text)
 
 
@@ -136,7 +136,7 @@ def words(element: ET.Element) -> list[str]:
 
 
 def svg_rows(table: Table, text: str) -> Iterator[Short]:
-    """Read the rows from the attributes that scripts read, wherever the text beside them says the same."""
+    """Read the rows from the attributes for scripts and check that the visible text agrees."""
     for element in parts(text, "g"):
         if "data-event" in element.attrib:
             row = element.attrib

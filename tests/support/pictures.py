@@ -1,4 +1,4 @@
-"""Pictures of many policies and changes, for tests of whatever draws them."""
+"""Pictures of many policies and changes, for tests of every renderer."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def picture(policy: Policy | TurnPolicy, *, hides_off: bool = False) -> Picture:
 
 @cache
 def pictures() -> dict[str, Picture]:
-    """Return a picture of each policy, with what is off and without it, and of each change."""
+    """Return a picture of each policy, with and without rows that are off, and of each change."""
     found = {name: picture(policy) for name, policy in POLICIES.items()}
     hidden = {f"{name}, nothing off": picture(policy, hides_off=True) for name, policy in POLICIES.items()}
     changes = {f"{old} to {new}": change_of(found[old], found[new]) for old, new in CHANGES}

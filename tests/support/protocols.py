@@ -1,4 +1,4 @@
-"""The protocols, and what a request says in any of them."""
+"""The protocols, and readers of a request in any of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BACKENDS: Final[Mapping[str, str]] = {
     "ollama": "Ollama",
     "bedrock": "Bedrock",
 }
-"""The class of each protocol, by what the command line calls it."""
+"""The class of each protocol by its name on the command line."""
 
 PROTOCOLS: Final = tuple(api for api, name in BACKENDS.items() if hasattr(rungwise, name))
 KEY: Final = "sk-9d2f6b1c44e07a35"
@@ -54,7 +54,7 @@ OPEN: Final[Mapping[str, list[Any]]] = {
     ],
     "bedrock": [{"role": "assistant", "content": [{"toolUse": {"toolUseId": "c1", "name": "look_up", "input": {}}}]}],
 }
-"""A call of a tool that nobody has answered, in each protocol's own form."""
+"""An unanswered tool call in each protocol's own form."""
 
 
 def backend(api: str, base_url: str, **options: Any) -> Any:
@@ -66,7 +66,7 @@ def backend(api: str, base_url: str, **options: Any) -> Any:
 
 
 def said(request: ReceivedRequest) -> tuple[Message, ...]:
-    """Return the conversation that a request holds, in neutral parts."""
+    """Return the conversation in a request, as neutral parts."""
     given = next(request.body[name] for name in _CONVERSATIONS if name in request.body)
     return read_messages([{"role": "user", "content": given}] if isinstance(given, str) else given)
 
@@ -83,7 +83,7 @@ def cap(request: ReceivedRequest) -> int | None:
 
 
 def model_of(request: ReceivedRequest) -> str:
-    """Return the model that a request asks, which may stand in its path."""
+    """Return the model of a request, from its body or its path."""
     for mark in ("/models/", "/model/"):
         if mark in request.path:
             return request.path.partition(mark)[2].partition(":")[0].partition("/")[0]
@@ -91,14 +91,14 @@ def model_of(request: ReceivedRequest) -> str:
 
 
 def streams(request: ReceivedRequest) -> bool:
-    """Tell whether a request asks for a stream, in its body or by its path."""
+    """Tell whether a request asks for a stream, by its body or its path."""
     language = language_of(request.path)
     assert language is not None
     return language.asked(request.path.partition("?")[0], request.body, 1).streams
 
 
 def cut_in_half(reply: ScriptedReply, *, hang: bool = False) -> Callable[[ReceivedRequest], ScriptedReply]:
-    """Cut a reply behind the event in its middle, in whichever protocol it is asked for."""
+    """Cut a reply after the event in its middle, in the protocol of the request."""
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
         pieces = render(reply, request.body, path=request.path).pieces

@@ -1,4 +1,4 @@
-"""A server of bare sockets: it plays what no well-behaved HTTP server would, and records what it was sent.
+"""A server of bare sockets that does what no well-behaved HTTP server does, and records its requests.
 
     def play(peer):
         peer.request()
@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any
 
 CERTIFICATE = Path(__file__).with_name("loopback.pem")
-"""A certificate for localhost and 127.0.0.1 with its key; worth nothing, and trusted by nobody but these tests."""
+"""A certificate for localhost and 127.0.0.1 with its key, trusted by these tests alone."""
 
 
 def completion(text: str, finish: str | None = "stop") -> bytes:
@@ -67,7 +67,7 @@ class Peer:
         self._connection = connection
 
     def request(self) -> dict[str, Any] | None:
-        """Read a request whole and return its JSON; None when the client has closed."""
+        """Read a whole request and return its JSON; None once the client has closed."""
         data = bytearray()
         while b"\r\n\r\n" not in data:
             data += (more := self._connection.recv(65_536))
@@ -98,40 +98,40 @@ class Peer:
             self._connection.sendall(piece)
 
     def flood(self, piece: bytes) -> None:
-        """Send the same bytes for ever, as fast as they are taken."""
+        """Send the same bytes for ever, as fast as the client reads."""
         while not self.server.closing.is_set():
             self._connection.sendall(piece * 100)
 
     def hang(self) -> None:
-        """Say nothing, read nothing, and keep the connection open."""
+        """Send nothing, read nothing, and keep the connection open."""
         self.server.closing.wait()
 
     def wait_left(self) -> None:
-        """Say nothing until the client has left."""
+        """Send nothing until the client has left."""
         self._connection.recv(1)
 
     def reset(self) -> None:
-        """Break the connection off."""
+        """Reset the connection."""
         self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         self._connection.close()
 
 
 def echo(request: dict[str, Any]) -> bytes:
-    """Answer with the question."""
+    """Answer with the question itself."""
     return answer(request["messages"][-1]["content"])
 
 
 def echoes(peer: Peer) -> None:
-    """Answer every request with its question."""
+    """Answer every request with its own question."""
     for request in peer.requests():
         peer.send(echo(request))
 
 
 class RawServer:
-    """Listen on loopback and play a script to every connection.
+    """Listen on loopback and play a script to each connection.
 
     Arguments:
-        play: what is done with a connection; it is closed behind that.
+        play: handles a connection, which is closed afterwards.
         tls: whether the connections are encrypted.
     """
 
@@ -153,12 +153,12 @@ class RawServer:
 
     @property
     def bodies(self) -> list[Any]:
-        """Return what every request asked."""
+        """Return the body of every request."""
         return [json.loads(request.partition(b"\r\n\r\n")[2]) for request in self.requests]
 
     @property
     def open_now(self) -> int:
-        """Count the connections that no side has left."""
+        """Count the connections that neither side has closed."""
         return len(self._open)
 
     def close(self) -> None:

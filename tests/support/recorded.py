@@ -1,4 +1,4 @@
-"""Calls and turns whose records are hard to show: very many attempts, hardly any time or very much, hostile names."""
+"""Calls and turns whose records are hard to display: many attempts, microseconds, minutes, hostile names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def recorded(
     budget: rungwise.Budget | None = None,
     waits: bool = True,
 ) -> Call:
-    """Play a call in which each reply takes so many seconds."""
+    """Play a call in which each reply takes `seconds`."""
     policy = rungwise.Policy(
         limits=rungwise.Limits(retries=retries), budget=budget or rungwise.Budget(attempts=24, seconds=10_000)
     )
@@ -46,12 +46,12 @@ def recorded(
 
 
 def shown(call: Call) -> Path:
-    """Return the path of a call as its journal tells it."""
+    """Return the path of a call, read from its journal."""
     return read_call(call.journal.to_json())
 
 
 def failed() -> Call:
-    """A call that its provider failed four times."""
+    """A call whose provider failed four times."""
     return recorded([OVERLOADED] * 4, seconds=0.4)
 
 
@@ -61,17 +61,17 @@ def short() -> Call:
 
 
 def in_microseconds() -> Call:
-    """A call of 24 attempts that took no more than 24 microseconds."""
+    """A call of 24 attempts in 24 microseconds."""
     return recorded([OVERLOADED] * 23 + [ANSWER], seconds=1e-6, retries=30, waits=False)
 
 
 def in_minutes() -> Call:
-    """A call of 24 attempts that took more than a quarter of an hour, nearly all of it waits."""
+    """A call of 24 attempts in more than a quarter of an hour, nearly all of it waits."""
     return recorded([OVERLOADED] * 24, seconds=0.3, retries=30)
 
 
 def hostile() -> Call:
-    """A call whose backends and failures are named as nobody should name them."""
+    """A call whose backends and failures have hostile names."""
     reason = Failure("rate_limit", status=429, code=HTML, asked_wait=3.0)
     return recorded([reason, *[OVERLOADED] * 4, ANSWER], seconds=0.7, names=(HTML, LONG, ARABIC), retries=1)
 

@@ -1,4 +1,4 @@
-"""One call against scripted servers in any mode, and what must hold of every call."""
+"""Run one call against scripted servers in any mode, and check what holds of every call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Scripted = ScriptedReply | Callable[[ReceivedRequest], ScriptedReply]
 
 
 class Stage:
-    """A server that plays a script, reply by reply, goes on with the last one, and can be given another script."""
+    """A server that plays a script, reply by reply, and repeats the last one. It can be given another script."""
 
     def __init__(self, script: Sequence[Scripted] = (ScriptedReply(),)) -> None:
         self.play(script)
@@ -51,7 +51,7 @@ class Stage:
 
 @attrs.frozen
 class Ended:
-    """A call that has ended, with everything that was seen of it."""
+    """A finished call with everything that was observed."""
 
     result: rungwise.Result
     error: rungwise.CallError | None
@@ -71,7 +71,7 @@ class Ended:
 
     @property
     def requests(self) -> list[ReceivedRequest]:
-        """Return every request in the order of arrival."""
+        """Return all requests in the order of arrival."""
         return sorted((request for some in self.by_backend for request in some), key=lambda request: request.at)
 
     @property
@@ -80,17 +80,17 @@ class Ended:
 
     @property
     def added(self) -> list[list[Any]]:
-        """Return for each request the messages that follow the caller's own."""
+        """Return the messages of each request that follow the caller's own."""
         return [body["messages"][len(self.messages) :] for body in self.bodies]
 
     @property
     def caps(self) -> list[int | None]:
-        """Return the output cap of each request, None where it carried none."""
+        """Return the output cap of each request, or None."""
         return list(map(protocols.cap, self.requests))
 
     @property
     def counts(self) -> list[int]:
-        """Return how many requests reached each backend."""
+        """Return the number of requests to each backend."""
         return list(map(len, self.by_backend))
 
     @property
@@ -104,9 +104,9 @@ class Ended:
 
 
 class Run:
-    """Make calls in one mode against scripted servers, and check what must hold of every call, whatever happens in it.
+    """Make calls in one mode against scripted servers, and check what holds of every call.
 
-    All of that is done twice, the second time with contents in the journal.
+    Each call is made twice, the second time with contents in the journal.
     """
 
     def __init__(
@@ -119,13 +119,13 @@ class Run:
         self._caplog = caplog
 
     def __call__(self, *scripts: Sequence[Scripted], **options: Any) -> Ended:
-        """Run a call, twice, and return how the first one ended.
+        """Make a call twice and return the first.
 
         Arguments:
-            scripts: for each backend what it answers; the last reply is repeated.
+            scripts: the replies of each backend; the last one is repeated.
             backends: more options for each backend.
-            chain: makes the chain of the backends that answer; those themselves, in order, where it is None.
-            messages: what is asked.
+            chain: makes the chain from the backends that answer; by default these, in order.
+            messages: of the request.
             policy, jitter, observer, compactor: for the client.
             options: for the call.
         """
@@ -235,7 +235,7 @@ class Run:
                     assert sent == ended.messages or backend is not live[0]
 
     def _check_request(self, request: ReceivedRequest, backend: Any, ended: Ended, *, is_compacted: bool) -> None:
-        """Check a request of any protocol: the key, the model, and that the caller's own words stand in it as given."""
+        """Check a request of any protocol: the key, the model, and that the caller's messages are unchanged."""
         key = backend.api_key.reveal()
         assert self.api == "bedrock" or any(key in value for value in request.headers.values())
         assert protocols.model_of(request) == backend.model

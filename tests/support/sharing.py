@@ -12,21 +12,21 @@ PRICED = [PlainLink("priced", prices=Prices(2.0, 10.0))]
 
 
 def begun(shared: SharedBudget | None, cap: int | None = 100, now: float = 0.0, **options: Any) -> Call:
-    """Begin a call that may use so many output tokens in an attempt."""
+    """Begin a call with an output cap."""
     call = Call(Request("Where?", max_tokens=cap, input_tokens=10), within=shared, **options)
     call.begin(now)
     return call
 
 
 def sent(shared: SharedBudget, cap: int | None = 100, now: float = 0.0, **options: Any) -> Call:
-    """Begin a call and let its first attempt go out."""
+    """Begin a call and send its first attempt."""
     call = begun(shared, cap, now, **options)
     assert call.sending(now) is not None
     return call
 
 
 def waiting(shared: SharedBudget, cap: int | None = 100, **options: Any) -> tuple[Call, threading.Event]:
-    """Begin a call that has to wait for others, and return it with what tells that it need not any more."""
+    """Begin a call that waits for others, and return it with the event that is set when it may go on."""
     call, woken = begun(shared, cap, **options), threading.Event()
     assert not call.reserve(woken.set, 0.0)
     assert not woken.is_set()
@@ -34,12 +34,12 @@ def waiting(shared: SharedBudget, cap: int | None = 100, **options: Any) -> tupl
 
 
 def answer(tokens: int, text: str = "In reeds.") -> Reply:
-    """Answer with so many tokens, as the provider counts them."""
+    """Answer with this many tokens by the provider's count."""
     return Reply(text, stop_reason="stop", stop_raw="stop", usage=Usage(10, tokens))
 
 
 def over_budget(call: Call, now: float = 0.0) -> str:
-    """Let a call find out that it cannot be afforded, and return the cause."""
+    """Let a call run over its budget and return the cause."""
     assert call.is_over or call.sending(now) is None
     assert call.result.outcome == "over_budget"
     assert call.result.cause is not None
@@ -47,6 +47,6 @@ def over_budget(call: Call, now: float = 0.0) -> str:
 
 
 def spend(shared: SharedBudget, tokens: int = 108, **options: Any) -> None:
-    """Have a call use so many output tokens."""
+    """Make a call that uses this many output tokens."""
     call = sent(shared, **options)
     call.receive(answer(tokens), 1.0)

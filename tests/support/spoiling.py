@@ -1,4 +1,4 @@
-"""Documents that are near enough to something valid to get past the first check of whoever reads them."""
+"""Documents that are almost valid, so that they pass a reader's first checks."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def deep(levels: int) -> Any:
 
 
 def at(document: Any, path: tuple[Any, ...]) -> Any:
-    """Return what is at the end of a way."""
+    """Return the value at the end of a path."""
     for key in path:
         document = document[key]
     return document
 
 
 def text_of(value: Any) -> str:
-    """Write a value as text, also a number of more digits than Python writes."""
+    """Write a value as text, also an integer with more digits than Python writes."""
     try:
         return str(value)
     except ValueError:
@@ -76,7 +76,7 @@ def spoilt(draw: st.DrawFn, document: Any, odd: st.SearchStrategy[Any] = ODD) ->
 
 
 def is_clear(error: Exception, begins: str) -> None:
-    """Check that an error is one line of a length that can be read, and says what it is about."""
+    """Check that an error is one short line and names its subject."""
     assert str(error).startswith(begins)
     assert len(str(error)) < 1_000
     assert len(str(error).splitlines()) == 1

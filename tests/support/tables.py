@@ -1,4 +1,4 @@
-"""Tables that nothing has checked, machines that were tampered with, and limits to walk over them with."""
+"""Unchecked tables, machines that were tampered with, and limits to walk them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLEAD = Rung("plead", unit="plea", hint="Please.")
 
 
 def limits(**given: int) -> dict[str, int]:
-    """Return limits of the shipped table; those that are not given are 0."""
+    """Return limits of the shipped table, 0 by default."""
     return {**dict.fromkeys(COUNTERS, 0), **given}
 
 
@@ -34,12 +34,12 @@ def row_of(event: str, guard: str | None, source: str = "await") -> Row:
 
 
 def replacing(table: Table, changed: Mapping[Row, Row | None]) -> Table:
-    """Return a table in which other rows stand in the place of some; None drops one."""
+    """Return a table with some rows replaced; None drops one."""
     return evolve(table, rows=[row for row in (changed.get(row, row) for row in table.rows) if row is not None])
 
 
 def redeclaring(table: Table, *declared: Guard | Effect | Fact) -> Table:
-    """Return a table in which the names of some guards, effects and facts mean something else, or are new."""
+    """Return a table with some guards, effects or facts redeclared or added."""
 
     def of(kind: type[Any], known: tuple[Any, ...]) -> tuple[Any, ...]:
         new = [each for each in declared if isinstance(each, kind)]
@@ -54,11 +54,11 @@ def redeclaring(table: Table, *declared: Guard | Effect | Fact) -> Table:
 
 
 def tampered(row: Row, *, table: Table = CALL, **mistakes: Callable[[Any], Any]) -> Table:
-    """Return a table, the shipped one if no other, on a machine in which one transition was compiled wrongly.
+    """Return a table, by default the shipped one, whose machine has one transition compiled wrongly.
 
     Arguments:
         row: the row of the transition.
-        mistakes: for its `test` or its `count`, what makes another function of the right one.
+        mistakes: for its `test` or `count`, a function that replaces the right one.
     """
     table = evolve(table, name="tampered")
     transitions: list[Any] = machine_of(table).get_transitions(row.event, row.source)
@@ -73,7 +73,7 @@ def tampered(row: Row, *, table: Table = CALL, **mistakes: Callable[[Any], Any])
 
 
 def unchecked(table: Table, policy: Policy | None = None) -> Policy:
-    """Put a table into a policy behind the back of its constructor, which refuses what is faulty."""
+    """Put a faulty table into a policy, past the constructor that refuses it."""
     policy = evolve(policy or Policy())
     object.__setattr__(policy, "table", table)
     return policy
@@ -86,16 +86,16 @@ KNOTTY = redeclaring(
     Guard("may_insist", counter="retries", holds=("is_hopeless", "wait_fits"), lacks=("added_text", "should_leave")),
     Effect("spend_continuation", spends="continuations", refills=("retries", "reasks"), refills_on="is_hopeless"),
 )
-"""A table with facts that follow from facts that follow from others, for whoever works them out by another way."""
+"""A table whose facts follow from facts that follow from others, for tests that derive them in another way."""
 
 
 def failing(walked: Walk) -> dict[str, Property]:
-    """Return the properties that a walk found broken, by name."""
+    """Return the broken properties of a walk by name."""
     return {each.name: each for each in walked.properties if not each.holds}
 
 
 def replayed(table: Table, steps: tuple[PathStep, ...], given: Mapping[str, int]) -> Run:
-    """Fire the steps of a path on the real machine, and check that each of them tells what happens."""
+    """Fire the steps of a path on the real machine and check each of them."""
     run = Run.at_start(table, given)
     for step in steps:
         before = list(run.spent)
@@ -108,7 +108,7 @@ def replayed(table: Table, steps: tuple[PathStep, ...], given: Mapping[str, int]
 
 
 def walk_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let tables be walked over with the limits of their own counters alone: for tests that are not about the walk."""
+    """Walk tables with the limits of their own counters only, for tests that are not about the walk."""
 
     def walked(table: Table, limits: Mapping[str, int]) -> Walk:
         return walk(table, {name: 0 if name in CALL.limits else limit for name, limit in limits.items()})

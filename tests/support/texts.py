@@ -1,4 +1,4 @@
-"""Texts, and documents of JSON, taken apart."""
+"""Take texts and JSON documents apart."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ Cut = TypeVar("Cut", str, bytes)
 
 
 def cut(text: Cut, places: Sequence[int]) -> list[Cut]:
-    """Cut a text at some places; numbers beyond its end count from its beginning again."""
+    """Cut a text at some places; numbers beyond its end wrap around."""
     edges = [0, *sorted(place % (len(text) + 1) for place in places), len(text)]
     return [text[start:end] for start, end in pairwise(edges)]
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """List the way to every part of a document but to itself."""
+    """List the paths to all parts of a document."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
         yield (*path, key)

@@ -1,4 +1,4 @@
-"""Tools that are run, in threads and in event loops, and what came of them."""
+"""Run tools in threads and in event loops, and read their outcomes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import attrs
 
 from rungwise import Cancellation, Tool, ToolCall, ToolEnded, ToolStarted
 from rungwise.adapters.tools import tasks, threads
-from rungwise.adapters.tools.faults import ToolsEnded
+from rungwise.adapters.tools.scheduling import ToolsEnded
 from rungwise.core import ToolOutcome
 from rungwise.fsm.turn.actions import RunTools
 from rungwise.fsm.turn.tools import Toolbox, ToolRun
@@ -22,11 +22,11 @@ LOOPS = ("asyncio", "trio")
 WAYS = ("threads", *LOOPS)
 
 ENOUGH = 30.0
-"""Seconds after which a test that waits has failed."""
+"""Seconds after which a waiting test has failed."""
 
 
 def planned(tools: Iterable[Any], arguments: Any = None, **options: Any) -> RunTools:
-    """Return the action that runs each of these tools once; the name of each is its place."""
+    """Return the action that runs each of these tools once, named by their places."""
     runs = []
     for place, tool in enumerate(tools):
         box = Toolbox.of({f"t{place}": tool}, executor=options.get("executor"))
@@ -38,7 +38,7 @@ def planned(tools: Iterable[Any], arguments: Any = None, **options: Any) -> RunT
 
 @attrs.define
 class Watched:
-    """Keep what is told, and wait for it."""
+    """Record events and wait for them."""
 
     on: Callable[[ToolStarted | ToolEnded], object] | None = None
     told: list[ToolStarted | ToolEnded] = attrs.field(factory=list)
@@ -57,7 +57,7 @@ class Watched:
 
 
 def run_tools(action: RunTools, executor: Any, cancellation: Cancellation, tell: Any) -> tuple[ToolOutcome, ...]:
-    """Run tools in threads; what `tell` raises, when it is given what happens, ends them."""
+    """Run tools in threads. An exception raised by `tell` ends them."""
     running = threads.run_tools(action, executor, cancellation)
     raised: BaseException | None = None
     while True:
@@ -102,7 +102,7 @@ def ran(way: str, tools: Iterable[Any], arguments: Any = None, **options: Any) -
 
 
 def values(outcomes: Iterable[ToolOutcome]) -> list[Any]:
-    """Return what was returned, or what went wrong."""
+    """Return the values of the outcomes, or their faults."""
     return [each.value if each.fault is None else each.fault for each in outcomes]
 
 

@@ -1,4 +1,4 @@
-"""Chains of troubled backends with a healthy one somewhere, over HTTP, for what must hold whatever the others do."""
+"""Chains over HTTP whose backends misbehave on bare sockets, but for one healthy backend."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ CLOSE = b"0\r\n\r\n"
 
 FIRST_TOKEN, STALL, TOTAL = 0.3, 0.2, 1.0
 SECONDS = 2.8
-"""The budget of a call: a quarter of it, which each backend has at least, does for a healthy one on a busy machine."""
+"""The budget of a call. Each backend has at least a quarter, enough for a healthy one on a busy machine."""
 
 SLACK = 0.5
-"""Seconds that a busy machine may be late."""
+"""Seconds by which a busy machine may be late."""
 
 
 def words(first: int, last: int) -> list[str]:
@@ -45,7 +45,7 @@ def mute(peer: Peer, seen: int) -> bool:
 
 
 def head_alone(peer: Peer, seen: int) -> bool:
-    """Send a head, and nothing behind it."""
+    """Send a head and nothing else."""
     peer.send(STREAM_HEAD + b"\r\n")
     peer.hang()
     return False
@@ -61,7 +61,7 @@ def _dripping(piece: bytes, every: float) -> Callable[[Peer, int], bool]:
 
 
 def slow(peer: Peer, seen: int) -> bool:
-    """Say one word after another, each just in time, and never come to an end."""
+    """Send one word after another, each just in time, and never end."""
     peer.send(STREAM_HEAD + b"\r\n")
     for said in words(0, len(WORDS) - 1):
         peer.send(chunk(event(said)))
@@ -91,7 +91,7 @@ def _say(peer: Peer, count: int) -> None:
 
 
 def resets(peer: Peer, seen: int) -> bool:
-    """Break the connection off before any byte."""
+    """Reset the connection before any byte."""
     peer.reset()
     return False
 
@@ -107,7 +107,7 @@ def _failing(status: int, headers: str = "", **error: Any) -> Callable[[Peer, in
 
 
 def slow_error(peer: Peer, seen: int) -> bool:
-    """Begin to say what went wrong, and never finish."""
+    """Begin an error body and never finish it."""
     peer.send(b"HTTP/1.1 503 Trouble\r\ncontent-type: application/json\r\ncontent-length: 9999\r\n\r\n")
     peer.drip(b" ", every=0.05)
     return False
@@ -161,7 +161,7 @@ TROUBLES: dict[str, Callable[[Peer, int], bool]] = {
 
 
 def healthy(peer: Peer, request: dict[str, Any]) -> bool:
-    """Answer, from where the last assistant turn ends if the request has one."""
+    """Answer with the whole text."""
     peer.send(STREAM_HEAD + b"\r\n")
     peer.send(b"".join(chunk(event(said)) for said in words(0, len(WORDS))))
     usage = b'data: {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 60}}\n\n'
@@ -171,12 +171,12 @@ def healthy(peer: Peer, request: dict[str, Any]) -> bool:
 
 @frozen
 class Chain:
-    """Describe a chain: what each backend does, request by request, the last of it for ever.
+    """A chain: what each backend does, one trouble a request, the last one repeated.
 
     Arguments:
-        troubles: for each backend but the healthy one, which has none.
+        troubles: of each backend; none for the healthy one.
         mode: how the call is made.
-        borrowed: whether with an HTTP client of the caller's own.
+        borrowed: whether the caller passes an HTTP client in.
         policy: of the call.
         max_tokens: the caller's output cap.
     """
@@ -212,11 +212,11 @@ class Chain:
 
 @frozen
 class Outcome:
-    """Hold what became of a call over a chain.
+    """The outcome of a call over a chain.
 
     Arguments:
-        result: how it ended, also where that was an error.
-        seconds: what it took by the clock of the test.
+        result: how it ended, also if that was an error.
+        seconds: how long it took.
         sent: the bodies of all requests.
     """
 
@@ -271,7 +271,7 @@ def bound_of(chain: Chain) -> float:
 
 
 def problem_with(chain: Chain) -> str | None:
-    """Play a chain and say what did not hold, if anything."""
+    """Play a chain and return what went wrong, or None."""
     outcome = play(chain)
     result = outcome.result
     if result.outcome != "done" or result.text != ANSWER:

@@ -38,7 +38,7 @@ def calling(*calls: tuple[str, str], text: str = "") -> ScriptedReply:
 
 @define
 class Turned:
-    """How a turn ended, and what its provider was sent."""
+    """A finished turn and its requests."""
 
     result: rungwise.TurnResult
     events: list[Any]
@@ -55,7 +55,7 @@ class Turned:
 
     @property
     def targets(self) -> list[str]:
-        """The states that the turn went through."""
+        """The states of the turn, in order."""
         return [step.target for step in self.result.journal.steps if step.target != "await"]
 
     def roles(self, request: int = -1) -> list[str]:
@@ -63,7 +63,7 @@ class Turned:
         return [message["role"] for message in self.bodies[request]["messages"]]
 
     def told(self, request: int = -1) -> list[str]:
-        """What a request tells of tools."""
+        """The tool results in a request."""
         return [message["content"] for message in self.bodies[request]["messages"] if message["role"] == "tool"]
 
 
@@ -76,13 +76,13 @@ def run_turn(
     link_options: dict[str, Any] | None = None,
     **options: Any,
 ) -> Turned:
-    """Run a turn, and check what must hold however it ends.
+    """Run a turn and check what holds of every turn.
 
     Arguments:
         mode: one of `MODES`.
-        replies: the script of the provider, which goes on with the last one; or a function of the request.
+        replies: the script of the provider, whose last reply is repeated, or a function of the request.
         messages: what is asked.
-        each: is given each event of a stream and the stream; says whether to leave it.
+        each: called with each event and the stream; returns True to leave the stream.
         client_options, link_options, options: for the client, its backend, and the turn.
     """
     script: Any = replies[0] if callable(replies[0]) else Script(replies=replies)

@@ -1,4 +1,4 @@
-"""Turns that a dice plays: replies, tool outcomes, compactions, cancels and budgets as they come."""
+"""Random turns: replies, tool outcomes, compactions, cancellations and budgets."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ PARTS = (
 
 
 def a_reply(dice: Random) -> Reply | Failure:
-    """Return what a provider sends."""
+    """Return a random reply."""
     names = [dice.choice(("look", "look", "note", "ask", "gone", "odd name!")) for _ in range(dice.randint(1, 4))]
     tools = calling(*names, text=dice.choice(("", "Let me see.")), arguments=dice.choice(("{}", '{"a": 1}', "[]")))
     return dice.choice(
@@ -83,7 +83,7 @@ def a_reply(dice: Random) -> Reply | Failure:
 
 
 def a_policy(dice: Random) -> TurnPolicy:
-    """Return a policy whose ceilings are soon reached."""
+    """Return a random policy with low ceilings."""
     few = {name: dice.randint(0, 2) for name in ("retries", "reasks", "nudges", "continuations", "fallbacks")}
     return TurnPolicy(
         call=Policy(limits=Limits(**few), budget=Budget(attempts=dice.randint(1, 6))),
@@ -110,7 +110,7 @@ class Player:
         dice: decides everything.
         turn: the turn.
         now: the time.
-        stops: whether and where it is cancelled is up to the dice; without, it goes to its end.
+        stops: whether it may be cancelled or killed; otherwise it runs to its end.
     """
 
     dice: Random
@@ -121,7 +121,7 @@ class Player:
     _heard: int = field(default=0, init=False)
 
     def play(self) -> Turn:
-        """Play to the end, or up to where the turn is cancelled or left alone."""
+        """Play to the end, or until the turn is cancelled or killed."""
         action = self.turn.begin(self.now)
         while action is not None:
             self._pass_time()
@@ -164,7 +164,7 @@ class Player:
                 return self.turn.compacted(left, self.now)
 
     def _make(self, call: Call) -> bool:
-        """Make a call; tell whether it came to its end."""
+        """Make a call and return whether it ended."""
         send = call.begin(self.now)
         while send is not None:
             if self._stops():
@@ -188,7 +188,7 @@ class Player:
 
 
 def random_turn(dice: Random, *, contents: bool) -> Turn:
-    """Return a turn that a dice has played; it may have been killed half-way."""
+    """Return a random turn, which may have been killed half-way."""
     chain = [PlainLink(name, prices=Prices(1.0, 2.0)) for name in ("first", "second")[: dice.randint(1, 2)]]
     cap = dice.choice((None, 50))
     turn = Turn(
@@ -205,7 +205,7 @@ def random_turn(dice: Random, *, contents: bool) -> Turn:
 
 
 def played(*replies: Reply | Failure, policy: TurnPolicy | None = None, seed: int = 1, **options: Any) -> Turn:
-    """Return a turn that heard these replies, and then whatever comes, and was not cancelled."""
+    """Return a turn with these replies and then random ones, not cancelled."""
     dice = Random(seed)
     chain = options.pop("chain", None) or [PlainLink("first", prices=Prices(1.0, 2.0))]
     turn = Turn(Request([*HISTORY, QUESTION]), policy or TurnPolicy(), chain, tools=TOOLS, **options)

@@ -1,4 +1,4 @@
-"""A table whose names and texts mean something else in the languages of the checkers, and in C."""
+"""A table whose names and texts are reserved in the languages of the model checkers and in C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways in which a call can reach the network: on our own connections or the caller's, in a thread or a task."""
+"""The ways to the network: our own connections or the caller's, in a thread or a task."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def backend(url: str, **options: Any) -> OpenAIChat:
 
 @attrs.define
 class Asked:
-    """How a call ended: what it came to, what was shown of it, and the seconds that the caller was kept."""
+    """A finished call: its result, its events, and how long it took."""
 
     result: rungwise.Result
     seconds: float
@@ -71,7 +71,7 @@ class Asked:
 
 
 def ask(way: str, client: Client, messages: Any = "Where?", *, streams: bool = True, **options: Any) -> Asked:
-    """Make one call and say how it ended, in an event loop of its own where the way asks for one; that closes it.
+    """Make one call and return how it ended; in a new event loop, with the client closed, if the way needs one.
 
     Arguments:
         events: a list that takes the events of a stream as they come.
@@ -96,7 +96,7 @@ def ask(way: str, client: Client, messages: Any = "Where?", *, streams: bool = T
 
 
 async def aask(client: Client, messages: Any = "Where?", *, streams: bool = True, **options: Any) -> Asked:
-    """Make one call in this event loop and say how it ended, with the arguments of `ask`."""
+    """Make one call in this event loop, with the arguments of `ask`."""
     events = options.setdefault("events", [])
     began = time.monotonic()
     try:
@@ -107,7 +107,7 @@ async def aask(client: Client, messages: Any = "Where?", *, streams: bool = True
 
 
 def client_for(way: str, chain: Any, http: Any = None, **options: Any) -> Client:
-    """Return a client that goes a way; `http` stands in for a new HTTP client."""
+    """Return a client for a way; `http` replaces a new HTTP client."""
     http = http or http_of(way)
     options = {"policy": rungwise.Policy(limits=ONCE), "jitter": lambda: 0.0, **options}
     if http is not None:
@@ -121,7 +121,7 @@ _made: list[tuple[Client, Any]] = []
 
 
 async def aclose(client: Client) -> None:
-    """Close a client in this event loop, and the HTTP client that it was given."""
+    """Close a client and its HTTP client in this event loop."""
     await client.aclose()
     for made, http in _made:
         if made is client and http is not None:
@@ -129,7 +129,7 @@ async def aclose(client: Client) -> None:
 
 
 def close_all() -> None:
-    """Close what threads have used."""
+    """Close all clients used in threads."""
     for client, http in _made:
         client.close()
         if hasattr(http, "close"):
@@ -139,7 +139,7 @@ def close_all() -> None:
 
 @contextmanager
 def in_one_loop(way: str, client: Client) -> Iterator[Callable[..., Asked]]:
-    """Yield a function that makes calls as `ask` does, all in one event loop where the way asks for one."""
+    """Yield a function that makes calls as `ask` does, all in one event loop if the way needs one."""
     if not is_async(way):
         yield partial(ask, way, client)
         return
@@ -149,7 +149,7 @@ def in_one_loop(way: str, client: Client) -> Iterator[Callable[..., Asked]]:
 
 
 def several(way: str, client: Client, count: int, between: Callable[[], Any] = lambda: None) -> list[Any]:
-    """Ask several times, one after another, in one event loop where the way asks for one."""
+    """Make several calls one after another, in one event loop if the way needs one."""
     if not is_async(way):
         asked = []
         for number in range(count):

@@ -1,6 +1,6 @@
-"""More and more of the same work, of each kind that is to grow no faster than what it is given.
+"""Work of growing size, of each kind that must grow no faster than its input.
 
-Each function prepares work of one size and returns it; what it returns can be done again and again.
+Each function prepares work of one size and returns a function that can be called repeatedly.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from rungwise.core import Call, PlainLink, Reply, Request
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 Work = Callable[[], object]
-"""One piece of work."""
+"""A piece of work."""
 
 PART = 100
-"""Characters of a part, where the text grows with their number."""
+"""Characters of a part, if the text grows with the number of parts."""
 
 WHOLE = 100_000
-"""Characters of a text whose parts get smaller as there are more of them."""
+"""Characters of a text that is cut into ever more parts."""
 
 QUESTION = "Tell me of the herons."
 USAGE = Usage(10, 5)
 DONE = Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=USAGE)
 PATIENT = Policy(limits=Limits(continuations=1000, retries=1000), budget=Budget(attempts=1000, seconds=None))
-"""As many parts as a policy can be asked for."""
+"""The most parts that a policy allows."""
 
 
 def prose(size: int, seed: int = 0) -> str:
-    """Return a text of so many characters that never repeats itself; another seed has another text."""
+    """Return a text of `size` characters that never repeats itself; each seed has its own."""
     words, length, number = [], 0, 0
     while length < size:
         letters = hashlib.sha256(b"%d %d" % (seed, number)).hexdigest().translate(_LETTERS)
@@ -52,7 +52,7 @@ _LETTERS = str.maketrans("0123456789", "ghijklmnop")
 
 
 def cut_into(text: str, count: int) -> list[str]:
-    """Return a text in so many pieces of nearly the same length."""
+    """Return a text in `count` pieces of nearly equal length."""
     size, longer = divmod(len(text), count)
     ends = [place * size + min(place, longer) for place in range(count + 1)]
     return [text[start:end] for start, end in pairwise(ends)]
@@ -62,13 +62,13 @@ def cut_into(text: str, count: int) -> list[str]:
 
 
 def replies_of(pieces: Sequence[str]) -> list[Reply]:
-    """Return replies that bring a text in parts: each is cut by its cap but for the last."""
+    """Return replies with the parts of a text, all but the last truncated."""
     cut = [Reply(each, stop_reason="length", stop_raw="length", usage=USAGE) for each in pieces[:-1]]
     return [*cut, Reply(pieces[-1], stop_reason="stop", stop_raw="stop", usage=USAGE)]
 
 
 def bytes_of_parts(call: Call, replies: Sequence[Reply]) -> Iterator[tuple[int, int]]:
-    """Run a call over replies; yield the most bytes that each part takes beside what there was, and the text so far."""
+    """Run a call over replies and yield the peak of bytes of each part, with the text so far."""
     send, size = call.begin(), 0
     for reply in replies:
         assert send is not None
@@ -87,9 +87,9 @@ def gathered(call: Call, replies: Sequence[Reply], link: Any = None, *, chunk: i
 
     Arguments:
         call: the call, which has not begun.
-        replies: what it hears.
-        link: the backend that writes what is sent; None leaves that out.
-        chunk: how many letters of a reply it is told at once as they arrive; 0 tells it of none.
+        replies: its replies.
+        link: the backend that encodes the requests; None encodes none.
+        chunk: how many characters of a reply are passed to the call at once; 0 passes whole replies.
     """
     send = call.begin()
     for reply in replies:
@@ -110,9 +110,9 @@ def text_in_parts(count: int, size: int, link: Any = None, *, encodes: bool = Fa
     Arguments:
         count: of the parts.
         size: of the whole text.
-        link: the backend; None is one that no bytes are written for.
+        link: the backend; None for one that encodes nothing.
         encodes: whether each request is written.
-        chunk: how many letters of a reply the call is told at once; 0 hands it whole replies.
+        chunk: how many characters of a reply are passed to the call at once; 0 passes whole replies.
     """
     text = prose(size)
     replies, request, chain = replies_of(cut_into(text, count)), Request(QUESTION), (link or PlainLink(),)
@@ -125,7 +125,7 @@ def text_in_parts(count: int, size: int, link: Any = None, *, encodes: bool = Fa
 
 
 def backend(**options: Any) -> OpenAIChat:
-    """Return a backend of chat completions that nobody listens for."""
+    """Return a chat-completions backend without a server."""
     return OpenAIChat(**{"model": "bench", "base_url": "http://127.0.0.1:9/v1", "api_key": "sk-bench", **options})
 
 
@@ -201,14 +201,14 @@ def answering(reply: ScriptedReply, **options: Any) -> tuple[Client, MemoryProvi
 
 
 def asked(client: Client, memory: MemoryProvider, messages: Any = QUESTION, **options: Any) -> rungwise.Result:
-    """Ask, and let the provider forget it."""
+    """Make a call and clear the provider's requests."""
     result = client.call(messages, **options)
     memory.requests.clear()
     return result
 
 
 def decoded(link: OpenAIChat, body: bytes, piece: int = 8_192) -> Reply:
-    """Return what a backend reads from a stream whose bytes come in pieces."""
+    """Return what a backend reads from a stream whose bytes arrive in pieces."""
     decoder = link.decoder({"content-type": "text/event-stream"})
     for start in range(0, len(body), piece):
         decoder.feed(body[start : start + piece])
@@ -326,7 +326,7 @@ def tools(count: int) -> Work:
 
 
 def seconds_of(work: Work, rounds: int = 3) -> float:
-    """Return the processor's seconds that work takes, at best."""
+    """Return the processor seconds of the work, at best."""
     best = float("inf")
     for _ in range(rounds):
         start = time.thread_time()

@@ -1,4 +1,4 @@
-"""More and more of the same work, as in `workloads.py`: chains, shared budgets, turns, journals and certificates."""
+"""Work of growing size, as in `workloads.py`: chains, shared budgets, turns, journals and certificates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from support.workloads import (
 
 
 def chain_of(count: int) -> tuple[Link, ...]:
-    """Return so many backends."""
+    """Return `count` backends."""
     return tuple(PlainLink(f"backend {number}") for number in range(count))
 
 
@@ -108,7 +108,7 @@ def calls_that_wait(count: int) -> Work:
 
 
 def turn_of(count: int) -> Turn:
-    """Return a turn in which the model calls a tool again and again, so many times."""
+    """Return a turn in which the model calls a tool `count` times."""
     policy = TurnPolicy(auto_continues=1000, same_calls=1000, budget=Budget(attempts=1000, seconds=None))
     tool = Tool(lambda number: number, parameters={"type": "object", "properties": {"number": {"type": "integer"}}})
     turn = Turn(Request(QUESTION), policy, tools={"look": tool})
@@ -163,7 +163,7 @@ def calls_in_a_round(count: int) -> Work:
 
 
 def call_of(steps: int) -> Call:
-    """Return a call that has come to its end in some so many steps: half of them requests, each cut."""
+    """Return a finished call of about `count` steps, half of them truncated requests."""
     call = Call(Request(QUESTION), PATIENT)
     gathered(call, replies_of(cut_into(prose(steps // 2 * PART), steps // 2)))
     return call

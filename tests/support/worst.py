@@ -1,4 +1,4 @@
-"""The script of a worst case, as a file has it, played to a client over HTTP on a clock that only the play moves."""
+"""Play the script of a worst case from its file to a client over HTTP, on a virtual clock."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from rungwise.fsm.certificate.enactment import AFTER_A_TOOL, waited
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, VirtualClock
 
 REAL_SECONDS = 30.0
-"""Seconds that a socket has at least, however little time the clock of the play has left."""
+"""The least seconds of a socket, however little time the virtual clock has left."""
 
 
 @contextmanager
 def unhurried_sockets() -> Iterator[None]:
-    """Let no attempt end by the time that its sockets take: on the clock that is played by, they take none."""
+    """Let no attempt end because of its sockets, which take no time on the virtual clock."""
     of = AttemptLimits.of
 
     def limits(*args: Any, **options: Any) -> AttemptLimits:
@@ -43,7 +43,7 @@ def unhurried_sockets() -> Iterator[None]:
 
 @contextmanager
 def busy_client(clock: VirtualClock) -> Iterator[None]:
-    """Let clients take as long as they may to read, and to close their connection, where an attempt is nearly over."""
+    """Let clients take as long as they may to read and to close their connections."""
     ends: dict[int, float] = {}
     begin, finish = Driver.exchange, Exchange.reply
 
@@ -76,12 +76,12 @@ def played(
     is_busy: bool = False,
     **options: Any,
 ) -> tuple[dict[str, float], list[ReceivedRequest], Result]:
-    """Play a script to one call, and return what that has spent, by the names of the worst cases.
+    """Play a script to one call and return what it spent, by the names of the worst cases.
 
     Arguments:
         file: the script.
         messages: what is asked.
-        backends: how many there are, all of them served by that script.
+        backends: the number of backends, all served by the script.
         is_busy: whether the client takes as long as it may.
         options: for the call.
     """
@@ -110,18 +110,18 @@ def played(
 def played_turn(
     file: Path, policy: TurnPolicy, *, backends: int, prices: Prices, tool_seconds: float, is_busy: bool, **options: Any
 ) -> dict[str, float]:
-    """Play a script to one turn, whose tool takes so many seconds, and return what that has spent.
+    """Play a script to one turn, whose tool takes some seconds, and return what it spent.
 
     Arguments:
         file: the script.
-        backends: how many there are, all of them served by that script.
+        backends: the number of backends, all served by the script.
         is_busy: whether the client takes as long as it may.
         options: for the turn.
     """
     clock, runs = VirtualClock(), list[float]()
 
     def work(number: int) -> int:
-        """Take its time, but no more than the turn has left: there a driver ends it."""
+        """Take its time, but no more than the turn has left, when a driver ends it."""
         left = math.inf if policy.budget.seconds is None else max(policy.budget.seconds - clock.now, 0.0)
         runs.append(min(tool_seconds, left))
         clock.advance(runs[-1])
@@ -149,7 +149,7 @@ def played_turn(
 
 
 def chain_of(provider: EmbeddedProvider, backends: int, prices: Prices | None) -> list[OpenAIChat]:
-    """Return the backends of a chain, all of them behind one server."""
+    """Return the backends of a chain, all behind one server."""
     return [
         OpenAIChat(f"backend-{number}", base_url=provider.base_url, api_key="", prices=prices)
         for number in range(1, backends + 1)

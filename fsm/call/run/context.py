@@ -7,19 +7,22 @@ from typing import Final
 
 from attrs import define
 
-from rungwise.fsm.call.budget.budget import NOTHING_RESERVED, Reserved, Spending
+from rungwise.fsm.call.budget.budget import NOTHING_RESERVED, Reserved, Spending, check_deadline
 from rungwise.fsm.call.budget.shared import SharedBudget, check_within
 from rungwise.fsm.call.conversation.answer import AnswerSoFar
 from rungwise.fsm.call.conversation.for_backend import losses_of
-from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Link, lessons_of
+from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Link, PlainLink, lessons_of
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.conversation.transcript import Transcript
-from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.run.chain import Chain
 from rungwise.fsm.call.run.journal import Journal, Links, Setting
 from rungwise.fsm.call.run.position import Position
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER
+
+NO_CHAIN = (PlainLink(),)
+NO_TURN = TurnContext()
 
 _FORMAT_REPAIR: Final = f"parameter_unsupported:{FORMAT_PARAMETER}"
 
@@ -59,25 +62,30 @@ class CallContext:
     def of(
         cls,
         request: Request,
-        policy: Policy,
-        chain: Sequence[Link],
-        turn: TurnContext,
+        policy: Policy | None,
+        chain: Sequence[Link] | None,
+        turn: TurnContext | None,
         *,
         contents: bool,
         has_compactor: bool,
         within: SharedBudget | None,
+        deadline: float | None,
         lessons: Sequence[Lessons] | None,
     ) -> CallContext:
-        """Begin with what a call was given.
+        """Begin with the arguments of a call.
 
         Raises:
-            ConfigurationError: something is not of its form, no backend can be used, or one lacks prices.
+            ConfigurationError: an argument is not of its form, no backend can be used, or one lacks prices.
         """
+        policy = DEFAULT_POLICY if policy is None else policy
+        turn = NO_TURN if turn is None else turn
         _check(request, policy, turn)
         if within is not None:
             check_within(within)
         spending = Spending(policy.budget, None if within is None else within.share())
-        backends = Chain.of(chain, needs_prices=spending.needs_prices)
+        check_deadline(deadline)
+        spending.given_deadline = deadline
+        backends = Chain.of(NO_CHAIN if chain is None else chain, needs_prices=spending.needs_prices)
         links = backends.links
         position = Position.of(policy, len(links))
         setting = Setting(

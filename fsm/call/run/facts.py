@@ -23,114 +23,93 @@ CUT = frozenset({"truncated", "paused", "interrupted", "fell_silent"})
 EMPTY = frozenset({"came_empty", "only_reasoned"})
 """The events of a reply without an answer."""
 
-SETTLED = ("same_empty_again", "wait_fits", "switch_asked", "refusal_ends")
-"""The facts that follow from the policy and from what was counted."""
-
 
 class FactFinder:
-    """Find every fact of what came back, from the reply and from what the call knows besides.
+    """Find the facts of what came back, from the reply and from what the call knows besides.
 
     Arguments:
         context: what the call knows.
     """
 
-    __slots__ = ("_alike", "context")
+    __slots__ = ("_failures", "context")
 
     def __init__(self, context: CallContext) -> None:
         self.context = context
-        self._alike: dict[tuple[int, str], int] | None = None  # failures of each backend and reason
+        self._failures: dict[tuple[int, str], int] = {}  # their number for each backend and reason
 
-    def find(self, observation: Observation, previous: Observation | None, *, asks_for_little: bool) -> tuple[str, ...]:
-        """Return the names of the facts that hold.
+    def find(self, observation: Observation, previous: Observation | None, proposal: Proposal) -> tuple[str, ...]:
+        """Return the names of the facts that hold, in the order of the journal.
 
         Arguments:
             observation: what came back; its text is gathered already.
             previous: what came back before it.
-            asks_for_little: whether the caller wants a handful of tokens.
+            proposal: what was sent.
         """
-        context, failure = self.context, observation.failure
-        policy, turn, transcript = context.policy, context.turn, context.transcript
-        evidence, event, gathered = observation.evidence, observation.event, transcript.answer.gathered
-        prior = turn.prior_answer if turn.only_housekeeping and is_blank(gathered) else None
-        held = []  # in the order in which journals have always told them
-        if event in EMPTY and observation.has_delivered:
-            held.append("has_delivered")
-        if prior is not None and not is_blank(split_thinking(prior)[0]):
-            held.append("has_prior_answer")
-        if (text := gathered or transcript.answer.spare) and not is_blank(text):
-            held.append("has_text")
-        if observation.adds_text:
-            held.append("added_text")
-        if transcript.has_recent_tool_result(policy.nudge_window, context.chain.shapes):
-            held.append("follows_tool_result")
-        if observation.thinks_inline:
-            held.append("thinks_inline")
-        if event in CUT and transcript.answer.repeats_itself:
-            held.append("repeats_itself")
-        held += self._settled(observation, previous)
-        if evidence.repair is not None:
-            held.append("repair_known")
-        if context.has_compactor:
-            held.append("has_compactor")
-        if context.chain.next_usable() is not None:
-            held.append("has_next_backend")
-        if failure is not None and failure.is_stale:
-            held.append("connection_was_stale")
-        if asks_for_little:
-            held.append("asks_for_little")
-        if observation.overran:
-            held.append("overran")
-        return tuple(held)
+        context, event = self.context, observation.event
+        if not context.position.is_guarded(event):
+            return ("overran",) if observation.overran else ()
+        turn, answer = context.turn, context.transcript.answer
+        prior = turn.prior_answer if turn.only_housekeeping and is_blank(answer.gathered) else None
+        facts = {
+            "has_delivered": event in EMPTY and observation.has_delivered,
+            "has_prior_answer": prior is not None and not is_blank(split_thinking(prior)[0]),
+            "has_text": not is_blank(answer.gathered or answer.spare),
+            "added_text": observation.adds_text,
+            "follows_tool_result": context.transcript.has_recent_tool_result(
+                context.policy.nudge_window, context.chain.shapes
+            ),
+            "thinks_inline": observation.thinks_inline,
+            "repeats_itself": event in CUT and answer.repeats_itself,
+            **self._settled(observation, previous),
+            "repair_known": observation.evidence.repair is not None,
+            "has_compactor": context.has_compactor,
+            "has_next_backend": context.chain.next_usable() is not None,
+            "connection_was_stale": observation.failure is not None and observation.failure.is_stale,
+            "asks_for_little": proposal.for_backend.asks_for_little,
+            "overran": observation.overran,
+        }
+        return tuple([name for name, holds in facts.items() if holds])
 
     def settled(self, observation: Observation, previous: Observation | None, proposal: Proposal) -> dict[str, bool]:
         """Count what came back, and return the facts that follow from the policy, the chain and the counts.
 
         They need no text of the reply, so that a recorded reply has them under another policy too.
         """
-        held = self._settled(observation, previous)
-        facts = {name: name in held for name in SETTLED}
-        facts["has_next_backend"] = self.context.chain.next_usable() is not None
-        facts["asks_for_little"] = proposal.for_backend.asks_for_little
-        return facts
+        return {
+            **self._settled(observation, previous),
+            "has_next_backend": self.context.chain.next_usable() is not None,
+            "asks_for_little": proposal.for_backend.asks_for_little,
+        }
 
-    def _settled(self, observation: Observation, previous: Observation | None) -> list[str]:
-        policy, held = self.context.policy, []
-        if policy.skip_identical_empties and _same_empty(observation, previous):
-            held.append("same_empty_again")
-        if observation.event not in MAY_ASK or self._fits(observation.evidence.asked_wait):
-            held.append("wait_fits")
-        if self._is_one_too_many(observation):
-            held.append("switch_asked")
-        if policy.after_refusal == "end":
-            held.append("refusal_ends")
-        return held
+    def _settled(self, observation: Observation, previous: Observation | None) -> dict[str, bool]:
+        policy = self.context.policy
+        asked_wait = observation.evidence.asked_wait
+        return {
+            "same_empty_again": policy.skip_identical_empties and _same_empty(observation, previous),
+            "wait_fits": observation.event not in MAY_ASK or self._fits(asked_wait),
+            "switch_asked": self._is_one_too_many(observation),
+            "refusal_ends": policy.after_refusal == "end",
+        }
 
-    def _fits(self, asked: float | None) -> bool:
+    def _fits(self, asked_wait: float | None) -> bool:
         context = self.context
-        if asked is None:
+        if asked_wait is None:
             return True
-        ends_after = context.reserved.ends_after  # what is kept for the backends to come is not waited away
-        in_time = ends_after is None or context.spending.elapsed + asked < ends_after
-        return in_time and asked <= context.policy.waits.longest_asked and context.spending.allows_wait(asked)
+        ends_after = context.reserved.ends_after  # a wait may not use up what is reserved for the backends to come
+        in_time = ends_after is None or context.spending.elapsed + asked_wait < ends_after
+        return in_time and asked_wait <= context.policy.waits.longest_asked and context.spending.allows_wait(asked_wait)
 
     def _is_one_too_many(self, observation: Observation) -> bool:
         """Count a failure, and tell whether the policy leaves the backend after so many of its reason."""
         reason, failure = observation.evidence.reason, observation.failure
         if observation.event in EMPTY:
             reason = EMPTY_REPLY
-        most = None if reason is None else self.context.policy.switch_after.get(reason)
-        if reason is None or most is None or most >= LARGEST_LIMIT:
-            return False  # and never will, so nobody counts it
-        count = self._count_of(observation.backend, reason)
+        if reason is None:
+            return False
+        key = observation.backend, reason
         if failure is None or not failure.is_stale:
-            count += 1
-            if self._alike is None:
-                self._alike = {}
-            self._alike[observation.backend, reason] = count
-        return count >= most
-
-    def _count_of(self, backend: int, reason: str) -> int:
-        return 0 if self._alike is None else self._alike.get((backend, reason), 0)
+            self._failures[key] = self._failures.get(key, 0) + 1
+        return self._are_too_many(reason, self._failures.get(key, 0))
 
     def _are_too_many(self, reason: str, count: int) -> bool:
         most = self.context.policy.switch_after.get(reason)
@@ -143,20 +122,20 @@ class FactFinder:
             proposal: what is in flight.
             has_next_backend: whether another backend can be asked.
         """
-        context, transcript = self.context, self.context.transcript
-        is_one_too_many = self._are_too_many("silence", self._count_of(context.chain.index, "silence") + 1)
+        context, answer, resolved = self.context, self.context.transcript.answer, proposal.for_backend
+        silences = self._failures.get((context.chain.index, "silence"), 0) + 1
         facts = {
             "wait_fits": True,
-            "switch_asked": is_one_too_many,
+            "switch_asked": self._are_too_many("silence", silences),
             "has_next_backend": has_next_backend,
             "has_compactor": context.has_compactor,
-            "asks_for_little": proposal.for_backend.asks_for_little,
+            "asks_for_little": resolved.asks_for_little,
         }
-        held = tuple([name for name, holds in facts.items() if holds])
-        is_kept = not (proposal.for_backend.expects_json or proposal.for_backend.asks_for_little)
-        had_text = not is_blank(transcript.answer.gathered or transcript.answer.spare)
-        before = (*held, "has_text") if had_text else held
-        return before, (*held, "has_text", "added_text") if is_kept else (*held, "has_text")
+        always = tuple([name for name, holds in facts.items() if holds])
+        with_text = (*always, "has_text")
+        before = always if is_blank(answer.gathered or answer.spare) else with_text
+        keeps_text = not (resolved.expects_json or resolved.asks_for_little)
+        return before, (*with_text, "added_text") if keeps_text else with_text
 
 
 def _same_empty(observation: Observation, previous: Observation | None) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.parts import TextPart
 from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.run.causes import cause_of
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.delivery import Delivery
 from rungwise.fsm.call.run.proposal import Proposal
@@ -51,27 +52,30 @@ class Outcome:
     def end(
         self,
         row: Row,
-        cause: str | None,
         facts: tuple[str, ...],
         *,
         observation: Observation | None = None,
         proposal: Proposal | None = None,
-        note: str | None = None,
+        shortfall: str | None = None,
     ) -> None:
         """Record the last step and settle the call, even if the observer of that step is interrupted.
 
         Arguments:
             row: the last one, which led to the outcome.
-            cause: why the call did not simply succeed, in a sentence.
-            facts, observation, proposal, note: as for `Recorder.record`.
+            facts: the facts that held.
+            observation: what the row was taken for, if something came back.
+            proposal, shortfall: otherwise, what could not be afforded, and why.
         """
         context, chain = self.context, self.context.chain
+        cause = shortfall
+        if observation is not None:
+            cause = cause_of(context.policy.table, row, observation.evidence, facts, observation.found)
         try:
             if context.spending.share is not None:
                 context.spending.share.withdraw()
             if row.target in LAST_RESORTS and chain.next_usable() is None:
                 self.recorder.skip(row.source, chain.passed_over())
-            self.recorder.record(row, proposal=proposal, observation=observation, facts=facts, note=note)
+            self.recorder.record(row, proposal=proposal, observation=observation, facts=facts, note=shortfall)
         finally:
             self.result = self.settle(row, cause)
             is_shown = row.effect == KEEP_PRIOR.effect and context.turn.is_shown

@@ -126,7 +126,7 @@ def test_temperature_effort_and_schema_reach_the_body(rungwise_provider: Any, tm
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("[1]", "holds no object"), ("{", "is no JSON"), ("[" * 10**5, "is no JSON")]
+    ("text", "told"), [("[1]", "holds no JSON object"), ("{", "is not JSON"), ("[" * 10**5, "is not JSON")]
 )
 def test_a_file_that_holds_no_schema_is_bad_input(text: str, told: str, tmp_path: Path) -> None:
     file = tmp_path / "schema.json"

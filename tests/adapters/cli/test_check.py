@@ -103,7 +103,7 @@ def test_a_request_from_a_file(tmp_path: Path, body: Any, lost: str | None) -> N
 @pytest.mark.parametrize(
     ("written", "says"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ('{"prompt": 1}', "must hold a list of messages"),
         ("[1]", "must be a mapping"),
         ("[]", "empty"),

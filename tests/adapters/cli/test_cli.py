@@ -357,7 +357,7 @@ BAD_INPUT = [
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--temperature", "hot"], "--temperature"),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--temperature", "nan"], "temperature must be a finite number"),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--json-schema", "missing.json"], "missing.json"),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--json-schema", "typo.toml"], "typo.toml is no JSON"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--json-schema", "typo.toml"], "typo.toml is not JSON"),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "http://localhost#m#NOWHERE"], "NOWHERE"),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "missing.toml"], "missing.toml"),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "broken.toml"], "broken.toml: "),
@@ -773,9 +773,9 @@ def test_the_demo_runs_every_scenario(demo: str) -> None:
     assert list(SEEN) == [scenario.name for scenario in SCENARIOS]
     assert all(scenario.title in demo for scenario in SCENARIOS)
     told = " ".join(demo.split())
-    assert "Of 11 calls and 2 turns, 12 ended with an answer, and every other one with an error that says why." in told
-    assert "Of 36 requests, 32 arrived." in told
-    assert "In 13 of 13, whoever followed the stream" in told
+    assert "12 of 13 ended with an answer; the other raised an error that says why." in told
+    assert "32 of 36 requests arrived." in told
+    assert "In 13 of 13, the text that was streamed" in told
 
 
 @pytest.mark.parametrize(
@@ -787,10 +787,10 @@ def test_the_demo_runs_every_scenario(demo: str) -> None:
         f'"{DEFAULT_POLICY.hints.nudge[:20]}',
         "only_reasoned [may_prefill] → prefill",
         "3 parts, stitched into one answer of 233 characters:",
-        "2 parts, less 84 characters said twice, stitched into one answer",
+        "2 parts, minus 84 repeated characters, stitched into one answer",
         "taken back: the 27 characters above",
         'the model calls get_weather with {"city": "Reykjavik"}',
-        "→ primary: nobody listens there, and nothing arrived",
+        "→ primary: no server listens there; nothing arrived",
         "failed_permanently → failed (HTTP 401, auth)",
         "raises Failed: failed after 6 attempts",
         " 2/24 attempts, 30.",
@@ -798,7 +798,7 @@ def test_the_demo_runs_every_scenario(demo: str) -> None:
         "turn: called_tools [may_use_tools] → use_tools",
         ', tool "boat 2 leaks, boat 3 does not"; cap 300, stream',
         "turn: answered [is_summary] → limit_reached",
-        "says of the turn endless-turn: everything holds, and at worst 5\ncalls. It made 5.",
+        "on the turn endless-turn: every property holds, and it makes at\nmost 5 calls. It made 5.",
     ],
 )
 def test_the_demo_shows(demo: str, line: str) -> None:
@@ -813,13 +813,12 @@ def scenario_of(demo: str, title: str) -> list[str]:
 def test_the_demo_runs_tools_side_by_side_and_tells_the_model_what_went_wrong(demo: str) -> None:
     lines = scenario_of(demo, "A turn: two tools side by side, one of which fails")
     at = lines.index(' use_tools     get_weather begins, with {"place": "the island"}')
-    assert [line.strip() for line in lines[at + 1 : at + 5]] == [
+    assert [line.strip() for line in lines[at + 1 : at + 4]] == [
         'get_boat begins, with {"number": 2}',
-        'get_boat fails, and the model is told "boat 2 leaks, boat 3 does',
-        'not"',
-        'get_weather brings "calm, 14 degrees"',
+        'get_boat fails; the model gets "boat 2 leaks, boat 3 does not"',
+        'get_weather returns "calm, 14 degrees"',
     ]
-    assert lines[-2] == " finished      the answer is what stands above: 56 characters, after 2 calls"
+    assert lines[-2] == " finished      the answer is the text above: 56 characters, after 2 calls"
 
 
 def test_the_demo_cuts_a_turn_short_that_would_never_end(demo: str) -> None:

@@ -291,7 +291,7 @@ def test_an_honest_policy_exits_with_0(tmp_path: Path) -> None:
     policy.write_text("[limits]\nretries = 1\nreasks = 1\n[budget]\nattempts = 6\n")
     result = invoke("fuzz", policy, "--examples", 30, "--seed", 3, "--backends", 3)
     assert result.exit_code == 0, result.output
-    assert result.stdout == "every one of 30 calls was honest\n"
+    assert result.stdout == "30 calls, all honest\n"
     assert "seed 3: 30 calls; 30 paths," in result.stderr
     assert " of 6 attempts" in result.stderr
 
@@ -299,7 +299,7 @@ def test_an_honest_policy_exits_with_0(tmp_path: Path) -> None:
 def test_the_time_can_be_limited() -> None:
     result = invoke("fuzz", "--seconds", 0.2)
     assert result.exit_code == 0, result.output
-    assert re.fullmatch(r"every one of \d+ calls? was honest\n", result.stdout)
+    assert re.fullmatch(r"\d+ calls?, all honest\n", result.stdout)
 
 
 @pytest.mark.full
@@ -357,7 +357,7 @@ def test_the_command_leaves_no_folder_behind(tmp_path: Path) -> None:
         text=True,
         env={**os.environ, "PYTHONPATH": path},
     )
-    assert "every one of 3 calls was honest" in done.stdout, done.stderr
+    assert "3 calls, all honest" in done.stdout, done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -381,7 +381,7 @@ def test_honest_turns_exit_with_0(tmp_path: Path) -> None:
     policy.write_text("auto_continues = 2\n[budget]\nattempts = 8\n")
     result = invoke("fuzz", policy, "--turn", "--examples", 20, "--seed", 3)
     assert result.exit_code == 0, result.output
-    assert result.stdout == "every one of 20 turns was honest\n"
+    assert result.stdout == "20 turns, all honest\n"
     assert "seed 3: 20 turns; 20 paths," in result.stderr
     assert " of 8 attempts" in result.stderr
     assert invoke("fuzz", policy).exit_code == 2
@@ -391,7 +391,7 @@ def test_honest_turns_exit_with_0(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_a_policy_of_turns_in_python_needs_no_flag() -> None:
     result = invoke("fuzz", "rungwise.fsm.turn.policy:DEFAULT_TURN_POLICY", "--examples", 3, "--seed", 1)
-    assert (result.exit_code, result.stdout) == (0, "every one of 3 turns was honest\n")
+    assert (result.exit_code, result.stdout) == (0, "3 turns, all honest\n")
 
 
 @pytest.mark.full

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rungwise import Client
-from rungwise.adapters.cli.clients import asked_in, pointers, text_of
+from rungwise.adapters.cli.clients import pointers, summary_of, text_of
 from rungwise.adapters.cli.serve import _line
 from rungwise.adapters.provider.languages import LANGUAGES, language_of
 from rungwise.adapters.provider.playback import ReceivedRequest
@@ -70,5 +70,5 @@ def test_whatever_a_client_sends_has_its_line(path: str, body: dict[str, Any]) -
 
 def test_what_is_asked_of_responses_may_be_a_text() -> None:
     request = ReceivedRequest("/v1/responses", {}, {"model": "m", "input": "Hello", "max_output_tokens": 5}, 0.0)
-    asked = asked_in(request)
+    asked = summary_of(request)
     assert (text_of(asked.messages[0]), asked.cap) == (("user", "Hello"), 5)

@@ -189,46 +189,6 @@ REPLIES = st.sampled_from(
         failed("malformed"),
     ]
 )
-LIMITS = st.builds(
-    rungwise.Limits,
-    **{name: st.integers(0, 3) for name in ("retries", "reasks", "nudges", "prefills", "enlargements")},
-    **{name: st.integers(0, 3) for name in ("repairs", "compactions", "continuations")},
-)  # fmt: skip
-POLICIES = st.builds(
-    rungwise.Policy,
-    limits=LIMITS,
-    budget=st.builds(rungwise.Budget, attempts=st.integers(1, 40), seconds=st.none() | st.floats(1, 300)),
-)
-
-
-@given(
-    st.lists(REPLIES, min_size=1, max_size=12),
-    POLICIES,
-    st.integers(1, 3),
-    st.sampled_from(["hi", TOOL_ROUND]),
-    st.booleans(),
-)
-def test_any_script_ends_within_its_budget_and_replays(replies, policy, length, messages, contents):
-    chain = [PlainLink(str(number), prefills=number == 1) for number in range(length)]
-    call, sends = drive(
-        *replies,
-        messages=messages,
-        policy=policy,
-        chain=chain,
-        contents=contents,
-        has_compactor=True,
-        jitter=lambda: 0.5,
-    )
-    result = call.result
-    assert len(sends) == result.attempts <= policy.budget.attempts
-    assert result.outcome != "done" or result.text.strip() or result.tool_calls
-    assert all(made.arguments != "{" for made in result.tool_calls)
-    again = rungwise.replay(rungwise.Journal.from_json(result.journal.to_json()))
-    assert (again.outcome, again.usage, again.attempts, again.cause) == (
-        result.outcome, result.usage, result.attempts, result.cause,
-    )  # fmt: skip
-    assert again.journal.steps == result.journal.steps
-    assert not contents or again.text == result.text
 
 
 @given(st.lists(st.lists(REPLIES, min_size=1, max_size=6), min_size=2, max_size=5), st.randoms(use_true_random=False))
