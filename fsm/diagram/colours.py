@@ -1,6 +1,7 @@
-"""The colours of the pictures, in light and dark: what is of another kind differs for colour-blind readers as well.
+"""The colours of pictures and pages, light and dark.
 
-So the kinds differ in lightness too, and not in hue alone; a test measures it for each deficiency. Shapes say the same.
+The kinds of states differ in lightness as well as in hue, for colour-blind readers; a test measures this for each
+deficiency. Shapes show the same.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from rungwise.fsm.diagram.model import Kind
 
 @frozen
 class Colours:
-    """Name the colours of one scheme; every text stands on `page`, `panel` or a fill with a contrast of 4.5 or more."""
+    """Hold the colours of one scheme; every text has a contrast of 4.5 or more on `page`, `panel` and the fills."""
 
     page: str
     panel: str
@@ -81,4 +82,4 @@ DARK = Colours(
 )
 
 MARK = "#c83c8f"
-"""The mark where one colour must do on a light page and on a dark one."""
+"""The colour of marks in formats that have one colour for light and dark pages."""

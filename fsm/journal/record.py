@@ -1,4 +1,4 @@
-"""The record of one run through a table: append-only, and what the trace, the replay and the pictures read."""
+"""The append-only record of one run through a table. Traces, replay and pictures read it."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ VERSION = 1
 
 @frozen(kw_only=True)
 class Step:
-    """Hold one step of a run through a table.
+    """Describe one step of a run through a table.
 
     Arguments:
         number: counted from 1.
-        at: seconds since the run began, as the driver gave them.
-        event, source, guard, effect, target: the row that was taken; `skipped` marks a backend of the chain that was
-            passed over, which is no row.
+        at: seconds since the run began, by the driver's clock.
+        event, source, guard, effect, target: the row that was taken; the event `skipped`, which is no row, marks a
+            backend that was skipped.
         backend: the name of the backend that the step is about.
         wait: seconds to wait in the rung that was entered.
         cap: the output cap that was sent, in tokens.
-        input_tokens: the tokens that the prompt to be sent was counted as, for a budget of money.
+        input_tokens: the tokens counted in the prompt, for a budget of money.
         usage: what the reply cost.
-        stop_raw: the provider's own finish reason; this and every other text is a `label`, so a step is one line.
-        status, reason, code: the failure, as far as the provider told it.
-        asked_wait: seconds that the service asked us to wait.
+        stop_raw: the provider's own finish reason; every text of a step is shortened to one line.
+        status, reason, code: the failure, as far as the provider described it.
+        asked_wait: the seconds of a `Retry-After`.
         draw: the random number that placed the jitter.
-        facts: the facts that held when the event was fired.
-        spent: what is spent of each counter after the step.
+        facts: the facts that held when the event fired.
+        spent: the units spent of each counter after the step.
         attempts: requests sent so far.
-        note: what is worth knowing besides, such as why a backend was skipped or which budget ran out.
-        content: texts and tool calls, only where the caller asked for them.
+        note: a remark, such as why a backend was skipped or which budget ran out.
+        content: texts and tool calls, if the caller asked to record them.
     """
 
     number: int
@@ -70,13 +70,13 @@ class Step:
 
     def __str__(self) -> str:
         guard = f" [{self.guard}]" if self.guard else ""
-        told = [str(value) for value in (self.status, self.reason, self.stop_raw, self.note) if value is not None]
+        details = [str(value) for value in (self.status, self.reason, self.stop_raw, self.note) if value is not None]
         wait = f" after {self.wait:.1f} s" if self.wait else ""
-        about = ", ".join(filter(None, [self.backend, *told]))
+        about = ", ".join(filter(None, [self.backend, *details]))
         return f"{self.event}{guard} -> {self.target}{wait}" + (f" ({about})" if about else "")
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return the step as plain values, without what is empty."""
+        """Return the step as plain values, without defaults."""
         plain = {
             attribute.name: getattr(self, attribute.name)
             for attribute in attrs.fields(Step)
@@ -89,7 +89,7 @@ class Step:
 
 @frozen
 class Evidence:
-    """Hold what a journal may tell of what came back; `repair` names the one thing that the rung is to fix."""
+    """Hold what a journal records of a reply or failure; `repair` names the one thing that the rung must fix."""
 
     event: str
     usage: Usage = NO_USAGE
@@ -103,7 +103,7 @@ class Evidence:
 
 @frozen
 class RecordedStep:
-    """Hold one step as a call records it; `spent` is in the order of the journal's counters, the rest as in `Step`."""
+    """Hold a step as a call records it: as `Step`, but with `spent` in the order of the journal's counters."""
 
     row: Row
     at: float
@@ -134,7 +134,7 @@ class Record:
         counters: the names of its counters.
         contents: whether texts and tool calls are recorded.
         outcome: how the run ended, None until then.
-        setting: what a replay needs to know besides.
+        setting: what else a replay needs.
     """
 
     forms: ClassVar[Forms] = {
@@ -144,13 +144,13 @@ class Record:
         "steps": OBJECTS,
         "outcome": or_null(TEXT),
     }
-    """The forms of what stands at the top of its JSON."""
+    """The forms of the top-level fields of its JSON."""
     optional_forms: ClassVar[Forms] = {}
-    """The forms of what may stand there besides."""
+    """The forms of optional top-level fields."""
     content_forms: ClassVar[Forms] = {}
-    """The forms of the contents of a step, as far as anything is done with them."""
+    """The forms of those contents of a step that are read back."""
     step_type: ClassVar[type[Step]] = Step
-    """What a step is handed out as."""
+    """The class of its steps."""
 
     table: str
     counters: tuple[str, ...]
@@ -160,7 +160,7 @@ class Record:
     _rows: list[RecordedStep | Step] = field(factory=list, repr=False, init=False)
 
     def record(self, recorded: RecordedStep) -> None:
-        """Append a step; it is put into words only when somebody reads it."""
+        """Append a step; it becomes a `Step` when somebody reads it."""
         self._rows.append(recorded)
 
     @property
@@ -174,7 +174,7 @@ class Record:
         return len(self._rows)
 
     def steps_from(self, number: int) -> tuple[Step, ...]:
-        """Return every step from this one on; the first is number 1."""
+        """Return the steps from a number on; the first is 1."""
         return tuple(self._step(later) for later in range(number, len(self._rows) + 1))
 
     @property
@@ -203,7 +203,7 @@ class Record:
             "version": VERSION,
             "contents": self.contents,
             "table": self.table,
-            **self._given(),
+            **self._setting_document(),
             "counters": self.counters,
             "steps": [step.to_mapping() for step in self.steps],
             "outcome": self.outcome,
@@ -211,24 +211,24 @@ class Record:
 
     def to_json(self) -> str:
         """Write the record as JSON."""
-        import orjson  # which a journal that nobody writes or reads does without
+        import orjson  # only written and read journals need it
 
         document = self.to_document()
         try:
             return orjson.dumps(document, option=orjson.OPT_INDENT_2, default=_plain).decode()
-        except orjson.JSONEncodeError:  # a lone surrogate, which no JSON can hold
+        except orjson.JSONEncodeError:  # JSON cannot hold a lone surrogate
             return orjson.dumps(_mended(document), option=orjson.OPT_INDENT_2, default=_plain).decode()
 
-    def _given(self) -> dict[str, Any]:
+    def _setting_document(self) -> dict[str, Any]:
         """Return the setting as plain values."""
         return {}
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Read a record back.
+        """Read a record from JSON.
 
         Raises:
-            ConfigurationError: the text is none; the message says where.
+            ConfigurationError: the text is no record; the message says where.
         """
         import orjson
 
@@ -243,23 +243,23 @@ class Record:
 
     @classmethod
     def from_document(cls, document: Any) -> Self:
-        """Read a record back from plain values.
+        """Read a record from plain values.
 
         Raises:
-            ConfigurationError: they are none of a record; the message says where.
+            ConfigurationError: the values are no record; the message says where.
         """
         if not isinstance(document, dict) or document.get("version") != VERSION:
             raise ConfigurationError(f"'version' must be {VERSION}")
         check_object(document, {**cls.forms, **cls.optional_forms}, cls.forms)
         counters = tuple(document["counters"])
-        given = {name: document[name] for name in ("table", "contents", "outcome")}
-        record = cls(**given, counters=counters, setting=cls._read_setting(document))
+        values = {name: document[name] for name in ("table", "contents", "outcome")}
+        record = cls(**values, counters=counters, setting=cls._read_setting(document))
         record._rows.extend(cls._read_steps(document["steps"], counters))
         return record
 
     @classmethod
     def _read_setting(cls, document: Mapping[str, Any]) -> Any:
-        """Read the setting back."""
+        """Read the setting."""
         return None
 
     @classmethod
@@ -272,10 +272,10 @@ class Record:
             usage, spent = document.get("usage", {}), document.get("spent")
             check_object(usage, _USAGE, (), f"{where}: 'usage'")
             if spent and set(spent) != {*counters}:
-                raise ConfigurationError(f"{where}: what it has spent is not of the counters of the journal")
+                raise ConfigurationError(f"{where}: 'spent' must have the counters of the journal")
             content = frozen_copy(document.get("content"), f"{where}: 'content'")
             for name, (check, form) in cls.content_forms.items():
-                if content and name in content and not check(content[name]):  # what stands there is not shown
+                if content and name in content and not check(content[name]):  # the message never quotes contents
                     raise ConfigurationError(f"{where}: {name!r} of its content must be {form}")
             made = {"usage": Usage(**usage), "facts": tuple(document.get("facts", ())), "content": content}
             yield cls.step_type(**{**document, **made})

@@ -21,7 +21,7 @@ from rungwise.fsm.testing.callers import TOOL_ROUND, WITH_SYSTEM
 from rungwise.fsm.testing.compactors import TurnCompactor
 from rungwise.fsm.testing.strategies import first_or_often
 from rungwise.fsm.turn.actions import ToolOutcome
-from rungwise.fsm.turn.tools import Given, Tool, Toolbox, ToolRun
+from rungwise.fsm.turn.tools import Tool, Toolbox, ToolLike, ToolRun
 from rungwise.fsm.values.checks import is_number, is_whole, must, must_be_one_of
 from rungwise.fsm.values.toml import ascii_toml, read_toml
 from rungwise.fsm.values.usage import Usage
@@ -118,7 +118,7 @@ _OBJECT: Final = {"type": "object"}
 _PATH: Final = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 _NUMBER: Final = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
-_GIVEN: Final[Mapping[str, Given]] = {
+_GIVEN: Final[Mapping[str, ToolLike]] = {
     "look_up": _look_up,
     "read-file": Tool(_anything, parameters=_PATH),
     "write": Tool(_anything, alone=True, seconds=5.0, parameters=_OBJECT),

@@ -1,4 +1,4 @@
-"""What a turn asks its driver to do next."""
+"""The actions that a turn asks its driver for, and the events of its stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rungwise.fsm.turn.tools import ToolRun
 
 @frozen(eq=False)
 class MakeCall:
-    """Run this call to its end, and tell the turn with `called`.
+    """Run this call to its end, and pass its result to `Turn.called`.
 
     Arguments:
         call: the call, which has not begun.
@@ -26,11 +26,11 @@ class MakeCall:
 
 @frozen
 class ToolOutcome:
-    """Hold what came of a tool run.
+    """Hold the outcome of a tool.
 
     Arguments:
         value: what the tool returned.
-        fault: what went wrong, in words for the model; None where nothing did.
+        fault: what went wrong, in words for the model; None for a success.
     """
 
     value: Any = field(default=None, repr=False)
@@ -39,12 +39,12 @@ class ToolOutcome:
 
 @frozen
 class RunTools:
-    """Run these tools side by side, and tell the turn with `tools_ran`, in their order.
+    """Run these tools in parallel, and pass their outcomes in the same order to `Turn.tools_ran`.
 
     Arguments:
-        runs: the calls of one reply that can be run; the others have their results already.
-        at_once: how many may run side by side.
-        seconds: how long all of them may take together, and after which none begins; None for no limit.
+        runs: the calls of one reply that can run; the others already have results.
+        at_once: how many may run in parallel.
+        seconds: the time for all of them together, after which none begins; None for no limit.
     """
 
     runs: tuple[ToolRun, ...]
@@ -54,11 +54,11 @@ class RunTools:
 
 @frozen
 class Compact:
-    """Shorten the conversation, and tell the turn with `compacted`.
+    """Shorten the conversation, and pass the result to `Turn.compacted`.
 
     Arguments:
         messages: the conversation.
-        room: by how many tokens it should become shorter.
+        room: by how many tokens it should shrink.
     """
 
     messages: tuple[PlainMessage | Message, ...] = field(repr=False)
@@ -70,10 +70,10 @@ Action = MakeCall | RunTools | Compact
 
 @frozen
 class ToolStarted:
-    """Say that a tool runs.
+    """Report that a tool has started.
 
     Arguments:
-        call: what the model asked for.
+        call: the tool call of the model.
     """
 
     call: ToolCall
@@ -81,11 +81,11 @@ class ToolStarted:
 
 @frozen
 class ToolEnded:
-    """Say what came of a tool that has run.
+    """Report that a tool has ended.
 
     Arguments:
-        call: what the model asked for.
-        outcome: what it returned, or what went wrong.
+        call: the tool call of the model.
+        outcome: what the tool returned, or what went wrong.
     """
 
     call: ToolCall

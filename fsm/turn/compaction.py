@@ -1,4 +1,4 @@
-"""How a conversation becomes shorter when it does not fit: the rule that judges a compactor, and a plain one."""
+"""Shortening a conversation that does not fit: the rule for compactors, and a simple compactor."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ToolExchange:
     """Hold the places of an assistant's message and of the results of its tools.
 
     Arguments:
-        start: the place of the first of them.
-        stop: the place behind the last of them.
+        start: the place of the first message.
+        stop: the place after the last one.
         is_whole: whether each call has its result and each result its call.
     """
 
@@ -39,11 +39,11 @@ class ToolExchange:
 
 @define
 class Round:
-    """Hold a part of a conversation.
+    """Hold user messages and the exchanges that answer them.
 
     Arguments:
-        users: the places of the user's messages that it begins with; none where the assistant begins.
-        exchanges: what answers them.
+        users: the places of the user messages; none if the assistant begins.
+        exchanges: the exchanges.
     """
 
     users: list[int] = Factory(list)
@@ -51,7 +51,7 @@ class Round:
 
 
 def rounds_of(messages: Sequence[ReadMessage]) -> list[Round]:
-    """Return the rounds of a conversation; system messages, and messages of no known role, are in none of them.
+    """Return the rounds of a conversation; system messages and messages of unknown roles belong to none.
 
     Arguments:
         messages: the conversation.
@@ -80,28 +80,28 @@ def _is_whole(messages: Sequence[ReadMessage]) -> bool:
 
 
 Counter = Callable[[Any], int]
-"""Counts the tokens of messages, which it is given as a tuple."""
+"""Counts the tokens of a tuple of messages."""
 
 Messages = Sequence[PlainMessage | Message]
 Conversation = tuple[PlainMessage | Message, ...]
 
 STUB: Final = "(This result was left out to make room.)"
-"""What stands in the place of the text of an old tool result."""
+"""Replaces the text of an old tool result."""
 
 LEAST_GAIN: Final = 20
-"""A compaction must take off one part in so many, 5 %: what takes off less is used up again by the next answer, and
-the estimate of the tokens may be off by more."""
+"""A compaction must remove at least 1/20 of the tokens. The next answer uses less up again, and the estimate of the
+tokens may be off by that much."""
 
 LEAST_ROOM: Final = 4
-"""One part in so many is asked for at least: nobody knows the provider's own count, and less soon overflows again."""
+"""A compactor is asked to remove at least 1/4: the provider's own count is unknown, and less soon overflows again."""
 
 
 def helps(before: Messages, after: Messages, counter: Counter = estimate_tokens) -> bool:
-    """Tell whether a compaction has shortened a conversation by 5 % at least.
+    """Tell whether a compaction shortened a conversation by at least 5 %.
 
     Arguments:
         before: the conversation.
-        after: what the compactor made of it.
+        after: the conversation that the compactor returned.
         counter: counts tokens.
     """
     tokens = counter(tuple(before))
@@ -112,12 +112,12 @@ def helps(before: Messages, after: Messages, counter: Counter = estimate_tokens)
 def room_for(
     messages: Messages, window: int | None = None, cap: int | None = None, counter: Counter = estimate_tokens
 ) -> int:
-    """Return by how many tokens a conversation that overflowed should become shorter: by a quarter, or by more.
+    """Return by how many tokens a conversation that overflowed should shrink: by a quarter or more.
 
     Arguments:
         messages: the conversation.
-        window: how many tokens the model takes, input and output together, where that is known.
-        cap: how many tokens of them the answer may have.
+        window: the tokens of the model's context, input and output together; None if unknown.
+        cap: how many of these tokens the answer may have.
         counter: counts tokens.
     """
     tokens = counter(tuple(messages))
@@ -162,21 +162,21 @@ def accepted(
 class OldestFirst:
     """Shorten a conversation from its oldest end, as a compactor.
 
-    First the texts of the oldest tool results give way to a short note, one message after the other; then the oldest
-    exchanges go, each an assistant's message with the results of its tools. A user's message goes with the last
-    exchange that answers it. What stays as it is: system messages, the first message of the user, and the last ones.
-    The last answer to that first message stays as well, so that no two messages of the user come to stand in a row,
-    and the last message of the user in any case.
+    First it replaces the texts of the oldest tool results by a short note, one message after the other. Then it removes
+    the oldest exchanges, each an assistant's message with the results of its tools. A user's message goes with the last
+    exchange that answers it.
 
-    A call without its result, or a result without its call, stays as well. What is given is never changed, and comes
-    back as it was where nothing can go.
+    System messages, the first message of the user and the last messages stay. So does the last answer to that first
+    message, so that no two user messages follow each other, and the last message of the user. A call without its result
+    and a result without its call stay as well. The messages that you pass in never change; if nothing can go, you get
+    them back.
 
     Arguments:
-        keep: how many messages at the end stay as they are; more where a tool call would part from its results.
-        counter: counts the tokens of a tuple of messages; they are estimated from their bytes where None.
+        keep: how many messages at the end stay; more if a tool call would lose its results.
+        counter: counts the tokens of a tuple of messages; None estimates them from their bytes.
 
     Raises:
-        ConfigurationError: a field is not of its form.
+        ConfigurationError: a field is invalid.
     """
 
     keep: int = field(
@@ -188,11 +188,11 @@ class OldestFirst:
     )
 
     def __call__(self, messages: Messages, room: int | None = None) -> Conversation:
-        """Return the conversation, shorter by so many tokens where that much can go.
+        """Return the conversation, shorter by `room` tokens or as much as can go.
 
         Arguments:
             messages: the conversation.
-            room: by how many tokens it should become shorter; a quarter of it where None.
+            room: by how many tokens it should shrink; None for a quarter.
         """
         whole = tuple(messages)
         count = self.counter or estimate_tokens
@@ -201,7 +201,7 @@ class OldestFirst:
         if wanted <= 0:
             return whole
         steps = _Steps.of(whole, self.keep, count)
-        # Each step leaves less than the one before, so the fewest that are enough can be searched for.
+        # Each step leaves fewer tokens than the one before, so bisection finds the fewest steps that are enough.
         enough = bisect_left(range(len(steps)), True, key=lambda taken: tokens - count(steps.taking(taken)) >= wanted)
         shorter = steps.taking(enough)
         return shorter if count(shorter) < tokens else whole
@@ -209,12 +209,12 @@ class OldestFirst:
 
 @frozen
 class _Steps:
-    """Hold what can be done to a conversation, in order.
+    """Hold the steps that can shorten a conversation, in order.
 
     Arguments:
         messages: the conversation.
-        stubs: first, the places of messages and what is to stand there.
-        drops: then, the places of messages that go together.
+        stubs: the first steps: places of messages and what replaces them.
+        drops: the steps after them: places of messages that go together.
     """
 
     messages: Conversation
@@ -224,8 +224,8 @@ class _Steps:
     @classmethod
     def of(cls, messages: Conversation, keep: int, count: Counter) -> _Steps:
         rounds = rounds_of([read(message) for message in messages])
-        kept = len(messages) - keep  # an exchange that reaches beyond it stays, so no call parts from its results
-        free = [each for found in rounds for each in found.exchanges if each.is_whole and each.stop <= kept]
+        end = len(messages) - keep  # an exchange that reaches beyond it stays, so no call loses its results
+        free = [each for round in rounds for each in round.exchanges if each.is_whole and each.stop <= end]
         stubs = []
         for index in [place for exchange in free for place in range(exchange.start + 1, exchange.stop)]:
             stub = _stubbed(messages[index])
@@ -237,7 +237,7 @@ class _Steps:
         return len(self.stubs) + len(self.drops)
 
     def taking(self, steps: int) -> Conversation:
-        """Return the conversation after so many of the steps."""
+        """Return the conversation after the first steps."""
         if not steps:
             return self.messages
         stubs = dict(self.stubs[:steps])
@@ -246,22 +246,22 @@ class _Steps:
 
 
 def _drops(rounds: Sequence[Round], free: frozenset[ToolExchange]) -> Iterator[tuple[int, ...]]:
-    """Return the places of messages that go together, the oldest first.
+    """Yield the places of messages that go together, the oldest first.
 
-    The last exchange of a round is its answer, and stays as long as anything of the round does.
+    The last exchange of a round is its answer. It stays as long as any other part of the round.
     """
-    first = next((found for found in rounds if found.users), None)
-    for found in rounds:
-        going = [each for each in found.exchanges[:-1] if each in free]
+    first = next((round for round in rounds if round.users), None)
+    for round in rounds:
+        going = [each for each in round.exchanges[:-1] if each in free]
         for exchange in going:
             yield tuple(exchange.places)
-        may_go = found is not first and found is not rounds[-1]
-        if may_go and len(going) == len(found.exchanges) - 1 and found.exchanges[-1] in free:
-            yield (*found.users, *found.exchanges[-1].places)
+        may_go = round is not first and round is not rounds[-1]
+        if may_go and len(going) == len(round.exchanges) - 1 and round.exchanges[-1] in free:
+            yield (*round.users, *round.exchanges[-1].places)
 
 
 def _stubbed(message: PlainMessage | Message) -> PlainMessage | Message | None:
-    """Return a message of tool results with a note in the place of their texts; None where it has none to leave out."""
+    """Return a message of tool results with a note instead of their texts; None if there are no texts."""
     if isinstance(message, Message):
         parts = [evolve(each, text=STUB) if isinstance(each, ToolResult) else each for each in message.parts]
         return Message(message.role, tuple(parts))

@@ -145,41 +145,41 @@ def _unique(id: str, taken: dict[str, int]) -> str:
 def prompt_tokens(
     request: Request, messages: Sequence[PlainMessage | Message], gathered: str, written: int
 ) -> int | None:
-    """Return the tokens of a prompt: what the caller has counted, and what came since; None where nobody has counted.
+    """Return the tokens of the next prompt: the caller's count plus an estimate of what came since.
 
-    What the model wrote is no longer than all that was written, whatever its bytes look like.
+    The estimate of what the model wrote is at most the output tokens that providers reported.
 
     Arguments:
-        request: the first one.
+        request: the first request; without a count in it the result is None.
         messages: the conversation so far.
-        gathered: the text that the next call goes on from, which it counts by its bytes beside this.
+        gathered: the text that the next call resumes, which that call counts by itself.
         written: the output tokens of all calls so far.
     """
     first = len(request.messages)
     if request.input_tokens is None:
         return None
-    if tuple(messages[:first]) != request.messages:  # a compactor has taken it from here
+    if tuple(messages[:first]) != request.messages:  # a compactor has changed the caller's messages
         by_bytes, before = estimate_tokens(tuple(messages)), max(1, estimate_tokens(request.messages))
         return max(1, min(by_bytes, -(-request.input_tokens * by_bytes // before)))
-    came, apart = messages[first:], estimate_tokens(gathered)
-    said = [each for each in came if isinstance(each, Message) and each.role == "assistant"]
-    others = [each for each in came if not (isinstance(each, Message) and each.role == "assistant")]
-    by_bytes = estimate_tokens(said) + apart
+    later, separate = messages[first:], estimate_tokens(gathered)
+    answers = [each for each in later if isinstance(each, Message) and each.role == "assistant"]
+    others = [each for each in later if not (isinstance(each, Message) and each.role == "assistant")]
+    by_bytes = estimate_tokens(answers) + separate
     counted = min(by_bytes, written) if written else by_bytes
-    return max(1, request.input_tokens + counted + estimate_tokens(others) - apart)
+    return max(1, request.input_tokens + counted + estimate_tokens(others) - separate)
 
 
 def request_of(
     state: str, first: Request, conversation: Conversation, *, hints: TurnHints, shapes: Shapes, written: int
 ) -> Request:
-    """Return what the call asks that is made in a state.
+    """Return the request of the call that a state makes.
 
     Arguments:
         state: the state.
-        first: what the caller asked, with the tools of the turn.
-        conversation: what was said and done since.
-        hints: asks for the summary, which no tools go with.
-        shapes: the form in which the last backend is written to.
+        first: the caller's request, with the tools of the turn.
+        conversation: the conversation so far.
+        hints: the words that ask for a summary, which is asked for without tools.
+        shapes: the message format of the last backend.
         written: the output tokens of all calls so far.
     """
     if state == "ask":

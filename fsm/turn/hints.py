@@ -1,4 +1,4 @@
-"""What a function takes, read from its type hints by pydantic, which converts the arguments as well."""
+"""Checking arguments against a function's type hints, with pydantic, which also converts them."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 @frozen(eq=False)
 class HintedSchema:
-    """Check and convert arguments as the type hints of a function say.
+    """Check and convert arguments by the type hints of a function.
 
     Arguments:
         schema: the JSON schema of the arguments.
-        model: the pydantic model that they make; its fields have names of their own, for a parameter may have any name.
-        names: the parameter behind each field.
-        optional: the fields that are left out where the model's call does, so that the function's own default counts.
+        model: the pydantic model of the arguments; its fields have names of their own, since pydantic reserves some.
+        names: the parameter of each field.
+        optional: the fields with a default of the function, which are omitted if the call omits them.
     """
 
     schema: Mapping[str, Any]
@@ -43,24 +43,24 @@ class HintedSchema:
 
     @classmethod
     def of(cls, function: Callable[..., Any], where: str) -> HintedSchema:
-        """Read the hints of a function, once if it is written with `def`; takes and raises what `read_from` does."""
+        """Read the hints of a function, as `read_from` does; the result for a `def` is cached."""
         if not isinstance(function, FunctionType):
             return cls.read_from(function, where)
-        known = _known.get(function)
-        if known is None:
-            known = _known[function] = cls.read_from(function, where)
-        return known
+        schema = _cache.get(function)
+        if schema is None:
+            schema = _cache[function] = cls.read_from(function, where)
+        return schema
 
     @classmethod
     def read_from(cls, function: Callable[..., Any], where: str) -> HintedSchema:
         """Read the hints of a function.
 
         Arguments:
-            function: anything that can be called.
-            where: what an error calls it.
+            function: any callable.
+            where: the name of the tool in errors.
 
         Raises:
-            ConfigurationError: a hint cannot be resolved or has no JSON schema, or a parameter cannot be given by name.
+            ConfigurationError: a hint cannot be resolved or has no JSON schema, or a parameter is positional-only.
         """
         from pydantic import ConfigDict, create_model
         from pydantic.fields import FieldInfo
@@ -98,7 +98,7 @@ class HintedSchema:
             ) from None
         schema.pop("title", None)
         schema.setdefault("properties", {})
-        schema.pop("description", None)  # that of pydantic's own class, at most
+        schema.pop("description", None)  # at most the docstring of pydantic's own class
         return cls(frozen_copy(schema, where), model, FrozenMap(names), frozenset(optional))
 
     def read(self, arguments: Arguments) -> Arguments:
@@ -112,20 +112,20 @@ class HintedSchema:
         try:
             read = self.model.model_validate(arguments)
         except ValidationError as error:
-            raise Misfit(together(list(self._told(error)))) from None
+            raise Misfit(together(list(self._faults_for_model(error)))) from None
         except RecursionError:
             raise Misfit("the arguments are nested too deeply") from None
-        except Exception as error:  # a validator of the caller's own has failed
+        except Exception as error:  # a validator of the caller's failed
             raise Misfit(f"the arguments cannot be checked ({type(error).__name__})") from None
-        given = read.model_fields_set
-        found = {
+        passed = read.model_fields_set
+        values = {
             name: getattr(read, field)
             for field, name in self.names.items()
-            if field in given or field not in self.optional
+            if field in passed or field not in self.optional
         }
-        return {**(read.model_extra or {}), **found}
+        return {**(read.model_extra or {}), **values}
 
-    def _told(self, error: ValidationError) -> Iterator[str]:
+    def _faults_for_model(self, error: ValidationError) -> Iterator[str]:
         for fault in islice(_faults(error), MOST_FAULTS + 1):
             *way, last = fault["loc"] or ("the arguments",)
             match fault["type"]:
@@ -140,11 +140,11 @@ class HintedSchema:
 def _faults(error: ValidationError) -> list[Any]:
     try:
         return list(error.errors(include_url=False, include_context=False, include_input=False))
-    except Exception:  # words of a validator of the caller's own that cannot be written
+    except Exception:  # the message of a caller's validator may be unprintable
         return []
 
 
-_known: WeakKeyDictionary[Callable[..., Any], HintedSchema] = WeakKeyDictionary()
+_cache: WeakKeyDictionary[Callable[..., Any], HintedSchema] = WeakKeyDictionary()
 
 
 @cache
@@ -152,7 +152,7 @@ def _generator() -> type[GenerateJsonSchema]:
     from pydantic.json_schema import GenerateJsonSchema
 
     class Generator(GenerateJsonSchema):
-        """Write no titles, which say what the names say, and leave out quietly a default that has no JSON form."""
+        """Write no titles, which repeat the names, and silently omit defaults without a JSON form."""
 
         def emit_warning(self, kind: Any, detail: str) -> None:
             pass
@@ -164,27 +164,27 @@ def _generator() -> type[GenerateJsonSchema]:
 
 
 def _parameters(function: Callable[..., Any], where: str) -> Iterator[Parameter]:
-    """List the parameters that the model may give."""
+    """Yield the parameters that the model may pass."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         raise ConfigurationError(
-            f"{where} does not tell what it takes; give the tool its parameters as a JSON schema"
+            f"{where} has no signature that can be read; pass its parameters as a JSON schema"
         ) from None
     bound = function.keywords if isinstance(function, partial) else {}
     for parameter in signature.parameters.values():
         if parameter.name in bound:
-            continue  # the caller has given it
+            continue  # the caller has bound it
         if parameter.kind is Parameter.POSITIONAL_ONLY and parameter.default is Parameter.empty:
             raise ConfigurationError(
-                f"{where} takes {parameter.name!r} by position alone; tools are given their arguments by name"
+                f"{where} takes {parameter.name!r} by position only; tools get their arguments by name"
             )
         if parameter.kind in _BY_NAME or parameter.kind is Parameter.VAR_KEYWORD:
             yield parameter
 
 
 def _hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
-    """Return the type hints of the parameters, names in quotes resolved."""
+    """Return the type hints of the parameters, with forward references resolved."""
     signature = inspect.signature(function)
     hints = {
         name: parameter.annotation
@@ -205,7 +205,7 @@ def _hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
 
 
 def _written(function: Any) -> Any:
-    """Return the function as it was written, whatever was put around it."""
+    """Return the function without wrappers."""
     while isinstance(function, partial):
         function = function.func
     if isinstance(function, type):
@@ -217,7 +217,7 @@ def _written(function: Any) -> Any:
 
 
 def _has_default(hint: Any) -> bool:
-    """Tell whether a hint such as `Annotated[int, Field(default=3)]` brings a default of its own."""
+    """Tell whether a hint such as `Annotated[int, Field(default=3)]` has a default of its own."""
     from pydantic.fields import FieldInfo
 
     return any(isinstance(each, FieldInfo) and not each.is_required() for each in getattr(hint, "__metadata__", ()))

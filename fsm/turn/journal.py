@@ -84,7 +84,7 @@ class TurnJournal(Displayable, Record):
         """Count the calls that its steps made, which are those that it holds."""
         return sum(step.event == "sent" and step.source in CALLS for step in self.steps)
 
-    def _given(self) -> dict[str, Any]:
+    def _setting_document(self) -> dict[str, Any]:
         policy = self.setting.policy.to_mapping()
         if self.setting.recorded is not None:
             policy["call"] = self.setting.recorded

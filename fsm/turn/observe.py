@@ -1,4 +1,4 @@
-"""What that which came back means for its turn: the event, the facts, and what is counted."""
+"""What the end of a call or of tools means for the turn: the event, the facts, and the cause of an end."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import TURN
 
 HOPELESS = frozenset({"repeats_itself", "asks_for_little", "overran"})
-"""The facts of a call on which its cut text is not gone on from."""
+"""The facts of a call whose cut text is not worth resuming."""
 
 
 def event_of(result: Result) -> str:
-    """Return the event that a result is for the turn."""
+    """Return the event that a result means for the turn."""
     last = result.journal.last.event
     if result.outcome == "done":
         return "called_tools" if last == "called_tools" else "answered"
@@ -38,8 +38,8 @@ def facts_of(result: Result, position: Run, *, has_compactor: bool, is_summary: 
     """Return the names of the facts that hold when a call has ended.
 
     Arguments:
-        result: its end.
-        position: where the turn stands.
+        result: the result of the call.
+        position: the position of the turn.
         has_compactor: whether the conversation can be shortened.
         is_summary: whether the call asked for the summary.
     """
@@ -56,10 +56,11 @@ def facts_of(result: Result, position: Run, *, has_compactor: bool, is_summary: 
 def facts_of_tools(
     position: Run, *, tool_worked: bool, repeats_calls: bool, over_tool_limit: bool, was_handed_off: bool
 ) -> tuple[str, ...]:
-    """Return the names of the facts that hold when tools have run; the arguments are those of these names.
+    """Return the names of the facts that hold when tools have run.
 
     Arguments:
-        position: where the turn stands.
+        position: the position of the turn.
+        tool_worked, repeats_calls, over_tool_limit, was_handed_off: the facts of these names.
     """
     facts = {
         "tool_worked": tool_worked,
@@ -73,12 +74,12 @@ def facts_of_tools(
 
 
 def counts_of(position: Run, row: Row, policy: TurnPolicy) -> str:
-    """Say how often the turn has done what a row leads to, of how often it may; "" where nothing counts that.
+    """Write how many units of its counter a rung has used, of how many; "" for `use_tools`.
 
     Arguments:
-        position: where the turn stands after the row.
+        position: the position of the turn after the row.
         row: a row that leads to a rung.
-        policy: how often what may be done.
+        policy: the limits.
     """
     rung = TURN.rung(row.target)
     assert rung is not None
@@ -89,14 +90,14 @@ def counts_of(position: Run, row: Row, policy: TurnPolicy) -> str:
 def cause_of(
     row: Row, facts: tuple[str, ...], policy: TurnPolicy, result: Result | None, note: str | None
 ) -> str | None:
-    """Return the sentence; None for a turn that has simply finished, or goes on.
+    """Say why a turn ended, in a sentence; None if it simply finished or goes on.
 
     Arguments:
         row: the row that was taken.
         facts: the facts that held.
-        policy: how often what may be done.
-        result: the end of the call that it was taken for, if it was one.
-        note: what is worth knowing besides.
+        policy: the limits.
+        result: the result of the call that led to the row, if it was a call.
+        note: a remark.
     """
     if row.target in ("finished", "handed_off", "use_tools", "go_on", "compact"):
         return None

@@ -1,10 +1,10 @@
-"""What the turn must know of a message, in whichever form it was written: its role, its tool calls, their results.
+"""Reading a message in any form: its role, its tool calls and their results.
 
-Three forms of a tool call are in use, and a result answers a call of its own form alone:
+Tool calls have three forms, and a result answers only a call of its own form:
 
 * `call`: `tool_calls` answered by messages of role `tool`, also as a `Message`;
-* `function`: the older `function_call` answered by role `function`, which go by the name of the tool;
-* `block`: blocks within the content, `tool_use` answered by `tool_result` in a message of the user.
+* `function`: the older `function_call` answered by role `function`, matched by the name of the tool;
+* `block`: blocks in the content, `tool_use` answered by `tool_result` in a user message.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rungwise.fsm.text.contents import is_blank
 
 Form = Literal["call", "function", "block"]
 Key = tuple[Form, str]
-"""What a call and its result have in common: the form, and the id or the name."""
+"""Identifies a call and its result: the form, and the id or the name."""
 
 USE_BLOCK: Final = "tool_use"
 RESULT_BLOCK: Final = "tool_result"
@@ -37,12 +37,12 @@ _ROLES: Final[Mapping[object, str]] = {
 
 @frozen(kw_only=True)
 class ReadCall:
-    """Hold what is known of a tool call.
+    """Hold a tool call.
 
     Arguments:
-        key: what its result has in common with it.
-        name: the tool.
-        arguments: JSON, or the data that it stands for.
+        key: the key that it shares with its result.
+        name: the name of the tool.
+        arguments: JSON text, or parsed data.
     """
 
     key: Key = field(repr=False)
@@ -52,13 +52,13 @@ class ReadCall:
 
 @frozen(kw_only=True)
 class ReadMessage:
-    """Hold what is known of a message.
+    """Hold what the turn needs to know of a message.
 
     Arguments:
-        role: "system" (a developer's too), "user", "assistant", "tool" where it holds results, or "" where it has none.
-        has_text: whether there is text to be seen in it.
+        role: "system" (also for a developer), "user", "assistant", "tool" for results, or "" for none.
+        has_text: whether it has text that is not blank.
         calls: its tool calls.
-        results: the keys of the calls whose results it holds.
+        results: the keys of the calls whose results it has.
         speaks_first: whether something else stands before one of the results.
     """
 
@@ -70,7 +70,7 @@ class ReadMessage:
 
 
 def read(message: PlainMessage | Message) -> ReadMessage:
-    """Return what is known of a message; what has no known form counts as nothing, and nothing raises."""
+    """Read a message; parts in no known form are ignored, and nothing raises."""
     if isinstance(message, Message):
         calls = tuple(
             [ReadCall(key=("call", each.id), name=each.name, arguments=each.arguments) for each in message.tool_calls]
@@ -79,31 +79,31 @@ def read(message: PlainMessage | Message) -> ReadMessage:
         return ReadMessage(role=message.role, has_text=not is_blank(message.text), calls=calls, results=results)
     if not isinstance(message, Mapping):
         return ReadMessage(role="")
-    found, has_text = _role_of(message), _has_text(message.get("content"))
-    if found == "tool":
-        return ReadMessage(role=found, has_text=has_text, results=(_answered_by(message),))
+    role, has_text = _role_of(message), _has_text(message.get("content"))
+    if role == "tool":
+        return ReadMessage(role=role, has_text=has_text, results=(_answered_by(message),))
     blocks = blocks_of(message)
     results = tuple([("block", _text(each.get("tool_use_id"))) for each in blocks if is_result(each)])
-    if found == "assistant":
+    if role == "assistant":
         calls = tuple(_calls_in(message))
-        return ReadMessage(role=found, has_text=has_text, calls=calls, results=results)
+        return ReadMessage(role=role, has_text=has_text, calls=calls, results=results)
     speaks_first = not all(is_result(each) for each in blocks[: len(results)])
-    return ReadMessage(role="tool" if results else found, has_text=has_text, results=results, speaks_first=speaks_first)
+    return ReadMessage(role="tool" if results else role, has_text=has_text, results=results, speaks_first=speaks_first)
 
 
 def blocks_of(message: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the parts of a plain message's content, where it is made of parts."""
+    """Return the parts of a plain message's content; none if it is a text."""
     content = message.get("content")
     return tuple(content) if isinstance(content, list | tuple) else ()
 
 
 def is_result(block: Any) -> bool:
-    """Tell whether a part of some content holds the result of a tool call."""
+    """Tell whether a part of the content is the result of a tool call."""
     return isinstance(block, Mapping) and block.get("type") == RESULT_BLOCK
 
 
 def answers_behind(messages: Sequence[ReadMessage], index: int) -> int:
-    """Return where the results that stand directly behind a message end.
+    """Return the place after the results that directly follow a message.
 
     Arguments:
         messages: the conversation.

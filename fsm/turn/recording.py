@@ -1,4 +1,4 @@
-"""Writing down what a turn does: in its journal, and for whoever listens."""
+"""Recording a turn: its journal, its observer, and what it has used."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Tally:
     """Add up what a turn uses.
 
     Arguments:
-        began: when it began, in seconds on the driver's clock; None before that.
-        elapsed: seconds since then.
+        began: when it began, in seconds on the driver's clock; None before.
+        elapsed: the seconds since then.
         usage: the tokens of its calls.
-        cost: what they cost; None once a backend without prices was asked.
-        attempts: the requests that they sent.
+        cost: the cost of its calls; None once a backend has no prices.
+        attempts: the requests of its calls.
     """
 
     began: float | None = None
@@ -42,17 +42,17 @@ class Tally:
         return (self.began or 0.0) + self.elapsed
 
     def begin(self, now: float) -> None:
-        """Note when the turn begins.
+        """Start the clock of the turn.
 
         Raises:
-            IllegalEvent: it has begun already.
+            IllegalEvent: it has already begun.
         """
         if self.began is not None:
             raise IllegalEvent("the turn has begun already")
         self.began = now
 
     def pass_time(self, now: float | None, seconds: float = 0.0) -> None:
-        """Note the time, which never turns back; where it is None, so many seconds have passed.
+        """Move the clock to `now`, but never back; if that is None, by some seconds.
 
         Raises:
             IllegalEvent: the turn has not begun.
@@ -62,7 +62,7 @@ class Tally:
         self.elapsed = self.elapsed + seconds if now is None else max(self.elapsed, now - self.began)
 
     def add(self, result: Result) -> None:
-        """Add what a call has used."""
+        """Add what a call used."""
         self.usage += result.usage
         self.attempts += result.attempts
         self.cost = None if self.cost is None or result.cost is None else self.cost + result.cost
@@ -70,13 +70,13 @@ class Tally:
 
 @define(eq=False, repr=False)
 class TurnRecorder:
-    """Record each step, and tell the observer and the log of it.
+    """Record each step, and report it to the observer and the log.
 
     Arguments:
-        journal: what is written.
-        position: where the turn stands.
+        journal: the journal of the turn.
+        position: the position of the turn.
         tally: the time.
-        observer: is given each step; what it raises is logged and goes no further.
+        observer: called with each step; an exception that it raises is logged.
     """
 
     journal: TurnJournal
@@ -98,9 +98,9 @@ class TurnRecorder:
         Arguments:
             row: the row.
             facts: the facts that held.
-            result: the end of the call that it was taken for, if it was one.
-            note: what is worth knowing besides.
-            content: texts and ids, for a journal that may hold them.
+            result: the result of the call that led to the row, if it was a call.
+            note: a remark.
+            content: texts and ids, recorded if the journal has contents.
         """
         self.journal.record(
             RecordedStep(

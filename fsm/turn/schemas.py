@@ -1,7 +1,11 @@
-"""Whether the arguments of a tool call fit a JSON schema that the caller gave; `hints` reads one from a function.
+"""Checking the arguments of tool calls against a caller's JSON schema; `hints` does it for type hints.
 
-What the model is told of a misfit is written here, for both. It names the argument and what would be right, and is
-short, however much the model has sent.
+Both report a misfit to the model in the words of this module: they name the argument and what would fit, and stay short
+however much the model sent.
+
+The validator stays fast on hostile arguments. The jsonschema library collects every fault of every alternative, quotes
+the whole value in each, and compares all items with all others. Here a few faults are enough, nothing is quoted, and
+equal items are found by their JSON text.
 """
 
 from __future__ import annotations
@@ -23,10 +27,10 @@ if TYPE_CHECKING:
 
 
 MOST_FAULTS: Final = 5
-"""Faults that are told at once, and that are looked for in an alternative."""
+"""The most faults reported at once, and looked for in an alternative."""
 
 MOST_UNEVALUATED: Final = 2_000
-"""Values of an array or an object of which it is found what `unevaluatedItems` and its like mean: by their square."""
+"""The largest array or object checked for `unevaluatedItems` and the like, which take quadratic time."""
 
 Errors = Iterator["ValidationError"]
 Check = Callable[[Any, Any, Any, Mapping[str, Any]], Errors]
@@ -39,7 +43,7 @@ def draft_of(schema: Mapping[str, Any]) -> Any:
     draft = validator_for(schema, default=Draft202012Validator)
     own: dict[str, Check] = {"type": _type, "uniqueItems": _unique, "anyOf": _any_of, "oneOf": _one_of}
     if "anyOf" not in draft.VALIDATORS:
-        own = {"uniqueItems": _unique}  # the third draft, whose types may be schemas
+        own = {"uniqueItems": _unique}  # Draft 3, where types may be schemas
     slow = {name: check for name, check in draft.VALIDATORS.items() if name.startswith("unevaluated")}
     return extend(draft, {**own, **{name: _bounded(check) for name, check in slow.items()}})
 
@@ -64,7 +68,7 @@ def _unique(validator: Any, wanted: Any, instance: Any, schema: Mapping[str, Any
 
 
 def _comparable(value: Any) -> Any:
-    """Return a value so that those which JSON schema takes for equal, such as 1 and 1.0, are written alike."""
+    """Normalize a value, so that values that JSON Schema considers equal, such as 1 and 1.0, have the same text."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
@@ -77,13 +81,13 @@ def _faults_in(validator: Any, alternative: Any, place: int, instance: Any) -> l
 
 
 def _any_of(validator: Any, alternatives: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
-    found: list[ValidationError] = []
+    misfits: list[ValidationError] = []
     for place, alternative in enumerate(alternatives):
         faults = _faults_in(validator, alternative, place, instance)
         if not faults:
             return
-        found += faults
-    yield _fault("fits none of what it may be", found)
+        misfits += faults
+    yield _fault("fits none of what it may be", misfits)
 
 
 def _one_of(validator: Any, alternatives: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
@@ -106,10 +110,10 @@ def _bounded(check: Check) -> Check:
 
 
 LONGEST_FAULT: Final = 180
-"""Characters; together with the faults that are told at once, a model is told of no more than about 1 kB."""
+"""Characters of one fault; all faults of a message take up about 1 kB at most."""
 
 MOST_COMPARED: Final = 100
-"""Faults of alternatives among which the nearest is looked for."""
+"""The most faults of alternatives that are searched for the nearest."""
 
 _LONGEST_NAME: Final = 64
 _LONGEST_PLACE: Final = 120
@@ -119,11 +123,11 @@ Arguments = dict[str, Any]
 
 
 class Misfit(Exception):
-    """Say in words for the model why arguments do not fit."""
+    """Arguments do not fit; the message is for the model."""
 
 
 class Schema(Protocol):
-    """What a tool takes."""
+    """The arguments that a tool takes."""
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -131,7 +135,7 @@ class Schema(Protocol):
         ...
 
     def read(self, arguments: Arguments) -> Arguments:
-        """Return the arguments as the function takes them.
+        """Return the arguments in the form that the function takes.
 
         Raises:
             Misfit: they do not fit.
@@ -141,7 +145,7 @@ class Schema(Protocol):
 
 @frozen
 class AnyArguments:
-    """Take whatever comes: nobody has said what the tool takes."""
+    """Accept any arguments, for a tool without a schema."""
 
     schema: Mapping[str, Any] = FrozenMap({"type": "object", "properties": FrozenMap()})
 
@@ -152,21 +156,21 @@ class AnyArguments:
 
 @frozen(eq=False)
 class GivenSchema:
-    """Check arguments against a JSON schema, and leave them as they are."""
+    """Check arguments against a JSON schema without changing them."""
 
     schema: Mapping[str, Any]
     _validator: Any
 
     @classmethod
     def of(cls, schema: Mapping[str, Any], where: str) -> GivenSchema:
-        """Check a schema; without a `$schema` of its own it is one of Draft 2020-12.
+        """Build a check from a schema; without a `$schema` it is read as Draft 2020-12.
 
         Arguments:
             schema: the schema of an object, already copied.
-            where: what an error calls it.
+            where: the name of the schema in errors.
 
         Raises:
-            ConfigurationError: it is no schema of an object, or refers to what it does not hold.
+            ConfigurationError: it is no schema of an object, or has a reference to something outside itself.
         """
         from jsonschema.exceptions import SchemaError
 
@@ -191,10 +195,10 @@ class GivenSchema:
         """
         try:
             errors = islice(self._validator.iter_errors(arguments), MOST_FAULTS + 1)
-            faults = [fault for error in errors for fault in _told(error)]
+            faults = [fault for error in errors for fault in _faults_for_model(error)]
         except RecursionError:
             raise Misfit(_TOO_DEEP) from None
-        except Exception as error:  # no schema and no value may end a turn
+        except Exception as error:  # no schema and no value may crash a turn
             raise Misfit(f"the arguments cannot be checked against the schema ({type(error).__name__})") from None
         if faults:
             raise Misfit(together(faults))
@@ -202,7 +206,7 @@ class GivenSchema:
 
 
 def _holding(schema: Mapping[str, Any], where: str) -> Any:
-    """Return a registry that fetches nothing, in which every reference of a schema was found."""
+    """Return a registry that fetches nothing, after resolving every reference of the schema."""
     from jsonschema_specifications import REGISTRY
     from referencing.exceptions import NoSuchResource, Unresolvable
     from referencing.jsonschema import DRAFT202012, specification_with
@@ -219,25 +223,25 @@ def _holding(schema: Mapping[str, Any], where: str) -> Any:
                 resolver.lookup(reference)
             except (NoSuchResource, Unresolvable):
                 raise ConfigurationError(
-                    f"{where} refers to {label(reference)!r}, which it does not hold; nothing is fetched"
+                    f"{where} refers to {label(reference)!r}, which it does not contain; nothing is fetched"
                 ) from None
         ahead += [(sub, resolver.in_subresource(sub)) for sub in resource.subresources()]
     return REGISTRY
 
 
-def _told(error: ValidationError) -> Iterable[str]:
-    """Say what is wrong with one argument; the library's own words quote all of what came, at any length."""
+def _faults_for_model(error: ValidationError) -> Iterable[str]:
+    """Describe what is wrong with one argument; the library's own messages quote the whole value."""
     place, wanted, got = place_of(error.absolute_path), error.validator_value, error.instance
     what = f"{place!r}" if place else "the arguments"
     match error.validator:
         case "required" if isinstance(got, Mapping):
             return [missing(place, name) for name in wanted if name not in got][:MOST_FAULTS]
         case "additionalProperties" if wanted is False and isinstance(got, Mapping):
-            known = list(error.schema.get("properties", ()))
+            names = list(error.schema.get("properties", ()))
             patterns = bool(error.schema.get("patternProperties"))
-            unknown = (name for name in got if name not in known)
+            unknown = (name for name in got if name not in names)
             if not patterns:
-                return [unwanted(place, name, known) for name in islice(unknown, MOST_FAULTS)]
+                return [unwanted(place, name, names) for name in islice(unknown, MOST_FAULTS)]
         case "type":
             kinds = " or ".join(wanted) if isinstance(wanted, Sequence) and not isinstance(wanted, str) else wanted
             return [f"{what} must be of type {kinds}, not {_kind(got)}"]
@@ -246,7 +250,7 @@ def _told(error: ValidationError) -> Iterable[str]:
         case "const":
             return [f"{what} must be {quoted([wanted])}"]
         case "anyOf" | "oneOf" if nearest := _nearest(error):
-            return [f"{what} fits none of what it may be, the nearest being: {'; '.join(_told(nearest))}"]
+            return [f"{what} fits none of what it may be, the nearest being: {'; '.join(_faults_for_model(nearest))}"]
         case "uniqueItems" | "unevaluatedItems" | "unevaluatedProperties" | "oneOf":
             return [f"{what}: {error.message}"]
         case "minLength" | "maxLength" | "minItems" | "maxItems" | "minimum" | "maximum" | "pattern" | "format":
@@ -255,7 +259,7 @@ def _told(error: ValidationError) -> Iterable[str]:
 
 
 def _nearest(error: ValidationError) -> ValidationError | None:
-    """Return what is wrong with the alternative that fits best: the fault that lies deepest, and is not of its type."""
+    """Return the fault of the alternative that fits best: the deepest one, preferably not of a type."""
     nearest = None
     while error.context:
         faults = islice(error.context, MOST_COMPARED)
@@ -278,18 +282,18 @@ def _kind(value: object) -> str:
 
 
 def quoted(values: Iterable[Any]) -> str:
-    """Write the first of some JSON values."""
-    told = []
+    """Write the first 20 of some JSON values."""
+    texts = []
     for value in islice(values, 20):
         try:
-            told.append(label(json.dumps(value, ensure_ascii=False), _LONGEST_NAME))
+            texts.append(label(json.dumps(value, ensure_ascii=False), _LONGEST_NAME))
         except (TypeError, ValueError, RecursionError):
-            told.append(type(value).__name__)
-    return ", ".join(told)
+            texts.append(type(value).__name__)
+    return ", ".join(texts)
 
 
 def place_of(path: Iterable[Any]) -> str:
-    """Write the way to a value, such as `items[2].name`."""
+    """Write the path to a value, such as `items[2].name`."""
     place = ""
     for step in islice(path, 20):
         place += f"[{step}]" if isinstance(step, int) else f".{label(str(step), _LONGEST_NAME)}"
@@ -297,18 +301,18 @@ def place_of(path: Iterable[Any]) -> str:
 
 
 def missing(place: str, name: object) -> str:
-    """Say that an argument is missing, or a value within one."""
+    """Describe a missing argument, or a missing value within one."""
     return f"{label(name, _LONGEST_NAME)!r} is missing{f' in {place!r}' if place else ''}"
 
 
-def unwanted(place: str, name: object, known: Sequence[str]) -> str:
-    """Say that there is no such argument, and which one may have been meant."""
-    told = label(name, _LONGEST_NAME)
-    near = close_to(told, known[:100]) or (f"; there are: {quoted(known)}" if known else "; there are none")
-    return f"there is no {told!r}{f' in {place!r}' if place else ''}{near}"
+def unwanted(place: str, name: object, names: Sequence[str]) -> str:
+    """Describe an unknown argument, and suggest a similar one."""
+    unknown = label(name, _LONGEST_NAME)
+    near = close_to(unknown, names[:100]) or (f"; there are: {quoted(names)}" if names else "; there are none")
+    return f"there is no {unknown!r}{f' in {place!r}' if place else ''}{near}"
 
 
 def together(faults: Sequence[str]) -> str:
-    """Return some faults as one text."""
-    told = "; ".join(label(fault, LONGEST_FAULT) for fault in faults[:MOST_FAULTS])
-    return f"the arguments do not fit: {told}{'; and more' if len(faults) > MOST_FAULTS else ''}"
+    """Join faults into one message."""
+    listed = "; ".join(label(fault, LONGEST_FAULT) for fault in faults[:MOST_FAULTS])
+    return f"the arguments do not fit: {listed}{'; and more' if len(faults) > MOST_FAULTS else ''}"

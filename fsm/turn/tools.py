@@ -1,4 +1,4 @@
-"""The caller's tools: what they are called by, what they take, and which of them end a turn or keep house."""
+"""The caller's tools: their names, their arguments, and which of them end a turn or only keep notes."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from rungwise.fsm.values.label import label, short
 from rungwise.fsm.values.suggest import did_you_mean
 
 DEEPEST: Final = 10
-"""Levels of arguments whose schema refers to itself: with each one, checking alternatives can take twice as long."""
+"""The most levels of arguments whose schema refers to itself; each level can double the time of a check."""
 
 _SECONDS_FORM: Final = "a number of seconds above 0, or None"
 _IN_DEFINITION: Final = ("name", "description", "parameters", "strict")
 
 Executor = Callable[[str, Arguments], Any]
-"""Runs every tool that has no function of its own: it is given the name and the arguments, and may be async."""
+"""Runs the tools without a function: called with the name and the arguments; may be async."""
 
 
 def _is_seconds(value: object) -> bool:
@@ -61,20 +61,20 @@ class Tool:
     """Declare a tool.
 
     Arguments:
-        function: a sync or async callable that is given the arguments by name; None where an executor runs it, or
-            where a terminating tool is only to be named.
-        name: what the model calls it by; the name of the function where None.
-        description: what it does, for the model; the function's docstring where None.
-        parameters: the JSON schema of its arguments, which are passed on as they are; read from the type hints of the
-            function where None, and the arguments are then converted to what those say.
-        alone: whether no other tool may run meanwhile.
-        terminating: whether the turn is handed off to the caller once it was called.
-        housekeeping: whether it only keeps notes, so that an answer given beside it may be the last word.
-        seconds: how long it may take; the policy's `tool_seconds` where None.
-        strict: whether the provider is told to hold the model to the schema; nothing is said of it where None.
+        function: a sync or async callable, called with the arguments by name; None if an executor runs the tool, or if
+            a terminating tool only hands off.
+        name: its name for the model; None for the name of the function.
+        description: what it does, for the model; None for the function's docstring.
+        parameters: the JSON schema of its arguments, which the function then gets unchanged. None derives the schema
+            from the function's type hints and converts the arguments to their types.
+        alone: whether no other tool may run at the same time.
+        terminating: whether calling it hands the turn off to the caller.
+        housekeeping: whether it only keeps notes, so that the text beside its call may be the answer.
+        seconds: its time limit; None for the policy's `tool_seconds`.
+        strict: whether the provider should force the model to follow the schema; None leaves that to the provider.
 
     Raises:
-        ConfigurationError: one of these is not of its form, or the type hints have no JSON schema.
+        ConfigurationError: an argument is invalid, or the type hints have no JSON schema.
     """
 
     function: Callable[..., Any] | None = field(default=None, kw_only=False, validator=_callable)
@@ -99,17 +99,17 @@ class Tool:
 
     @property
     def deepest(self) -> int | None:
-        """Return how deep its arguments may be nested; None where its schema does not go round, so that it says."""
+        """Return how deep its arguments may be nested; None for a schema without references, which limits it itself."""
         return DEEPEST if "'$ref'" in str(self.takes.schema) else None
 
     @property
     def called(self) -> str | None:
-        """Return its name, or that of its function; None where neither has one."""
+        """Return its name or the name of its function; None if neither has one."""
         return self.name if self.name is not None or self.function is None else _name_of(self.function)
 
     @property
     def explained(self) -> str:
-        """Return its description, or the docstring of its function; empty where neither has one."""
+        """Return its description or the docstring of its function; empty if neither has one."""
         if self.description is not None or self.function is None:
             return self.description or ""
         return _docstring_of(self.function)
@@ -117,13 +117,13 @@ class Tool:
 
 @frozen
 class ToolRun:
-    """Hold one tool call that is to be run.
+    """Hold a tool call that is ready to run.
 
     Arguments:
-        call: what the model asked for.
-        tool: what runs it; where it has no function, the caller's executor does.
-        arguments: the arguments, which fit the schema.
-        seconds: how long it may take.
+        call: the tool call of the model.
+        tool: its tool; the caller's executor runs it if it has no function.
+        arguments: the arguments, which match the schema.
+        seconds: its time limit.
     """
 
     call: ToolCall
@@ -132,9 +132,9 @@ class ToolRun:
     seconds: float
 
 
-Given = Callable[..., Any] | Tool | Mapping[str, Any]
-Tools = Mapping[str, Given] | Iterable[Given] | None
-"""How tools may be given; a mapping is a definition of one that an executor runs."""
+ToolLike = Callable[..., Any] | Tool | Mapping[str, Any]
+Tools = Mapping[str, ToolLike] | Iterable[ToolLike] | None
+"""The forms in which you can pass tools; a mapping in a list is a definition for an executor."""
 
 
 @frozen(eq=False)
@@ -142,8 +142,8 @@ class Toolbox:
     """Hold the tools of a turn by their names.
 
     Arguments:
-        tools: the tools, each under its own name.
-        executor: what runs those without a function.
+        tools: the tools, by name.
+        executor: runs the tools without a function.
     """
 
     tools: Mapping[str, Tool] = field(factory=FrozenMap)
@@ -151,34 +151,34 @@ class Toolbox:
 
     @classmethod
     def of(cls, tools: Tools | Toolbox, executor: Executor | None = None) -> Toolbox:
-        """Return the tools that were given in any form.
+        """Build a toolbox from tools in any form.
 
         Arguments:
-            tools: a mapping of names, or a list, of functions, `Tool`s or definitions; a definition is a mapping in the
-                form of chat completions or with `name`, `description` and `parameters` at its top.
-            executor: runs the tools that have no function: it is given the name and the arguments.
+            tools: a mapping by name, or a list, of functions, `Tool`s or definitions. A definition is a mapping in the
+                form of chat completions, or with `name`, `description` and `parameters` at its top.
+            executor: runs the tools without a function; called with the name and the arguments.
 
         Raises:
-            ConfigurationError: a tool is not of its form or has no name, two have one name, or nobody would run one.
+            ConfigurationError: a tool is invalid or has no name, two tools share a name, or nothing would run a tool.
         """
         if executor is not None and not callable(executor):
             raise ConfigurationError(f"the executor must be a function, not {type(executor).__name__}")
         if isinstance(tools, Toolbox):
-            given: Iterable[Tool] = tools.tools.values()
+            each_tool: Iterable[Tool] = tools.tools.values()
             executor = executor or tools.executor
         else:
-            given = _given(tools)
-        found: dict[str, Tool] = {}
-        for tool in given:
+            each_tool = _named_tools(tools)
+        by_name: dict[str, Tool] = {}
+        for tool in each_tool:
             name = str(tool.name)
-            if name in found:
-                raise ConfigurationError(f"two tools have the name {name!r}; give one of them another")
+            if name in by_name:
+                raise ConfigurationError(f"two tools have the name {name!r}; rename one of them")
             if tool.function is None and executor is None and not tool.terminating:
                 raise ConfigurationError(
-                    f"nobody would run the tool {name!r}: give it a function, an executor, or let it be terminating"
+                    f"nothing would run the tool {name!r}: give it a function, pass an executor, or make it terminating"
                 )
-            found[name] = tool
-        return cls(FrozenMap(found), executor)
+            by_name[name] = tool
+        return cls(FrozenMap(by_name), executor)
 
     def __bool__(self) -> bool:
         return bool(self.tools)
@@ -187,7 +187,7 @@ class Toolbox:
         """Return the definitions of the tools, for a request.
 
         Arguments:
-            shapes: how the wire writes them.
+            shapes: the format of the protocol.
         """
         made = []
         for name, tool in self.tools.items():
@@ -196,11 +196,11 @@ class Toolbox:
         return tuple(made)
 
     def plan(self, call: ToolCall, seconds: float) -> ToolRun | str:
-        """Return how a call is run, or what is wrong with it, in words for the model.
+        """Plan the run of a call, or return what is wrong with it, in words for the model.
 
         Arguments:
-            call: what the model asked for.
-            seconds: how long it may take, where its tool does not say.
+            call: the tool call of the model.
+            seconds: the time limit, if its tool has none.
         """
         tool = self.tools.get(call.name)
         if tool is None:
@@ -212,7 +212,7 @@ class Toolbox:
         return ToolRun(call, tool, arguments, seconds if tool.seconds is None else tool.seconds)
 
     def is_terminating(self, name: str) -> bool:
-        """Tell whether the turn is handed off once this tool was called."""
+        """Tell whether calling this tool hands the turn off."""
         return name in self.tools and self.tools[name].terminating
 
     def is_housekeeping(self, name: str) -> bool:
@@ -227,7 +227,7 @@ class Toolbox:
 
 
 def _is_deeper(value: Any, most: int) -> bool:
-    """Tell whether a value is nested deeper than so many levels."""
+    """Tell whether a value is nested deeper than `most` levels."""
     level = [value]
     for _ in range(most):
         level = [
@@ -256,8 +256,8 @@ def _read(text: str, most: int | None) -> Arguments:
     return arguments
 
 
-def _given(tools: Tools) -> Iterator[Tool]:
-    """Make a `Tool` with a name of each that was given."""
+def _named_tools(tools: Tools) -> Iterator[Tool]:
+    """Yield a `Tool` with a name for each tool."""
     if tools is None:
         return
     if isinstance(tools, Mapping):
@@ -268,23 +268,23 @@ def _given(tools: Tools) -> Iterator[Tool]:
         return
     if isinstance(tools, str | bytes | Tool) or not isinstance(tools, Iterable):
         raise ConfigurationError(
-            f"tools must be a list of tools, or a mapping of their names, not {type(tools).__name__}; put one tool "
-            "into a list"
+            f"tools must be a list of tools or a mapping by name, not {type(tools).__name__}; put a single tool into "
+            "a list"
         )
     for index, tool in enumerate(tools):
         made = _tool(tool, f"tools[{index}]")
         if made.called is None or not is_name(made.called):
-            told = "" if made.called is None else f", not {short(made.called)}"
-            raise ConfigurationError(f"tools[{index}] needs a name: {NAME_FORM}{told}; see Tool.name")
+            actual = "" if made.called is None else f", not {short(made.called)}"
+            raise ConfigurationError(f"tools[{index}] needs a name: {NAME_FORM}{actual}; see Tool.name")
         yield _named(made, made.called)
 
 
 def _named(tool: Tool, name: str) -> Tool:
     if tool.name is None:
-        tool = copy(tool)  # which reads no schema again
+        tool = copy(tool)  # a copy does not read the schema again
         object.__setattr__(tool, "name", name)
     if tool.name != name:
-        raise ConfigurationError(f"the tool under the name {name!r} calls itself {tool.name!r}; give it one name")
+        raise ConfigurationError(f"the tool under {name!r} has the name {tool.name!r}; use one name for it")
     return tool
 
 
@@ -295,28 +295,28 @@ def _tool(value: object, where: str) -> Tool:
         return _defined(value, where)
     if not callable(value):
         raise ConfigurationError(
-            f"{where} must be a function, a Tool or the definition of one, not {type(value).__name__}; one definition "
-            "stands in a list"
+            f"{where} must be a function, a Tool or a definition, not {type(value).__name__}; put a single definition "
+            "into a list"
         )
     return Tool(value)
 
 
 def _defined(definition: Mapping[str, Any], where: str) -> Tool:
-    """Read a definition: what stands under `function`, or the whole."""
+    """Read a definition: the part under `function`, or the whole mapping."""
     kind = definition.get("type", "function")
     if kind != "function":
         raise ConfigurationError(
-            f"{where} is of type {short(kind)}; what the provider runs itself belongs into the request's own tools"
+            f"{where} is of type {short(kind)}; tools that the provider runs belong in the request's own tools"
         )
-    said = definition.get("function", {key: item for key, item in definition.items() if key != "type"})
-    if not isinstance(said, Mapping):
-        raise ConfigurationError(f"{where}['function'] must be a mapping, not {type(said).__name__}")
-    for name in said:
+    body = definition.get("function", {key: item for key, item in definition.items() if key != "type"})
+    if not isinstance(body, Mapping):
+        raise ConfigurationError(f"{where}['function'] must be a mapping, not {type(body).__name__}")
+    for name in body:
         if name not in _IN_DEFINITION:
             raise ConfigurationError(
                 f"{where} has an unknown key {short(name)}; there are: {', '.join(_IN_DEFINITION)}"
             )
-    return Tool(**said)
+    return Tool(**body)
 
 
 def _name_of(function: Any) -> str | None:
@@ -332,7 +332,7 @@ def _docstring_of(function: Any) -> str:
     if inspect.isroutine(function):
         return inspect.getdoc(function) or ""
     kind = function if isinstance(function, type) else type(function)
-    own = vars(kind).get("__doc__")  # what it has inherited is about another class
+    own = vars(kind).get("__doc__")  # an inherited docstring describes another class
     if own or kind is function:
         return inspect.cleandoc(own or "")
     return inspect.getdoc(kind.__call__) or ""

@@ -26,12 +26,12 @@ _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def is_name(value: object) -> bool:
-    """Tell whether every provider takes this as the name of a tool."""
+    """Tell whether every provider accepts a value as the name of a tool."""
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
 def as_name(text: str) -> str:
-    """Return the name that is nearest to a text: a model that makes one up may write anything."""
+    """Return the valid name closest to a text, which may be anything that a model invented."""
     return _NOT_IN_NAMES.sub("_", text)[:LONGEST_NAME] or "_"
 
 
@@ -41,9 +41,9 @@ Problem = tuple[int, str]
 
 
 def problems_of(messages: Messages, *, callers: Messages = ()) -> tuple[str, ...]:
-    """Say what is wrong with a conversation, each with its place and never with a text of it.
+    """List what is wrong with a conversation, with the places of the messages and without quoting them.
 
-    The strictest provider counts: what one of them refuses is wrong.
+    Anything that one provider refuses is wrong.
 
     Arguments:
         messages: the conversation.
@@ -51,28 +51,28 @@ def problems_of(messages: Messages, *, callers: Messages = ()) -> tuple[str, ...
     """
     reads = [read(message) for message in messages]
     problems: list[Problem] = []
-    for index, said in enumerate(reads):
-        problems += [(index, each) for each in _faults_of(said)]
+    for index, message in enumerate(reads):
+        problems += [(index, each) for each in _faults_of(message)]
     problems += _unpaired(reads)
     problems += _misplaced(messages, reads, callers)
-    return tuple([f"messages[{index}]: {told}" for index, told in sorted(problems, key=lambda each: each[0])])
+    return tuple([f"messages[{index}]: {fault}" for index, fault in sorted(problems, key=lambda each: each[0])])
 
 
-def _faults_of(said: ReadMessage) -> Iterator[str]:
-    if not said.role:
+def _faults_of(message: ReadMessage) -> Iterator[str]:
+    if not message.role:
         yield "is no message of a known role"
-    if said.role == "assistant" and not said.has_text and not said.calls:
+    if message.role == "assistant" and not message.has_text and not message.calls:
         yield "an assistant's message has neither text nor tool calls"
-    if said.role == "tool" and not said.results:
+    if message.role == "tool" and not message.results:
         yield "a tool's message holds no result"
-    if said.role == "assistant" and said.results:
+    if message.role == "assistant" and message.results:
         yield "an assistant's message holds the result of a tool"
-    elif said.speaks_first:
+    elif message.speaks_first:
         yield "something else stands before the results of tools"
     seen: set[Key] = set()
-    for number, call in enumerate(said.calls):
-        for told in _faults_of_call(call, seen):
-            yield f"tool call {number} {told}"
+    for number, call in enumerate(message.calls):
+        for fault in _faults_of_call(call, seen):
+            yield f"tool call {number} {fault}"
         seen.add(call.key)
 
 
@@ -129,10 +129,10 @@ def _misfits(index: int, results: Iterable[Key], places: Mapping[Key, int], answ
 def _misplaced(messages: Messages, reads: Sequence[ReadMessage], callers: Messages) -> Iterator[Problem]:
     allowed = [message for message in callers if read(message).role == "system"]
     last = ""
-    for index, said in enumerate(reads):
-        if said.role != "system":
-            if said.role == last == "assistant":
+    for index, current in enumerate(reads):
+        if current.role != "system":
+            if current.role == last == "assistant":
                 yield index, "a second assistant's message in a row"
-            last = said.role
+            last = current.role
         elif last and messages[index] not in allowed:
             yield index, "a system message in the middle that is not the caller's"

@@ -1,4 +1,4 @@
-"""A call in brief, from its journal: how it ended and why, what it took, and a line for each attempt."""
+"""The summary of a call, from its journal: how it ended and why, what it used, and a line for each attempt."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ FIRST_WORDS: Final = 200
 
 
 def digest_of_call(path: Path, says: str = "") -> Digest:
-    """Tell a call in brief.
+    """Sum up a call.
 
     Arguments:
-        path: that of the call.
-        says: the beginning of what came of it.
+        path: the path of the call.
+        says: the first words of its text.
     """
     setting = path.record.setting
     attempts = attempts_of(path)

@@ -198,7 +198,7 @@ class Journal(Displayable, Record):
     def _in_short(self) -> str:
         return f"<Journal of a {self.table}, {self.size} steps>"
 
-    def _given(self) -> dict[str, Any]:
+    def _setting_document(self) -> dict[str, Any]:
         return self.setting.to_mapping()
 
     @classmethod

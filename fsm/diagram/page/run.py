@@ -44,7 +44,7 @@ class Used:
 
 
 def used_in(path: Path, money: Sequence[float | None] = ()) -> tuple[Used, ...]:
-    """Return what a run had used up after each of its steps, as they tell it.
+    """Return what a run had used after each of its steps.
 
     Arguments:
         money: what was spent after each step; None where that is not known.

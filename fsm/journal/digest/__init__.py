@@ -1,6 +1,6 @@
-"""A run in brief: how it ended and why, what it took, and a line for each attempt.
+"""The summary of a run: how it ended and why, what it took, and a line for each attempt.
 
-The page of a run, the lines on a terminal and what notebooks show are all written from this.
+Pages, the lines on a terminal and notebooks all render this.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 Kind = Literal["rung", "answer", "lesser", "error", "outcome"]
 LONGEST_NAME: Final = 40
-"""Characters of the name of a backend in a line."""
+"""Characters of a backend's name in a line."""
 
 __all__ = ["AttemptLine", "Digest", "Spent", "digest_of", "money_in", "with_times"]
 
 
 @frozen(kw_only=True)
 class Spent:
-    """Hold what a run took, or a part of one.
+    """Hold what a run or a part of it used.
 
     Arguments:
-        attempts, seconds, usage: of it.
-        cost: in the currency of the prices, as far as they are known; None where none is.
-        is_least: whether some of it had no prices, so that it may have cost more.
-        calls: how many calls it made; None for a call.
+        attempts, seconds, usage: the requests sent, the time and the tokens.
+        cost: in the currency of the prices; None if there are no prices.
+        is_least: whether a part had no prices, so that the run may have cost more.
+        calls: how many calls a turn made; None for a call.
     """
 
     attempts: int
@@ -67,16 +67,16 @@ class Spent:
 
 @frozen(kw_only=True)
 class AttemptLine:
-    """Tell one attempt in a line.
+    """Describe one attempt in a line.
 
     Arguments:
         attempt: the attempt.
-        name: what stands for it, where that is not its rung alone: `call 2`.
-        backend: the name of the backend, where a run has several.
-        cost: what it cost; None where that is not known.
-        end: the outcome that it led to, if it did.
-        within: the run that it made; None for none that was recorded.
-        kind: what its bar is drawn as.
+        name: a name beside its rung, such as `call 2`; empty for none.
+        backend: the name of its backend, if the run has several.
+        cost: its cost; None if unknown.
+        end: the outcome that it led to, if any.
+        within: the summary of the call that it made, if one was recorded.
+        kind: the kind of its bar on the timeline.
     """
 
     attempt: RecordedAttempt
@@ -89,13 +89,13 @@ class AttemptLine:
 
     @property
     def parts(self) -> tuple[tuple[str, str], ...]:
-        """Return what stands before the arrow, each part with what it is."""
+        """Return the parts before the arrow: the name and the text of each."""
         attempt = self.attempt
         waited = f"waited {seconds_text(attempt.waited)}" if attempt.waited > 0 else ""
-        if attempt.wait and not waited:  # where no clock told, or nobody waited
+        if attempt.wait and not waited:  # no clock was passed in, or nobody waited
             waited = f"wait {seconds_text(attempt.wait)}"
         skipped = [f"skipped {step.backend}{f': {step.note}' if step.note else ''}" for step in attempt.skipped]
-        told = [
+        parts = [
             ("rung", plain(attempt.rung)),
             ("name", self.name),
             ("why", attempt.why or ""),
@@ -104,7 +104,7 @@ class AttemptLine:
             ("waited", waited),
             ("note", attempt.sent.note or ""),
         ]
-        return tuple((what, text) for what, text in told if text)
+        return tuple((what, text) for what, text in parts if text)
 
     @property
     def came(self) -> str:
@@ -113,36 +113,36 @@ class AttemptLine:
 
     @property
     def lasted(self) -> str:
-        """Return how long it was in flight; empty where no clock told."""
+        """Return how long it was in flight; empty if no clock was passed in."""
         return seconds_text(self.attempt.seconds) if self.attempt.seconds else ""
 
     @property
     def paid(self) -> str:
-        """Return its tokens and its cost, as far as they are known."""
+        """Return its tokens and its cost, if known."""
         usage = self.attempt.usage
         tokens = tokens_text(usage) if usage.total_tokens else ""
         return " · ".join(filter(None, [tokens, f"cost {money_in(self.cost, usage)}" if self.cost else ""]))
 
     @property
     def text(self) -> str:
-        """Return the line: its number, what had led to it, and what came back."""
+        """Return the line: its number, what led to it, and what came back."""
         parts = " · ".join([str(self.attempt.number), *(text for _, text in self.parts)])
         return f"{parts} → {self.came}" + (f": {plain(self.end)}" if self.end else "")
 
 
 @frozen(kw_only=True)
 class Digest:
-    """Tell a run in brief.
+    """Sum up a run.
 
     Arguments:
-        name: of its machine.
-        outcome, kind: how it ended, and what that is; None and a rung for one that has not.
-        cause: why, in words; empty where there is nothing to say.
-        spent: what it took.
+        name: the name of its machine.
+        outcome, kind: its outcome and the kind of that; None and `rung` for a run that has not ended.
+        cause: why it ended so; empty for a plain success.
+        spent: what it used.
         most: what its budget allowed; None for no limit.
         lines: one for each attempt.
-        ending: what ended it in a rung, where no attempt did.
-        says: the beginning of what came of it; empty where that is not known or not asked for.
+        ending: what ended it in a rung, if no attempt did.
+        says: the first words of its text, if known.
     """
 
     name: str
@@ -163,7 +163,7 @@ class Digest:
 
     @property
     def amounts(self) -> dict[str, str]:
-        """Return what it took, by name."""
+        """Return what it used, by name."""
         spent, most = self.spent, self.most
         money = (
             {} if spent.cost is None else {"cost": _of(money_in(spent.cost, spent.usage, spent.is_least), _money(most))}
@@ -179,8 +179,8 @@ class Digest:
 
     @property
     def left(self) -> str:
-        """Return what was left of its budget, as far as that has limits."""
-        return ", ".join(_left(self.most, self.spent))
+        """Return what remained of the limits of its budget."""
+        return ", ".join(_remaining(self.most, self.spent))
 
 
 def digest_of(
@@ -192,15 +192,15 @@ def digest_of(
     lines: Sequence[AttemptLine] = (),
     says: str = "",
 ) -> Digest:
-    """Tell the run of any table in brief.
+    """Sum up the run of any table.
 
     Arguments:
-        path: that of the run.
-        spent: what it took.
-        cause: why it ended as it did; what its last event says where nothing is given.
+        path: the path of the run.
+        spent: what it used.
+        cause: why it ended as it did; by default the sentence of its last event.
         most: what its budget allowed.
-        lines: those of its attempts; without any they tell what the path does.
-        says: the beginning of what came of it.
+        lines: the lines of its attempts; by default they are read from the path.
+        says: the first words of its text.
     """
     table, outcome = path.table, path.record.outcome
     attempts = attempts_of(path)
@@ -219,7 +219,7 @@ def digest_of(
 
 
 def plain_lines(path: Path, attempts: Sequence[RecordedAttempt]) -> Iterator[AttemptLine]:
-    """Tell each attempt by what its steps say alone."""
+    """Describe each attempt by its steps alone."""
     names = {attempt.sent.backend for attempt in attempts}
     for attempt in attempts:
         backend = attempt.sent.backend if len(names) > 1 else ""
@@ -227,17 +227,17 @@ def plain_lines(path: Path, attempts: Sequence[RecordedAttempt]) -> Iterator[Att
 
 
 def end_of(attempt: RecordedAttempt, table: Table) -> str | None:
-    """Return the outcome that an attempt led to, if it did."""
+    """Return the outcome that an attempt led to, if any."""
     return attempt.back.target if attempt.back is not None and attempt.back.target in table.outcomes else None
 
 
 def with_times(sentence: str, times: int, ordinal: str) -> str:
-    """Say of a sentence which time it was, where it was not the first."""
+    """Append to a sentence which time it was, from the second on."""
     return f"{sentence} for the {ordinal} time" if times > 1 else sentence
 
 
 def money_in(cost: float, usage: Usage, is_least: bool = False) -> str:
-    """Write a cost, and whether it is known: at least that, or about that."""
+    """Write a cost, with `at least` or `about` where it is not exact."""
     return f"{'at least ' if is_least else 'about ' if usage.estimated else ''}{money_text(cost)}"
 
 
@@ -261,7 +261,7 @@ def _money(most: Mapping[str, float | None]) -> str | None:
     return None if limit is None else money_text(limit)
 
 
-def _left(most: Mapping[str, float | None], spent: Spent) -> Iterator[str]:
+def _remaining(most: Mapping[str, float | None], spent: Spent) -> Iterator[str]:
     attempts, seconds, tokens, money = (most.get(name) for name in ("attempts", "seconds", "output_tokens", "money"))
     if attempts is not None:
         yield counted(max(0, int(attempts) - spent.attempts), "attempt")

@@ -1,4 +1,4 @@
-"""Numbers as people read them, for whatever tells a run in brief."""
+"""Numbers in words, for summaries of runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from rungwise.fsm.values.usage import Usage
 
 END_SIGNS: Final = {"answer": "✓", "lesser": "◐", "error": "✕"}
-"""What tells outcomes apart where colours and shapes do not."""
+"""The sign of each kind of outcome, for readers who cannot rely on colours."""
 
 _UNITS: Final = ((0.1, 1.0, "s"), (1e-4, 1e3, "ms"), (0.0, 1e6, "µs"))
 _LAST_ROUNDED: Final = 100
@@ -16,7 +16,7 @@ _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "sev
 
 
 def seconds_text(seconds: float) -> str:
-    """Write a stretch of time with three digits, in the unit in which it is no tiny number."""
+    """Write a duration with three digits, in s, ms or µs."""
     if not seconds:
         return "0 s"
     factor, unit = next((factor, unit) for least, factor, unit in _UNITS if seconds >= least)
@@ -25,35 +25,35 @@ def seconds_text(seconds: float) -> str:
 
 
 def count_text(number: float) -> str:
-    """Write a count, its thousands apart."""
+    """Write a count with a space between thousands."""
     return f"{number:,}".replace(",", " ")
 
 
 def counted(number: int, what: str) -> str:
-    """Write a count with the name of what it counts, in the plural unless it is 1."""
+    """Write a count and its noun, in the plural unless it is 1."""
     return f"{count_text(number)} {what}{'' if number == 1 else 's'}"
 
 
 def money_text(money: float) -> str:
-    """Write a sum in the currency of the prices, never as a power of ten."""
+    """Write a sum in the currency of the prices, never in exponential form."""
     if money and abs(money) < _LEAST_COST:
         return f"{money:.9f}".rstrip("0").rstrip(".")
     return f"{money:.4g}" if abs(money) < _LAST_ROUNDED else f"{money:.2f}"
 
 
 def tokens_text(usage: Usage) -> str:
-    """Write tokens in and out; about so many where no provider reported them."""
+    """Write tokens in and out, with `about` if they are estimated."""
     about = "about " if usage.estimated else ""
     return f"{about}{count_text(usage.input_tokens)} in, {count_text(usage.output_tokens)} out"
 
 
 def tokens_named(usage: Usage) -> str:
-    """Write tokens in and out for who does not know yet that it is tokens."""
+    """Write tokens in and out with the word `tokens`."""
     return tokens_text(usage).replace(" in,", f" token{'' if usage.input_tokens == 1 else 's'} in,")
 
 
 def ordinal(number: int) -> str:
-    """Write which time it was: `fourth`, `11th`, `22nd`."""
+    """Write an ordinal: `fourth`, `11th`, `22nd`."""
     if number <= len(_ORDINALS):
         return _ORDINALS[number - 1]
     teens = 10 < number % 100 < 14
@@ -62,5 +62,5 @@ def ordinal(number: int) -> str:
 
 
 def plain(word: str) -> str:
-    """Return the name of a state or an event as words."""
+    """Return the name of a state or an event with spaces."""
     return word.replace("_", " ")

@@ -243,7 +243,7 @@ def test_what_either_policy_may_hold_is_the_turns(birds: Path, rungwise_provider
         (["--tools", "birds.py"], "'birds.py' is not of the form module:NAME"),
         (["--tools", "birds:NUMBER"], "is a int, and must be a function, a rungwise.Tool, a list or mapping of them"),
         (["--tools", "birds:EMPTY"], "birds:EMPTY holds no tools"),
-        (["--tools", "birds:NOBODYS"], "nobody would run the tool 'find'"),
+        (["--tools", "birds:NOBODYS"], "nothing would run the tool 'find'"),
         (["--tools", "birds:TOOLS", "--policy", "birds:NUMBER"], "must be a rungwise.TurnPolicy, or a rungwise.Policy"),
         (["--tools", "birds:TOOLS", "--policy", "both.toml"], "turn's policy (faults) and of a call's (limits): put"),
         (["--tools", "birds:TOOLS", "--policy", "typo.toml"], "typo.toml: TurnPolicy: unknown key 'fault'"),

@@ -188,7 +188,7 @@ def by_position(a: int, /) -> None: ...
     [
         (refers_to_nothing, "'refers_to_nothing' has a type hint that cannot be resolved: name 'Nothing'"),
         (takes_a_lock, "'takes_a_lock' has a parameter whose type hint has no JSON schema"),
-        (by_position, "'by_position' takes 'a' by position alone"),
+        (by_position, "'by_position' takes 'a' by position only"),
     ],
 )
 def test_hints_that_make_no_schema_are_refused_at_once(function: Any, fault: str) -> None:

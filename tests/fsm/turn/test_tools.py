@@ -100,17 +100,17 @@ def test_a_description_of_ones_own_counts_and_one_of_a_base_class_does_not() -> 
         (lambda: Tool(search, seconds=float("nan")), "Tool.seconds must be"),
         (lambda: Toolbox.of([lambda: 1]), "tools[0] needs a name: 1 to 64 letters, digits, '_' or '-', not '<lambda>'"),
         (lambda: Toolbox.of([Tool(terminating=True)]), "tools[0] needs a name"),
-        (lambda: Toolbox.of(search), "put one tool into a list"),  # type: ignore[arg-type]
-        (lambda: Toolbox.of(FETCH, runs), "tools['name'] must be a function, a Tool or the definition of one, not str"),
+        (lambda: Toolbox.of(search), "put a single tool into a list"),  # type: ignore[arg-type]
+        (lambda: Toolbox.of(FETCH, runs), "tools['name'] must be a function, a Tool or a definition, not str"),
         (lambda: Toolbox.of({"a b": search}), "the name of a tool must be 1 to 64 letters"),
-        (lambda: Toolbox.of({"look": Tool(search, name="seek")}), "the tool under the name 'look' calls itself 'seek'"),
+        (lambda: Toolbox.of({"look": Tool(search, name="seek")}), "the tool under 'look' has the name 'seek'"),
         (lambda: Toolbox.of([search, Tool(fetch, name="search")]), "two tools have the name 'search'"),
-        (lambda: Toolbox.of([FETCH]), "nobody would run the tool 'fetch'"),
+        (lambda: Toolbox.of([FETCH]), "nothing would run the tool 'fetch'"),
         (lambda: Toolbox.of([search], executor=3), "the executor must be a function, not int"),  # type: ignore[arg-type]
         (lambda: Toolbox.of([{"type": "web_search"}]), "tools[0] is of type 'web_search'"),
         (lambda: Toolbox.of([{"function": 3}]), "tools[0]['function'] must be a mapping, not int"),
         (lambda: Toolbox.of([{**FETCH, "more": 1}]), "tools[0] has an unknown key 'more'"),
-        (lambda: Toolbox.of([3]), "tools[0] must be a function, a Tool or the definition of one, not int"),  # type: ignore[list-item]
+        (lambda: Toolbox.of([3]), "tools[0] must be a function, a Tool or a definition, not int"),  # type: ignore[list-item]
     ],
 )
 def test_what_is_no_tool_is_refused(build: Any, fault: str) -> None:
