@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Any, Unpack
 import anyio
 from attrs import evolve
 
-from rungwise.adapters.arguments import (
+from rungwise.adapters.check import Check, check_request
+from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver
+from rungwise.adapters.http.borrowed import AsyncHttpClient, HttpClient
+from rungwise.adapters.http.cancellation import Cancellation, either
+from rungwise.adapters.http.deadline import Deadlines, header_name
+from rungwise.adapters.http.exchange import LARGEST_REPLY
+from rungwise.adapters.http.running import Connections, LoopCalls
+from rungwise.adapters.http.streams import AsyncStream, Stream
+from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
+from rungwise.adapters.options import (
+    OF_CALLS,
+    CallOptions,
+    Messages,
     check_chain,
     check_flag,
     check_functions,
@@ -22,19 +34,10 @@ from rungwise.adapters.arguments import (
     checked_draws,
     checked_sleep,
     checked_waits,
+    hide_headers,
+    request_of,
 )
-from rungwise.adapters.check import Check, check_request
-from rungwise.adapters.connections import Connections, LoopCalls
-from rungwise.adapters.deadline import Deadlines, header_name
-from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver
-from rungwise.adapters.http.borrowed import AsyncHttpClient, HttpClient
-from rungwise.adapters.http.cancellation import Cancellation, either
-from rungwise.adapters.http.exchange import LARGEST_REPLY
-from rungwise.adapters.http.streams import AsyncStream, Stream
-from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
-from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, hide_headers, request_of
-from rungwise.adapters.turn.options import OF_TURNS, Planned, TurnOptions
-from rungwise.adapters.turn.streams import AsyncTurnStream, TurnStream
+from rungwise.adapters.turn.options import OF_TURNS, AsyncTurnStream, Planned, TurnOptions, TurnStream
 from rungwise.adapters.wires.backend import Backend
 from rungwise.adapters.wires.chat.discovery import Server
 from rungwise.fsm.call.call import Call
@@ -264,7 +267,7 @@ class Client:
         Returns:
             The kinds of the servers that are known now, by the names of their backends.
         """
-        from rungwise.adapters.http.asking import ask, to_ask
+        from rungwise.adapters.discovery import ask, to_ask
 
         http, ending = self._connections.http, self._connections.in_threads.cancellation
         return self._know(
@@ -273,7 +276,7 @@ class Client:
 
     async def adiscover(self) -> dict[str, str]:
         """Ask the servers asynchronously; see `discover`."""
-        from rungwise.adapters.http.asking import aask, to_ask
+        from rungwise.adapters.discovery import aask, to_ask
 
         running = self._connections.in_this_loop()
         http, asked = self._connections.http_of(running), []

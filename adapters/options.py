@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.conversation.options import REQUEST_OPTIONS, RequestOptions, refuse_unknown
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnContext
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.checks import is_flag, is_number, is_whole
+from rungwise.fsm.values.label import short
+from rungwise.fsm.values.moments import LAST
 from rungwise.fsm.values.secret import SecretMap
 
 Messages = str | Iterable[PlainMessage | Message] | Request
@@ -73,3 +78,114 @@ def request_of(messages: Messages, options: Mapping[str, Any], others: frozenset
     if options:
         raise ConfigurationError(f"a Request holds its own options; do not pass {', '.join(options)} beside it")
     return messages
+
+
+def check_functions(**functions: object) -> None:
+    """Refuse what is no function, or a coroutine function that nobody would await."""
+    for name, given in functions.items():
+        if not callable(given) and not (given is None and name in _MAY_BE_NONE):
+            raise ConfigurationError(f"{name} must be a function, not {type(given).__name__}")
+        if name not in _MAY_BE_ASYNC and inspect.iscoroutinefunction(given):
+            raise ConfigurationError(f"{name} must be a function, not a coroutine function, which nobody would await")
+
+
+def checked_draws(jitter: Callable[[], float]) -> Callable[[], float]:
+    """Return the function with a check of what it returns."""
+
+    def draw() -> float:
+        drawn = jitter()
+        if not is_number(drawn, 0, 1):
+            raise ConfigurationError(f"jitter must return a number from 0 to 1, not {short(drawn)}")
+        return drawn
+
+    return draw
+
+
+def checked_clock(wall_clock: Callable[[], float]) -> Callable[[], float]:
+    """Return the function with a check of what it returns."""
+
+    def read() -> float:
+        now = wall_clock()
+        if not is_number(now, -LAST, LAST):
+            raise ConfigurationError(f"wall_clock must return the seconds since 1970, not {short(now)}")
+        return now
+
+    return read
+
+
+def checked_sleep(sleep: Callable[[float], object]) -> Callable[[float], None]:
+    """Return the function with a check of what it returns."""
+
+    def wait(seconds: float) -> None:
+        slept = sleep(seconds)
+        if inspect.isawaitable(slept):
+            if inspect.iscoroutine(slept):
+                slept.close()
+            raise ConfigurationError("sleep must wait by itself; it returned what is to be awaited: see async_sleep")
+
+    return wait
+
+
+def checked_waits(async_sleep: Callable[[float], Awaitable[object]]) -> Callable[[float], Awaitable[object]]:
+    """Return the function with a check of what it returns."""
+
+    def wait(seconds: float) -> Awaitable[object]:
+        waiting = async_sleep(seconds)
+        if not inspect.isawaitable(waiting):
+            kind = type(waiting).__name__
+            raise ConfigurationError(f"async_sleep must return what can be awaited, not {kind}: see sleep")
+        return waiting
+
+    return wait
+
+
+_MAY_BE_ASYNC = frozenset({"compactor", "async_sleep"})
+_MAY_BE_NONE = frozenset({"observer", "compactor", "sleep"})
+
+
+def check_http(http: object, async_http: object) -> None:
+    """Refuse what is no HTTP client, or one of the other kind."""
+    for name, given, other in (("http", http, "async_http"), ("async_http", async_http, "http")):
+        if given is None:
+            continue
+        if not (hasattr(given, "build_request") and hasattr(given, "send")):
+            raise ConfigurationError(f"{name} must be an HTTP client of httpx's shape, not {type(given).__name__}")
+        if inspect.iscoroutinefunction(given.send) is not (name == "async_http"):
+            raise ConfigurationError(f"{name} cannot be of type {type(given).__name__}: give it as {other}")
+
+
+def check_sizes(max_connections: object, largest_reply: object) -> None:
+    """Refuse what is no number of connections, or of bytes."""
+    if not is_whole(max_connections, 1):
+        raise ConfigurationError(f"max_connections must be a whole number of 1 or more, not {short(max_connections)}")
+    if not is_whole(largest_reply, 1):
+        raise ConfigurationError("largest_reply must be a whole number of bytes, 1 or more")
+
+
+def check_flag(name: str, given: object) -> None:
+    """Refuse what is neither True nor False."""
+    if not is_flag(given):
+        raise ConfigurationError(f"{name} must be True or False, not {short(given)}")
+
+
+def check_chain(chain: Iterable[object]) -> None:
+    """Refuse what is no backend; a text and a class have some of what one has."""
+    for backend in chain:
+        is_backend = callable(getattr(backend, "encode", None)) and hasattr(backend, "identities")
+        if not is_backend or isinstance(backend, type):
+            raise ConfigurationError(f"the chain must hold backends such as OpenAIChat, not {type(backend).__name__}")
+
+
+def check_policy(policy: object) -> Policy:
+    """Return what is a policy, and refuse what is none."""
+    if not isinstance(policy, Policy):
+        raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}")
+    return policy
+
+
+def check_sync(cancellation: object, compactor: object) -> None:
+    """Refuse what cannot end a call in a thread, and what no thread can await."""
+    if cancellation is not None and not isinstance(cancellation, Cancellation):
+        raise ConfigurationError(f"cancellation must be a Cancellation, not {type(cancellation).__name__}")
+    if compactor is not None and inspect.iscoroutinefunction(compactor):
+        raise ConfigurationError("the compactor is a coroutine function; only what is asynchronous can await it")

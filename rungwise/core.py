@@ -29,9 +29,9 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.adapters.http.streams import AsyncStream as AsyncStream
     from rungwise.adapters.http.streams import Stream as Stream
     from rungwise.adapters.options import CallOptions as CallOptions
+    from rungwise.adapters.turn.options import AsyncTurnStream as AsyncTurnStream
     from rungwise.adapters.turn.options import TurnOptions as TurnOptions
-    from rungwise.adapters.turn.streams import AsyncTurnStream as AsyncTurnStream
-    from rungwise.adapters.turn.streams import TurnStream as TurnStream
+    from rungwise.adapters.turn.options import TurnStream as TurnStream
     from rungwise.adapters.wires.backend import Backend as Backend
     from rungwise.adapters.wires.backend import Decoder as Decoder
     from rungwise.adapters.wires.backend import HttpRequest as HttpRequest

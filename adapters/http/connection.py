@@ -6,18 +6,90 @@ import re
 import socket
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
-from typing import Final
+from typing import Final, NoReturn
 
 import h11
 import httpx
 from attrs import define, field
 
-from rungwise.adapters.http.heads import write_head
+from rungwise.adapters.http.chunks import BodyReader
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.sockets import is_quiet, read, what_came, write
 from rungwise.adapters.http.waiting import Operation
+
+_TOKEN: Final = r"[-!#$%&'*+.^_`|~0-9A-Za-z]++"
+_SEEN: Final = r"[^\x00\s\x80-\U0010ffff]++"
+_VALUE: Final = rf"(?:{_SEEN}(?:[ \t]++{_SEEN})*+)?+"
+_HEAD: Final = re.compile(rf"{_TOKEN} [!-~]++ HTTP/1\.1\r\n(?:{_TOKEN}: {_VALUE}\r\n)++")
+_NAMES: Final = re.compile(_TOKEN)
+
+
+class Headers(dict[str, str]):
+    """Hold the headers of a response by their names in lower case, and find them by names in any."""
+
+    def __missing__(self, name: str) -> str:
+        found: str | None = dict.get(self, name.lower())
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]
+        """Return a header."""
+        return dict.get(self, name.lower(), default)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and dict.__contains__(self, name.lower())
+
+
+def read_headers(given: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """Return the headers of a response, all of them in UTF-8 or else in Latin-1; what comes again is joined."""
+    pairs = [*given]
+    try:
+        texts = [(name.decode().lower(), value.decode()) for name, value in pairs]
+    except UnicodeDecodeError:
+        texts = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in pairs]
+    headers = Headers(texts)
+    if len(headers) < len(texts):
+        said: dict[str, list[str]] = {}
+        for name, value in texts:
+            said.setdefault(name, []).append(value)
+        headers = Headers({name: ", ".join(values) for name, values in said.items()})
+    return headers
+
+
+def write_head(method: str, target: bytes, headers: Mapping[str, str]) -> bytes:
+    """Return the head of a request.
+
+    Arguments:
+        method: its method.
+        target: the path and the query.
+        headers: what it says, the length of its body included.
+
+    Raises:
+        httpx.LocalProtocolError: something in it has no place in a head, such as the end of a line.
+    """
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    head = f"{method} {target.decode('latin-1')} HTTP/1.1\r\n{lines}"
+    # A line that somebody put into another one is well-formed by itself: only their number tells.
+    # So is one whose name ends where a colon stands within the name that was given.
+    if not _HEAD.fullmatch(head) or head.count("\n") != len(headers) + 1 or not _NAMES.fullmatch("".join(headers)):
+        _refuse(headers)
+    if "transfer-encoding" in headers:
+        raise httpx.LocalProtocolError("The transfer-encoding of a request is the transport's to choose")
+    return f"{head}\r\n".encode("ascii")
+
+
+def _refuse(headers: Mapping[str, str]) -> NoReturn:
+    """Name what is at fault, and show no value."""
+    for name, value in headers.items():
+        if not re.fullmatch(_TOKEN, name):
+            raise httpx.LocalProtocolError("Illegal header name")
+        if not re.fullmatch(_VALUE, value):
+            raise httpx.LocalProtocolError(f"Illegal header value of {name!r}")
+    raise httpx.LocalProtocolError("Illegal method or target")
+
 
 Origin = tuple[str, str, int]
 """The scheme, host and port that a connection leads to."""
@@ -28,44 +100,16 @@ KEEP = 5.0
 LARGEST_HEAD = 100 * 1024
 """Bytes of a head, or of one line between chunks, after which a response is broken."""
 
-
-_MOST_FRAMING: Final = 16
-"""Bytes around a chunk that came by itself; more than that may be much, and is not copied to be looked at."""
-_CHUNK_END: Final = (b"\r\n", False)
-"""What h11 keeps, behind a whole chunk, until there is more."""
-_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,8})\r\n")
-"""What nearly every chunk begins with; h11 knows of the others, and says which are broken."""
-
 CHANGED: Final = "the server changed the protocol without being asked"
 
 _END: Final = h11.EndOfMessage()
 
 
-def asked_by(method: str, headers: Mapping[str, str]) -> h11.Request:
-    """Return what h11 is told of a request that is written here.
-
-    Raises:
-        httpx.LocalProtocolError: it has no place in a request.
-    """
-    try:
-        return _told(method, headers.get("connection", ""), headers.get("upgrade", ""))
-    except h11.LocalProtocolError as error:
-        raise httpx.LocalProtocolError(str(error)) from error
-
-
-def reader_for(asked: h11.Request) -> h11.Connection:
-    """Return what reads the answer to a request."""
-    reader = h11.Connection(h11.CLIENT, LARGEST_HEAD)
-    reader.send(asked)
-    reader.send(_END)
-    return reader
-
-
 @lru_cache(maxsize=16)
-def _told(method: str, connection: str, upgrade: str) -> h11.Request:
-    """Return what h11 is told of a request that is written here: all that the reading of its answer depends on."""
-    asked = [("host", "-"), ("connection", connection), *([("upgrade", upgrade)] if upgrade else [])]
-    return h11.Request(method=method, target="/", headers=asked)
+def _request(method: str, connection: str, upgrade: str) -> h11.Request:
+    """Return the request for h11, with no more than the reading of its answer depends on."""
+    headers = [("host", "-"), ("connection", connection), *([("upgrade", upgrade)] if upgrade else [])]
+    return h11.Request(method=method, target="/", headers=headers)
 
 
 class StaleConnection(httpx.ReadError):
@@ -89,11 +133,7 @@ class Connection:
     _has_read: bool = field(default=False, init=False)
     _early: h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED] | None = field(default=None, init=False)
     _is_cut_short: bool = field(default=False, init=False)
-    _needs_data: bool = field(default=False, init=False)  # there is nothing more in what was read of the body
-    _last_read: int = field(default=0, init=False)  # bytes
-    _is_between: bool = field(default=False, init=False)  # all that h11 was given ends behind a chunk
-    _ahead: bytes = field(default=b"", init=False, repr=False)  # of the body, before what h11 was given last
-    _broken: str | None = field(default=None, init=False)  # an error would hold this connection, by its traceback
+    _body: BodyReader | None = field(default=None, init=False)
     _closing: weakref.finalize[[], Connection] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -145,7 +185,10 @@ class Connection:
         """Send a request; return what broke that, because the server may have said why before it closed."""
         data = write_head(method, target, headers) + body
         # What h11 would write for it, after a closer look at every header, is of no use.
-        self._protocol.send(asked_by(method, headers))
+        try:
+            self._protocol.send(_request(method, headers.get("connection", ""), headers.get("upgrade", "")))
+        except h11.LocalProtocolError as error:
+            raise httpx.LocalProtocolError(str(error)) from error
         self._protocol.send(_END)
         try:
             yield from write(self.sock, data, limits, self._hear)
@@ -180,56 +223,31 @@ class Connection:
                 return event
             if event is h11.NEED_DATA:
                 try:
-                    yield from self.fill(limits)
+                    data = yield from read(self.sock, limits)
                 except httpx.NetworkError as error:
                     if unsent is None:
                         raise
                     raise unsent from error
+                if not data:
+                    raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
+                self._has_read = True
+                self._protocol.receive_data(data)
             elif not isinstance(event, h11.InformationalResponse) or event.status_code == 101:
                 raise httpx.RemoteProtocolError(CHANGED)
 
     def buffered(self) -> bytes | None:
-        """Return what has been read of the body and not been handed out: nothing if more must be read, None at its end.
+        """Return the body that was read and not handed out yet; b"" if more must be read, None at its end.
 
-        The chunks that came in one reading are one piece: what each of them costs on its way is more than it says.
+        Chunks that came in one reading are one piece: each piece costs more on its way than a chunk says.
 
         Raises:
             httpx.RemoteProtocolError: the body is broken.
         """
-        if self._needs_data:
-            return b""
-        if self._broken is not None:
-            raise httpx.RemoteProtocolError(self._broken)
-        protocol = self._protocol
-        if protocol.their_state is not h11.SEND_BODY:
-            return None
-        pieces, self._ahead = [self._ahead] if self._ahead else [], b""
-        try:
-            # h11's kinds are abstract classes, which take long to tell what is none of them.
-            while type(event := protocol.next_event()) is h11.Data:
-                pieces.append(event.data)
-                framing = self._last_read - len(event.data)
-                if event.chunk_end and framing <= _MOST_FRAMING and protocol.trailing_data == _CHUNK_END:
-                    # One reading brought just this chunk, as is usual where each event is sent by itself. That more
-                    # data are needed is clear, and h11 would take as long to say so as it took for the chunk.
-                    self._needs_data = self._is_between = True
-                    return b"".join(pieces)
-            # What follows the end is none of the body's; h11 takes it for an error where the server is to close.
-            self._needs_data = event is h11.NEED_DATA
-        except h11.RemoteProtocolError as error:
-            self._broken = str(error)  # h11 says so only once
-            if not pieces:
-                raise httpx.RemoteProtocolError(self._broken) from error
-        if pieces:
-            return b"".join(pieces)
-        return b"" if self._needs_data else None
+        self._body = self._body or BodyReader(self._protocol)
+        return self._body.take()
 
     def fill(self, limits: AttemptLimits, *, waits_first: bool = False) -> Operation[bytes]:
-        """Read on in the answer, and return what stands in the chunks that came, if they are whole and nothing else is.
-
-        The rest is h11's, which takes some 15 µs for a chunk. It is not told of whole ones between two others: it is
-        behind a chunk then, as it was before. Whole ones before something else are handed out with that: it may be the
-        end, which must have been seen before the connection can serve again.
+        """Read more of the body; return it if it is whole chunks, else `buffered` has it.
 
         Arguments:
             waits_first: as in `read`.
@@ -238,18 +256,8 @@ class Connection:
             httpx.TransportError: the connection is broken, or its time is up.
         """
         data = yield from read(self.sock, limits, waits_first=waits_first)
-        if data:
-            self._has_read = True
-        elif self._protocol.their_state is h11.SEND_RESPONSE:
-            raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
-        if self._is_between:
-            body, end = _whole_chunks(data)
-            if body and end == len(data):
-                return body
-            self._ahead, data, self._is_between = body, data[end:], False
-        self._needs_data, self._last_read = False, len(data)
-        self._protocol.receive_data(data)
-        return b""
+        self._body = self._body or BodyReader(self._protocol)
+        return self._body.feed(data)
 
     def finish(self) -> bool:
         """Make ready for the next request behind a response; tell whether that can be.
@@ -262,6 +270,7 @@ class Connection:
         if not is_done or self._is_cut_short or protocol.trailing_data != (b"", False):
             return False
         protocol.start_next_cycle()
+        self._body = None
         self.idle_since = time.monotonic()
         return True
 
@@ -270,16 +279,3 @@ class Connection:
             return self._protocol.next_event()
         except h11.RemoteProtocolError as error:
             raise httpx.RemoteProtocolError(str(error)) from error
-
-
-def _whole_chunks(data: bytes) -> tuple[bytes, int]:
-    """Return what stands in the whole chunks that data begin with, and where these end."""
-    pieces, end = list[bytes](), 0
-    while (size := _SIZE.match(data, end)) is not None:
-        start = size.end()
-        behind = start + int(size[1], 16)
-        if behind == start or data[behind : behind + 2] != b"\r\n":  # the last one, a part of one, or a broken one
-            break
-        pieces.append(data[start:behind])
-        end = behind + 2
-    return b"".join(pieces), end

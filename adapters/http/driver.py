@@ -7,8 +7,8 @@ from typing import Final
 
 from attrs import frozen
 
-from rungwise.adapters.deadline import Deadline, Deadlines
 from rungwise.adapters.http.cancellation import Cancellation
+from rungwise.adapters.http.deadline import Deadline, Deadlines
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.wires.backend import Backend

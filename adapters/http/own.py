@@ -7,10 +7,11 @@ one that was passed in would be.
 
 from __future__ import annotations
 
+import os
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cached_property, lru_cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, NamedTuple
@@ -21,17 +22,52 @@ import httpx
 
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp, BorrowedAsyncResponse, BorrowedHttp, BorrowedResponse
 from rungwise.adapters.http.cancellation import Cancellation
-from rungwise.adapters.http.connection import Connection, Origin, StaleConnection
-from rungwise.adapters.http.environment import environment_named
-from rungwise.adapters.http.heads import read_headers
+from rungwise.adapters.http.connection import Connection, Origin, StaleConnection, read_headers
 from rungwise.adapters.http.limits import AttemptLimits
-from rungwise.adapters.http.mailbox import Mailbox, Nothing
 from rungwise.adapters.http.pool import Pool
 from rungwise.adapters.http.sockets import connect
-from rungwise.adapters.http.waiting import Bell, Operation, arun, check, run
+from rungwise.adapters.http.waiting import Bell, Mailbox, Nothing, Operation, arun, check, run
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.endpoint import DEFAULT_PORTS, is_this_machine, merged
+from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.secret import SecretMap
+
+PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+CERTIFICATES = ("ssl_cert_file", "ssl_cert_dir")
+"""The variables of the environment that httpx heeds, in lower case; upper case is as good."""
+
+LARGEST_PORT = 65_535
+
+
+@contextmanager
+def environment_named() -> Iterator[None]:
+    """Name the variables of the environment where no client can be made of what they say.
+
+    Raises:
+        ConfigurationError: their values are not shown, because the URL of a proxy may hold a password.
+    """
+    try:
+        for name, url in getproxies().items():
+            if f"{name}_proxy" in PROXIES[:3]:  # the last one is a list of hosts
+                proxy = httpx.URL(url if "://" in url else f"http://{url}")
+                if not proxy.raw_host.decode("ascii").encode("idna") or (proxy.port or 0) > LARGEST_PORT:
+                    raise ValueError("no place to connect to")
+        yield
+    except (httpx.InvalidURL, ValueError, TypeError):
+        raise ConfigurationError(f"{_set(PROXIES)} of the environment: not the URL of a proxy, or no host") from None
+    except ImportError:
+        raise ConfigurationError(
+            f"{_set(PROXIES)} of the environment: a SOCKS proxy needs the package socksio (pip install 'httpx[socks]')"
+        ) from None
+    except OSError as error:  # also what `ssl` raises of a file that holds no certificates
+        raise ConfigurationError(
+            f"{_set(CERTIFICATES)} of the environment: no certificates can be read there ({type(error).__name__})"
+        ) from None
+
+
+def _set(names: Iterable[str]) -> str:
+    return ", ".join(sorted(name for name in os.environ if name.lower() in names))
+
 
 HEADERS = {"accept": "*/*", "connection": "keep-alive", "user-agent": "rungwise"}
 """What every request says beside the headers of its backend."""

@@ -12,20 +12,105 @@ import socket
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
 
 from rungwise.adapters.http.cancellation import SLICE, Cancellation
-from rungwise.adapters.http.loops import running_loop, soon
 from rungwise.fsm.values.secret import drop_frames
 
 if TYPE_CHECKING:
     import asyncio
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+Soon = Callable[[Callable[[], object]], object]
+"""Calls something in an event loop, from any thread."""
+
+
+def is_asyncio() -> bool:
+    """Tell whether the running event loop is one of asyncio; else it is trio's."""
+    from asyncio import get_running_loop  # which calls in threads do without
+
+    try:
+        get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def running_loop() -> AbstractEventLoop | None:
+    """Return the event loop of asyncio that runs this task; None on another kind, trio as the guest of one included."""
+    from asyncio import current_task
+
+    try:
+        task = current_task()
+    except RuntimeError:
+        return None
+    return None if task is None else task.get_loop()
+
+
+def soon() -> Soon:
+    """Return what calls something in the running event loop."""
+    if is_asyncio():
+        from asyncio import get_running_loop
+
+        return get_running_loop().call_soon_threadsafe
+    import trio  # which is running, so it is there
+
+    found: Soon = trio.lowlevel.current_trio_token().run_sync_soon
+    return found
+
+
+T = TypeVar("T")
+
+
+class Nothing(Exception):
+    """Say that nothing came in time."""
+
+
+class Mailbox(Generic[T]):
+    """Hold what was put in until a thread takes it.
+
+    A finalizer may put something in while that very thread is in the middle of waiting, which an `Event` does not
+    bear. `queue.SimpleQueue` does, but up to Python 3.12 its `get` waits for ever if the time is up in the middle of a
+    signal's handler.
+    """
+
+    __slots__ = ("_bell", "_items")
+
+    def __init__(self) -> None:
+        self._items: deque[T] = deque()
+        self._bell = threading.Lock()  # is let go when something comes
+        self._bell.acquire()
+
+    def put(self, item: T) -> None:
+        """Put something in, from any thread."""
+        self._items.append(item)
+        with suppress(RuntimeError):  # it was let go already
+            self._bell.release()
+
+    def get(self, seconds: float | None) -> T:
+        """Return what came first, and wait for it for so many seconds; None waits for as long as it takes.
+
+        Raises:
+            Nothing: nothing came in time.
+        """
+        until = None if seconds is None else time.monotonic() + seconds
+        while True:
+            if self._items:
+                return self._items.popleft()
+            left = -1.0 if until is None else until - time.monotonic()
+            if until is not None and left <= 0:
+                raise Nothing
+            self._bell.acquire(timeout=left)
+
 
 Want = Literal["read", "write"]
 
@@ -43,7 +128,6 @@ class WaitFor(NamedTuple):
     until: float
 
 
-T = TypeVar("T")
 Operation = Generator[WaitFor | None, None, T]
 """What yields None lets others run, and no time passes."""
 

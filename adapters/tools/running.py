@@ -11,12 +11,11 @@ from typing import Any
 
 from attrs import define, field
 
-from rungwise.adapters.deadline import NO_DEADLINE, Deadline
 from rungwise.adapters.http.cancellation import Cancellation
+from rungwise.adapters.http.deadline import NO_DEADLINE, Deadline
 from rungwise.adapters.http.waiting import CallEnded
 from rungwise.adapters.tools.calling import Brought, Report, Worker, callable_of, discard, is_async, is_awaited
-from rungwise.adapters.tools.faults import NO_THREAD
-from rungwise.adapters.tools.scheduling import Job, Schedule
+from rungwise.adapters.tools.scheduling import NO_THREAD, Job, Schedule
 from rungwise.fsm.errors import ToolError
 from rungwise.fsm.turn.tools import Executor
 

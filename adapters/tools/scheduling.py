@@ -4,16 +4,95 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from asyncio import CancelledError
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 
 from attrs import define, field
 
-from rungwise.adapters.tools import faults
 from rungwise.adapters.tools.calling import Brought
-from rungwise.adapters.tools.faults import ToolsEnded, fault_of, is_failure
+from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
+from rungwise.fsm.errors import ToolError
+from rungwise.fsm.text.contents import without_halves
 from rungwise.fsm.turn.actions import RunTools, ToolEnded, ToolOutcome, ToolStarted
+from rungwise.fsm.turn.tool_round import shortened
 from rungwise.fsm.turn.tools import ToolRun
+from rungwise.fsm.values.label import label
+
+LONGEST_FAULT: Final = 2_000
+"""Bytes of what an exception says that a model is told."""
+
+_MOST_TOLD: Final = 5
+
+NOT_BEGUN: Final = "cancelled before it began"
+TOO_LATE: Final = "not run: the time of the turn was up"
+CANCELLED: Final = "cancelled while it ran"
+LEFT: Final = "it cannot be stopped and may still be running"
+NO_THREAD: Final = "not run: no thread could be started for it"
+
+
+class ToolsEnded(BaseException):
+    """Say that tools were ended before all had run; whoever catches it takes the outcomes and raises the reason.
+
+    Like `CallEnded` it is not a failure that anything else should handle.
+
+    Arguments:
+        outcomes: what came of each tool, in the order of the calls; what was ended has a fault.
+        reason: what goes on from here: `CallEnded`, the cancellation of the task, a KeyboardInterrupt, or what a tool
+            has raised that is no failure of the tool.
+    """
+
+    def __init__(self, outcomes: tuple[ToolOutcome, ...], reason: BaseException) -> None:
+        super().__init__(outcomes, reason)
+        self.outcomes, self.reason = outcomes, reason
+
+
+def is_failure(error: BaseException) -> bool:
+    """Tell whether an exception is a tool's own failure, and not one that must go on to the caller."""
+    return isinstance(error, Exception | CancelledError | GeneratorExit | SystemExit)
+
+
+def fault_of(error: BaseException) -> str:
+    """Return what a model is told of an exception; no log and no error is given it."""
+    text = (_words_of(error) if isinstance(error, ToolError) else "") or f"failed: {_named(error)}"
+    [told] = shortened([without_halves(text)], LONGEST_FAULT // BYTES_A_TOKEN)
+    return told
+
+
+def _named(error: BaseException) -> str:
+    """Return the type and the words of an exception, or of those that a group holds, whose own words say nothing."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(_named(each) for each in islice(_leaves(error), _MOST_TOLD))
+    words = _words_of(error)
+    return f"{label(type(error).__name__)}{': ' if words else ''}{words}"
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    ahead: list[BaseException] = [group]
+    while ahead:
+        error = ahead.pop()
+        if isinstance(error, BaseExceptionGroup):
+            ahead += reversed(error.exceptions)
+        else:
+            yield error
+
+
+def _words_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # whatever a stranger's `__str__` does
+        return ""
+
+
+def late(seconds: float) -> str:
+    """Say that a tool took too long.
+
+    Arguments:
+        seconds: how long it might have taken.
+    """
+    return f"timed out after {seconds:g} s"
+
 
 GRACE: Final = 2.0
 """Seconds that an async tool which was cancelled is given to end."""
@@ -137,16 +216,16 @@ class Schedule:
     def may_go_on(self, job: Job) -> bool:
         """Tell whether a tool that has returned what is to be awaited may still have that done."""
         if job.is_running and self.reason is not None:
-            self._settle(job, ToolOutcome(fault=faults.CANCELLED))
+            self._settle(job, ToolOutcome(fault=CANCELLED))
         return job.is_running
 
     def expire(self) -> None:
         """Cancel the tools whose time is up, and leave those that cannot be cancelled."""
         for job in [job for job in self._running if job.until <= self.clock()]:
             if job.cancel is not None and job.fault is None:
-                self._cancel(job, faults.late(job.run.seconds))
+                self._cancel(job, late(job.run.seconds))
             else:
-                self._leave(job, job.fault or faults.late(job.run.seconds))
+                self._leave(job, job.fault or late(job.run.seconds))
 
     def end(self, reason: BaseException) -> None:
         """Begin nothing more, and cancel what can be cancelled; a second time, wait for nothing either.
@@ -160,7 +239,7 @@ class Schedule:
         self.reason = reason
         for job in list(self._running):
             if job.cancel is not None and job.fault is None:
-                self._cancel(job, faults.CANCELLED)
+                self._cancel(job, CANCELLED)
 
     def give_up(self) -> None:
         """Leave all that is still running."""
@@ -168,7 +247,7 @@ class Schedule:
         for job in list(self._running):
             if job.cancel is not None and job.fault is None:
                 job.cancel()
-            self._leave(job, job.fault or faults.CANCELLED)
+            self._leave(job, job.fault or CANCELLED)
 
     def finish(self) -> tuple[ToolOutcome, ...]:
         """Return what came of the tools.
@@ -176,7 +255,7 @@ class Schedule:
         Raises:
             ToolsEnded: they were ended before.
         """
-        otherwise = ToolOutcome(fault=faults.TOO_LATE if self.reason is None else faults.NOT_BEGUN)
+        otherwise = ToolOutcome(fault=TOO_LATE if self.reason is None else NOT_BEGUN)
         outcomes = tuple([job.outcome or otherwise for job in self.jobs])
         if self.reason is not None:
             raise ToolsEnded(outcomes, self.reason) from None
@@ -189,7 +268,7 @@ class Schedule:
 
     def _leave(self, job: Job, fault: str) -> None:
         job.leave()
-        self._settle(job, ToolOutcome(fault=f"{fault}; {faults.LEFT}"))
+        self._settle(job, ToolOutcome(fault=f"{fault}; {LEFT}"))
 
     def _settle(self, job: Job, outcome: ToolOutcome) -> None:
         job.outcome = outcome

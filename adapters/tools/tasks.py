@@ -12,12 +12,11 @@ import anyio
 from anyio.lowlevel import checkpoint
 from attrs import define, field
 
-from rungwise.adapters.deadline import NO_DEADLINE, Deadline
 from rungwise.adapters.http.cancellation import Cancellation
-from rungwise.adapters.tools.calling import Report, awaited
+from rungwise.adapters.http.deadline import NO_DEADLINE, Deadline
+from rungwise.adapters.tools.calling import EventLoop, Report, awaited
 from rungwise.adapters.tools.running import Runner
 from rungwise.adapters.tools.scheduling import Schedule
-from rungwise.adapters.tools.spawning import EventLoop
 from rungwise.fsm.turn.actions import RunTools, ToolEnded, ToolOutcome, ToolStarted
 from rungwise.fsm.turn.tools import Executor
 

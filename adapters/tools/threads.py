@@ -12,13 +12,12 @@ from typing import Any
 
 from attrs import define, field
 
-from rungwise.adapters.deadline import NO_DEADLINE, Deadline
 from rungwise.adapters.http.cancellation import SLICE, Cancellation
-from rungwise.adapters.http.mailbox import Mailbox, Nothing
-from rungwise.adapters.tools.calling import Report, awaited
+from rungwise.adapters.http.deadline import NO_DEADLINE, Deadline
+from rungwise.adapters.http.waiting import Mailbox, Nothing
+from rungwise.adapters.tools.calling import Report, awaited, spawn_in_asyncio
 from rungwise.adapters.tools.running import Runner
 from rungwise.adapters.tools.scheduling import Schedule
-from rungwise.adapters.tools.spawning import spawn_in_asyncio
 from rungwise.fsm.turn.actions import RunTools, ToolEnded, ToolOutcome, ToolStarted
 from rungwise.fsm.turn.tools import Executor
 

@@ -7,8 +7,8 @@ from contextlib import aclosing
 
 from attrs import frozen
 
-from rungwise.adapters.deadline import Deadline
 from rungwise.adapters.http.async_driver import AsyncDriver
+from rungwise.adapters.http.deadline import Deadline
 from rungwise.adapters.tools.tasks import ToolTasks
 from rungwise.adapters.turn.compacting import ashorten
 from rungwise.adapters.turn.options import AsyncTurnCompactor, TurnCompactor

@@ -9,8 +9,8 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any, Final
 
-from rungwise.adapters.deadline import Deadline
 from rungwise.adapters.http.cancellation import SLICE, Cancellation
+from rungwise.adapters.http.deadline import Deadline
 from rungwise.adapters.http.waiting import WakeUp, check, within
 from rungwise.adapters.tools.calling import Brought, Report, Worker, is_async
 from rungwise.fsm.turn.actions import Compact

@@ -7,15 +7,17 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from rungwise.adapters.arguments import check_functions
-from rungwise.adapters.options import RunOptions
+from rungwise.adapters.http.streams import LoopStream, SyncStream
+from rungwise.adapters.options import RunOptions, check_functions
 from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.overrides import with_overrides
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.turn.actions import TurnEvent
 from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.tools import Executor, Toolbox, Tools
 from rungwise.fsm.turn.turn import Turn
 
@@ -96,3 +98,27 @@ class Planned:
             **{**given, "has_compactor": shorten is not None},
         )
         return cls(turn, shorten)
+
+
+def _messages_of(stream: TurnStream | AsyncTurnStream) -> tuple[PlainMessage | Message, ...]:
+    turn = stream._run
+    assert isinstance(turn, Turn)
+    return turn.messages
+
+
+class TurnStream(SyncStream[TurnEvent, TurnResult]):
+    """Iterate over the events of a turn; close it, or leave its `with` block, to end the turn early."""
+
+    @property
+    def messages(self) -> tuple[PlainMessage | Message, ...]:
+        """Return the conversation so far, which can be gone on from at any moment."""
+        return _messages_of(self)
+
+
+class AsyncTurnStream(LoopStream[TurnEvent, TurnResult]):
+    """Iterate asynchronously over the events of a turn; use it in an `async with` block to end the turn early."""
+
+    @property
+    def messages(self) -> tuple[PlainMessage | Message, ...]:
+        """Return the conversation so far, which can be gone on from at any moment."""
+        return _messages_of(self)

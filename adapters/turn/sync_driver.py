@@ -7,11 +7,11 @@ from typing import Any
 
 from attrs import frozen
 
-from rungwise.adapters.deadline import Deadline
+from rungwise.adapters.http.deadline import Deadline
 from rungwise.adapters.http.driver import LATE as LATE_BY
 from rungwise.adapters.http.sync_driver import SyncDriver
 from rungwise.adapters.http.waiting import CallEnded
-from rungwise.adapters.tools.faults import ToolsEnded
+from rungwise.adapters.tools.scheduling import ToolsEnded
 from rungwise.adapters.tools.threads import run_tools
 from rungwise.adapters.turn.compacting import LATE, shorten
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, TurnEvent

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from rungwise.adapters.http.mailbox import Mailbox, Nothing
+from rungwise.adapters.http.waiting import Mailbox, Nothing
 
 
 def test_what_other_threads_put_in_is_taken_in_its_order() -> None:

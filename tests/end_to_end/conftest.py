@@ -17,10 +17,10 @@ import httpx
 import pytest
 
 from rungwise import OpenAIChat
-from rungwise.adapters import connections
+from rungwise.adapters.http import running
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
-from rungwise.adapters.http.loops import is_asyncio
 from rungwise.adapters.http.own import OwnAsyncHttp
+from rungwise.adapters.http.waiting import is_asyncio
 from rungwise.adapters.provider.handler import render
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.learned import LEARNED
@@ -72,9 +72,7 @@ def transport() -> Iterator[None]:
     """Where `TRANSPORT=httpx-aiohttp` is set, run every asynchronous call on asyncio over aiohttp."""
     with pytest.MonkeyPatch.context() as patch:
         if ON_AIOHTTP:
-            patch.setattr(
-                connections, "OwnAsyncHttp", lambda most: (OverAiohttp if is_asyncio() else OwnAsyncHttp)(most)
-            )
+            patch.setattr(running, "OwnAsyncHttp", lambda most: (OverAiohttp if is_asyncio() else OwnAsyncHttp)(most))
         yield
 
 

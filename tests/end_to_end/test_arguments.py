@@ -12,7 +12,7 @@ import pytest
 
 import rungwise
 from rungwise import Client, OpenAIChat, testing
-from rungwise.adapters.http.environment import CERTIFICATES, PROXIES
+from rungwise.adapters.http.own import CERTIFICATES, PROXIES
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.policy import LARGEST_JITTER, SWITCH_AFTER
 from rungwise.fsm.values.fields import LONGEST_SECONDS

@@ -13,7 +13,7 @@ import attrs
 
 from rungwise import Cancellation, Tool, ToolCall, ToolEnded, ToolStarted
 from rungwise.adapters.tools import tasks, threads
-from rungwise.adapters.tools.faults import ToolsEnded
+from rungwise.adapters.tools.scheduling import ToolsEnded
 from rungwise.core import ToolOutcome
 from rungwise.fsm.turn.actions import RunTools
 from rungwise.fsm.turn.tools import Toolbox, ToolRun

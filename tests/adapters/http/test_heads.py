@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rungwise.adapters.http.heads import read_headers, write_head
+from rungwise.adapters.http.connection import read_headers, write_head
 
 HEADERS = {"host": "example.org", "authorization": "Bearer a b\tc", "x-empty": "", "content-length": "2"}
 

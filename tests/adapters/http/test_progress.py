@@ -10,8 +10,8 @@ import httpx
 import httpx2
 import pytest
 
+from rungwise.adapters.http.borrowed import Progress
 from rungwise.adapters.http.limits import AttemptLimits
-from rungwise.adapters.http.progress import Progress
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 

@@ -20,7 +20,7 @@ from rungwise import Cancellation, ToolEnded, ToolStarted
 from rungwise.adapters.http.cancellation import either
 from rungwise.adapters.http.waiting import CallEnded
 from rungwise.adapters.tools import scheduling
-from rungwise.adapters.tools.faults import CANCELLED, LEFT, NOT_BEGUN, ToolsEnded
+from rungwise.adapters.tools.scheduling import CANCELLED, LEFT, NOT_BEGUN, ToolsEnded
 from support.tools import ENOUGH, LOOPS, WAYS, Watched, alone, arun_tools, planned, ran, values
 from support.waiting import auntil, let_ctrl_c_interrupt, patience
 
@@ -265,7 +265,7 @@ CTRL_C = """
 import asyncio, os, signal, sys, threading
 sys.path.insert(0, "tests")
 from support.tools import Cancellation, Watched, arun_tools, planned, run_tools, values
-from rungwise.adapters.tools.faults import ToolsEnded
+from rungwise.adapters.tools.scheduling import ToolsEnded
 import anyio
 
 begun, may_end = threading.Event(), threading.Event()

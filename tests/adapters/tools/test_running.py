@@ -17,7 +17,7 @@ import pytest
 
 from rungwise import Tool, ToolEnded, ToolError, ToolStarted
 from rungwise.adapters.tools import calling
-from rungwise.adapters.tools.faults import LONGEST_FAULT, ToolsEnded
+from rungwise.adapters.tools.scheduling import LONGEST_FAULT, ToolsEnded
 from support.tools import ENOUGH, LOOPS, WAYS, Watched, alone, ran, values
 
 ROOT = Path(__file__).parents[3]

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from rungwise import Tool, ToolCall, ToolEnded, ToolStarted
 from rungwise.adapters.tools.calling import Brought
-from rungwise.adapters.tools.faults import CANCELLED, LEFT, NOT_BEGUN, ToolsEnded
-from rungwise.adapters.tools.scheduling import GRACE, Job, Schedule
+from rungwise.adapters.tools.scheduling import CANCELLED, GRACE, LEFT, NOT_BEGUN, Job, Schedule, ToolsEnded
 from rungwise.core import ToolOutcome
 from rungwise.fsm.turn.actions import RunTools
 from rungwise.fsm.turn.tools import ToolRun
