@@ -25,7 +25,7 @@ def _share(instance: object, attribute: attrs.Attribute[Any], value: object) -> 
 
 @frozen(kw_only=True)
 class TurnHints:
-    """Hold the texts that the turn itself sends to the model; the request for the summary leaves the conversation again.
+    """Hold the texts that the turn itself sends to the model; the request for a summary does not stay in the messages.
 
     Arguments:
         summary: asks for the summary at the limit.
