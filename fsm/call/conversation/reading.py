@@ -122,13 +122,11 @@ def read_reply(
     """Read a whole reply.
 
     Arguments:
-        reply: the reply, as the wire read it.
-        reading: how it continues what was sent.
+        reply, reading: the reply, and how it continues what was sent.
         gathered: the text so far.
         may_unsay: whether that text may be reasoning of the same backend, cut before its closing tag.
         expects_json: whether the request asked for JSON.
-        tools: the tool definitions of the request, for calls without arguments.
-        shapes: the form of these definitions.
+        tools, shapes: the tool definitions of the request, for calls without arguments, and their form.
     """
     visible, inline, was_unopened = reading.part(reply)
     refuses = not is_blank(reply.refusal or "")
@@ -187,15 +185,10 @@ def is_complete(call: ToolCall, tools: Tools, shapes: Shapes = NEUTRAL) -> bool:
 
 
 def is_too_little(*texts: str) -> bool:
-    """Tell whether a cut text is so short that it may be an echo as well as an answer that goes on.
-
-    Arguments:
-        texts: its pieces in order; they are joined only if none of them is long enough by itself.
-    """
-    for text in texts:
-        if len(text.strip()) >= MINIMUM_ECHO:
-            return False
-    return len(texts) == 1 or len("".join(texts).strip()) < MINIMUM_ECHO
+    """Tell whether a cut text, in pieces, is so short that it may be an echo as well as a continuation."""
+    if any(len(text.strip()) >= MINIMUM_ECHO for text in texts):
+        return False
+    return len("".join(texts).strip()) < MINIMUM_ECHO
 
 
 def _may_restart(gathered: str, text: str) -> bool:

@@ -138,12 +138,7 @@ class Transcript:
         return Composed(messages, prefill, sum([tokens for _, tokens in turns]), reading)
 
     def _reading(self, *, prefill: bool, echoes: bool) -> Reading:
-        """Return how the reply to a request is to be read.
-
-        Arguments:
-            prefill: whether it continues the assistant turn at the end of the request.
-            echoes: whether the backend repeats that turn.
-        """
+        """Return how the reply to a request is to be read; see `Composed` for `prefill`, and `compose` for `echoes`."""
         answer, seed = self.answer, self.changes.seed
         continued = answer.gathered if prefill and not seed else ""
         # A model that reasons inline begins a new turn with its reasoning, whatever the text before is within.
