@@ -92,8 +92,8 @@ class Pool:
                 oldest = next(iter(self._idle))
                 self._remove(oldest)
                 useless.append(oldest)
-        for connection in useless:
-            connection.close()
+        for each in useless:
+            each.close()
         return connection
 
     def _usable(self, origin: Origin, useless: list[Connection], *, is_fresh: bool) -> Connection | None:
