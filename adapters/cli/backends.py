@@ -1,4 +1,4 @@
-"""Backends as the command line is given them: a protocol, a URL, a model, and the variable that holds the key."""
+"""Backends on the command line: a protocol, a URL, a model, and the variable that holds the key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rungwise.fsm.values.suggest import close_to
 
 OPENAI: Final = "https://api.openai.com/v1"
 VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
-"""How variables of the environment are called; what is called otherwise may be a key in the place of a name."""
+"""The form of an environment variable's name; anything else may be a key given by mistake."""
 SHAPE: Final = "URL#MODEL, URL#MODEL#KEYENV, API:MODEL or API:URL#MODEL"
 
 
@@ -57,7 +57,7 @@ class Target:
 
     @property
     def otherwise(self) -> str:
-        """Say what else may be done where a key is missing."""
+        """Say what else to do about a missing key."""
         if self.is_fallback:
             return (
                 "or name the variable that holds it, as in URL#MODEL#KEYENV (URL#MODEL# for a server that takes no key)"
@@ -113,7 +113,7 @@ def _fallback(value: str) -> Target:
 def chain_of(
     primary: Target, fallbacks: Iterable[Target], prices: Prices | None, *, needs_all: bool = True
 ) -> list[HttpBackend]:
-    """Make the backends of a chain; what is wrong with any, a key that is missing included, ends the command.
+    """Make the backends of a chain; anything wrong with one of them, such as a missing key, ends the command.
 
     A fallback that names no variable takes that of the first backend where both have the scheme, host and port.
 
@@ -153,7 +153,7 @@ def _backend_of(target: Target, prices: Prices | None, *, needs_key: bool) -> Ht
 
 
 def _check_set(target: Target) -> None:
-    """Refuse a variable that is not set; what may be a key in the place of its name is not shown."""
+    """Refuse a variable that is not set, without showing a value that may be a key."""
     name = target.key_env or ""
     if not os.environ.get(name, "").strip():
         if VARIABLE.fullmatch(name):
@@ -210,7 +210,7 @@ _OPTIONS: Final = (
 
 
 def chain_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that name a chain."""
+    """Add the options that name a chain to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command

@@ -1,4 +1,4 @@
-"""Where each client must be pointed to reach the embedded provider, and what it has asked there, in any protocol."""
+"""How to point each client at the embedded provider, and a summary of its requests, in any protocol."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RequestSummary:
 
 
 def pointers(base_url: str) -> Iterator[str]:
-    """Say in a line each which protocols a provider speaks, and how the client of each is pointed at it.
+    """Yield a line for each protocol of a provider that shows how to point its client at it.
 
     Arguments:
         base_url: that of the provider, which ends in `/v1`.
@@ -61,7 +61,7 @@ def summary_of(request: ReceivedRequest) -> RequestSummary:
 
 
 def text_of(message: object) -> tuple[str, object]:
-    """Return the role of a message in any protocol, and its text; what has no text, as it stands there."""
+    """Return the role and the text of a message in any protocol; content without text is returned unchanged."""
     if not isinstance(message, Mapping):
         return "None", None
     role, content = message.get("role"), message.get("content")

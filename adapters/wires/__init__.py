@@ -1,1 +1,1 @@
-"""The languages of providers, a folder for each."""
+"""The protocols of providers, a folder for each."""

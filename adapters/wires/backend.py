@@ -1,4 +1,4 @@
-"""What an adapter is: pure functions between a `Send`, HTTP and a `Reply`."""
+"""What a backend is: pure functions between a `Send`, HTTP and a `Reply`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.failures.failure import Failure
 
 PIECE: Final = 2**16
-"""The most bytes of a body that are unpacked or looked at in one go."""
+"""The most bytes of a body that are unpacked or read in one go."""
 
 
 @frozen
 class HttpRequest:
-    """Hold one HTTP request; headers and body stay out of `repr`, they hold the key and the prompt."""
+    """Hold one HTTP request; `repr` leaves out headers and body, which hold the key and the prompt."""
 
     url: str
     headers: Mapping[str, str] = field(repr=False)
@@ -31,13 +31,13 @@ class Decoder(Protocol):
 
     @property
     def finished(self) -> bool:
-        """Tell whether the terminal event has come, so that nothing more need be read."""
+        """Tell whether the terminal event has come, so that no more need be read."""
 
     def feed(self, data: bytes) -> list[Text | Reasoning]:
         """Take bytes cut anywhere and return what they add, inline think tags still in the text."""
 
     def close(self, failure: Failure | None = None) -> Reply | Failure:
-        """Return what the stream amounts to; `failure` says what cut it, if anything did."""
+        """Return the reply, or why there is none; `failure` says what cut the stream, if anything did."""
 
 
 class Backend(Link, Protocol):

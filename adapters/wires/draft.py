@@ -1,4 +1,4 @@
-"""Make a reply of what was gathered of it, or say why there is none: the same for every protocol."""
+"""Make a reply from what was gathered, or say why there is none: the same for every protocol."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rungwise.fsm.values.usage import Usage
 
 LARGEST_COUNT: Final = 10**12
 LONGEST_WORD: Final = 200
-"""Characters of a finish reason or of a model's id that are kept; they go into the journal."""
+"""The most characters of a finish reason or a model's id that go into the journal."""
 
 _MEDIA_TYPE: Final = re.compile(r"[a-z]+/[a-z0-9.+-]{1,60}")
 
@@ -33,22 +33,22 @@ _RAW: Final = 2**16  # bytes of a body that is kept as it came: objects take man
 
 
 def malformed(message: str) -> Failure:
-    """Return the failure of a response of status 200 that has no usable shape."""
+    """Return the failure of a response of status 200 without a usable shape."""
     return Failure("malformed", status=200, message=message)
 
 
 NO_END: Final = malformed("the stream has no end")
-"""What cut a stream of which all has come that there is."""
+"""What cut a stream that is complete but has no end."""
 TOO_MUCH: Final = malformed("an event of the stream is not JSON, or too much of it")
 
 
 def classified(status: int | None, headers: Mapping[str, str], body: bytes) -> Failure:
-    """Return why a response is a failure; a body of more objects than any error has tells nothing."""
+    """Classify a failed response; a body with more objects than any error has is ignored."""
     return classify_response(status, headers, b"" if is_heavy(body) else body)
 
 
 def described(reply: Reply | Failure, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
-    """Return what a body is, and of a body that is no reply say what else it is; nothing of what it says.
+    """Classify a body that is not a reply. The result never quotes the body.
 
     Arguments:
         reply: what was read of it.
@@ -77,7 +77,7 @@ def _kind_of(headers: Mapping[str, str], body: bytes) -> str:
 
 
 def object_in(body: bytes) -> dict[str, Any] | Failure:
-    """Return the JSON object that a body is, or why it is no reply."""
+    """Return the JSON object of a body, or why there is none."""
     try:
         value = load(body)
     except ValueError:
@@ -86,7 +86,7 @@ def object_in(body: bytes) -> dict[str, Any] | Failure:
 
 
 def stop_of(raw: object, words: Mapping[str, StopReason]) -> tuple[StopReason | None, str | None]:
-    """Return the normalised finish reason and the provider's own word for it, both None where there is none.
+    """Return the normalised finish reason and the provider's own word for it; both are None if there is none.
 
     Arguments:
         raw: what stands there.
@@ -105,7 +105,7 @@ _CUTS: Final = ("length", "content_filter", "overflow", "error")
 
 
 def settled(known: object, said: object, words: Mapping[str, StopReason]) -> object:
-    """Return which of two finish reasons of one stream stands: the later, but that all is well takes no cut back.
+    """Return the later of two finish reasons of one stream, unless it is a clean end after a cut.
 
     Some proxies end every stream with a clean word of their own, behind that of the server.
 
@@ -122,7 +122,7 @@ _MOST_COUNTS: Final = 100
 
 
 def grown(known: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a report of usage with what a later one of the same stream says.
+    """Merge a usage report with a later one of the same stream.
 
     Counts only grow: what a later report leaves out, or has a zero for, was used all the same.
 
@@ -139,7 +139,7 @@ def grown(known: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def at_least(known: Usage, parts: Sequence[Part]) -> Usage:
-    """Return the tokens of a reply of which the provider has not counted the end: no fewer than what came says."""
+    """Return the tokens of a reply whose end the provider did not count: at least an estimate of what came."""
     said = estimated(text_of(parts), reasoning_of(parts), calls_of(parts))
     output = max(known.output_tokens, said.output_tokens)
     reasoning = min(output, max(known.reasoning_tokens, said.reasoning_tokens))
@@ -147,14 +147,14 @@ def at_least(known: Usage, parts: Sequence[Part]) -> Usage:
 
 
 def count_of(value: object) -> int:
-    """Return a count of tokens, 0 in the place of anything that is none."""
+    """Return a count of tokens; 0 for anything that is not a count."""
     if type(value) in (int, float) and 0 < value <= LARGEST_COUNT and value == int(value):  # type: ignore[operator, call-overload]
         return int(value)  # type: ignore[call-overload, no-any-return]
     return 0
 
 
 def raw_of(value: object, body: bytes) -> object:
-    """Return a body for diagnosis, or None where it would take up too much."""
+    """Return a body for diagnosis, or None if it is too large."""
     if len(body) > _RAW:
         return None
     try:
@@ -244,7 +244,7 @@ class Draft:
 
 
 def final_text_of(parts: Sequence[Part]) -> str | None:
-    """Return the text behind the last tool call, the provider's own among them; None where nothing stands before it."""
+    """Return the text after the last tool call, server tools included; None if no text stands before it."""
     start = 0
     for index, part in enumerate(parts):
         if isinstance(part, ToolCall) or (isinstance(part, OpaquePart) and not _says_sources(part)):
@@ -253,12 +253,12 @@ def final_text_of(parts: Sequence[Part]) -> str | None:
 
 
 def _says_sources(part: OpaquePart) -> bool:
-    """Tell whether a part holds no more than what the text beside it is taken from."""
+    """Tell whether a part holds nothing but the sources of the next text."""
     return isinstance(part.block, Mapping) and part.block.keys() == {"citations"}
 
 
 def estimated(text: str, reasoning: str, calls: Iterable[ToolCall]) -> Usage:
-    """Return the tokens of a reply that nobody has counted: a quarter of its bytes."""
+    """Estimate the tokens of a reply: a quarter of its bytes."""
     thought, rest = _size(reasoning), _size(text) + sum(_size(call.arguments) for call in calls)
     return Usage(output_tokens=-(-(thought + rest) // 4), reasoning_tokens=-(-thought // 4), estimated=True)
 
@@ -268,6 +268,6 @@ def _size(text: str) -> int:
 
 
 def text_at(value: Any, name: str) -> str:
-    """Return the text that stands in a JSON object under a name, "" in the place of anything else."""
+    """Return the text under a name in a JSON object; "" for anything else."""
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, str) else ""

@@ -1,4 +1,4 @@
-"""Where a backend is and what it is reached with: its URL, its key and its headers, checked before anything is sent."""
+"""A backend's URL, key and headers, checked before anything is sent."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Endpoint:
 
 
 def read_url(url: str, path: str) -> Endpoint:
-    """Read a base URL; what makes it unusable becomes its `problem`.
+    """Read a base URL; `problem` says why it cannot be used.
 
     Arguments:
         url: the base URL.
@@ -85,7 +85,7 @@ def read_url(url: str, path: str) -> Endpoint:
 
 
 def _is_sendable(url: str) -> bool:
-    """Ask those who will read it: the HTTP client's own parser, and the codec through which names are looked up."""
+    """Try the HTTP client's own parser, and the codec for host names."""
     from httpx import URL, InvalidURL  # the command line reads its options before it imports what it sends with
 
     try:
@@ -96,7 +96,7 @@ def _is_sendable(url: str) -> bool:
 
 
 def is_this_machine(host: str) -> bool:
-    """Tell whether a host is the machine that asks, in any of the spellings that lead there."""
+    """Tell whether a host is this machine, in any spelling."""
     name = host.lower().removesuffix(".")
     if name == "localhost" or name.endswith(".localhost"):
         return True
@@ -121,7 +121,7 @@ def _is_local(host: str) -> bool:
 
 
 def shown_url(url: object) -> str:
-    """Return the `repr` of a URL without anything in it that could be a secret."""
+    """Return the `repr` of a URL without anything that could be a secret."""
     return repr(re.sub(r"[?#].*", "", re.sub(r"//[^/]*@", "//", str(url))))
 
 
@@ -135,7 +135,7 @@ def _is_header_value(value: str) -> bool:
 
 
 def as_secret(key: Any) -> Any:
-    """Take a key as it is given; anything but a string is left to the validator, which can name the field."""
+    """Make a secret of a string; anything else is left to the validator, which can name the field."""
     return Secret(key) if isinstance(key, str) else key
 
 
@@ -155,7 +155,7 @@ def key_problem(key: Secret | None, variables: Iterable[str] = ()) -> str | None
 
 
 def check_key(instance: object, attribute: Any, value: Any, where: str = "api_key") -> None:
-    """Refuse a key that no header can hold, without showing it.
+    """Refuse a key that no header can hold; the error does not show it.
 
     Raises:
         ConfigurationError: it is not a string, or has blanks around it or a character that no header can hold.
@@ -169,7 +169,7 @@ def check_key(instance: object, attribute: Any, value: Any, where: str = "api_ke
 
 
 def check_headers(headers: object, where: str) -> None:
-    """Refuse headers that cannot be sent; what is at fault is named, never shown.
+    """Refuse headers that cannot be sent; the error names the header and never shows its value.
 
     Raises:
         ConfigurationError: a name or a value is not of its form.
@@ -182,7 +182,7 @@ def check_headers(headers: object, where: str) -> None:
 
 
 def _header_fault(name: object, value: object) -> str | None:
-    """Return what is wrong with a header. Nothing is raised here: an error would carry the value with this frame."""
+    """Return what is wrong with a header. Do not raise here: this frame holds the value."""
     if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):
         return " has a name that no header can have"
     if not isinstance(value, str) or not is_header_text(value):
@@ -198,7 +198,7 @@ def merged(*layers: Mapping[str, str]) -> SecretMap:
 
 
 def variables_of(origin: str) -> tuple[str, ...]:
-    """Return the variables that may hold the key for a place; none for a place that no provider owns, or without TLS.
+    """Return the variables that may hold the key for an origin; none unless it is a provider's, with TLS.
 
     Arguments:
         origin: its scheme and host, with the port where that is not the scheme's own.
@@ -208,7 +208,7 @@ def variables_of(origin: str) -> tuple[str, ...]:
 
 
 def key_of_environment(origin: str) -> Secret | None:
-    """Return the key that the environment holds for a provider, to its own host alone, and over TLS alone.
+    """Return a provider's key from the environment, for the provider's own host over TLS only.
 
     Raises:
         ConfigurationError: the variable holds what no header can hold.

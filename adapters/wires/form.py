@@ -1,4 +1,4 @@
-"""The form in which a protocol writes conversations and tools: what each wire declares of its own."""
+"""The form in which a protocol writes conversations and tools."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ANY_ID: Final = re.compile(r".{1,1000}", re.DOTALL)
 
 @frozen(kw_only=True)
 class Rules:
-    """Hold what a protocol demands of a conversation.
+    """Hold the rules of a protocol for conversations.
 
     Arguments:
         call_id: what the whole id of a tool call must match.
@@ -53,27 +53,27 @@ class Form(Shapes, ABC):
     __slots__ = ()
 
     SAYS: ClassVar[frozenset[str]] = frozenset({"detail", "name", "strict"})
-    """What it has a place for: the detail of a picture, the name of a file, that the schema of a tool is strict."""
+    """Optional members that it can express: a picture's detail, a file's name, a tool's strictness."""
     MARKS: ClassVar[frozenset[str]] = frozenset()
-    """The cache marks that it writes, or of which its backend tells by itself; see `unread`."""
+    """The cache marks that it writes, or that its backend reports by itself; see `losses`."""
 
     @property
     def rules(self) -> Rules:
-        """Return what the protocol demands of a conversation."""
+        """Return the rules that a conversation must obey."""
         return _USUAL
 
     @property
     def tool_parameters(self) -> frozenset[str]:
-        """Return the parameters of a request that mean nothing without tools."""
+        """Return the parameters that mean nothing without tools."""
         return frozenset({"tool_choice", "parallel_tool_calls"})
 
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
-        """Tell whether parameters of a request ask for JSON; None where they do not speak of it."""
+        """Tell whether parameters ask for JSON; None if they do not say."""
         found = parameters.get("response_format")
         return str(found.get("type", "")).startswith("json") if isinstance(found, Mapping) else None
 
     def wanted_json(self, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return the JSON that parameters ask for, in the common words or in those of this form, as the common ones."""
+        """Return the JSON format that parameters ask for, as a `response_format`."""
         if not self.asks_for_json(parameters):
             return None
         common = parameters.get("response_format")
@@ -83,7 +83,7 @@ class Form(Shapes, ABC):
         return {"type": "json_schema", "schema": schema} if isinstance(schema, Mapping) else {"type": "json_object"}
 
     def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
-        """Return the schema that parameters ask for in words of this form alone, if any."""
+        """Return the schema in this form's own parameters, if any."""
         return None
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
@@ -109,10 +109,10 @@ class Form(Shapes, ABC):
 
     @abstractmethod
     def is_own(self, message: PlainMessage) -> bool:
-        """Tell whether a plain message can go out as it is."""
+        """Tell whether a plain message can be sent unchanged."""
 
     def with_results(self, message: PlainMessage, results: Sequence[ToolResult]) -> PlainMessage | None:
-        """Return a plain message behind tool calls with more results in it; None where those stand by themselves.
+        """Add results to a plain message that follows tool calls; None if results are messages of their own.
 
         Arguments:
             message: the user's, or one that holds results.
@@ -131,14 +131,14 @@ class Form(Shapes, ABC):
 
     @abstractmethod
     def sent_to(self, provider: str, message: Message) -> list[Body]:
-        """Return a message in this form, with what this provider wants back of its own and nothing of any other's."""
+        """Return a message in this form, with this provider's own parts and no other provider's."""
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return a plain message of this form without signatures and reasoning that may be another provider's."""
+        """Return a plain message without signatures and reasoning that may be another provider's."""
         return message
 
     def plain_of(self, message: Message, *, with_reasoning: bool = False) -> list[Body]:
-        """Return a message as plain messages of chat completions, without anything of a provider's own.
+        """Return a message as plain messages of chat completions, without any provider's own members.
 
         That is the form of plain messages here, whoever has answered: it is read for any backend.
         """
@@ -156,14 +156,14 @@ class Form(Shapes, ABC):
 
     @abstractmethod
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
-        """Tell whether the definition of a tool can go out as it is."""
+        """Tell whether the definition of a tool can be sent unchanged."""
 
     @abstractmethod
     def written_tool(self, tool: ToolDefinition) -> Body:
         """Return the definition of a tool in this form."""
 
     def written_tools(self, tools: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        """Return the definitions of tools in this form; what another provider would run by itself is left out."""
+        """Return the definitions of tools in this form, without tools that another provider runs."""
         if all(map(self.is_own_tool, tools)):
             return tools
         written: list[Mapping[str, Any]] = []
@@ -175,7 +175,7 @@ class Form(Shapes, ABC):
         return [self.written_tool(each) for each in read_tools((tool,)) if isinstance(each, ToolDefinition)]
 
     def set_tools(self, body: Body, tools: Sequence[Mapping[str, Any]]) -> None:
-        """Put tools into the body of a request; where all are left out, none of what means nothing without them stays.
+        """Put tools into a body; if all are left out, remove the parameters that mean nothing without them.
 
         Servers refuse an empty list, and a choice of none.
         """
@@ -185,7 +185,7 @@ class Form(Shapes, ABC):
                 del body[name]
 
     def shows(self, part: MediaPart) -> bool:
-        """Tell whether a picture, a recording or a document goes out itself, and not only in words."""
+        """Tell whether a picture, a recording or a document is sent itself, and not only named."""
         return in_words(part) not in _texts_in(self.sent_to("", Message("user", (part,))))
 
     def lost_tools(self, tools: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -195,7 +195,7 @@ class Form(Shapes, ABC):
 
 
 def among(blocks: Sequence[Any], more: Sequence[Any], is_result: Callable[[Any], bool]) -> list[Any]:
-    """Return blocks with more results behind the last one of them, or in front where there is none."""
+    """Insert results after the last result among some blocks, or in front if there is none."""
     end = max((place for place, block in enumerate(blocks, 1) if is_result(block)), default=0)
     return [*blocks[:end], *more, *blocks[end:]]
 

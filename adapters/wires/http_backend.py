@@ -1,4 +1,4 @@
-"""What all backends over HTTP have in common: a place, a key, parameters, and what is known of the model there."""
+"""What all backends over HTTP share: a URL, a key, parameters, and what is known of the model there."""
 
 # Annotations are no strings here: subclasses in other modules have these fields, and what reads their signatures could
 # not resolve the types there.
@@ -120,9 +120,9 @@ class HttpBackend(ABC):
     DEFAULT_URL: ClassVar[str]
     """The provider's own."""
     PATH: ClassVar[str]
-    """What follows the base URL; one that is given with it is taken too."""
+    """The path after the base URL; a base URL may also include it."""
     API: ClassVar[str]
-    """What the command line and the capability table call this protocol."""
+    """The protocol's name on the command line and in the registry."""
     WRITER: ClassVar[type[BodyWriter]]
     """What writes its bodies."""
     DECODER: ClassVar[type[StreamDecoder]]
@@ -130,7 +130,7 @@ class HttpBackend(ABC):
     FORM: ClassVar[Form]
     """The form of its conversations."""
     RESERVED: ClassVar[Mapping[str, str]]
-    """What a parameter cannot set, and what to do instead."""
+    """Parameters that callers cannot set, and what to do instead."""
 
     model: str = field(validator=_check_text)
     api_key: str | Secret | None = field(
@@ -204,7 +204,7 @@ class HttpBackend(ABC):
         return read_url(self.base_url, self.PATH)
 
     def _own_headers(self) -> dict[str, str]:
-        """Return headers that the protocol wants in every request."""
+        """Return the headers that the protocol requires in every request."""
         return {}
 
     def _url(self, *, stream: bool) -> str:
@@ -225,7 +225,7 @@ class HttpBackend(ABC):
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse parameters that set what has its own place.
+        """Refuse reserved parameters.
 
         Raises:
             ConfigurationError: one of them does.
@@ -236,7 +236,7 @@ class HttpBackend(ABC):
 
     @classmethod
     def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return those of the common parameters that this protocol cannot say, each with the reason in a few words.
+        """Return the common parameters that this protocol does not support, each with the reason.
 
         Arguments:
             parameters: the common ones among those of a request, as they were given.
@@ -244,11 +244,11 @@ class HttpBackend(ABC):
         return {}
 
     def _bars_prefill(self, parameters: Mapping[str, Any]) -> bool:
-        """Tell whether parameters rule out what the model could do without them: to continue an assistant turn."""
+        """Tell whether parameters keep the model from continuing an assistant turn."""
         return False
 
     def _cannot_say(self, request: Request) -> Mapping[str, str]:
-        """Return the common parameters of a request that go unsaid, each with the reason."""
+        """Return the common parameters of a request that are left out, each with the reason."""
         said = self._asked_of(request)
         if not said:
             return {}
@@ -256,23 +256,23 @@ class HttpBackend(ABC):
         return self.lost_parameters({name: value for name, value in common.items() if value is not None})
 
     def _asked_of(self, request: Request) -> Mapping[str, Any]:
-        """Return the parameters that count for a request: its own, and those of the backend."""
+        """Return the parameters of a request, with the backend's own."""
         return {**self.parameters, **request.parameters}
 
     # what the core and the drivers ask
 
     def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
-        """Say what of a request no body of this protocol can say, in a short sentence each; it is left out."""
+        """Return what this protocol leaves out of a request, in a short sentence each."""
         unsaid, form = self._cannot_say(request), self.shapes
         wish = in_words(self._asked_of(request), unsaid, form, frozenset())
         return losses(request, unsaid, form, wish, is_portable=is_portable)
 
     def lost_behind(self, request: Request) -> tuple[str, ...]:
-        """Say the same of a request that was written for another backend, the first of the chain."""
+        """Return the same for a request that was written for another backend, the first of the chain."""
         return self.lost(request, is_portable=True)
 
     def in_words(self, request: Request, dropped: frozenset[str] = frozenset()) -> Mapping[str, Any] | None:
-        """Return the `response_format` that is asked for in words, where it is."""
+        """Return the `response_format` that the prompt must ask for, if any."""
         return in_words(self._asked_of(request), self._cannot_say(request), self.shapes, dropped)
 
     @property
@@ -282,7 +282,7 @@ class HttpBackend(ABC):
 
     @property
     def identities(self) -> frozenset[tuple[str, str]]:
-        """Return what it has in common with a duplicate: its host or its base URL, each with the model.
+        """Return what identifies duplicates: the host and the base URL, each with the model.
 
         A key and headers stand beside the model as a number that only this process could have made of them.
         """
@@ -290,7 +290,7 @@ class HttpBackend(ABC):
 
     @property
     def places(self) -> frozenset[tuple[str, str]]:
-        """Return what servers are known by, whatever the key: the host and the base URL, each with the model."""
+        """Return what identifies the server, whatever the key: the host and the base URL, each with the model."""
         return frozenset(((self._endpoint.place, self.model), (self._endpoint.root, self.model)))
 
     @property
@@ -315,12 +315,12 @@ class HttpBackend(ABC):
 
     @property
     def origin(self) -> str:
-        """Return the scheme, the host and the port that its key and the headers of a request belong to."""
+        """Return the scheme, host and port that the key and the headers of a request may go to."""
         return self._endpoint.origin
 
     @property
     def problem(self) -> str | None:
-        """Say that the base URL is not an HTTP URL, or the key missing or a placeholder; None where neither is."""
+        """Say why the backend cannot be used: its URL is not HTTP, or its key is missing or a placeholder; or None."""
         if self._endpoint.problem:
             return self._endpoint.problem
         required = not self._endpoint.is_local if self.api_key_required is None else self.api_key_required
@@ -330,16 +330,16 @@ class HttpBackend(ABC):
 
     @property
     def prefills(self) -> bool:
-        """Tell whether a trailing assistant turn is continued, as far as the table knows."""
+        """Tell whether the model is known to continue a trailing assistant turn."""
         return self.prefills_with({})
 
     def prefills_with(self, parameters: Mapping[str, Any]) -> bool:
-        """Tell the same of a request with these parameters."""
+        """Tell the same for a request with these parameters."""
         return self.capabilities.prefill is True and not self._bars_prefill({**self.parameters, **parameters})
 
     @property
     def echoes(self) -> bool:
-        """Tell whether a continued assistant turn is repeated at the start of the answer."""
+        """Tell whether the server repeats a continued assistant turn at the start of its answer."""
         return False
 
     @property
@@ -349,12 +349,12 @@ class HttpBackend(ABC):
 
     @property
     def lessons(self) -> Lessons:
-        """Return what the server has taught this process; a call asks once, when it begins."""
+        """Return what this process learned from the server; a call asks once, when it begins."""
         return LEARNED.of(self.places | self._identities) if self.learns else NO_LESSONS
 
     @property
     def first_token(self) -> float | None:
-        """Return the seconds to wait for the first content, where they are not those of the policy."""
+        """Return the seconds to wait for the first content; None asks the policy."""
         return self.capabilities.first_token if self._first_token is None else self._first_token
 
     @property
@@ -375,7 +375,7 @@ class HttpBackend(ABC):
 
     @property
     def provider(self) -> str:
-        """Name whom a signature or an encrypted block of this backend's replies may go back to: the host, the model.
+        """Name the owner of signatures and encrypted blocks in this backend's replies: protocol, host and model.
 
         The protocol is told too: some hosts serve a model in several, and each has a form of its own for them.
         """

@@ -1,4 +1,4 @@
-"""JSON as providers send it, and as they take it."""
+"""JSON as providers send and accept it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.text.contents import exact, is_long, whole, without_halves
 
 LIGHT: Final = 2**20
-"""Bytes of JSON that cannot become too many objects, whatever they say."""
+"""The size in bytes up to which JSON cannot become too many objects."""
 
 _HEAVIEST: Final = 128 * 2**20
 _DENSEST: Final = 16
@@ -35,7 +35,7 @@ _MUCH: Final = 2**10
 
 
 def is_heavy(data: bytes) -> bool:
-    """Tell whether JSON would become more objects than a reply has: 128 MiB of them, and 16 times its bytes."""
+    """Tell whether JSON would become too many objects: more than 128 MiB, and more than 16 times its bytes."""
     if len(data) <= LIGHT:
         return False
     most = max(_HEAVIEST, _DENSEST * len(data))
@@ -43,7 +43,7 @@ def is_heavy(data: bytes) -> bool:
 
 
 def weight_of(data: bytes) -> int:
-    """Return how many bytes of memory, at most, the values take up that JSON text of no escapes becomes."""
+    """Return the most bytes of memory that the values of some JSON text without escapes can take up."""
     return len(data) + _weight(data)
 
 
@@ -52,7 +52,7 @@ def _weight(data: bytes) -> int:
 
 
 def _weight_outside_strings(data: bytes, most: int) -> int:
-    """Weigh what stands outside strings, a window at a time: a copy in small pieces would outweigh the objects."""
+    """Weigh what is outside of strings, a window at a time: a copy in small pieces would outweigh the objects."""
     weight = place = 0
     while place < len(data) and weight <= most:
         found = _WHOLE_STRINGS.match(data, place, place + _WINDOW)
@@ -66,7 +66,7 @@ def _weight_outside_strings(data: bytes, most: int) -> int:
 
 
 def load(data: bytes) -> Any:
-    """Return the JSON value in `data`, also where it has `NaN`, long integers, or broken UTF-8.
+    """Return the JSON value in `data`; `NaN`, long integers and broken UTF-8 are accepted.
 
     Halves of surrogate pairs stay in its strings, for `mended`: the other half may be in the next piece of a text.
 
@@ -89,7 +89,7 @@ def _read(data: bytes, **hooks: Any) -> Any:
 
 
 def object_of(arguments: str) -> dict[str, Any]:
-    """Return the arguments of a tool as an object; what is none, or holds numbers that no JSON has, stands in one."""
+    """Return the arguments of a tool as an object; anything else, or what is not strict JSON, is wrapped in one."""
     if not arguments.strip():
         return {}
     data = arguments.encode("utf-8", "replace")
@@ -103,7 +103,7 @@ def object_of(arguments: str) -> dict[str, Any]:
 
 
 def as_json(value: object) -> str:
-    """Return `value` as JSON text, or `null` where it has none.
+    """Return `value` as JSON text, or `null` if it has no JSON form.
 
     A number that no JSON has stands there by the name that it has elsewhere (`NaN`): whoever reads it strictly sees
     that something is wrong with it, which `null` would hide.
@@ -129,7 +129,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _written(value: Any, *, names: bool = False) -> Any:
-    """Return JSON data as orjson writes it: mended, and with the texts of the numbers that it does not write.
+    """Return JSON data that orjson can write: mended, with fragments for numbers that it does not write.
 
     Arguments:
         value: it.
@@ -166,14 +166,14 @@ class HalfHolder:
         self._half = ""
 
     def feed(self, piece: str) -> str:
-        """Return what is whole by now, with halves that never got their other replaced."""
+        """Return what is complete so far, with unpaired halves replaced."""
         text = self._half + piece
         self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
         return str(mended(text[:-1] if self._half else text))
 
 
 class ObjectScanner:
-    """Tell whether the pieces of a text, each looked at once, are one whole JSON object by their brackets."""
+    """Tell by their brackets whether the pieces of a text, each scanned once, are one whole JSON object."""
 
     __slots__ = ("_broken", "_depth", "_inside", "_started")
 
@@ -190,11 +190,11 @@ class ObjectScanner:
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether the object has begun and ended, and nothing but blanks stands around it."""
+        """Tell whether the object is complete, with nothing but blanks around it."""
         return self._started and not self._depth and not self._broken
 
     def feed(self, piece: str) -> None:
-        """Look at one more piece."""
+        """Scan one more piece."""
         place = 0
         if self._inside == '"\\' and piece:
             place, self._inside = 1, '"'
@@ -210,7 +210,7 @@ class ObjectScanner:
                 closely = place + _WINDOW
 
     def _within(self, piece: str, place: int) -> int:
-        """Go over much at once where that does not end the object; return how far, 0 where it cannot be done."""
+        """Skip much text at once if that cannot end the object; return how far, or 0 if it could."""
         found = self._WHOLE.match(piece, place, place + _WINDOW)
         assert found is not None
         depths = array("b", self._NO_BRACKETS.sub("", found[0]).encode().translate(self._STEPS))
@@ -273,4 +273,4 @@ class HeldText(StringIO):
     """
 
     def close(self) -> None:
-        """Leave it as it is; there is nothing to be closed."""
+        """Do nothing: there is nothing to close."""

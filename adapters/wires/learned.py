@@ -1,4 +1,4 @@
-"""What servers taught this process about themselves, so that no later call pays to hear it again.
+"""What this process learned from servers, so that no later call has to learn it again.
 
 A lesson is of a place: a host or a base URL, with a model, whatever the key. It enters a call when that begins
 (`fsm/call/conversation/link.py`), and the journal of the call says so. It can be wrong: a server is upgraded, a
@@ -25,13 +25,13 @@ Place = tuple[str, str]
 """A host or a base URL, and the model there."""
 
 MOST_PLACES: Final = 1_024
-"""Places that are remembered; the one that was taught first is forgotten for another."""
+"""The most places that are remembered; the oldest is forgotten first."""
 
 LEAST_LARGEST: Final = 256
-"""No model's largest output is smaller; a number below it is about one prompt, or a mistake."""
+"""No model's largest output is smaller; a smaller number is about one prompt, or a mistake."""
 
 CAPS: Final = frozenset(CAP_PARAMETERS)
-"""The names of the output cap, one of which must be left."""
+"""The names of the output cap, one of which must stay."""
 
 FORGOABLE: Final = frozenset(
     {
@@ -42,14 +42,14 @@ FORGOABLE: Final = frozenset(
         *("user", "metadata", "store", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"),
     }
 )
-"""The parameters that may be left out unasked: without them the answer is still an answer to what was asked.
+"""The parameters that later calls may leave out: without them the answer still answers the question.
 
 Those that shape the answer (`response_format`, `tool_choice`, `stop`, ...) are left out only where a server has just
 rejected them, if at all, and so are those of reasoning, of which it may reject one value alone."""
 
 
 class Learned:
-    """Remember what servers said of themselves, for the life of the process; safe to share between threads."""
+    """Remember what servers revealed about themselves, for the life of the process; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -71,7 +71,7 @@ class Learned:
         return lessons
 
     def learn(self, places: Iterable[Place], lessons: Lessons) -> None:
-        """Remember a lesson beside those that are known; parameters that must not be left out unasked are none.
+        """Remember a lesson; parameters that must not be left out by default are ignored.
 
         Arguments:
             places: what the backend is known by.
@@ -85,7 +85,7 @@ class Learned:
         self._change(places, add=evolve(lessons, dropped=dropped, largest_output=largest, server=""))
 
     def unlearn(self, places: Iterable[Place], lessons: Lessons) -> None:
-        """Take lessons back that a server has contradicted."""
+        """Forget lessons that a server contradicted."""
         self._change(places, remove=lessons)
 
     def _change(self, places: Iterable[Place], *, add: Lessons = NO_LESSONS, remove: Lessons = NO_LESSONS) -> None:
@@ -113,7 +113,7 @@ class Learned:
         self._known[place] = lessons
 
     def forget(self, places: Collection[Place] | None = None) -> None:
-        """Forget everything, as a test or a long-lived process after a server's upgrade may want.
+        """Forget everything, for tests, or after a server's upgrade.
 
         Arguments:
             places: the `places` and `identities` of the backend that is to be forgotten; None forgets all.
@@ -124,7 +124,7 @@ class Learned:
                     memory.pop(place, None)
 
     def server_of(self, places: Iterable[Place]) -> Any:
-        """Return what a server said it is; None where it was not asked."""
+        """Return what a server said it is, or None if nobody asked."""
         return next((self._servers[place] for place in places if place in self._servers), None)
 
     def keep_server(self, places: Iterable[Place], server: Any) -> None:
@@ -136,19 +136,19 @@ class Learned:
                 self._servers[place] = server
 
     def _begin_anew(self) -> None:
-        """Hold no lock in a forked child that a thread of the parent held."""
+        """Replace the lock in a forked child: a thread of the parent may have held it."""
         self._lock = threading.Lock()
 
 
 LEARNED: Final = Learned()
-"""The memory that every backend of this process asks."""
+"""The memory that all backends of this process share."""
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=LEARNED._begin_anew)
 
 
 def learn_from(backend: Backend, send: Send, reply: Reply | Failure) -> None:
-    """Remember what a reply says of the server.
+    """Remember what a reply reveals about the server.
 
     That a parameter is not taken, or reasoning wanted back, is learned once a request that was mended so has brought a
     reply: a server may name the wrong thing.

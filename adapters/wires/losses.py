@@ -1,4 +1,4 @@
-"""Say what of a request is never told to a backend, because its protocol has no form for it."""
+"""List what a backend does not get of a request because its protocol has no form for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rungwise.fsm.values.label import label
 MARK: Final = "cache_control"
 MARKED_CALL: Final = "cache_control of a call"
 MARKED_MESSAGE: Final = "cache_control of a message"
-"""What marks of a part or a tool, of a call, and of a whole message are counted as."""
+"""The names under which cache marks of parts and tools, of calls, and of messages are counted."""
 
 _PARTS_IN: Final = ("tool_result", "toolResult", "functionResponse")
 _TOOLS_IN: Final = ("function", "custom", "toolSpec", "functionDeclarations")
@@ -39,7 +39,7 @@ def _read() -> Mapping[str, frozenset[str]]:
 
 
 def unread_of_message(message: PlainMessage) -> Iterator[str]:
-    """Yield what nobody reads of a message, by its name, and each mark; what an assistant has may be its provider's."""
+    """Yield the members of a message that no protocol translates, by name, and each cache mark."""
     role = message.get("role")
     is_answer = role in ("assistant", "model") or (role is None and "output" not in message)
     read = _OF_MESSAGES | _OF_RESULTS if role in ("tool", "function") else _OF_MESSAGES
@@ -57,7 +57,7 @@ def unread_of_message(message: PlainMessage) -> Iterator[str]:
 
 
 def unread_of_tool(tool: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what nobody reads of the definition of a tool, by its name, and each mark; `strict` where that is true."""
+    """Yield the members of a tool that no protocol translates, by name, each cache mark, and a true `strict`."""
     for given, value in tool.items():
         name = given if given in _read()["tool"] or given == MARK else _camel(given)
         if name == MARK:
@@ -104,7 +104,7 @@ def _members(block: Mapping[str, Any], kind: str) -> Iterator[str]:
 
 
 def _camel(name: str) -> str:
-    """Return a name as Gemini's API writes it, which takes both spellings."""
+    """Return a name in camel case; Gemini's API accepts both spellings."""
     first, *rest = name.split("_")
     return first + "".join(map(str.capitalize, rest))
 
@@ -117,17 +117,17 @@ def _list_of(value: Any) -> list[Any] | tuple[Any, ...]:
 
 _MARKS: Final = frozenset({MARK, MARKED_CALL, MARKED_MESSAGE})
 _POINT: Final = "cachePoint"
-"""Bedrock's mark: a block of its own."""
+"""Bedrock's cache mark, a block of its own."""
 _REFERENCE: Final = "item_reference"
-"""What stands in the place of an item of Responses that its server keeps."""
+"""The type of a reference to an item that OpenAI's server has stored."""
 _MOST: Final = 20
-"""Kinds of things that are told by their names, of messages and of tools."""
+"""The most kinds that are listed by name, for messages and for tools each."""
 
 
 def in_words(
     asked: Mapping[str, Any], unsaid: Mapping[str, str], form: Form, dropped: frozenset[str]
 ) -> Mapping[str, Any] | None:
-    """Return the format of JSON that is left out, and so is to be asked for in words; None where there is none.
+    """Return the JSON format that is left out, so that the prompt must ask for it; None if there is none.
 
     Arguments:
         asked: the parameters that count.
@@ -187,12 +187,12 @@ def losses(
 
 
 def _name_of(tool: Mapping[str, Any]) -> object:
-    """Name a tool that a provider runs; Gemini's have nothing but a field of that name."""
+    """Name a tool that a provider runs; Gemini's have only a field of that name."""
     return tool.get("name") or tool.get("type") or next(iter(tool), "without a name")
 
 
 def _grammars(tools: Iterable[Mapping[str, Any]], form: Form) -> Iterator[object]:
-    """Name the tools whose free text is to fit a grammar, and that are written as tools of objects."""
+    """Name the free-text tools whose grammar is lost because they are sent as tools with an object."""
     for tool in tools:
         inner = tool.get("custom", tool) if tool.get("type") == "custom" else {}
         given = inner.get("format") if isinstance(inner, Mapping) else None
@@ -214,7 +214,7 @@ def _marks_of(message: PlainMessage) -> int:
 
 
 def _unread_of_tools(tools: Iterable[Mapping[str, Any]], form: Form) -> Counter[str]:
-    """Count what is read by nobody of the tools that are translated, by its name."""
+    """Count the tool fields that the target protocol does not have, by name."""
     found: Counter[str] = Counter()
     for tool in (each for one in tools if not form.is_own_tool(one) for each in parted(one)):
         written = form.written_tools((tool,))
@@ -224,7 +224,7 @@ def _unread_of_tools(tools: Iterable[Mapping[str, Any]], form: Form) -> Counter[
 
 
 def _unread(messages: Iterable[PlainMessage | Message], form: Form) -> Counter[str]:
-    """Count what nobody can read, or what has no place in a form, by its type or its name."""
+    """Count the parts that the target protocol does not have, by type or name."""
     found: Counter[str] = Counter()
     messages = [*messages]
     for given in messages:

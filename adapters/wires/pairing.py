@@ -1,4 +1,4 @@
-"""Pair the calls of tools with their results, and answer those that nobody has answered: every provider wants a result.
+"""Pair tool calls with their results, and answer calls without one: every provider requires a result.
 
 What a provider has run by itself is no call here: it is read as a part of its own, and needs no result.
 """
@@ -18,7 +18,7 @@ from rungwise.fsm.call.conversation.parts import Message, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage
 
 NO_RESULT: Final = "(the result of this call was not kept)"
-"""What stands for the result of a tool call that has none: every provider wants one."""
+"""The stand-in for a missing tool result: every provider requires one."""
 
 _Given = PlainMessage | Message
 _CALLING_ITEMS: Final = ("function_call", "custom_tool_call")
@@ -29,21 +29,21 @@ _BLOCKS: Final[Mapping[object, tuple[bool, str]]] = {
     **dict.fromkeys(("functionCall", "function_call"), (True, "id")),
     **dict.fromkeys(("functionResponse", "function_response"), (False, "id")),
 }
-"""Blocks that are calls or results, by their type or their one member, with where the id stands."""
+"""Blocks that are calls or results, by their type or only member: whether they are calls, and the id's name."""
 _UNSAID: Final = frozenset({"tool_calls", "function_call", "tool_call_id"})
-"""What none of the messages has that are nothing but a text."""
+"""Members that no message with nothing but text has."""
 _REFERENCE: Final = "item_reference"
-"""What stands for an item that the provider has stored: it may be the result of a call."""
+"""The type of a reference to an item that the provider has stored, which may be a tool result."""
 
 
 def stand_in(call: ToolCall) -> ToolResult:
-    """Return what stands for the result of a call that has none."""
+    """Return the stand-in for a missing result."""
     return ToolResult(call.id, call.name, NO_RESULT, is_fault=True)
 
 
 @define(eq=False)
 class Results:
-    """Hold the results of tools that no call has taken yet: by their ids, each with the place of its message.
+    """Hold the tool results that no call has taken yet, by their ids, each with the place of its message.
 
     One without an id goes by the name of its tool and its place: it belongs to the calls that stand last before it.
     """
@@ -95,7 +95,7 @@ class Results:
 
 @define
 class _Gap:
-    """Hold what is missing behind some calls.
+    """Hold what is missing after some calls.
 
     Arguments:
         calling: the message that calls, as it was given.
@@ -111,7 +111,7 @@ class _Gap:
 
 
 def answered(messages: Sequence[_Given], form: Form) -> Sequence[_Given]:
-    """Return a conversation in the form of a protocol in which each call has a result; all else is as it was given.
+    """Return a conversation in which each call has a result; everything else stays unchanged.
 
     Arguments:
         messages: the conversation; itself is returned where nothing is missing.
@@ -139,7 +139,7 @@ def answered(messages: Sequence[_Given], form: Form) -> Sequence[_Given]:
 
 
 def _gaps(rows: Sequence[tuple[list[_Given], tuple[Message, ...]]]) -> dict[int, _Gap]:
-    """Return what is missing, by the place of the message that it is missing before."""
+    """Return what is missing, by the place of the message before which it belongs."""
     results = Results.of([message for _, read in rows for message in read])
     gaps: dict[int, _Gap] = {}
     said = begin = 0
@@ -161,7 +161,7 @@ def _gaps(rows: Sequence[tuple[list[_Given], tuple[Message, ...]]]) -> dict[int,
 
 
 def _results_behind(rows: Sequence[tuple[list[_Given], tuple[Message, ...]]], at: int) -> int:
-    """Return how many messages right behind a turn hold results."""
+    """Count the messages with results right after a turn."""
     count = 0
     for _, read in rows[at + 1 :]:
         if read[0].role != "tool":
@@ -173,7 +173,7 @@ def _results_behind(rows: Sequence[tuple[list[_Given], tuple[Message, ...]]], at
 
 
 def _among(told: _Given, gap: _Gap, form: Form) -> list[_Given]:
-    """Return the message that holds the last results of a turn, with those that are missing, or these behind it."""
+    """Add the missing results of a turn to the message with its last results, or put them after it."""
     if isinstance(told, Message):
         places = {call.id: place for place, call in enumerate(gap.calls)}
         parts = sorted((*told.tool_results, *gap.lacking), key=lambda each: places.get(each.id, -1))

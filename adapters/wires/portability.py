@@ -1,4 +1,4 @@
-"""Make a conversation valid for the protocol that it goes to, whoever wrote it and whoever answered in it.
+"""Make a conversation valid for a protocol, whatever form it has and whichever models answered in it.
 
 No visible text, tool call or result is lost on the way, and what is portable survives the way back. What a provider
 alone can read stays with that provider.
@@ -29,7 +29,7 @@ from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.text.contents import is_blank
 
 NO_TEXT: Final = "(nothing was said)"
-"""What stands in a turn of the user's that would be empty otherwise."""
+"""The text of a user turn that would be empty otherwise."""
 BEGINNING: Final = "(the conversation begins with the answer to something that was not kept)"
 
 
@@ -78,7 +78,7 @@ def written(
 
 
 def _is_settled(message: PlainMessage | Message, form: Form, provider: str) -> bool:
-    """Tell whether a message can go out as it is: nothing in it is another protocol's, or another provider's."""
+    """Tell whether a message can be sent unchanged: nothing in it belongs to another protocol or provider."""
     if not isinstance(message, Message):
         return form.is_own(message)
     return all(getattr(part, "provider", provider) == provider for part in message.parts)
@@ -91,7 +91,7 @@ def _as_it_is(message: PlainMessage | Message, form: Form, provider: str) -> Seq
 def _read(
     messages: Iterable[PlainMessage | Message], form: Form, *, is_portable: bool
 ) -> Iterator[tuple[Message, list[PlainMessage] | None]]:
-    """Yield messages in neutral parts, each with the plain ones of this form that say the same, if there are any."""
+    """Yield messages in neutral parts, each with the equivalent plain messages of this form, if there are any."""
     for given, read in read_together(messages):
         plains = [one for one in given if not isinstance(one, Message) and form.is_own(one)]
         if len(read) == 1 and len(plains) == len(given):
@@ -101,7 +101,7 @@ def _read(
 
 
 def portable(messages: Sequence[PlainMessage | Message], rules: Rules, provider: str) -> tuple[Message, ...]:
-    """Return a conversation in neutral parts as a protocol takes it.
+    """Return a conversation in neutral parts that obeys the rules of a protocol.
 
     Arguments:
         messages: the conversation, in any forms.
@@ -135,7 +135,7 @@ def _own(part: Part, provider: str, rules: Rules) -> Iterator[Part]:
 
 
 def _grouped(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """Put the results of tools that stand in a row into one message, each with the name of its tool."""
+    """Put consecutive tool results into one message, each with the name of its tool."""
     grouped: list[Message] = []
     names: dict[str, str] = {}
     for is_tool, row in groupby(messages, lambda message: message.role == "tool"):
@@ -160,14 +160,14 @@ def _mended(messages: Sequence[Message], rules: Rules, provider: str) -> tuple[M
 
 @define(eq=False)
 class _Ids:
-    """Give each tool call an id that the protocol takes, and that no other call has."""
+    """Give each tool call a unique id that the protocol accepts."""
 
     rules: Rules
     provider: str
     _taken: set[str] = field(factory=set, init=False)
 
     def of(self, call: ToolCall) -> str:
-        """Return the call's own id where that can be."""
+        """Return the call's own id if possible."""
         id, turn = call.id, 0
         is_own = self.rules.takes_own_ids and bool(id) and is_own_call(call, self.provider)
         while id in self._taken or not (is_own or self.rules.call_id.fullmatch(id)):
@@ -178,7 +178,7 @@ class _Ids:
 
 
 def _paired(messages: Sequence[Message], ids: _Ids) -> list[Message]:
-    """Put the results of each message's tool calls right behind it; a result without a call becomes the user's word."""
+    """Put the results of each message's tool calls right after it; results without a call become user messages."""
     results, answers = Results.of(messages), {}
     for place, message in enumerate(messages):
         for call in message.tool_calls:
@@ -208,12 +208,12 @@ def _as_words(result: ToolResult) -> Message:
 
 
 def _same(value: Any, **changes: Any) -> Any:
-    """Return a value with these changes, and the value itself where there are none."""
+    """Return a value with these changes; the value itself if nothing changes."""
     return value if all(getattr(value, name) == each for name, each in changes.items()) else evolve(value, **changes)
 
 
 def _with_something(message: Message) -> Message | None:
-    """Return a message without blank texts, and None where nothing is left that anyone would miss.
+    """Return a message without blank texts, or None if nothing remains.
 
     A text right behind a part of the provider's own stays: that may be its signature, and would sign what follows.
     """

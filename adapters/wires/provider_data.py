@@ -1,4 +1,4 @@
-"""Keep what only the provider can read, and what it says beside a reply: citations, sources, log probabilities."""
+"""Keep the provider's own data, and what comes with a reply: citations, sources, log probabilities."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST: Final = 2**18  # bytes of memory for what stands beside a reply; it is fo
 
 
 def kept_copy(value: Any) -> Any:
-    """Return a copy that nobody can change; None for what no server would take: too deep, or with `NaN` in it."""
+    """Return a read-only copy, or None if no server would accept the value: too deep, or with `NaN` in it."""
     try:
         return sendable_copy(value, "the provider's own")
     except ConfigurationError:
@@ -23,13 +23,13 @@ def kept_copy(value: Any) -> Any:
 
 
 def size_of(value: Any) -> int:
-    """Return how many bytes of memory, about, a value takes up."""
+    """Return roughly how many bytes of memory a value takes up."""
     return weight_of(as_json(value).encode())
 
 
 @define(eq=False)
 class Aside:
-    """Gather what the pieces of a stream say beside the reply, to be handed out where it stands in a whole body.
+    """Gather what a stream brings besides the reply, in the places that a whole body has for it.
 
     Arguments:
         size: how many bytes of memory, about, it takes up.
@@ -40,7 +40,7 @@ class Aside:
     said: dict[str, Any] = field(factory=dict, init=False)
 
     def take(self, new: Mapping[str, Any], *, grows: frozenset[str] = frozenset()) -> None:
-        """Take more of it, as long as that is no more than anyone would look at.
+        """Take more data, up to a limit of memory.
 
         Lists inside of a member grow; anything else is its last edition.
 

@@ -71,7 +71,7 @@ def folder_of(api: str) -> str:
 
 
 class _Wires(Mapping[str, Wire]):
-    """Import a declaration when somebody asks for it."""
+    """Import a declaration when it is first needed."""
 
     def __getitem__(self, api: str) -> Wire:
         return _wire_of(api)

@@ -1,4 +1,4 @@
-"""The adapter for Anthropic's Messages, and for servers that speak its protocol."""
+"""The backend for Anthropic's Messages, and for servers that speak its protocol."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rungwise.fsm.values.secret import Secret, hides_arguments
 
 VERSION: Final = "2023-06-01"
 BASE_CAP: Final = 4096
-"""The output cap in tokens where nobody gave one: the API wants one, and a continuation can enlarge it."""
+"""The default output cap in tokens: the API requires one, and a continuation can raise it."""
 
 
 def _as_names(value: Iterable[str] | str) -> Any:
@@ -74,7 +74,7 @@ class Anthropic(HttpBackend):
 
     @property
     def max_tokens(self) -> int:
-        """Return the output cap that is sent where the caller gives none, in tokens."""
+        """Return the output cap that is sent if the caller gives none, in tokens."""
         cap = super().max_tokens or BASE_CAP + budget_in(self.parameters)
         return min(cap, self.capabilities.largest_output or cap)
 

@@ -1,4 +1,4 @@
-"""Read the blocks of a reply into neutral parts; what only Anthropic can read stays as it came."""
+"""Read the blocks of a reply into neutral parts; blocks that only Anthropic can read stay unchanged."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.frozen_map import sendable_copy
 
 CITATIONS: Final = "citations"
-"""What a part holds, and nothing else, that says what the text behind it is taken from."""
+"""The only member of a part that holds the sources of the next text."""
 
 _CALL_EXTRAS: Final = ("caller", "toolset_name")
-"""What stands in a tool call beside what every provider has."""
+"""Members of a tool call that only Anthropic has."""
 
 
 def own_copy(value: Any) -> Any:
-    """Return a copy of JSON data that nobody can change; None of what no server would take: see `kept_copy`."""
+    """Return a read-only copy of JSON data, or None if no server would accept it; see `kept_copy`."""
     try:
         return sendable_copy(mended(value), "the provider's own")
     except (ConfigurationError, RecursionError):
@@ -30,7 +30,7 @@ def own_copy(value: Any) -> Any:
 
 
 def parts_of(block: Any, provider: str) -> Iterator[Part]:
-    """Yield what one whole block holds; nothing for what is none.
+    """Yield the parts of one whole block; nothing if it is not a block.
 
     Arguments:
         block: it, as JSON data.
@@ -52,7 +52,7 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
 
 
 def text_parts(text: str, citations: Any, provider: str) -> Iterator[Part]:
-    """Yield a text, behind what it cites."""
+    """Yield the sources of a text, then the text."""
     if citations and isinstance(citations, list) and text:
         yield from opaque_parts({CITATIONS: citations}, provider)
     if text:
@@ -60,28 +60,28 @@ def text_parts(text: str, citations: Any, provider: str) -> Iterator[Part]:
 
 
 def thinking_parts(text: str, signature: Any, provider: str) -> Iterator[Part]:
-    """Yield reasoning; one that is signed stays also where its text is left out."""
+    """Yield reasoning; signed reasoning is yielded even without text."""
     signature = mended(signature) if isinstance(signature, str) and signature else None
     if text or signature:
         yield ReasoningPart(str(mended(text)), signature, provider if signature else "")
 
 
 def tool_call(block: Mapping[str, Any], arguments: str, provider: str) -> ToolCall:
-    """Return a tool call of its block and its arguments as JSON text."""
+    """Return the tool call of a block; the arguments are JSON text."""
     extras = {name: block[name] for name in _CALL_EXTRAS if block.get(name)}
     id, name = str(mended(text_at(block, "id"))), str(mended(text_at(block, "name")))
     return ToolCall(id, name, str(mended(arguments)), own_copy(extras) or {}, provider)
 
 
 def opaque_parts(block: Mapping[str, Any], provider: str) -> Iterator[Part]:
-    """Yield a block that its provider alone can read."""
+    """Yield a block that only its provider can read."""
     copied = own_copy(block)
     if copied is not None:
         yield OpaquePart(provider, copied)
 
 
 def identified(parts: Iterable[Part], about: object) -> tuple[Part, ...]:
-    """Return parts in which each tool call has an id of its own.
+    """Return the parts with a unique id for each tool call.
 
     Arguments:
         parts: the parts.

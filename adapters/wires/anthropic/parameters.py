@@ -1,4 +1,4 @@
-"""Say the parameters of chat completions in Anthropic's words, or name those that it has no words for."""
+"""Translate the parameters of chat completions to Anthropic's, or name those that have no equivalent."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 from rungwise.fsm.values.checks import is_number
 
 ThinkingKind = Literal["none", "budget", "adaptive"]
-"""How reasoning is asked for: not at all, by a number of tokens, or by an effort."""
+"""How a request asks for reasoning: not at all, by a number of tokens, or by an effort."""
 
 
 @frozen(kw_only=True)
 class Generation:
-    """Hold what some models take.
+    """Hold what some models accept.
 
     Arguments:
         thinking: how their reasoning is asked for.
@@ -35,7 +35,7 @@ class Generation:
 
 
 _OTHER: Final = Generation(thinking="budget", samples=True, schemas=True)
-"""Models of other makers behind this protocol."""
+"""Models of other makers that are served with this protocol."""
 
 # As surveyed in November 2026; `~` stands for a dash or a dot, and the first row that is found in a model's id counts.
 # The official client of that month knows neither `temperature` nor `top_p` any more, and later models refuse both.
@@ -62,13 +62,13 @@ _GENERATIONS: Final = tuple(
 
 @lru_cache(maxsize=256)
 def generation_of(model: str) -> Generation:
-    """Return what a model takes, by its id."""
+    """Return what a model accepts, by its id."""
     model = model.lower()
     return next((generation for pattern, generation in _GENERATIONS if pattern.search(model)), _OTHER)
 
 
 LEAST_BUDGET: Final = 1024
-"""Tokens of reasoning that the API takes at least."""
+"""The smallest reasoning budget that the API accepts, in tokens."""
 _SHARES: Final[Mapping[str, float]] = {
     "minimal": 0.0,
     "low": 0.2,
@@ -77,21 +77,21 @@ _SHARES: Final[Mapping[str, float]] = {
     "xhigh": 0.9,
     "max": 0.95,
 }
-"""How much of the output cap an effort lets the reasoning have, where that is asked for as a number of tokens."""
+"""The share of the output cap that each effort gives to reasoning, for models that take a number of tokens."""
 _EFFORTS: Final = {"minimal": "low", **{effort: effort for effort in ("low", "medium", "high", "xhigh", "max")}}
 _CHOICES: Final = {"auto": "auto", "none": "none", "required": "any", "any": "any"}
 FORCED: Final = ("any", "tool")
-"""The choices of tools that reasoning rules out."""
+"""The tool choices that cannot be combined with reasoning."""
 _THINKING_ON: Final = ("enabled", "adaptive")
 _FORCES: Final = "this model does not reason where a tool is forced"
 _REASONING: Final = ("thinking", "reasoning_effort")
 SAMPLING: Final = ("temperature", "top_p")
 MOST_SAMPLING: Final = 1
-"""What is the most of either here; elsewhere it is 2."""
+"""The largest value of either here; other providers allow 2."""
 
 
 def lost_parameters(parameters: Mapping[str, Any], generation: Generation, cap: int | None = None) -> dict[str, str]:
-    """Return which of these common parameters a model cannot be told, each with the reason.
+    """Return the common parameters that this model does not support, each with the reason.
 
     Arguments:
         parameters: of a request, called as in chat completions.
@@ -118,7 +118,7 @@ def lost_parameters(parameters: Mapping[str, Any], generation: Generation, cap: 
 
 
 def lowered_sampling(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Return what is sent of the sampling that is above the most that may be."""
+    """Return the sampling parameters that are lowered to the largest value allowed."""
     return {
         f"{name} above {MOST_SAMPLING}": f"it is sent as {MOST_SAMPLING}"
         for name in SAMPLING
@@ -127,7 +127,7 @@ def lowered_sampling(parameters: Mapping[str, Any]) -> dict[str, str]:
 
 
 def blank_stops(stop: Any) -> dict[str, str]:
-    """Return what is left out of stop sequences because it is blank."""
+    """Return the blank stop sequences, which are left out."""
     given = [stop] if isinstance(stop, str) else stop if isinstance(stop, list | tuple) else []
     kept = stops(stop)
     blank = len(given) - len(kept)
@@ -162,7 +162,7 @@ def _lost_effort(effort: Any, generation: Generation, cap: int | None, *, is_for
 
 
 def _lost_thinking(parameters: Mapping[str, Any], cap: int | None, *, is_forced: bool) -> dict[str, str]:
-    """Return what is left out of the reasoning that is asked for in Anthropic's own words."""
+    """Return what is left out of Anthropic's own `thinking` parameter."""
     if _mapping(parameters.get("thinking")).get("type") not in _THINKING_ON:
         return {}
     if is_forced:
@@ -176,7 +176,7 @@ def _lost_thinking(parameters: Mapping[str, Any], cap: int | None, *, is_forced:
 
 
 def translated(given: Mapping[str, Any], generation: Generation, *, cap: int) -> Body:
-    """Return parameters in Anthropic's words; what it has none for is left out.
+    """Return the parameters in Anthropic's form; those without an equivalent are left out.
 
     Arguments:
         given: the parameters, in chat completions' words or in Anthropic's, which win.
@@ -196,13 +196,13 @@ def translated(given: Mapping[str, Any], generation: Generation, *, cap: int) ->
 
 
 def sampling(given: Mapping[str, Any]) -> Body:
-    """Return what is said of the sampling, no more than may be."""
+    """Return the sampling parameters, lowered to the largest value allowed."""
     said = {name: given[name] for name in SAMPLING if given.get(name) is not None}
     return {name: min(value, MOST_SAMPLING) if is_number(value, 0) else value for name, value in said.items()}
 
 
 def thinks(given: Mapping[str, Any], generation: Generation) -> bool:
-    """Tell whether parameters, in either words, switch reasoning on."""
+    """Tell whether parameters in either form switch reasoning on."""
     thinking = given.get("thinking")
     if isinstance(thinking, Mapping):
         return thinking.get("type") in _THINKING_ON
@@ -210,14 +210,14 @@ def thinks(given: Mapping[str, Any], generation: Generation) -> bool:
 
 
 def budget_in(given: Mapping[str, Any]) -> int:
-    """Return the tokens that parameters of Anthropic's own give to reasoning; 0 where they say none."""
+    """Return the reasoning budget in Anthropic's own parameters, in tokens; 0 if there is none."""
     thinking = _mapping(given.get("thinking"))
     budget = thinking.get("budget_tokens")
     return budget if thinking.get("type") == "enabled" and type(budget) is int and budget > 0 else 0
 
 
 def fit_budget(body: Body, cap: int) -> None:
-    """Lower the tokens of reasoning where they fill the output cap, which the API refuses; under a low cap, to none."""
+    """Lower a reasoning budget that fills the output cap, which the API refuses; remove it under a low cap."""
     if budget_in(body) >= cap:
         less = _lower_budget(cap)
         if less is not None:
@@ -227,12 +227,12 @@ def fit_budget(body: Body, cap: int) -> None:
 
 
 def _lower_budget(cap: int) -> int | None:
-    """Return the tokens of reasoning that fit under an output cap; None where the least do not."""
+    """Return the reasoning budget that fits under an output cap, in tokens; None if not even the smallest fits."""
     return max(LEAST_BUDGET, cap // 2) if cap > LEAST_BUDGET else None
 
 
 def lower_reasoning(body: Body, generation: Generation) -> None:
-    """Ask for less reasoning than a body does, or for none."""
+    """Lower the reasoning that a body asks for, or switch it off."""
     config, thinking = _mapping(body.get("output_config")), _mapping(body.get("thinking"))
     if thinking.get("type") == "enabled":
         less = {**thinking, "budget_tokens": LEAST_BUDGET}
@@ -265,7 +265,7 @@ def _set_choice(body: Body, choice: Any, parallel: Any) -> None:
 
 
 def _choice(choice: Any) -> Body | None:
-    """Return a choice of tools in this form, whether it came in that or in any other."""
+    """Return a tool choice of any form in this form."""
     if isinstance(choice, Mapping) and choice.get("type") in ("auto", "any", "none", "tool"):
         return dict(choice)
     said, name = chat_choice(choice), forced_name(choice)
@@ -283,7 +283,7 @@ def _format(wanted: Any, generation: Generation) -> Body | None:
 
 
 def stops(stop: Any) -> list[str]:
-    """Return the stop sequences that can be sent: none may be blank."""
+    """Return the stop sequences that are not blank; the API refuses blank ones."""
     found = [stop] if isinstance(stop, str) else stop if isinstance(stop, list | tuple) else []
     return [each for each in found if isinstance(each, str) and each.strip()]
 

@@ -1,4 +1,4 @@
-"""Read a message of Anthropic's: its blocks, why it stopped, and its tokens."""
+"""Read a message of Anthropic's: its stop reason and its tokens."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def draft_of(
 
 
 def usage_of(reports: Sequence[Counts]) -> Usage | None:
-    """Return the tokens of a reply in this library's meaning, None where none were counted.
+    """Return the tokens of a reply as Rungwise counts them, or None if the provider counted none.
 
     Anthropic counts what went through the cache beside the input, and a compaction beside everything; all of that is
     paid for, so it is added up here.

@@ -23,10 +23,10 @@ RESERVED: Final[Mapping[str, str]] = {
     "stream": "choose the method that streams, or the one that does not",
     "max_tokens_to_sample": "it is called 'max_tokens'",
 }
-"""What a parameter cannot set, and what to do instead."""
+"""Parameters that callers cannot set, and what to do instead."""
 
 _KEPT: Final = RESERVED.keys() | {"max_tokens"}
-"""What no provider's word takes out of a body: the API wants all of it."""
+"""Fields that stay even if the server rejects them: the API requires them all."""
 _THINKING: Final = ("thinking", "redacted_thinking")
 
 
@@ -87,7 +87,7 @@ def _drop(body: Body, names: frozenset[str]) -> None:
 
 
 def _parted(messages: Sequence[PlainMessage]) -> tuple[Any, list[PlainMessage]]:
-    """Return the system prompt, and the turns; those that are ours are joined where one side speaks twice."""
+    """Return the system prompt and the turns; consecutive turns of one role that Rungwise wrote are joined."""
     told = [message for message in messages if message["content"]]
     system = [message["content"] for message in told if message["role"] == "system"]
     turns: list[PlainMessage] = []
@@ -115,12 +115,12 @@ def _as_blocks(content: Any) -> list[Any]:
 
 
 def _in_order(blocks: list[Any]) -> list[Any]:
-    """Return the blocks of a turn with the results of tools first, where the API wants them."""
+    """Return the blocks of a turn with tool results first, as the API requires."""
     return sorted(blocks, key=lambda block: not _is(block, "tool_result"))
 
 
 def _strip_end(turns: list[PlainMessage]) -> None:
-    """Strip white space from the end of the turn that is gone on from, which the API refuses."""
+    """Strip trailing white space from the turn to be continued, which the API refuses."""
     last = turns[-1]
     if last["role"] != "assistant":
         return
@@ -135,7 +135,7 @@ def _strip_end(turns: list[PlainMessage]) -> None:
 
 
 def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
-    """Leave out what does not go together with reasoning, and reasoning itself where the request would be refused."""
+    """Remove parameters that cannot be combined with reasoning, or reasoning itself if the API would refuse it."""
     thinking = body.get("thinking")
     kind = thinking.get("type") if isinstance(thinking, Mapping) else None
     if kind not in ("enabled", "adaptive"):
@@ -150,7 +150,7 @@ def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
 
 
 def _lacks_thinking(turns: Sequence[PlainMessage]) -> bool:
-    """Tell whether a running tool loop was begun without reasoning, as it is where another provider began it."""
+    """Tell whether the running tool loop began without reasoning, as with another provider."""
     last = turns[-1]
     if last["role"] == "user" and any(_is(block, "tool_result") for block in _blocks(last)):
         last = next((turn for turn in reversed(turns) if turn["role"] == "assistant"), last)

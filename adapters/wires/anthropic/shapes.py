@@ -1,4 +1,4 @@
-"""The form of Anthropic's Messages: what the core reads of it, and how a message is written in it."""
+"""The form of Anthropic's Messages: how the core reads it, and how messages and tools are written in it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PDF: Final = "application/pdf"
 
 
 def media_block(part: MediaPart) -> Body:
-    """Return a block of what is neither text nor a tool's.
+    """Return the block of a picture, a document or a recording.
 
     What has no place here is named, so that the model can say that it did not get it.
     """
@@ -88,7 +88,7 @@ _FOREIGN: Final = frozenset(
         *("function_call", "function_call_output", "reasoning", "reasoning_text"),
     }
 )
-"""Blocks of other protocols; any other that is not known here is one of Anthropic's own that came later."""
+"""Blocks of other protocols. Any other unknown block is taken for a later one of Anthropic's own."""
 _NEEDED: Final[Mapping[str, tuple[str, type]]] = {
     "text": ("text", str),
     "image": ("source", Mapping),
@@ -98,18 +98,18 @@ _NEEDED: Final[Mapping[str, tuple[str, type]]] = {
     "thinking": ("signature", str),
     "redacted_thinking": ("data", str),
 }
-"""What tells Anthropic's blocks from those of others that have the same name."""
+"""What distinguishes Anthropic's blocks from blocks of other protocols with the same name."""
 _PORTABLE: Final = ("text", "image", "document", "tool_use", "tool_result", "search_result")
 _SERVER_TOOL: Final = re.compile(r".+_20\d{6}|mcp_toolset")
-"""The types of tools that Anthropic runs or defines: all but one have a date."""
+"""The types of tools that Anthropic runs or defines: all but one end in a date."""
 
 RULES: Final = Rules(call_id=re.compile(r"[a-zA-Z0-9_-]{1,64}"), alternates=True, begins_with_user=True)
 NO_REPORT: Final = "(the tool failed and said nothing)"
-"""What stands for a fault without words, which the API refuses."""
+"""The text of a failed tool that reported nothing, which the API refuses."""
 
 
 class AnthropicShapes(Form):
-    """Read and write Anthropic's Messages; system messages stand among the others until the request sets them apart."""
+    """Read and write Anthropic's Messages; the request separates system messages from the others."""
 
     __slots__ = ()
 
@@ -118,7 +118,7 @@ class AnthropicShapes(Form):
 
     @property
     def rules(self) -> Rules:
-        """Return what the protocol demands of a conversation."""
+        """Return the rules that a conversation must obey."""
         return RULES
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
@@ -129,7 +129,7 @@ class AnthropicShapes(Form):
         return "tool" if holds_result else super()._role_of(message)
 
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
-        """Tell whether parameters of a request ask for JSON; None where they do not speak of it."""
+        """Tell whether parameters ask for JSON; None if they do not say."""
         config = parameters.get("output_config")
         if isinstance(config, Mapping) and config.get("format"):
             return True
@@ -152,12 +152,12 @@ class AnthropicShapes(Form):
         return {"name": name, **told, "input_schema": parameters}
 
     def strictly(self, definition: Body, strict: bool) -> Body:
-        """Return the definition of a tool that says whether the provider must hold the model to the schema."""
+        """Return the definition of a tool with `strict` set."""
         definition["strict"] = strict
         return definition
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
-        """Tell whether the definition of a tool can go out as it is."""
+        """Tell whether the definition of a tool can be sent unchanged."""
         kind = tool.get("type")
         return "input_schema" in tool or (isinstance(kind, str) and _SERVER_TOOL.fullmatch(kind) is not None)
 
@@ -171,7 +171,7 @@ class AnthropicShapes(Form):
     # messages
 
     def is_own(self, message: PlainMessage) -> bool:
-        """Tell whether a plain message can go out as it is."""
+        """Tell whether a plain message can be sent unchanged."""
         if message.keys() != _MEMBERS or message["role"] not in _ROLES:
             return False
         content = message["content"]
@@ -180,7 +180,7 @@ class AnthropicShapes(Form):
         return isinstance(content, list | tuple) and bool(content) and all(map(_is_own_block, content))
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return a plain message of this form without what may be signed or encrypted by another provider."""
+        """Return a plain message without parts that another provider may have signed or encrypted."""
         content = message.get("content")
         if message.get("role") != "assistant" or isinstance(content, str) or not isinstance(content, list | tuple):
             return message
@@ -188,13 +188,13 @@ class AnthropicShapes(Form):
         return message if len(kept) == len(content) else {**message, "content": kept}
 
     def with_results(self, message: PlainMessage, results: Sequence[ToolResult]) -> PlainMessage | None:
-        """Return a message of the user's with more results in it: all of a turn stand in one, before any text."""
+        """Add tool results to a user message: all results of a turn stand in one message, before any text."""
         content = message["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         return {**message, "content": among(blocks, [*map(_result, results)], _is_result)}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
-        """Return a message in this form, with what this provider wants back of its own and nothing of any other's."""
+        """Return a message in this form, with this provider's own parts and no other provider's."""
         if message.role == "tool":
             return [{"role": "user", "content": [_result(each) for each in message.tool_results]}]
         blocks = [*_blocks(message.parts, provider)]

@@ -43,12 +43,12 @@ _DELTAS: Final[Mapping[object, tuple[str, type[Text] | type[Reasoning]]]] = {
 }
 _TOLD: Final = {Text: "text", Reasoning: "thinking"}
 _WEIGHT: Final = 1_000
-"""Bytes that a block counts for beside what it says."""
+"""The bytes that a block counts for, without its text."""
 
 
 @define(eq=False)
 class _MessageBlock:
-    """Gather one block on its way; its text is the decoder's."""
+    """Gather one block while it arrives; the decoder holds its text."""
 
     place: int
     start: dict[str, Any]
@@ -66,7 +66,7 @@ class _MessageBlock:
 
     @property
     def input(self) -> str:
-        """Return the input as JSON text; a call that ends without any has an empty object for it."""
+        """Return the input as JSON text; a complete call without input has an empty object."""
         found = self.texts.get("partial_json")
         if found is not None and found.tell():
             return found.getvalue()
@@ -111,13 +111,13 @@ class AnthropicDecoder(StreamDecoder):
 
     @property
     def held(self) -> int:
-        """Return how many bytes, about, are held beside the texts."""
+        """Return roughly how many bytes are held, without the texts."""
         return self._held + _WEIGHT * len(self._blocks)
 
     # text and reasoning
 
     def piece_in(self, value: Any) -> Piece | None:
-        """Return the text or the reasoning of an event that holds nothing else, with the index of its block."""
+        """Return the text or reasoning of an event that holds nothing else, with the index of its block."""
         if not isinstance(value, dict) or value.keys() != _EVENT or value["type"] != "content_block_delta":
             return None
         delta, index = value["delta"], value["index"]
@@ -128,7 +128,7 @@ class AnthropicDecoder(StreamDecoder):
         return ((kind, index), text) if isinstance(text, str) else None
 
     def take_piece(self, kind: Kind, text: str) -> None:
-        """Take a piece of the block that has this index now."""
+        """Take a piece of the block that is open under this index."""
         if kind != self._given:
             self._flush()
             self._given = kind
@@ -138,7 +138,7 @@ class AnthropicDecoder(StreamDecoder):
         self._new.append(text)
 
     def _block(self, index: object, kind: str) -> _MessageBlock:
-        """Return the open block of an index, or a new one where there is none of that kind."""
+        """Return the open block of an index, or a new block if none of that kind is open."""
         block = self._open.get(index)
         if block is None or (kind and block.kind != kind):
             block = self._begin(index, {"type": kind})
@@ -262,13 +262,13 @@ class AnthropicDecoder(StreamDecoder):
             self._report(usage)
 
     def take_end(self) -> None:
-        """End where a proxy says so in the words of chat completions."""
+        """End when a proxy sends the end marker of chat completions."""
         self.finished = True
 
     # the reply
 
     def parts(self) -> tuple[Part, ...]:
-        """Return what has come, block by block."""
+        """Return the parts so far, block by block."""
         found: list[Part] = []
         for block in self._blocks:
             found += block.parts(self.text_of(block.place), self.provider)
@@ -283,7 +283,7 @@ class AnthropicDecoder(StreamDecoder):
         return draft_of(parts, stop=self._stop, details=self._details, usage=usage, message=self._message)
 
     def _usage(self, parts: tuple[Part, ...]) -> Usage | None:
-        """Return the tokens; before the end the provider has counted no more than the prompt."""
+        """Return the tokens; before the end the provider has counted only the prompt."""
         known = usage_of(self._reports) if self._reports else None
         if known is None or self._is_counted:
             return known
@@ -306,5 +306,5 @@ class AnthropicDecoder(StreamDecoder):
 
 
 def _key(index: object) -> int:
-    """Return the index of a block, -1 in the place of anything that is none."""
+    """Return the index of a block; -1 for anything that is not an index."""
     return index if type(index) is int else -1

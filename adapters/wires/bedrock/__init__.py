@@ -1,4 +1,4 @@
-"""Converse, of Amazon Bedrock."""
+"""Amazon Bedrock's Converse."""
 
 from rungwise.adapters.wires.capabilities.capability import Capabilities, CapabilityRow
 from rungwise.adapters.wires.capabilities.table import CLAUDE_PREFILLS

@@ -1,4 +1,4 @@
-"""The adapter for Converse, of Amazon Bedrock."""
+"""The backend for Amazon Bedrock's Converse."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Bedrock(HttpBackend):
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse parameters that set what has its own place, and an output cap under another name.
+        """Refuse reserved parameters, and an output cap under another name.
 
         Raises:
             ConfigurationError: one of them does.
@@ -124,7 +124,7 @@ class Bedrock(HttpBackend):
 
     @property
     def problem(self) -> str | None:
-        """Say why the backend cannot be used, such as that there is nothing to sign with; None where it can."""
+        """Say why the backend cannot be used, such as missing credentials; None if it can."""
         if self._account is not None:
             return self._endpoint.problem
         found = super().problem
@@ -142,7 +142,7 @@ class Bedrock(HttpBackend):
         return lost_parameters(self._asked_of(request), self._generation, request.max_tokens or self.max_tokens)
 
     def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
-        """Say what of a request this model cannot be told, in a short sentence each."""
+        """Return what this model does not get of a request, in a short sentence each."""
         told = super().lost(request, is_portable=is_portable)
         return (*told, *lost_marks(request, self.model, self.capabilities.caches))
 

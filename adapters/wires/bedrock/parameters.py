@@ -1,4 +1,4 @@
-"""Say the parameters of chat completions in Converse's words, or name those that it has no words for."""
+"""Translate the parameters of chat completions to Converse's, or name those that have no equivalent."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 
 INFERENCE: Final[Mapping[str, str]] = {"temperature": "temperature", "top_p": "topP", "stop": "stopSequences"}
-"""What the parameters of an inference are called."""
+"""The names of the inference parameters."""
 
 
 def lost_parameters(
     parameters: Mapping[str, Any], generation: Generation | None, cap: int | None = None
 ) -> dict[str, str]:
-    """Return which of these common parameters a model cannot be told, each with the reason.
+    """Return the common parameters that this model does not support, each with the reason.
 
     Arguments:
         parameters: of a request, called as in chat completions.
@@ -49,7 +49,7 @@ def lost_parameters(
 
 
 def translated(given: Mapping[str, Any], generation: Generation | None, *, cap: int | None) -> Body:
-    """Return parameters in Converse's words; what it has none for is left out.
+    """Return the parameters in Converse's form; those without an equivalent are left out.
 
     Arguments:
         given: the parameters, in chat completions' words or in Converse's, which win.
@@ -72,7 +72,7 @@ def translated(given: Mapping[str, Any], generation: Generation | None, *, cap: 
 
 
 def choice_of(choice: Any) -> Body | None:
-    """Return a choice of tools in this form, None where it has none."""
+    """Return a tool choice in this form, or None if there is no equivalent."""
     if isinstance(choice, Mapping) and "type" not in choice:
         return dict(choice) if choice.keys() <= {"auto", "any", "tool"} else None
     said, name = chat_choice(choice), forced_name(choice)
@@ -83,22 +83,22 @@ def choice_of(choice: Any) -> Body | None:
 
 
 def forbids_tools(choice: Any) -> bool:
-    """Tell whether a choice of tools is that there is none."""
+    """Tell whether a tool choice forbids tools."""
     return choice == "none" or mapping(choice).get("type") == "none"
 
 
 def forces_tool(choice: Any) -> bool:
-    """Tell whether a choice of tools is that one must be called."""
+    """Tell whether a tool choice forces a call."""
     return not mapping(choice_of(choice)).keys().isdisjoint(("any", "tool"))
 
 
 def thinking_in(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what parameters of Converse's own say of the reasoning of Claude."""
+    """Return Claude's `thinking` from Converse's own parameters."""
     return mapping(mapping(given.get("additionalModelRequestFields")).get("thinking"))
 
 
 def thinks(given: Mapping[str, Any], generation: Generation | None) -> bool:
-    """Tell whether parameters, in either words, switch reasoning on."""
+    """Tell whether parameters in either form switch reasoning on."""
     if generation is None:
         return given.get("reasoning_effort") not in (None, "none")
     own = thinking_in(given)
@@ -106,7 +106,7 @@ def thinks(given: Mapping[str, Any], generation: Generation | None) -> bool:
 
 
 def lower_reasoning(body: Body, generation: Generation | None) -> None:
-    """Ask for less reasoning than a body does, or for none."""
+    """Lower the reasoning that a body asks for, or switch it off."""
     fields, config = mapping(body.get("additionalModelRequestFields")), mapping(body.get("outputConfig"))
     given = {"thinking": fields.get("thinking"), "output_config": config}
     said: Body = {name: value for name, value in given.items() if value}
@@ -122,7 +122,7 @@ def lower_reasoning(body: Body, generation: Generation | None) -> None:
 
 
 def fit_budget(body: Body, cap: int | None) -> None:
-    """Lower the tokens of Claude's reasoning where they fill the output cap, which the API refuses."""
+    """Lower Claude's reasoning budget if it fills the output cap, which the API refuses."""
     said: Body = {"thinking": thinking_in(body)}
     if cap is None or not said["thinking"]:
         return
@@ -131,7 +131,7 @@ def fit_budget(body: Body, cap: int | None) -> None:
 
 
 def set_thinking(body: Body, thinking: Any) -> None:
-    """Put what is said of Claude's reasoning in its place, or leave it out where that is None."""
+    """Set Claude's `thinking` in a body; None removes it."""
     fields = {**mapping(body.pop("additionalModelRequestFields", None)), "thinking": thinking}
     if thinking is None:
         del fields["thinking"]
@@ -140,7 +140,7 @@ def set_thinking(body: Body, thinking: Any) -> None:
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """Return a mapping as it is, and an empty one in the place of anything else."""
+    """Return a mapping unchanged, and an empty one for anything else."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -154,7 +154,7 @@ def _inference(given: Mapping[str, Any], generation: Generation | None, cap: int
 
 
 def _set_thinking(body: Body, effort: Any, generation: Generation, cap: int | None) -> None:
-    """Say an effort as Claude takes it."""
+    """Set an effort in the form that Claude accepts."""
     own = thinking_in(body)
     given = {"reasoning_effort": effort, **({"thinking": own} if own else {})}
     said = anthropic.translated(given, generation, cap=cap or anthropic.LEAST_BUDGET * 4)

@@ -1,4 +1,4 @@
-"""Read a reply of Converse: its blocks, why it stopped, and its tokens."""
+"""Read a reply of Converse: its blocks, its stop reason, and its tokens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "malformed_tool_use": "error",
 }
 _FAILED: Final = ("malformed_model_output", "malformed_tool_use")
-"""What the model wrote and the server could not read; it need not write it again."""
+"""The server could not read what the model wrote; another attempt may succeed."""
 
 
 def reply_of(
@@ -56,7 +56,7 @@ def reply_of(
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage | None:
-    """Return the tokens of a reply in this library's meaning, None where none were counted.
+    """Return the tokens of a reply as Rungwise counts them, or None if the provider counted none.
 
     What went through the cache is counted beside the input; the total tells where a model counts it within.
     """
@@ -70,7 +70,7 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
 
 
 def parts_of(block: Any, provider: str) -> Iterator[Part]:
-    """Yield what one whole block holds; nothing for what is none.
+    """Yield the parts of one whole block; nothing if it is not a block.
 
     Arguments:
         block: it, as JSON data.
@@ -97,6 +97,6 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
 
 
 def tool_call(call: Mapping[str, Any], arguments: str) -> ToolCall:
-    """Return a tool call of its block and its arguments as JSON text."""
+    """Return the tool call of a block; the arguments are JSON text."""
     id, name = str(mended(text_at(call, "toolUseId"))), str(mended(text_at(call, "name")))
     return ToolCall(id, name, str(mended(arguments)))

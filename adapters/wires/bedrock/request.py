@@ -34,10 +34,10 @@ RESERVED: Final[Mapping[str, str]] = {
     "maxTokens": "it is called 'max_tokens'",
     "toolConfig": "give tools to the call, and 'tool_choice' to the parameters",
 }
-"""What a parameter cannot set, and what to do instead."""
+"""Parameters that callers cannot set, and what to do instead."""
 
 _CAPS: Final = frozenset({*CAP_PARAMETERS, "maxTokens", "inferenceConfig"})
-"""What the output cap is called here and by the server, and what it stands in there."""
+"""The names of the output cap here and on the server, and the object that holds it there."""
 
 
 @frozen(kw_only=True)
@@ -90,7 +90,7 @@ class ConverseBody(BodyWriter):
 
 
 def _drop(body: Body, names: frozenset[str]) -> None:
-    """Leave out what the server has rejected, by its name here, in the body or in one of its parts."""
+    """Remove the fields that the server rejected from the body and its parts."""
     if "response_format" in names:
         names |= {"textFormat"}
     for name in names - {"messages", "system", "toolConfig"}:
@@ -105,7 +105,7 @@ def _drop(body: Body, names: frozenset[str]) -> None:
 
 
 def _tool_config(tools: Sequence[Any], choice: Any, turns: Sequence[PlainMessage]) -> Body | None:
-    """Return the tools; where the conversation has calls, the API wants tools whether they are to be called or not.
+    """Return the tools; the API requires them if the conversation has calls, even if none may be called.
 
     Arguments:
         tools: in this form.
@@ -127,7 +127,7 @@ def _tool_config(tools: Sequence[Any], choice: Any, turns: Sequence[PlainMessage
 
 
 def _parted(messages: Sequence[PlainMessage]) -> tuple[list[Any], list[PlainMessage]]:
-    """Return the system prompt, and the turns; one side never speaks twice in a row, for that is refused."""
+    """Return the system prompt and the turns; consecutive turns of one role are joined, as the API requires."""
     told = [message for message in messages if message["content"]]
     system = [block for message in told if message["role"] == "system" for block in message["content"]]
     turns: list[PlainMessage] = []
@@ -148,7 +148,7 @@ def _in_order(blocks: list[Any]) -> list[Any]:
 
 
 def _strip_end(turns: list[PlainMessage]) -> None:
-    """Strip white space from the end of the turn that is gone on from, which the API refuses."""
+    """Strip trailing white space from the turn to be continued, which the API refuses."""
     last = turns[-1]
     text = last["content"][-1].get("text")
     if last["role"] == "assistant" and isinstance(text, str):
@@ -156,7 +156,7 @@ def _strip_end(turns: list[PlainMessage]) -> None:
 
 
 def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
-    """Leave out what does not go together with reasoning, and reasoning itself where the request would be refused."""
+    """Remove parameters that cannot be combined with reasoning, or reasoning itself if the API would refuse it."""
     kind = thinking_in(body).get("type")
     if kind not in ("enabled", "adaptive"):
         return
@@ -171,7 +171,7 @@ def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
 
 
 def _lacks_thinking(turns: Sequence[PlainMessage]) -> bool:
-    """Tell whether a running tool loop was begun without reasoning, as it is where another provider began it."""
+    """Tell whether the running tool loop began without reasoning, as with another provider."""
     last = turns[-1]
     if last["role"] == "user" and any("toolResult" in block for block in last["content"]):
         last = next((turn for turn in reversed(turns) if turn["role"] == "assistant"), last)

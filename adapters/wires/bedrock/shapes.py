@@ -1,4 +1,4 @@
-"""The form of Converse: what the core reads of it, and how a message is written in it."""
+"""The form of Converse: how the core reads it, and how messages and tools are written in it."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ _FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         **{"x-ms-wmv": "wmv", "3gpp": "three_gp"},
     },
 }
-"""What the format of a media type is called."""
+"""The format of each media type."""
 _UNTOLD: Final = {"document": "pdf"}
 _OTHER_THAN_NAMES: Final = re.compile(r"[^a-zA-Z0-9\s()\[\]-]+")
 
 
 def media_block(part: MediaPart) -> Body:
-    """Return a block of what is neither text nor a tool's.
+    """Return the block of a picture, a document or a recording.
 
     What has no place here is named, so that the model can say that it did not get it.
     """
@@ -83,7 +83,7 @@ _RULES: Final = Rules(call_id=_CALL_ID, alternates=True, begins_with_user=True)
 
 
 class ConverseShapes(Form):
-    """Read and write Converse; system messages stand among the others until the request sets them apart."""
+    """Read and write Converse; the request separates system messages from the others."""
 
     __slots__ = ()
 
@@ -92,7 +92,7 @@ class ConverseShapes(Form):
 
     @property
     def rules(self) -> Rules:
-        """Return what the protocol demands of a conversation."""
+        """Return the rules that a conversation must obey."""
         return _RULES
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
@@ -103,7 +103,7 @@ class ConverseShapes(Form):
         return "tool" if holds_result else super()._role_of(message)
 
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
-        """Tell whether parameters of a request ask for JSON; None where they do not speak of it."""
+        """Tell whether parameters ask for JSON; None if they do not say."""
         config = parameters.get("outputConfig")
         if isinstance(config, Mapping) and config.get("textFormat"):
             return True
@@ -123,12 +123,12 @@ class ConverseShapes(Form):
         return {"toolSpec": {"name": name, **told, "inputSchema": {"json": parameters}}}
 
     def strictly(self, definition: Body, strict: bool) -> Body:
-        """Return the definition of a tool that says whether the provider must hold the model to the schema."""
+        """Return the definition of a tool with `strict` set."""
         definition["toolSpec"]["strict"] = strict
         return definition
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
-        """Tell whether the definition of a tool can go out as it is."""
+        """Tell whether the definition of a tool can be sent unchanged."""
         return len(tool) == 1 and not _TOOL_KINDS.isdisjoint(tool)
 
     def written_tool(self, tool: ToolDefinition) -> Body:
@@ -143,14 +143,14 @@ class ConverseShapes(Form):
     # messages
 
     def is_own(self, message: PlainMessage) -> bool:
-        """Tell whether a plain message can go out as it is."""
+        """Tell whether a plain message can be sent unchanged."""
         if message.keys() != _MEMBERS or message["role"] not in ("system", "user", "assistant"):
             return False
         content = message["content"]
         return isinstance(content, list | tuple) and bool(content) and all(map(_is_own_block, content))
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return a plain message of this form without what may be signed or encrypted by another provider."""
+        """Return a plain message without parts that another provider may have signed or encrypted."""
         content = message.get("content")
         if message.get("role") != "assistant" or not isinstance(content, list | tuple):
             return message
@@ -158,12 +158,12 @@ class ConverseShapes(Form):
         return message if len(kept) == len(content) else {**message, "content": kept}
 
     def with_results(self, message: PlainMessage, results: Sequence[ToolResult]) -> PlainMessage | None:
-        """Return a message of the user's with more results in it: all of a turn stand in one."""
+        """Add tool results to a user message: all results of a turn stand in one message."""
         more = [block for each in results for block in _result(each)]
         return {**message, "content": among(message["content"], more, lambda block: "toolResult" in block)}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
-        """Return a message in this form, with what this provider wants back of its own and nothing of any other's."""
+        """Return a message in this form, with this provider's own parts and no other provider's."""
         if message.role == "tool":
             blocks = [each for result in message.tool_results for each in _result(result)]
             return [{"role": "user", "content": blocks}]
@@ -213,16 +213,16 @@ CONVERSE: Final = ConverseShapes()
 
 _MARK: Final = "cachePoint"
 _NOT_BEHIND_TOOLS: Final = re.compile(r"amazon\.nova")
-"""The models that take marks, but none behind a tool [docs.aws.amazon.com/bedrock, prompt caching]."""
+"""Models that accept cache marks, but not after a tool [docs.aws.amazon.com/bedrock, prompt caching]."""
 
 
 class _Unmarked(ConverseShapes):
-    """Write Converse without the marks that other forms have."""
+    """Write Converse without the cache marks of other forms."""
 
     __slots__ = ()
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
-        """Return a message in this form, with what this provider wants back of its own and nothing of any other's."""
+        """Return a message in this form, with this provider's own parts and no other provider's."""
         return [{**each, "content": unmarked(each["content"])} for each in super().sent_to(provider, message)]
 
     def _translated(self, tool: Mapping[str, Any]) -> list[Body]:
@@ -233,12 +233,12 @@ UNMARKED: Final = _Unmarked()
 
 
 def unmarked(blocks: Sequence[Any]) -> list[Any]:
-    """Return blocks, or tools, without the marks among them."""
+    """Return blocks, or tools, without cache marks."""
     return [block for block in blocks if _MARK not in block]
 
 
 def marks_tools(model: str, takes: bool | None) -> bool:
-    """Tell whether a model is known to take marks behind tools.
+    """Tell whether a model is known to accept cache marks after tools.
 
     Arguments:
         model: its id.
@@ -248,7 +248,7 @@ def marks_tools(model: str, takes: bool | None) -> bool:
 
 
 def lost_marks(request: Request, model: str, takes: bool | None) -> Iterator[str]:
-    """Yield which marks of a request a model is not sent, in a short sentence each.
+    """Yield which cache marks of a request are not sent to a model, in a short sentence each.
 
     Arguments:
         request: what the caller asks.
@@ -281,14 +281,14 @@ def lost_marks(request: Request, model: str, takes: bool | None) -> Iterator[str
 
 
 def _is_marked(tool: Mapping[str, Any]) -> bool:
-    """Tell whether the definition of a tool has a mark, in another form than Converse's."""
+    """Tell whether the definition of a tool, in another form than Converse's, has a cache mark."""
     if CONVERSE.is_own_tool(tool):
         return False
     return any(isinstance(each, ToolDefinition) and each.cache for each in read_tools((tool,)))
 
 
 def _marked_calls(message: PlainMessage | Message) -> int:
-    """Count the tool calls of a message that have a mark; a call in neutral parts has none."""
+    """Count the tool calls of a message that have a cache mark; a call in neutral parts has none."""
     if isinstance(message, Message):
         return 0
     blocks: Iterable[Any] = [*list_of(message.get("content")), *list_of(message.get("tool_calls"))]
@@ -297,7 +297,7 @@ def _marked_calls(message: PlainMessage | Message) -> int:
 
 
 def without_marks(messages: Sequence[PlainMessage]) -> list[PlainMessage]:
-    """Return messages of Converse without any marks."""
+    """Return messages of Converse without cache marks."""
     return [_bare(message) for message in messages]
 
 

@@ -1,4 +1,4 @@
-"""What comes from botocore: credentials, signatures and the parser of event streams; imported by those who need it."""
+"""What comes from botocore: credentials, signatures and the parser of event streams. Loaded on first use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SERVICE: Final = "bedrock"
 OWN_HOST: Final = re.compile(
     r"https://([a-z0-9-]+\.)*bedrock-runtime[a-z0-9-]*\.[a-z]{2}(-[a-z0-9]+)+\.(vpce\.)?(amazonaws\.com(\.cn)?|api\.aws)"
 )
-"""The origins of the service: those that credentials which nobody has given go to, private endpoints among them."""
+"""AWS's own origins, private endpoints included: only these get credentials that the caller did not pass."""
 
 
 def botocore(module: str) -> Any:
@@ -35,7 +35,7 @@ def botocore(module: str) -> Any:
 
 @frozen(eq=False)
 class Account:
-    """Hold what AWS's own tools would find here, and sign with it.
+    """Hold the region and credentials that AWS's own tools would find here, and sign with them.
 
     Arguments:
         region: that is asked; None where nothing depends on it.
@@ -47,7 +47,7 @@ class Account:
 
     @classmethod
     def found(cls, region: str | None, profile: str | None, *, signs: bool) -> Account:
-        """Look for a region and credentials, in the environment and in the files of AWS's own tools.
+        """Look for a region and credentials in the environment and in the files of AWS's tools.
 
         Arguments:
             region: None looks for one.
@@ -70,14 +70,14 @@ class Account:
 
     @classmethod
     def given(cls, region: str | None, key: Secret, secret: Secret, token: Secret | None) -> Account:
-        """Return an account of credentials that the caller has."""
+        """Return an account with the caller's credentials."""
         return cls(
             region,
             botocore("credentials").Credentials(key.reveal(), secret.reveal(), token.reveal() if token else None),
         )
 
     def needs_region(self) -> None:
-        """Refuse to go on without a region.
+        """Refuse a missing region.
 
         Raises:
             ConfigurationError: there is none.
@@ -93,7 +93,7 @@ class Account:
         return str(found.get("hostname") or f"bedrock-runtime.{self.region}.amazonaws.com")
 
     def signed(self, url: str, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
-        """Return the headers that sign a request: its host, its type and its body, at this time.
+        """Return the headers that sign a request's host, type and body at this time.
 
         Raises:
             ConfigurationError: the credentials cannot be had any more.

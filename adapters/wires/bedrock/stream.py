@@ -20,13 +20,13 @@ from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure
 
 _WEIGHT: Final = 1_000
-"""Bytes that a block counts for beside what it says."""
+"""The bytes that a block counts for, without its text."""
 _TOLD: Final = {Text: "text", Reasoning: "reasoningContent"}
 
 
 @define(eq=False)
 class _ConverseBlock:
-    """Gather one block on its way; its text is the decoder's."""
+    """Gather one block while it arrives; the decoder holds its text."""
 
     place: int
     kind: str
@@ -73,11 +73,11 @@ class ConverseDecoder(StreamDecoder):
 
     @property
     def held(self) -> int:
-        """Return how many bytes, about, are held beside the texts."""
+        """Return roughly how many bytes are held, without the texts."""
         return self._held + _WEIGHT * len(self._blocks)
 
     def piece_in(self, value: Any) -> Piece | None:
-        """Return the text or the reasoning of an event that holds nothing else, with the index of its block."""
+        """Return the text or reasoning of an event that holds nothing else, with the index of its block."""
         event = value.get("contentBlockDelta")
         delta = event.get("delta") if isinstance(event, dict) else None
         if not isinstance(delta, dict) or len(delta) != 1 or type(event.get("contentBlockIndex")) is not int:
@@ -90,7 +90,7 @@ class ConverseDecoder(StreamDecoder):
         return None
 
     def take_piece(self, kind: Kind, text: str) -> None:
-        """Take a piece of the block that has this index now."""
+        """Take a piece of the block that is open under this index."""
         if kind != self._given:
             self._flush()
             block = self._block(kind[1], _TOLD[kind[0]])
@@ -99,7 +99,7 @@ class ConverseDecoder(StreamDecoder):
         self._new.append(text)
 
     def _block(self, index: object, kind: str) -> _ConverseBlock:
-        """Return the open block of an index, or a new one where there is none of that kind: few are announced."""
+        """Return the open block of an index, or a new block if none of that kind is open: few are announced."""
         block = self._open.get(index)
         if block is None or block.kind != kind:
             block = self._open[index] = _ConverseBlock(len(self._blocks), kind)
@@ -189,7 +189,7 @@ class ConverseDecoder(StreamDecoder):
     # the reply
 
     def parts(self) -> tuple[Part, ...]:
-        """Return what has come, block by block."""
+        """Return the parts so far, block by block."""
         found: list[Part] = []
         for block in self._blocks:
             found += block.parts(self.text_of(block.place), self.provider)
@@ -216,7 +216,7 @@ class ConverseDecoder(StreamDecoder):
 
 
 def _joined(pieces: list[str]) -> str:
-    """Return pieces of bytes, each in base64, as one."""
+    """Join pieces of base64."""
     try:
         return base64.b64encode(b"".join([base64.b64decode(piece, validate=True) for piece in pieces])).decode()
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a model can do at a place, as far as anybody knows."""
+"""What is known about a model on a server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SECONDS: Final = must(
 
 @frozen(kw_only=True)
 class Capabilities:
-    """Hold what a model can do at a place; None is what nobody knows.
+    """Describe what a model can do on a server; None means unknown.
 
     Arguments:
         prefill: whether a trailing assistant turn is continued; what nobody knows is taken for a no.
@@ -54,7 +54,7 @@ class Capabilities:
     first_token: float | None = field(default=None, validator=_SECONDS)
 
     def or_else(self, other: Capabilities) -> Capabilities:
-        """Return what these say, and where they say nothing, what the others do."""
+        """Return these capabilities; the others fill in what is unknown."""
         said: dict[str, Any] = {}
         for each in fields(Capabilities):
             mine = getattr(self, each.name)
@@ -68,7 +68,7 @@ def _pattern(pattern: str) -> Pattern:
 
 @frozen(kw_only=True)
 class CapabilityRow:
-    """Hold what is known of some models at some places.
+    """Hold what is known of some models on some hosts.
 
     Arguments:
         host: a regular expression that is found in the host of the URL.

@@ -1,4 +1,4 @@
-"""The table of capabilities: what is established of models, by their ids and the places where they are served.
+"""The capability table: what is established about models, by their ids and hosts.
 
 The first row that fits a backend and says anything of a matter counts for it; what no row says nobody knows. So a row
 says only what a provider documents, or what was seen, as of November 2026; the source is in brackets. A window is of
@@ -31,7 +31,7 @@ CLAUDE_PREFILLS: Final = (
 GEMINI_PREFILLS: Final = r"gemini~(?:2(?:~[05])?|3(?:~1)?)~[a-z]"
 
 _END: Final = r"(?![\d.]|-\d(?!\d))"
-"""What follows a whole version: neither another digit of it nor a version below it; a date may."""
+"""What may follow a whole version: no further digit and no minor version, but a date."""
 
 _K: Final = 1_000
 _M: Final = 1_000_000
@@ -239,7 +239,7 @@ CAPABILITIES: Final[tuple[CapabilityRow, ...]] = (*_CLAUDE, *_OPENAI, *_GEMINI, 
 
 @lru_cache(maxsize=256)
 def capabilities_of(api: str, base_url: str, model: str) -> Capabilities:
-    """Return what is known of a model at a place.
+    """Return what is known of a model on a server.
 
     Arguments:
         api: the protocol, as the command line calls it.

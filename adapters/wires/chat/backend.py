@@ -1,4 +1,4 @@
-"""The adapter for chat completions: OpenAI's own, and everything that speaks its protocol."""
+"""The backend for chat completions: OpenAI's own, and every server that speaks the protocol."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class OpenAIChat(HttpBackend):
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse parameters that set what has its own place, and more than one answer.
+        """Refuse reserved parameters, and more than one answer.
 
         Raises:
             ConfigurationError: one of them does.
@@ -92,28 +92,28 @@ class OpenAIChat(HttpBackend):
 
     @property
     def echoes(self) -> bool:
-        """Tell whether a continued assistant turn is repeated at the start of the answer."""
+        """Tell whether the server repeats a continued assistant turn at the start of its answer."""
         return self._dialect.echoes
 
     @property
     def shapes(self) -> Form:
-        """Return the form of its conversations, and of the tools that its server takes."""
+        """Return the form of its conversations and tools."""
         return self._shapes
 
     @property
     def lessons(self) -> Lessons:
-        """Return what the server has taught this process, and what it said it is."""
+        """Return what this process learned from the server, and the server's name."""
         lessons = super().lessons
         return lessons if self.server is None else evolve(lessons, server=self.server.name)
 
     def _credentials(self, key: Secret) -> dict[str, str]:
-        """Return the headers that carry the key; a token of Entra's is a bearer token everywhere."""
+        """Return the headers that carry the key; an Entra token is always a bearer token."""
         header = dialect_of(self.base_url, self.model).key_header
         is_token = key.reveal().startswith("ey") and key.reveal().count(".") == 2
         return {header: key.reveal()} if header and not is_token else super()._credentials(key)
 
     def _chosen_dialect(self) -> Dialect:
-        """Return what is written to this server: what its URL and model tell, but for what the caller knows better."""
+        """Return the dialect for this URL and model, with the caller's own settings applied."""
         dialect = dialect_of(self.base_url, self.model)
         cap = self.cap_field
         if cap == "auto":
@@ -125,7 +125,7 @@ class OpenAIChat(HttpBackend):
         return evolve(dialect, cap_field=cap, prefill=prefill, echoes=echoes)
 
     def _told_prefill(self, usual: PrefillMode) -> PrefillMode:
-        """Return how a turn is continued where the caller's own capabilities say whether, and not how."""
+        """Return how a turn is continued, given that the caller's capabilities say whether it is."""
         told = None if self._given is None else self._given.prefill
         if usual == "no" and self.server is not None and self.server.prefill is not None:
             usual = self.server.prefill

@@ -1,4 +1,4 @@
-"""Count what the model of a streamed chat completion wrote that no delta shows: it is paid for like any other text."""
+"""Count what a streamed chat completion contains that no delta shows: it costs as much as any other text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WRITTEN: Final = (
     *("thinking_blocks", *REASONING_FIELDS),
     *("delta", "message", "audio", "tool_calls", "function_call", "function", "custom", "provider_specific_fields"),
 )
-"""The members under which a model writes, and those that hold such members; citations, log probabilities and other
+"""Members that a model writes, and members that hold such members; citations, log probabilities and other
 things of the server's are not among them, nor are pictures and sounds."""
 
 _SEALED: Final = ("reasoning.encrypted", "redacted_thinking")
@@ -28,7 +28,7 @@ _SEALED: Final = ("reasoning.encrypted", "redacted_thinking")
 
 @define(eq=False)
 class Beside:
-    """Count the letters of a stream that do not belong to what its deltas gathered."""
+    """Count the characters of a stream that its deltas did not gather."""
 
     _letters: int = field(default=0, init=False)
     _loose: int = field(default=0, init=False)
@@ -37,15 +37,15 @@ class Beside:
 
     @property
     def letters(self) -> int:
-        """Return the letters so far, those of encrypted reasoning and of stray lines only beyond `SPARE`."""
+        """Return the characters so far; encrypted reasoning and stray lines count only beyond `SPARE`."""
         return self._letters + max(0, self._loose - SPARE)
 
     def stray(self, data: bytes) -> None:
-        """Count bytes that belong to no chunk."""
+        """Count bytes that are not part of a chunk."""
         self._loose += len(data)
 
     def take(self, choices: object, own: Mapping[str, Any]) -> None:
-        """Count what the choices of a chunk hold beside the delta of their own; its message is for `replace`.
+        """Count what the choices of a chunk hold besides the delta of the reply's choice; `replace` counts messages.
 
         Arguments:
             own: the choice that is the reply's, where there is one.
@@ -71,7 +71,7 @@ class Beside:
                 self._letters += len(text)
 
     def replace(self, message: Mapping[str, Any], *held: HeldText) -> None:
-        """Count what a whole message says anew; some servers send all of it again each time.
+        """Count the new text of a whole message; some servers send all of it again each time.
 
         Arguments:
             held: the text, the reasoning and the refusal that it takes the place of.
@@ -89,7 +89,7 @@ class Beside:
 
 
 def _texts(found: Sequence[object]) -> Iterator[tuple[str, bool]]:
-    """Return what was written somewhere in these values, and whether it is encrypted."""
+    """Yield the texts in these values, each with whether it is encrypted."""
     values: list[Any] = [*reversed(found)]
     for _ in range(_MOST):
         if not values:

@@ -1,4 +1,4 @@
-"""The dialects of chat completions, row by row, with where each thing was seen."""
+"""The dialects of chat completions, row by row, each with its source."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rungwise.fsm.call.conversation.reply import StopReason
 CapField = Literal["max_tokens", "max_completion_tokens"]
 
 PrefillMode = Literal["no", "trailing", "prefix", "partial", "continue_final_message"]
-"""How a trailing assistant turn is continued: not at all, as it stands, by a mark on it, or by flags of the request."""
+"""How a trailing assistant turn is continued: not at all, unchanged, by a mark on it, or by flags of the request."""
 
 Count = Literal["input", "output", "cache_read", "cache_creation", "cache_miss", "reasoning", "total"]
 Path = tuple[str, ...]
-"""Where something stands in JSON: the names of the members that lead to it."""
+"""A path in JSON: the names of the members that lead to a value."""
 
 
 def _model_pattern(pattern: str) -> str:
@@ -27,7 +27,7 @@ def _model_pattern(pattern: str) -> str:
 
 @frozen(kw_only=True)
 class Dialect:
-    """Hold what one kind of server does in its own way; what has its default follows OpenAI's protocol.
+    """Describe how one kind of server differs from OpenAI's protocol, which the defaults follow.
 
     Arguments:
         host: a regular expression that is found in the host of the URL; None where no URL tells.

@@ -1,4 +1,4 @@
-"""The dialects of chat completions: what each kind of server does in its own way, as one table.
+"""The dialects of chat completions: one table of what each kind of server does differently.
 
 What is written follows the first row that fits a backend's URL and model and says anything of the matter. What is read
 may be in the words of any row, whatever the URL: a proxy speaks for others, and servers of one's own (vLLM, SGLang,
@@ -33,7 +33,7 @@ _WRITTEN: Final = (
 
 @lru_cache(maxsize=256)
 def dialect_of(base_url: str, model: str) -> Dialect:
-    """Return how this model at this URL is written to."""
+    """Return the dialect for a model at a URL."""
     try:
         parts = urlsplit(base_url)
         place = (parts.hostname or "", parts.path, model.lower())
@@ -55,24 +55,24 @@ def _path(names: str) -> Path:
 STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
     {word: meaning for row in DIALECTS for meaning, words in row.finishes.items() for word in words.split()}
 )
-"""Every known finish reason, in lower case and without the prefix that gRPC enumerations have."""
+"""Every known finish reason, in lower case and without the prefix of gRPC enumerations."""
 
 REASONING_FIELDS: Final = tuple(dict.fromkeys(name for row in DIALECTS for name in row.reasoning_fields.split()))
-"""Where reasoning may be; the first that has any counts, for servers that fill several say the same in each."""
+"""Fields that may hold reasoning. The first that has any counts: servers that fill several repeat it."""
 
 FOREIGN_FIELDS: Final = frozenset(REASONING_FIELDS).union(*(row.own_fields.split() for row in DIALECTS))
-"""Members of a message that one provider sends, and that another rejects or cannot read."""
+"""Members of a message that one provider sends and others reject or cannot read."""
 
 FOREIGN_PARTS: Final = tuple(dict.fromkeys(kind for row in DIALECTS for kind in row.own_parts.split()))
 
 STEERING: Final = frozenset(name for row in DIALECTS for name in row.less_reasoning)
-"""The parameters by which a request says how much is to be reasoned."""
+"""The parameters that control how much a model reasons."""
 
 COUNTS: Final[Mapping[Count, tuple[Path, ...]]] = {
     count: tuple(_path(row.counts[count]) for row in DIALECTS if count in row.counts)
     for count in ("input", "output", "cache_read", "cache_creation", "cache_miss", "reasoning", "total")
 }
-"""Where a usage report holds what; the first count above 0 is taken."""
+"""Where a usage report holds each count; the first count above 0 wins."""
 
 USAGE: Final[tuple[Path, ...]] = (("usage",), *(_path(row.usage_at) for row in DIALECTS if row.usage_at))
 REFUSALS: Final[tuple[Path, ...]] = tuple(_path(row.refusal_at) for row in DIALECTS if row.refusal_at)
@@ -81,11 +81,11 @@ ERRORS: Final[tuple[tuple[Path, str | None], ...]] = tuple(
 )
 
 REFUSED: Final = frozenset(path[0] for path in REFUSALS)
-"""The members of a message or a choice in which a refusal may stand beside `refusal`."""
+"""Other members of a message or a choice than `refusal` that may hold a refusal."""
 
 
 def found_at(path: Path, value: Any) -> Any:
-    """Return what stands at a path in a JSON value, or None."""
+    """Return the value at a path in JSON, or None."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value

@@ -1,4 +1,4 @@
-"""Asking a server of one's own what it is, so that nobody need say how it goes on from a turn, and how much fits it.
+"""Ask your own server what it is: how it continues a turn, and how much fits its window.
 
 Each server has a page of its own that names it; those are asked in turn, at the origin of the backend alone. A server
 that answers none of them stays unknown, and what cannot be read says nothing.
@@ -20,13 +20,13 @@ from rungwise.fsm.values.checks import is_whole
 from rungwise.fsm.values.label import label
 
 LARGEST_PAGE: Final = 2**20
-"""Bytes of a page that are read: one with a chat template has some tens of thousands."""
+"""The most bytes of a page that are read: a page with a chat template has some tens of thousands."""
 
 SECONDS: Final = 2.0
-"""Seconds that a server has for one page."""
+"""The seconds that a server gets for one page."""
 
 Answer = bytes | None
-"""The body of a page; b"" where there is no such page, and None where no server answered in time."""
+"""The body of a page; b"" if the page does not exist, and None if no server answered in time."""
 
 
 @frozen(kw_only=True)
@@ -45,7 +45,7 @@ class Server:
 
 
 def inquiry(backend: HttpBackend) -> Generator[HttpRequest, Answer, Server | None]:
-    """Ask for pages, one after another, and return what the server is; None where none of them tells.
+    """Ask for pages, one after another, until one identifies the server; return None if none does.
 
     Arguments:
         backend: who is asked; its key goes with each request, as all of them go to its own origin.

@@ -1,4 +1,4 @@
-"""Gather what only the provider of a reply can read, and wants back: members of a message, and of a tool call."""
+"""Gather the members of messages and tool calls that only their provider can read, and wants back."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy
 
 _MEMBERS: Final = FOREIGN_FIELDS - {"provider_specific_fields"}  # LiteLLM says there again what has a member of its own
 _GROWING: Final = ("text", "thinking", "summary")
-"""The texts of a block that come in pieces."""
+"""The members of a block that arrive in pieces."""
 
 NOTHING: Final[Mapping[str, Any]] = FrozenMap()
 _WEIGHT: Final = 1_000
-"""Bytes that a block counts for beside what it says."""
+"""The bytes that a block counts for, without its text."""
 
 
 @define(eq=False)
 class _OwnBlock:
-    """Hold a block on its way: the texts that grow, and the rest."""
+    """Hold a block while it arrives: the texts that grow, and the rest."""
 
     rest: dict[str, Any] = field(factory=dict)
     texts: dict[str, HeldText] = field(factory=dict)
 
     def goes_on_with(self, fragment: Mapping[str, Any]) -> bool:
-        """Tell whether a fragment belongs to this block; with its signature a block has ended."""
+        """Tell whether a fragment belongs to this block; a signature ends a block."""
         same = all(self.rest.get(name) == fragment.get(name) for name in ("type", "index"))
         return same and not self.rest.get("signature") and "data" not in fragment
 
@@ -47,7 +47,7 @@ class _OwnBlock:
 
 @define(eq=False)
 class OwnMembers:
-    """Gather the members of a message that are its provider's own, from deltas or from whole messages.
+    """Gather the provider's own members of a message, from deltas or whole messages.
 
     Arguments:
         size: how many bytes, about, they take up.
@@ -58,7 +58,7 @@ class OwnMembers:
     _lists: dict[str, list[Any]] = field(factory=dict, init=False)
 
     def take(self, message: Mapping[str, Any]) -> None:
-        """Take what a delta or a message holds of them."""
+        """Take such members from a delta or a message."""
         for name in message.keys() & _MEMBERS:
             value = message[name]
             if not value or (name in REASONING_FIELDS and isinstance(value, str)):  # which is read as reasoning
@@ -78,7 +78,7 @@ class OwnMembers:
                 blocks[-1].add(fragment)
 
     def gathered(self) -> Mapping[str, Any]:
-        """Return them as they go back."""
+        """Return the members in the form in which they are sent back."""
         lists = {
             name: [block.whole if isinstance(block, _OwnBlock) else block for block in blocks]
             for name, blocks in self._lists.items()
@@ -87,7 +87,7 @@ class OwnMembers:
 
 
 def extras_of(call: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members of a tool call, and of its function, that are its provider's own."""
+    """Return the provider's own members of a tool call and of its function."""
     extras = {name: call[name] for name in call.keys() & FOREIGN_FIELDS if call[name]}
     function = call.get("function")
     if isinstance(function, dict) and not FOREIGN_FIELDS.isdisjoint(function):
@@ -96,7 +96,7 @@ def extras_of(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def own_in(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the members of a whole message that are its provider's own."""
+    """Return the provider's own members of a whole message."""
     if _MEMBERS.isdisjoint(message):
         return NOTHING
     own = OwnMembers()
@@ -105,7 +105,7 @@ def own_in(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def own_copy(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a copy that nobody can change; nothing of what no server would take: see `kept_copy`."""
+    """Return a read-only copy, or nothing if no server would accept it; see `kept_copy`."""
     try:
         return sendable_copy(value, "the provider's own") if value else NOTHING
     except ConfigurationError:

@@ -24,7 +24,7 @@ from rungwise.fsm.call.conversation.reading import is_complete
 from rungwise.fsm.values.usage import Usage
 
 ABOUT: Final = ("id", "created", "model")
-"""What tells one reply from others."""
+"""Members that distinguish one reply from others."""
 
 
 def draft_of(
@@ -62,7 +62,7 @@ def draft_of(
 
 
 def is_cut(finish: object, calls: tuple[ToolCall, ...], *, ended: bool, sends_finish_reason: bool) -> bool:
-    """Tell whether a reply broke off on its way: without a finish reason it did, whatever came after it.
+    """Tell whether a reply broke off: without a finish reason it did, whatever followed.
 
     Half a tool call at the end of a reply needs no such word: the output cap cut it, as the call itself shows.
 
@@ -79,7 +79,7 @@ def is_cut(finish: object, calls: tuple[ToolCall, ...], *, ended: bool, sends_fi
 
 
 def first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the choice with index 0, or without one; an empty mapping where there is none."""
+    """Return the choice with index 0 or no index; an empty mapping if there is none."""
     choices = value.get("choices")
     for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, dict) and not index_of(choice):
@@ -88,7 +88,7 @@ def first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def error_in(value: Mapping[str, Any], choice: Mapping[str, Any], body: bytes) -> bytes | None:
-    """Return the body to classify where a response of status 200 holds an error, or None."""
+    """Return the error body in a response of status 200, or None."""
     for path, what in ERRORS:
         found = path[0] in value and found_at(path, value)
         if found and what in (None, found):
@@ -120,7 +120,7 @@ def contents(message: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def refused_beside(value: Mapping[str, Any]) -> str:
-    """Return the refusal that a proxy puts beside a message, or into one, among what it does not know."""
+    """Return the refusal that a proxy puts into a message, or beside one, in a member of its own."""
     if REFUSED.isdisjoint(value):
         return ""
     refusals = (found_at(path, value) for path in REFUSALS)
@@ -141,7 +141,7 @@ def _text_of(value: object, depth: int = 4) -> str:
 
 
 def usage_in(value: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the usage of a completion or a chunk as it came, or None."""
+    """Return the usage of a completion or a chunk unchanged, or None."""
     for path in USAGE:
         if path[0] in value and (usage := found_at(path, value)):
             return usage if isinstance(usage, dict) else None
@@ -149,7 +149,7 @@ def usage_in(value: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage | None:
-    """Return the token counts that a provider reported, None where it reported none; garbage counts as none."""
+    """Return the reported token counts, or None if there are none; anything malformed counts as 0."""
     total_input, output, reasoning = _count(raw, "input"), _count(raw, "output"), _count(raw, "reasoning")
     read, creation = _count(raw, "cache_read"), _count(raw, "cache_creation")
     total_input = total_input or read + _count(raw, "cache_miss")

@@ -35,32 +35,32 @@ RESERVED: Final[Mapping[str, str]] = {
     "max_output_tokens": "it is called 'max_tokens'",
     "extra_body": "put what is in it into the parameters themselves",
 }
-"""What a parameter cannot set, and what to do instead."""
+"""Parameters that callers cannot set, and what to do instead."""
 
 _KEPT: Final = RESERVED.keys() - {"stream"}
-"""What no provider's word takes out of a body."""
+"""Fields that stay even if the server rejects them."""
 
 OTHER_CAP: Final[Mapping[str, CapField]] = {
     "max_tokens": "max_completion_tokens",
     "max_completion_tokens": "max_tokens",
 }
 _CHOICES: Final = ("function", "custom", "allowed_tools")
-"""The types of choices of tools that the protocol has."""
+"""The types of tool choices in the protocol."""
 _EFFORTS: Final = frozenset({"reasoning_effort", "reasoning"})
-"""By what else a request asks for thinking; Ollama says "does not support thinking" to any of them."""
+"""Other parameters that ask for thinking; Ollama answers "does not support thinking" to any of them."""
 
 STAND_IN: Final = "(the reasoning of this turn was not kept)"
-"""What goes in the place of reasoning that a provider wants back and that was not kept."""
+"""The stand-in for reasoning that a provider wants back and that is not available."""
 
 
 class _ReasonedChat(ChatShapes):
-    """Write chat completions for a provider that wants the reasoning of earlier turns back, whoever's it was."""
+    """Write chat completions for a provider that wants the reasoning of earlier turns back, from any model."""
 
     __slots__ = ()
 
     @property
     def rules(self) -> Rules:
-        """Return what the protocol demands of a conversation."""
+        """Return the rules that a conversation must obey."""
         return evolve(super().rules, keeps_reasoning=True)
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
@@ -71,7 +71,7 @@ class _ReasonedChat(ChatShapes):
         return sent
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return a message without what may be another provider's, but with its readable reasoning."""
+        """Return a message without other providers' own members, but with its readable reasoning."""
         kept, reasoning = super().unsigned(message), message.get("reasoning_content")
         return {**kept, "reasoning_content": reasoning} if reasoning else kept
 
@@ -125,7 +125,7 @@ class ChatBody(BodyWriter):
 
 
 def type_not_sent(choice: Any, tools: Any) -> str | None:
-    """Return the type of a tool that is chosen by it, where no tool of this type is sent; None of any other choice.
+    """Return the type of tool that a choice selects although no such tool is sent; otherwise None.
 
     Arguments:
         choice: of tools, as chat completions have it.
@@ -149,7 +149,7 @@ def _ids_up_to(length: int) -> re.Pattern[str]:
 
 
 def _has_other_ids(messages: Iterable[PlainMessage | Message], rules: Rules, provider: str) -> bool:
-    """Tell whether a tool call has an id that the server does not take: another one's, or made up here."""
+    """Tell whether a tool call has an id that the server does not accept."""
     if rules.call_id is CHAT.rules.call_id:
         return False
     calls = [call for message in read_messages(filter(calls_tools, messages)) for call in message.tool_calls]
@@ -233,7 +233,7 @@ def _lower_effort(effort: str, dialect: Dialect) -> str:
 
 
 def reasoned(message: PlainMessage | Message) -> PlainMessage | Message:
-    """Return an assistant message with the reasoning that a provider wants back; any other message as it is."""
+    """Return an assistant message with the reasoning that a provider wants back; other messages unchanged."""
     if isinstance(message, Message) or message.get("role") != "assistant":
         return message
     known = message.get("reasoning_content")

@@ -1,4 +1,4 @@
-"""The form of chat completions: what the core reads of it, and how a message is written in it."""
+"""The form of chat completions: how the core reads it, and how messages and tools are written in it."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _FOREIGN_BLOCKS: Final = frozenset(
         *("server_tool_use", "mcp_tool_use"),
     }
 )
-"""Parts of a message that are another protocol's; an `image` is, with a `source`."""
+"""Message parts of other protocols; an `image` with a `source` is one too."""
 _FOREIGN_RESULT: Final = "_tool_result"
-"""How the types of what Anthropic's own tools found end."""
+"""The suffix of the types of results of Anthropic's own tools."""
 _FOREIGN_MEMBERS: Final = frozenset({"parts", "images", "thinking", "tool_name"})
-"""Members of a message that are Gemini's, or of Ollama's own chat."""
+"""Message members of Gemini and of Ollama's own chat."""
 _CACHE_MARK: Final = "cache_control"
 _DATED: Final = re.compile(r"_\d{8}$")
-"""How the types of the tools end that Anthropic runs, such as `web_search_20250305`."""
+"""The suffix of the types of tools that Anthropic runs, such as `web_search_20250305`."""
 _JSON_PARAMETERS: Final = ("guided_json", "json_schema")
-"""What older vLLM and llama.cpp's server call a schema that the answer must fit."""
+"""The schema parameters of older vLLM and of llama.cpp's server."""
 FORMATS: Final = ("response_format", "structured_outputs", *_JSON_PARAMETERS)
-"""What asks for JSON."""
+"""The parameters that ask for JSON."""
 
 
 _TOOLS: Final = ("function", "custom")
-"""The types of tools that the protocol has, each with a member of that name."""
+"""The types of tools in the protocol, each with a member of that name."""
 
 
 class ChatShapes(Form):
@@ -61,7 +61,7 @@ class ChatShapes(Form):
         return "tool" if holds_result or role == "function" else super()._role_of(message)
 
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
-        """Tell whether parameters of a request ask for JSON; None where they do not speak of it."""
+        """Tell whether parameters ask for JSON; None if they do not say."""
         found = super().asks_for_json(parameters)
         if found is not None:
             return found
@@ -86,7 +86,7 @@ class ChatShapes(Form):
         return {"type": "function", "function": super().tool_of(name, description, parameters)}
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
-        """Tell whether the definition of a tool can go out as it is."""
+        """Tell whether the definition of a tool can be sent unchanged."""
         kind = tool.get("type")
         if kind in _TOOLS:
             return isinstance(tool.get(kind), Mapping)
@@ -96,7 +96,7 @@ class ChatShapes(Form):
         return is_named and self._dialect.takes_other_tools and "input_schema" not in tool and "parameters" not in tool
 
     def knows_tool(self, tool: Mapping[str, Any]) -> bool:
-        """Tell whether it is known what becomes of a tool here: whether it goes out, in its own or this form."""
+        """Tell whether it is known that a tool is sent here, unchanged or translated."""
         return tool.get("type") in _TOOLS or self._runs(tool.get("type")) or not self.is_own_tool(tool)
 
     def _runs(self, kind: Any) -> bool:
@@ -121,7 +121,7 @@ class ChatShapes(Form):
     # messages
 
     def is_own(self, message: PlainMessage) -> bool:
-        """Tell whether a plain message can go out as it is."""
+        """Tell whether a plain message can be sent unchanged."""
         content = message.get("content")
         if isinstance(content, list | tuple) and any(map(_is_foreign, content)):
             return False
@@ -130,7 +130,7 @@ class ChatShapes(Form):
         return "role" in message and message["role"] != "model" and _FOREIGN_MEMBERS.isdisjoint(message)
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return a message without other providers' signatures, reasoning and cache marks; itself where it has none."""
+        """Return a message without signatures, reasoning and cache marks of other providers."""
         if message.get("role") != "assistant":
             content = message.get("content")
             if not isinstance(content, list | tuple) or not any(map(_is_marked, content)):
@@ -144,13 +144,13 @@ class ChatShapes(Form):
         return kept
 
     def results_of(self, calling: PlainMessage | Message, results: Sequence[ToolResult]) -> PlainMessage | Message:
-        """Return a message of results; that of a call in the protocol's older form has a role of its own."""
+        """Return a message of results; the older form of calls has a role of its own for them."""
         if isinstance(calling, Message) or calling.get("tool_calls") or not results:
             return super().results_of(calling, results)
         return {"role": "function", "name": results[0].name, "content": results[0].text}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
-        """Return a message as plain messages, with what this provider wants back and what any other would take.
+        """Return a message as plain messages, with this provider's own members and no other's.
 
         Readable reasoning is not among it: some servers reject it, and those that want it say so.
         """
@@ -168,7 +168,7 @@ def _is_foreign(part: Any) -> bool:
 
 
 def _is_foreign_call(call: Any) -> bool:
-    """Tell whether the arguments of a call are an object, as they are in Ollama's chat, and not its text."""
+    """Tell whether the arguments of a call are an object, as in Ollama's chat, and not JSON text."""
     function = call.get("function") if isinstance(call, Mapping) else None
     return isinstance(function, Mapping) and isinstance(function.get("arguments"), Mapping)
 

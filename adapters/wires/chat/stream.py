@@ -37,12 +37,12 @@ from rungwise.fsm.text.stitching import MINIMUM_ECHO
 
 
 class GatheredText(HeldText):
-    """Hold what has come of a text; deltas are written to it."""
+    """Hold a text so far; deltas are written to it."""
 
     comes_in_messages = False
 
     def follow(self, said: str, *, is_last: bool) -> str:
-        """Return what a message adds to the text, which is still to be written.
+        """Return what a message adds to the text, without writing it.
 
         A message that begins with the text so far has all of it, and behind deltas so has the last one: the provider's
         own edition, which takes the place of the text. One that says the end of what came in deltas once more adds
@@ -71,7 +71,7 @@ class GatheredText(HeldText):
         return said
 
     def _ends_with(self, said: str) -> bool:
-        """Tell whether the text ends with this, white space at its end apart; only so much of it is read."""
+        """Tell whether the text ends with this, ignoring trailing white space; only that much of it is read."""
         size, end = self.tell(), said.rstrip()
         self.seek(max(0, size - len(said) - 1))
         tail = self.read()
@@ -83,14 +83,14 @@ TEXT: Final[Kind] = (Text, Text)
 REASONING: Final[Kind] = (Reasoning, Reasoning)
 KINDS: Final[Mapping[str, Kind]] = {"content": TEXT, **dict.fromkeys(REASONING_FIELDS, REASONING)}
 ENVELOPES: Final = frozenset(path[0] for path, what in ERRORS if what is None)
-"""Members of a chunk in which an error may stand beside a choice."""
+"""Members of a chunk that may hold an error next to a choice."""
 ELSEWHERE: Final = frozenset({"error", *(path[0] for path in USAGE if path != ("usage",))})
-"""Members of a chunk that say more than its choice and its `usage` do."""
+"""Members of a chunk with more than its choice and its `usage`."""
 _OF_CHOICE: Final = frozenset({"index", "delta", "finish_reason", "logprobs"})
 _OF_DELTA: Final = frozenset({"role", "content", "tool_calls"})
 _OF_CALL: Final = frozenset({"index", "id", "type", "function"})
 _OF_FUNCTION: Final = frozenset({"name", "arguments"})
-"""What a chunk may hold in which arguments of a call go on: no member of a provider's own."""
+"""All that a chunk with more arguments of a call may hold: no member of a provider's own."""
 
 
 @define(eq=False, repr=False)
@@ -127,17 +127,17 @@ class ChatDecoder(StreamDecoder):
 
     @property
     def letters_within(self) -> int:
-        """Return how many characters of texts are held."""
+        """Return how many characters of text are held."""
         return self._text.tell() + self._reasoning.tell() + self._refusal.tell()
 
     @property
     def held(self) -> int:
-        """Return how many bytes, about, are held beside the texts."""
+        """Return roughly how many bytes are held, without the texts."""
         return self._calls.size + self._own.size + self._aside.size
 
     @property
     def written_beside(self) -> int:
-        """Return the letters that were written beside the deltas, such as those of other choices and whole messages.
+        """Return the characters besides the deltas, such as those of other choices and whole messages.
 
         Some of it may say what deltas have shown as well.
         """
@@ -197,7 +197,7 @@ class ChatDecoder(StreamDecoder):
         )
 
     def piece_in(self, value: Any) -> Piece | None:
-        """Return what a chunk says that holds one piece of text, of reasoning or of a call, as most do."""
+        """Return the piece of a chunk that holds one piece of text, reasoning or a call, as most do."""
         if not self.started:
             return None
         try:
@@ -225,7 +225,7 @@ class ChatDecoder(StreamDecoder):
         return None
 
     def _arguments_in(self, value: Mapping[str, Any], choice: Mapping[str, Any], calls: Any) -> Piece | None:
-        """Return what a chunk adds to the arguments of a call that has begun, under the index of that call."""
+        """Return what a chunk adds to the arguments of an open call, with the index of that call."""
         (call,) = calls
         function, index = call["function"], call["index"]
         if (
@@ -285,13 +285,13 @@ class ChatDecoder(StreamDecoder):
             self.unshown = self._calls.letters + self._refusal.tell()
 
     def take_stray(self, line: bytes, value: Mapping[str, Any] | None) -> None:
-        """Count what is not a chunk, and end at an error that a server let slip."""
+        """Count data that is not a chunk; end at an error outside of the events."""
         self._beside.stray(line)
         if value is not None and error_in(value, {}, line):
             self.take_error(line)
 
     def _count_beside(self, chunk: Mapping[str, Any], choice: Mapping[str, Any]) -> None:
-        """Count what this chunk brings that no delta will show, before it takes the place of anything."""
+        """Count what no delta will show of this chunk, before it replaces anything."""
         self._beside.take(chunk.get("choices"), choice)
         message = choice.get("message")
         if isinstance(message, dict):
@@ -317,7 +317,7 @@ class ChatDecoder(StreamDecoder):
             self._calls.add(call)
 
     def _take_message(self, message: Mapping[str, Any], *, is_last: bool) -> None:
-        """Take a whole message, or a piece of one from a server that sends those in place of deltas."""
+        """Take a whole message, or a piece of one from a server that sends messages instead of deltas."""
         text, reasoning, refusal = contents(message)
         self._flush()
         if more := self._reasoning.follow(reasoning, is_last=is_last):
@@ -333,14 +333,14 @@ class ChatDecoder(StreamDecoder):
             self._calls = calls
 
     def stop(self, error: Failure) -> None:
-        """End at an error; one that comes after the end of the reply no longer matters to it."""
+        """End at an error; the reply ignores an error after its end."""
         if stop_of(self._finish, STOP_REASONS)[0] in (None, "error"):
             self.error = error
         self.finished = True
 
 
 def _said_aside(choice: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the log probabilities and the annotations of a chunk, where a whole body has them."""
+    """Return the log probabilities and annotations of a chunk, in the places that a whole body has for them."""
     said: dict[str, Any] = {}
     if isinstance(choice.get("logprobs"), dict):
         said["logprobs"] = choice["logprobs"]

@@ -14,14 +14,14 @@ from rungwise.adapters.wires.json_text import HeldText, ObjectScanner, as_json, 
 from rungwise.fsm.call.conversation.parts import ToolCall
 
 WEIGHT: Final = 200
-"""Bytes that a call counts for beside its id, name and arguments, so that empty ones fill no memory either."""
+"""The bytes that a call counts for besides its id, name and arguments, so that empty calls are bounded too."""
 
 _MOST_PIECES: Final = 1_000
 _DIGITS: Final = re.compile(r"\d{1,9}", re.ASCII)
 
 
 def calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the tool calls of a message or a delta as they came, a legacy function call among them."""
+    """Return the tool calls of a message or a delta unchanged, legacy function calls included."""
     calls = message.get("tool_calls")
     found = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
     legacy = message.get("function_call")
@@ -30,7 +30,7 @@ def calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 @frozen
 class _Piece:
-    """Hold a tool call as it came, whole or a piece of one; `is_free` says that it takes free text, not an object."""
+    """Hold a tool call, whole or a piece of one; `is_free` means that it takes free text, not an object."""
 
     id: str
     name: str
@@ -53,7 +53,7 @@ class _Piece:
 
 
 def _said(value: object, place: str) -> tuple[str, str]:
-    """Return the name and the arguments that a call holds under one of its kinds."""
+    """Return the name and the arguments of a call from one of its members."""
     if not isinstance(value, dict):
         return "", ""
     arguments = value.get(place)
@@ -86,7 +86,7 @@ class _Slot:
             self._settle()
 
     def _settle(self) -> None:
-        """Put the pieces to the others, and look at them once: a check must not begin at the start each time."""
+        """Append the pieces and scan them once: a check must not start over each time."""
         piece = "".join(self._new)
         self._new.clear()
         self._arguments.write(piece)
@@ -94,7 +94,7 @@ class _Slot:
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether the arguments are one whole object by now."""
+        """Tell whether the arguments are one whole object so far."""
         self._settle()
         return self._scanner.is_whole
 
@@ -116,7 +116,7 @@ class _Slot:
 
 
 def index_of(value: Mapping[str, Any]) -> int | None:
-    """Return the index of a choice or a call, which some servers write as text, or None where it has none."""
+    """Return the index of a choice or a call, which some servers write as text; None if it has none."""
     index = value.get("index")
     if isinstance(index, str) and _DIGITS.fullmatch(index):
         return int(index)
@@ -146,7 +146,7 @@ class ToolCalls:
 
     @property
     def size(self) -> int:
-        """Return how many bytes, about, the calls take up."""
+        """Return roughly how many bytes the calls take up."""
         return self.letters + self._extras_size + WEIGHT * len(self._slots)
 
     @classmethod
@@ -191,7 +191,7 @@ class ToolCalls:
         return index in self._by_index
 
     def go_on(self, index: int, arguments: str) -> None:
-        """Take a piece of the arguments of a call, which says nothing but its index beside that."""
+        """Take a piece of the arguments of the call with this index."""
         slot = self._by_index.get(index)
         if slot is None or slot.is_named_again:  # it may begin another call
             self.add({"index": index, "function": {"arguments": arguments}})
@@ -208,7 +208,7 @@ class ToolCalls:
         return self._by_id.get(identifier)
 
     def gathered(self, reply: object = None, provider: str = "") -> tuple[ToolCall, ...]:
-        """Return the calls as far as they have come, in the order of their indices, each with an id of its own.
+        """Return the calls so far in the order of their indices, each with a unique id.
 
         A tool that takes free text gets what all tools get, an object: `{"input": text}`.
 

@@ -1,4 +1,4 @@
-"""The adapter for generateContent: Google's Gemini API, Vertex AI, and everything that speaks their protocol."""
+"""The backend for generateContent: Google's Gemini API, Vertex AI, and servers that speak their protocol."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Gemini(HttpBackend):
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse parameters that set what has its own place, and more than one answer.
+        """Refuse reserved parameters, and more than one answer.
 
         Raises:
             ConfigurationError: one of them does.
@@ -70,12 +70,12 @@ class Gemini(HttpBackend):
 
     @classmethod
     def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return those of the common parameters that this protocol cannot say, each with the reason in a few words."""
+        """Return the common parameters that this protocol does not support, each with the reason."""
         return lost(parameters)
 
     @property
     def shapes(self) -> Form:
-        """Return the form in which this model is written to."""
+        """Return the form for this model."""
         return form_for(self.model)
 
     def _cannot_say(self, request: Request) -> Mapping[str, str]:

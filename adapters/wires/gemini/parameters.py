@@ -1,4 +1,4 @@
-"""Put parameters into the places of generateContent: chat completions' words for the common ones, and Gemini's own."""
+"""Translate the parameters of chat completions to Gemini's, and put Gemini's own into their places."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _pattern(pattern: str) -> re.Pattern[str]:
 
 @frozen(kw_only=True)
 class Traits:
-    """Hold what one generation of models does in its own way.
+    """Describe how one generation of models differs.
 
     Arguments:
         model: a regular expression that is found in the model's id in lower case; `~` stands for a dash or a dot.
@@ -92,12 +92,12 @@ _GENERATIONS: Final = (
 )
 
 NEWEST: Final = Traits()
-"""What nobody knows better of a model: as the newest are, but for the thinking, which it may not do."""
+"""The default for unknown models: like the newest, but without thinking."""
 
 
 @lru_cache(maxsize=256)
 def traits_of(model: str) -> Traits:
-    """Return what is known of a model, by its id."""
+    """Return the traits of a model, by its id."""
     return next((row for row in _GENERATIONS if row.model.search(model.lower())), NEWEST)
 
 
@@ -112,7 +112,7 @@ RESERVED: Final[Mapping[str, str]] = {
     "maxOutputTokens": _CAP,
     "max_output_tokens": _CAP,
 }
-"""What a parameter cannot set, and what to do instead."""
+"""Parameters that callers cannot set, and what to do instead."""
 
 _CONFIG: Final = ("generationConfig", "generation_config")
 _TOOL_CONFIG: Final = ("toolConfig", "tool_config")
@@ -124,19 +124,19 @@ _OF_CONFIG: Final = frozenset(
         *("thinkingConfig", "imageConfig", "routingConfig", "modelSelectionConfig", "enableEnhancedCivicAnswers"),
     }
 )
-"""What stands in the `generationConfig`, and is put there where it was given beside it."""
+"""The members of `generationConfig`; those given outside of it are moved into it."""
 _COMMON: Final = {"stop": "stopSequences", "response_format": "responseMimeType", "reasoning_effort": "thinkingConfig"}
 _MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY", "any": "ANY", "validated": "VALIDATED"}
 _NOT_SENT: Final = ("parallel_tool_calls", "n", "stream_options", *CAP_PARAMETERS)
 
 
 def camel(name: str) -> str:
-    """Return a name in the API's spelling; it takes both."""
+    """Return a name in camel case; the API accepts both spellings."""
     return re.sub(r"_([a-z])", lambda found: found[1].upper(), name)
 
 
 def refuse_own(parameters: Mapping[str, Any], where: str) -> None:
-    """Refuse what is reserved within the `generationConfig`, more than one answer, and calls in pieces.
+    """Refuse reserved members of `generationConfig`, and more than one answer.
 
     Raises:
         ConfigurationError: one of them is there.
@@ -155,7 +155,7 @@ def refuse_own(parameters: Mapping[str, Any], where: str) -> None:
 
 
 def lost(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Return which of the common parameters no model can be told, each with the reason."""
+    """Return the common parameters that Gemini does not support, each with the reason."""
     found: dict[str, str] = {}
     if parameters.get("parallel_tool_calls") is False:
         found["parallel_tool_calls"] = "Gemini has no switch for it"
@@ -167,7 +167,7 @@ def lost(parameters: Mapping[str, Any]) -> dict[str, str]:
 
 
 def lost_effort(effort: Any, traits: Traits) -> dict[str, str]:
-    """Return why a model cannot be told an effort of reasoning, or as what it is told; nothing where it can."""
+    """Return why a model does not get a reasoning effort, or what it gets instead; nothing if it does."""
     if effort is None:
         return {}
     if not isinstance(effort, str) or effort not in traits.thinking:
@@ -178,7 +178,7 @@ def lost_effort(effort: Any, traits: Traits) -> dict[str, str]:
 
 
 def _as_sent(effort: str, thinking: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return what an effort comes to: a level of that name, or the plainest effort that gets as many tokens."""
+    """Return what an effort is sent as: a level, or the plainest effort with as many tokens."""
     sent = thinking[effort]
     if "thinkingLevel" in sent:
         return str(sent["thinkingLevel"]).lower()
@@ -188,7 +188,7 @@ def _as_sent(effort: str, thinking: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def placed(parameters: Mapping[str, Any], traits: Traits) -> Body:
-    """Return parameters in their places of a body.
+    """Return the parameters in their places in a body.
 
     Arguments:
         parameters: in the words of chat completions, or in Gemini's own; the latter win.
@@ -233,7 +233,7 @@ def _said(name: str, value: Any, traits: Traits) -> Body:
 
 
 def _format(value: Any) -> Body | None:
-    """Return what asks for an answer in some format, None where that is not known."""
+    """Return the parameters that ask for an answer format, or None if the format is unknown."""
     kind = value.get("type") if isinstance(value, Mapping) else None
     if kind == "text":
         return {"responseMimeType": "text/plain"}
@@ -246,7 +246,7 @@ def _format(value: Any) -> Body | None:
 
 
 def _choice(value: Any) -> Body | None:
-    """Return which functions may or must be called, None where the choice says none of it."""
+    """Return which functions may or must be called, or None if the choice does not say."""
     value = chat_choice(value)
     if isinstance(value, str):
         return {"mode": _MODES[value]} if value in _MODES else None
@@ -265,7 +265,7 @@ def _choice(value: Any) -> Body | None:
 
 
 def without(body: Body, names: Iterable[str], kept: Iterable[str]) -> None:
-    """Leave parameters out of a body, called in chat completions' words or in Gemini's.
+    """Remove parameters from a body, by their names in chat completions or in Gemini's API.
 
     Arguments:
         body: is changed.

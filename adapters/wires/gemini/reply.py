@@ -1,4 +1,4 @@
-"""What Gemini's words mean: how a reply ended, and what was counted."""
+"""Read a reply of Gemini's: its finish reason, its tokens and its function calls."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ FAILURES: Final[Mapping[str, Reason]] = {
 }
 """The finish reasons that are failures."""
 ENDS: Final[Mapping[str, StopReason]] = {**STOP_REASONS, **dict.fromkeys(FAILURES, "error")}
-"""All finish reasons that say why."""
+"""All finish reasons with a known meaning."""
 
 
 def is_usage(value: Any) -> bool:
-    """Tell whether a report of usage counts anything; at the end of some streams one says only who pays."""
+    """Tell whether a usage report counts anything; the last one of some streams says only who pays."""
     return isinstance(value, dict) and ("promptTokenCount" in value or "candidatesTokenCount" in value)
 
 
 def usage_of(raw: Mapping[str, Any], parts: Sequence[Part]) -> Usage | None:
-    """Return the token counts that the provider reported, None where it reported none; garbage counts as none.
+    """Return the reported token counts, or None if there are none; anything malformed counts as 0.
 
     The thoughts are counted beside the answer, and what server-side tools read beside the prompt; what came from a
     cache is a part of the prompt.
@@ -81,7 +81,7 @@ _VALUES: Final = ("stringValue", "numberValue", "boolValue")
 
 @define(eq=False)
 class GatheredCall:
-    """Hold one call on its way.
+    """Hold one call while it arrives.
 
     Arguments:
         id: the provider's own.
@@ -99,7 +99,7 @@ class GatheredCall:
 
     @classmethod
     def of(cls, part: Mapping[str, Any], given: Mapping[str, Any]) -> GatheredCall:
-        """Begin with the part that holds a call.
+        """Start from the part that holds a call.
 
         Arguments:
             part: the part.
@@ -142,7 +142,7 @@ class GatheredCall:
 
     @property
     def arguments(self) -> str:
-        """Return the arguments as JSON; those of a call that broke off lack their end."""
+        """Return the arguments as JSON; the arguments of a call that broke off lack their end."""
         args = {} if self._args is None else self._args
         for path, pieces in self._texts.items():
             _put(args, path, "".join(pieces))
@@ -151,7 +151,7 @@ class GatheredCall:
 
 
 def _put(root: Any, path: str, value: Any) -> None:
-    """Put a value where a JSON path leads, as far as it can be followed."""
+    """Put a value at a JSON path, as far as the path can be followed."""
     steps = [name or quoted or int(index) for name, quoted, index in _STEP.findall(path)][:_LONGEST_PATH]
     for step, after in zip(steps, (*steps[1:], None), strict=True):
         new: Any = value if after is None else ([] if isinstance(after, int) else {})
@@ -170,7 +170,7 @@ def _put(root: Any, path: str, value: Any) -> None:
 
 
 def named(calls: list[GatheredCall], reply: object, provider: str) -> list[ToolCall]:
-    """Return calls, each with an id of its own: the provider's, or one that no other call in any reply has.
+    """Return calls, each with a unique id: the provider's, or a made-up one that no other call in any reply has.
 
     Arguments:
         calls: as they came.

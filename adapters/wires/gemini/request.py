@@ -22,7 +22,7 @@ DUMMY: Final = "skip_thought_signature_validator"
 an unsigned one, and names this value for the purpose [ai.google.dev/gemini-api/docs/thought-signatures]."""
 
 _KEPT: Final = ("contents", "systemInstruction", "maxOutputTokens")
-"""What no provider's word takes out of a body: without the cap nothing would bound the answer."""
+"""Fields that stay even if the server rejects them: without the cap nothing would bound the answer."""
 _CALLS: Final = ("functionCall", "function_call")
 _RESULTS: Final = ("functionResponse", "function_response")
 
@@ -74,7 +74,7 @@ def _lower_reasoning(body: Body, traits: Traits) -> None:
 
 
 def in_order(messages: Iterable[PlainMessage | Message]) -> list[PlainMessage | Message]:
-    """Return messages with the results of one turn's calls in one message, in the order of the calls and named.
+    """Return messages with the results of each turn in one message, named and in the order of the calls.
 
     Gemini wants them so, and without ids it tells them apart by nothing else.
     """
@@ -99,7 +99,7 @@ def _is_tool(message: PlainMessage | Message) -> bool:
 
 
 def _joined(contents: Iterable[PlainMessage]) -> list[PlainMessage]:
-    """Join contents that hold the results of functions alone: the API wants as many in one as there were calls."""
+    """Join contents with nothing but function results: the API wants as many in one as there were calls."""
     joined: list[PlainMessage] = []
     for holds_results, row in groupby(contents, _holds_results):
         told = [*row]
@@ -118,7 +118,7 @@ def _holds(part: Mapping[str, Any], names: Iterable[str]) -> bool:
 
 
 def _signed(content: PlainMessage) -> PlainMessage:
-    """Return a content whose first function call is signed; the others of a step need not be."""
+    """Return a content with a signed first function call; the others of a step need no signature."""
     parts = content["parts"]
     if content.get("role") != "model":
         return content
@@ -132,7 +132,7 @@ def _signed(content: PlainMessage) -> PlainMessage:
 
 
 def _stripped(contents: list[PlainMessage]) -> list[PlainMessage]:
-    """Return contents whose last turn, to be continued, ends in no blanks; the core keeps them for the seam."""
+    """Strip trailing blanks from the turn to be continued; the core keeps them for the seam."""
     last = contents[-1] if contents else {}
     if last.get("role") != "model":
         return contents

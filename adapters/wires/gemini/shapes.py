@@ -1,4 +1,4 @@
-"""The form of Gemini's contents: what the core reads of it, and how a message is written in it."""
+"""The form of Gemini's contents: how the core reads it, and how messages and tools are written in it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rungwise.fsm.call.conversation.parts import (
 from rungwise.fsm.call.conversation.request import PlainMessage
 
 MADE_UP: Final = "call_gemini_"
-"""How the ids begin that are made up for calls that have none; they are for this library alone, and are not sent."""
+"""The prefix of made-up ids for calls without one; only Rungwise uses them, they are never sent."""
 
 _URL: Final = re.compile(r"https?://|gs://", re.IGNORECASE)
 _OWN_URL: Final = re.compile(
@@ -36,7 +36,7 @@ _OWN_URL: Final = re.compile(
     r"|(www\.)?youtube\.com|youtu\.be)/",
     re.IGNORECASE,
 )
-"""Where files are that every model can read: Google's own places."""
+"""Google's own hosts, whose files every model can read."""
 _TYPES: Final = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4"}
 
 
@@ -53,7 +53,7 @@ class Writer:
     traits: Traits
     _parts: list[Body] = field(factory=list, init=False)
     _members: Mapping[str, Any] = field(factory=dict, init=False)
-    """What belongs to the part that comes next, such as its signature."""
+    """Members of the part that comes next, such as its signature."""
     _beside: list[Body] = field(factory=list, init=False)
 
     def written(self) -> list[Body]:
@@ -63,7 +63,7 @@ class Writer:
         return [*self._parts, *self._beside]
 
     def add(self, part: Part) -> None:
-        """Write a part; what is another provider's own is left out."""
+        """Write a part; other providers' own parts are left out."""
         if isinstance(part, TextPart):
             if part.text or self._members:
                 self._put({"text": part.text})
@@ -115,12 +115,12 @@ class Writer:
 
 
 def sent_id(id: str) -> str:
-    """Return the id of a call as it is sent: "" for one that was made up here."""
+    """Return the id of a call as it is sent; "" for a made-up one."""
     return "" if id.startswith(MADE_UP) else id
 
 
 def media(part: MediaPart, traits: Traits) -> Body:
-    """Return a picture or a file; one that the model cannot be sent is named in its place, so that it can say so."""
+    """Return a picture or a file; one that cannot be sent is named, so that the model can say so."""
     if part.data:
         return {"inlineData": {"mimeType": _type_of(part), "data": part.data}}
     if (_URL if traits.fetches else _OWN_URL).match(part.url):
@@ -159,16 +159,16 @@ class GeminiForm(Form):
 
     @property
     def rules(self) -> Rules:
-        """Return what the protocol demands of a conversation."""
+        """Return the rules that a conversation must obey."""
         return _RULES
 
     @property
     def tool_parameters(self) -> frozenset[str]:
-        """Return the parameters of a request that mean nothing without tools."""
+        """Return the parameters that mean nothing without tools."""
         return super().tool_parameters | {"toolConfig", "tool_config"}
 
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
-        """Tell whether parameters of a request ask for JSON; None where they do not speak of it."""
+        """Tell whether parameters ask for JSON; None if they do not say."""
         places = [parameters, *(parameters.get(name) for name in ("generationConfig", "generation_config"))]
         for place in places:
             for name in ("responseMimeType", "response_mime_type"):
@@ -202,11 +202,11 @@ class GeminiForm(Form):
         return {"functionDeclarations": [{"name": name, **described, "parametersJsonSchema": parameters}]}
 
     def strictly(self, definition: dict[str, Any], strict: bool) -> dict[str, Any]:
-        """Return the definition of a tool as it is: no function is held to its schema by itself."""
+        """Return the definition of a tool unchanged: Gemini has no `strict`."""
         return definition
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
-        """Tell whether the definition of a tool can go out as it is."""
+        """Tell whether the definition of a tool can be sent unchanged."""
         return NOT_GEMINIS.isdisjoint(tool)
 
     def written_tool(self, tool: ToolDefinition) -> Body:
@@ -214,7 +214,7 @@ class GeminiForm(Form):
         return self.tool_of(tool.name, tool.description, tool.parameters)
 
     def written_tools(self, tools: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        """Return the definitions of tools in this form, all functions in one: Vertex takes no second list of them."""
+        """Return the definitions of tools in this form, all functions in one: Vertex accepts only one list."""
         written = super().written_tools(tools)
         functions: list[Any] = []
         rest: list[Mapping[str, Any]] = []
@@ -227,26 +227,26 @@ class GeminiForm(Form):
     # messages
 
     def is_own(self, message: PlainMessage) -> bool:
-        """Tell whether a plain message can go out as it is."""
+        """Tell whether a plain message can be sent unchanged."""
         parts = message.get("parts")
         is_list = isinstance(parts, list | tuple) and all(isinstance(part, Mapping) for part in parts)
         return is_list and message.get("role") in _ROLES and "content" not in message
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return a content without signatures and thoughts that may be another provider's."""
+        """Return a content without signatures and thoughts that another provider may have written."""
         parts = [part for part in message["parts"] if part.get("thought") is not True]
         parts = [{name: value for name, value in part.items() if name not in _SIGNATURES} for part in parts]
         return message if parts == [*message["parts"]] else {**message, "parts": parts}
 
     def with_results(self, message: PlainMessage, results: Sequence[ToolResult]) -> PlainMessage | None:
-        """Return a content with more results among its own: the API wants as many in one as there were calls."""
+        """Add results to a content that holds results: the API wants as many in one as there were calls."""
         if not any(map(_is_result, message["parts"])):
             return None
         [more] = self.sent_to("", Message("tool", results))
         return {**message, "parts": among(message["parts"], more["parts"], _is_result)}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
-        """Return a message as one content, with what this provider wants back in the place where it stood."""
+        """Return a message as one content, with this provider's own parts in their places."""
         writer = Writer(provider, self._traits)
         for part in message.parts:
             writer.add(part)
@@ -263,5 +263,5 @@ GEMINI: Final = GeminiForm()
 
 @lru_cache(maxsize=64)
 def form_for(model: str) -> GeminiForm:
-    """Return the form in which a model is written to."""
+    """Return the form for a model."""
     return GeminiForm(traits_of(model))

@@ -1,4 +1,4 @@
-"""Read replies of generateContent, which come whole or as a stream of pieces of the same form."""
+"""Read replies of generateContent, whole or as a stream of objects of the same form."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from rungwise.fsm.values.usage import Usage
 
 _ABOUT: Final = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId", "createTime"})
 _OF_REPLY: Final = ("content", "finishReason", "index", "tokenCount", "finishMessage")
-"""Members of a candidate that the reply holds in its own way."""
+"""Members of a candidate that the reply holds elsewhere."""
 _COUNT: Final = re.compile(rb'okenCount": ?\d+')
-"""What each event counts anew, inside of its usage."""
+"""The counts that differ in each event's usage."""
 _TEXT: Final[Kind] = (Text, None)
 _THOUGHT: Final[Kind] = (Reasoning, None)
 _MOST_PARTS: Final = 100_000
-"""No reply has as many; each takes some 40 times the memory of its bytes."""
+"""No reply has as many parts; each takes some 40 times the memory of its bytes."""
 _WEIGHT: Final = 300
-"""Bytes that a block counts for beside what it says."""
+"""The bytes that a block counts for, without its text."""
 
 
 @define
@@ -61,12 +61,12 @@ class _TextBlock:
 
 @define(eq=False, repr=False)
 class GeminiDecoder(StreamDecoder):
-    """Gather one reply from objects of the form GenerateContentResponse; `StreamDecoder` has the rest."""
+    """Gather one reply from GenerateContentResponse objects; `StreamDecoder` does the rest."""
 
     _events: EventReader = field(init=False)
     _order: list[_TextBlock | GatheredCall | Part] = field(factory=list, init=False)
     _open: type[Text] | type[Reasoning] | None = field(default=None, init=False)
-    """What the block is that the next piece may go on with; None where it must begin another one."""
+    """The kind of the open block; None if the next piece must begin another one."""
     _usage: Mapping[str, Any] = field(factory=dict, init=False)
     _is_counted: bool = field(default=False, init=False)
     _model: Any = field(default=None, init=False)
@@ -82,7 +82,7 @@ class GeminiDecoder(StreamDecoder):
         return self._events
 
     def piece_in(self, value: Any) -> Piece | None:
-        """Return the text of an event that holds one piece of it and nothing else but counts, which are noted."""
+        """Return the text of an event that holds one piece of it and nothing else but counts, which are recorded."""
         try:
             (candidate,) = value["candidates"]
             content = candidate["content"]
@@ -120,12 +120,12 @@ class GeminiDecoder(StreamDecoder):
         self._kind, self._open = (kind, block.key), kind
 
     def _note_last(self) -> None:
-        """Note the counts of the last event that was not parsed, as its text was all that was new in it."""
+        """Record the counts of the last event that was not parsed."""
         if last := self._events.take_last_alike():
             self._note(load(last.removeprefix(b"data:")))
 
     def _note(self, value: Mapping[str, Any]) -> None:
-        """Note what an object says of the whole reply; the counts are those up to here."""
+        """Record what an object says of the whole reply; its counts are totals so far."""
         if not self.started:
             self.started = True
             self._model, self._id = value.get("modelVersion"), value.get("responseId")
@@ -138,7 +138,7 @@ class GeminiDecoder(StreamDecoder):
         self._usage = grown(self._usage, usage)
 
     def take_end(self) -> None:
-        """End where the stream says so; that the reply is whole, only a finish reason says."""
+        """End when the stream says so; only a finish reason makes the reply complete."""
         self.finished = True
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
@@ -227,7 +227,7 @@ class GeminiDecoder(StreamDecoder):
         self._keep(call, part)
 
     def _take_other(self, part: Mapping[str, Any]) -> None:
-        """Take a picture or a file for what it is, and anything else as it came, such as code that the server ran."""
+        """Take a picture or a file; keep anything else unchanged, such as code that the server ran."""
         found, members = None, {}
         for name, where in (("inlineData", "data"), ("fileData", "fileUri")):
             blob = part.get(name)
@@ -247,7 +247,7 @@ class GeminiDecoder(StreamDecoder):
         self._keep(found, part)
 
     def _keep_members(self, members: Mapping[str, Any]) -> None:
-        """Keep what belongs to the part that follows, or what is a part without a text."""
+        """Keep the members of the part that follows, or a part without text."""
         kept = kept_copy(members)
         self._open = None
         if kept is not None:
@@ -263,11 +263,11 @@ class GeminiDecoder(StreamDecoder):
 
     @property
     def held(self) -> int:
-        """Return how many bytes, about, are held beside the texts."""
+        """Return roughly how many bytes are held, without the texts."""
         return self._held + self._aside.size
 
     def parts(self) -> tuple[Part, ...]:
-        """Return what has come, in order."""
+        """Return the parts so far, in order."""
         calls = [each for each in self._order if isinstance(each, GatheredCall)]
         told = [self._id, self._model, self._usage, [self.text_of(each.key) for each in self._blocks]]
         made = iter(named(calls, told, self.provider) if calls else ())
@@ -310,7 +310,7 @@ class GeminiDecoder(StreamDecoder):
         return draft.reply(error=error, cut=is_cut, cause=cause, raw=raw)
 
     def _counted(self, parts: Sequence[Part]) -> Usage | None:
-        """Return the tokens; where the last report does not count the answer, one before it did so up to there."""
+        """Return the tokens; if the last report does not count the answer, an earlier one did so up to there."""
         known = usage_of(self._usage, parts)
         return known if known is None or self._is_counted else at_least(known, parts)
 

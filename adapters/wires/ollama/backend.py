@@ -1,4 +1,4 @@
-"""The adapter for Ollama's own chat."""
+"""The backend for Ollama's native chat."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Ollama(HttpBackend):
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse parameters that set what has its own place.
+        """Refuse reserved parameters.
 
         Raises:
             ConfigurationError: one of them does, or the options are not of their form.
@@ -62,7 +62,7 @@ class Ollama(HttpBackend):
 
     @classmethod
     def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return which of the common parameters cannot be said here, each with the reason."""
+        """Return the common parameters that this protocol does not support, each with the reason."""
         return lost(parameters)
 
     def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:

@@ -1,4 +1,4 @@
-"""Read a reply of Ollama's chat: one object where it is whole, and the last of many lines where it is streamed."""
+"""Read a reply of Ollama's chat: its parts, its tokens and its tool calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Given = tuple[str, str, str]
 
 
 def gathered(text: str, reasoning: str, calls: Iterable[Given], about: Sequence[object], provider: str) -> list[Part]:
-    """Return the parts of a reply; their order among each other nobody tells.
+    """Return the parts of a reply; the protocol does not say in which order they were written.
 
     Arguments:
         text: the visible text, without halves of surrogate pairs.
@@ -31,13 +31,13 @@ def gathered(text: str, reasoning: str, calls: Iterable[Given], about: Sequence[
 
 
 def usage_of(value: Mapping[str, Any]) -> Usage | None:
-    """Return the tokens that a reply counts, None where it counts none."""
+    """Return the tokens that a reply counts, or None if it counts none."""
     prompt, output = count_of(value.get("prompt_eval_count")), count_of(value.get("eval_count"))
     return Usage(input_tokens=prompt, output_tokens=output) if prompt or output else None
 
 
 def calls_in(message: Any) -> list[Given]:
-    """Return the tool calls of a message as they came; whole ones are objects, and anything else shows by itself."""
+    """Return the tool calls of a message; arguments that are objects become JSON text."""
     calls = message.get("tool_calls") if isinstance(message, dict) else None
     found: list[Given] = []
     for call in calls if isinstance(calls, list) else ():
@@ -53,7 +53,7 @@ def calls_in(message: Any) -> list[Given]:
 
 
 def _named(calls: Iterable[Given], about: Sequence[str], provider: str) -> list[ToolCall]:
-    """Return tool calls, each with an id of its own: the server's, or one that is made up of what the reply says."""
+    """Return tool calls, each with a unique id: the server's, or one made up from the reply."""
     named: dict[str, ToolCall] = {}
     told = ""
     for id, name, arguments in mended([*calls]):

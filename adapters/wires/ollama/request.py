@@ -20,10 +20,10 @@ RESERVED: Final[Mapping[str, str]] = {
     "stream": "choose the method that streams, or the one that does not",
     CAP: "it is called max_tokens here",
 }
-"""What a parameter cannot set, and what to do instead."""
+"""Parameters that callers cannot set, and what to do instead."""
 
 _KEPT: Final = frozenset({"model", "messages", "options"})
-"""What no server's word takes out of a body."""
+"""Fields that stay even if the server rejects them."""
 
 OPTIONS: Final = frozenset(
     {
@@ -33,13 +33,13 @@ OPTIONS: Final = frozenset(
         *("mirostat_tau", "mirostat_eta", "penalize_newline", "stop"),
     }
 )
-"""What stands under `options` in a body: beside it, the server ignores it without a word."""
+"""The members of `options`: anywhere else, the server silently ignores them."""
 
 _EFFORTS: Final[Mapping[str, bool | str]] = {
     **{"none": False, "minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high"},
     "max": "max",
 }
-"""What `think` is for an effort; models that know no efforts take each of the words for a yes."""
+"""The value of `think` for each effort; models without efforts take any word for a yes."""
 
 # What the model's own words for a part of a body are called by the servers that reject it.
 _ALSO: Final[Mapping[str, str]] = {"thinking": "think", "reasoning_effort": "think", "response_format": "format"}
@@ -73,7 +73,7 @@ class OllamaBody(BodyWriter):
 
 
 def translated(parameters: Mapping[str, Any]) -> Body:
-    """Return what goes beside the options, in Ollama's words: what these parameters say in it, or in chat's."""
+    """Return the parameters outside of `options`, translated to Ollama's."""
     body = {
         name: value
         for name, value in parameters.items()
@@ -86,7 +86,7 @@ def translated(parameters: Mapping[str, Any]) -> Body:
 
 
 def lost(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Return which of the common parameters cannot be said here, each with the reason."""
+    """Return the common parameters that this protocol does not support, each with the reason."""
     told: dict[str, str] = {}
     if chat_choice(parameters.get("tool_choice")) not in (None, "auto", "none"):
         told["tool_choice"] = "Ollama leaves it to the model whether a tool is called, and which"
@@ -103,7 +103,7 @@ def lost(parameters: Mapping[str, Any]) -> dict[str, str]:
 
 
 def refuse_options(parameters: Mapping[str, Any], where: str) -> None:
-    """Refuse options that are none, and an output cap among them.
+    """Refuse malformed options, and an output cap among them.
 
     Raises:
         ConfigurationError: they are, or it is.
@@ -118,7 +118,7 @@ def refuse_options(parameters: Mapping[str, Any], where: str) -> None:
 
 
 def _options_of(parameters: Mapping[str, Any]) -> Body:
-    """Return the options among parameters: those that stand under their name, and those that were put beside it."""
+    """Return the options among parameters: those under `options`, and those outside of it."""
     beside = {name: value for name, value in parameters.items() if name in OPTIONS and value is not None}
     options = {**beside, **(parameters.get("options") or {})}
     if isinstance(options.get("stop"), str):  # the server takes a list alone
@@ -157,13 +157,13 @@ def _is_dropped(name: str, send: Send, dropped: set[str]) -> bool:
 
 
 def _without_end(last: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the turn that is to be gone on from without white space at its end, which templates divide otherwise."""
+    """Return the turn to be continued without trailing white space, which templates tokenise differently."""
     content = last.get("content")
     return {**last, "content": content.rstrip()} if isinstance(content, str) else last
 
 
 def _lower(think: Any, model: str) -> bool | str:
-    """Return less thinking: gpt-oss has efforts and no way to be without, anything else can be told not to think."""
+    """Return less thinking: gpt-oss has efforts and cannot switch it off, other models can."""
     if think in ("medium", "high", "max") or (think is not False and "gpt-oss" in model.lower()):
         return "low"
     return False

@@ -1,4 +1,4 @@
-"""The form of Ollama's chat: what the core reads of it, and how a message is written in it."""
+"""The form of Ollama's chat: how the core reads it, and how messages and tools are written in it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class OllamaForm(Form):
     SAYS = frozenset()
 
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
-        """Tell whether parameters of a request ask for JSON; None where they do not speak of it."""
+        """Tell whether parameters ask for JSON; None if they do not say."""
         return bool(parameters["format"]) if "format" in parameters else super().asks_for_json(parameters)
 
     def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
@@ -54,11 +54,11 @@ class OllamaForm(Form):
         return {"type": "function", "function": super().tool_of(name, description, parameters)}
 
     def strictly(self, definition: Body, strict: bool) -> Body:
-        """Return the definition as it is: nothing here holds a model to the schema of a tool."""
+        """Return the definition unchanged: Ollama has no `strict`."""
         return definition
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
-        """Tell whether the definition of a tool can go out as it is."""
+        """Tell whether the definition of a tool can be sent unchanged."""
         function = tool.get("function")
         if not isinstance(function, Mapping) or tool.get("type", "function") != "function":
             return False
@@ -71,7 +71,7 @@ class OllamaForm(Form):
     # messages
 
     def is_own(self, message: PlainMessage) -> bool:
-        """Tell whether a plain message can go out as it is; the results of other forms do not name their tool."""
+        """Tell whether a plain message can be sent unchanged; results in other forms do not name their tool."""
         role, content, calls = message.get("role"), message.get("content"), message.get("tool_calls") or ()
         if role not in _ROLES or not message.keys() <= _MEMBERS or not isinstance(content, str | None):
             return False
@@ -80,13 +80,13 @@ class OllamaForm(Form):
         return isinstance(calls, list | tuple) and all(map(_is_own_call, calls))
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return a plain message without reasoning that may be another model's."""
+        """Return a plain message without reasoning that another model may have written."""
         if message.get("role") != "assistant" or "thinking" not in message:
             return message
         return {name: value for name, value in message.items() if name != "thinking"}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
-        """Return a message as plain messages, with its reasoning where that is this model's own.
+        """Return a message as plain messages, with its reasoning if this model wrote it.
 
         Models that think between tool calls want it back; it has no signature.
         """
@@ -107,17 +107,17 @@ class OllamaForm(Form):
 
 
 class _ReasonedOllama(OllamaForm):
-    """Write for a model that wants the reasoning of earlier turns back, whoever's it was."""
+    """Write for a model that wants the reasoning of earlier turns back, from any model."""
 
     __slots__ = ()
 
     @property
     def rules(self) -> Rules:
-        """Return what the protocol demands of a conversation."""
+        """Return the rules that a conversation must obey."""
         return evolve(super().rules, keeps_reasoning=True)
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return a plain message as it is: its reasoning is wanted."""
+        """Return a plain message unchanged: its reasoning is wanted."""
         return message
 
     def _goes_back(self, part: Part, provider: str) -> bool:
@@ -134,7 +134,7 @@ def _is_own_call(call: Any) -> bool:
 
 
 def _said(role: str, parts: Iterable[Part]) -> Body:
-    """Return text, with pictures beside it; what has no place is named, so that the model can say it did not get it."""
+    """Return text and pictures; other media are named, so that the model can say that it did not get them."""
     texts: list[str] = []
     images: list[str] = []
     for part in parts:
@@ -150,7 +150,7 @@ def _said(role: str, parts: Iterable[Part]) -> Body:
 
 
 def _results(results: Iterable[ToolResult]) -> Iterator[Body]:
-    """Yield the results of tools; pictures, for which templates have no place there, come behind them as the user's."""
+    """Yield tool results; pictures, which templates have no place for there, follow as a user message."""
     shown: list[Part] = []
     for each in results:
         named = {"tool_name": each.name} if each.name else {}

@@ -44,7 +44,7 @@ class OllamaDecoder(StreamDecoder):
         return reader
 
     def piece_in(self, value: Any) -> Piece | None:
-        """Return what a line says that holds one piece of text or reasoning and nothing else, as most do."""
+        """Return the piece of a line that holds one piece of text or reasoning and nothing else, as most do."""
         if not self.started or value.get("done") is not False or not value.keys() <= _ABOUT:
             return None
         message = value.get("message")
@@ -86,7 +86,7 @@ class OllamaDecoder(StreamDecoder):
             self.unshown += letters
 
     def parts(self) -> tuple[Part, ...]:
-        """Return what has come."""
+        """Return the parts so far."""
         about = [self._model, self._created, self._usage]
         return tuple(gathered(self.text_of("content"), self.text_of("thinking"), self._calls, about, self.provider))
 
@@ -113,5 +113,5 @@ class OllamaDecoder(StreamDecoder):
 
     @property
     def held(self) -> int:
-        """Return how many bytes, about, the tool calls and what was said aside take up."""
+        """Return roughly how many bytes are held for tool calls and log probabilities."""
         return self._calls_size + self._aside.size

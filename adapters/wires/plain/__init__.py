@@ -1,1 +1,1 @@
-"""Conversations and tools as callers write them, in any provider's form, read into neutral parts."""
+"""Read conversations and tools in any provider's form into neutral parts."""

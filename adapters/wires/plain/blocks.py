@@ -13,7 +13,7 @@ Block = Mapping[str, Any]
 
 
 def parts_of(content: Any) -> Iterator[Part]:
-    """Yield the parts of some content, which may be a text, one part, or a list of parts."""
+    """Yield the parts of a content, which may be a text, one part, or a list of parts."""
     if isinstance(content, str):
         if content:
             yield TextPart(content)
@@ -30,7 +30,7 @@ def parts_of(content: Any) -> Iterator[Part]:
 
 
 def _about(block: Block) -> Iterator[Part]:
-    """Yield what is said of one of Anthropic's documents beside it; a file has a name, and a text has not."""
+    """Yield the title and context of one of Anthropic's documents as text; a file's title is its name."""
     source = block.get("source")
     if block.get("type") == "document" and isinstance(source, Mapping):
         title = text_in(block, "title") if source.get("type") == "text" else ""

@@ -61,7 +61,7 @@ def _read(part: Any) -> Iterator[Part]:
 
 
 def ran_in_words(part: Mapping[str, Any]) -> str:
-    """Return the code that Gemini ran by itself, or what that wrote, as text; "" for any other part."""
+    """Return the code that Gemini ran, or its output, as text; "" for any other part."""
     code, outcome = _member(part, "executableCode"), _member(part, "codeExecutionResult")
     said = text_in(code, "code") or text_in(outcome, "output")
     language = text_in(code, "language").lower()
@@ -71,7 +71,7 @@ def ran_in_words(part: Mapping[str, Any]) -> str:
 
 
 def _result(given: Mapping[str, Any]) -> ToolResult:
-    """Read a function's response: an object, whose one text under `output`, `result` or `error` is the result."""
+    """Read a function's response: an object with one text under `output`, `result` or `error`."""
     said = given.get("response")
     text = as_json(said)
     is_fault = False

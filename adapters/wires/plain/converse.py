@@ -1,4 +1,4 @@
-"""Read the blocks of Bedrock's Converse, which have no type: what they are is the name of their one member."""
+"""Read the blocks of Bedrock's Converse, which have no type: the name of their only member says it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TYPES: Final = {
     "wmv": "video/x-ms-wmv",
     "three_gp": "video/3gpp",
 }
-"""The media types of formats that are not called as they are."""
+"""The media types of formats with another name."""
 _KIND: Final = {"document": "application", "image": "image", "audio": "audio", "video": "video"}
 
 
@@ -44,7 +44,7 @@ def is_converse(block: Block) -> bool:
 
 
 def read_converse(block: Block) -> Part | None:
-    """Return a block of Converse in a neutral part, None where it is none."""
+    """Return a block of Converse as a neutral part, or None if it is not one."""
     if not is_converse(block):
         return None
     ((name, inner),) = block.items()

@@ -1,4 +1,4 @@
-"""Read messages in whichever form they were written: chat completions, Anthropic's blocks, Ollama's, Gemini's, items.
+"""Read messages in any form: chat completions, Anthropic's blocks, Ollama's, Gemini's contents, items.
 
 Which form it is shows in each message by itself, and a conversation may mix them. Nothing raises: what has no known
 form becomes a part that no provider is sent.
@@ -26,7 +26,7 @@ from rungwise.fsm.call.conversation.request import PlainMessage
 
 
 def read_item(item: Mapping[str, Any]) -> tuple[Message, ...]:
-    """Return an item in neutral parts; one that only its provider can read is a part that no other is sent."""
+    """Return an item in neutral parts; an item that only its provider can read goes to no other."""
     kind = item.get("type")
     if kind in ("function_call", "custom_tool_call"):
         given = item.get("arguments") if kind == "function_call" else {"input": item.get("input")}
@@ -50,18 +50,18 @@ _ROLES: Final[Mapping[object, Role]] = {
     "function": "tool",
 }
 _REASONING: Final = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
-"""Where a message holds readable reasoning; the first that has any counts."""
+"""The members of a message that may hold readable reasoning; the first that has any counts."""
 
 
 def read_messages(messages: Iterable[PlainMessage | Message]) -> tuple[Message, ...]:
-    """Return a conversation in neutral parts; a plain message may become two, as results of tools stand apart."""
+    """Return a conversation in neutral parts; tool results become messages of their own."""
     return tuple([message for _, read in read_together(messages) for message in read])
 
 
 def read_together(
     messages: Iterable[PlainMessage | Message],
 ) -> Iterator[tuple[list[PlainMessage | Message], tuple[Message, ...]]]:
-    """Yield what belongs together of a conversation, as it was given and in neutral parts.
+    """Yield the messages that belong together, in their original form and in neutral parts.
 
     Items of Responses that follow one another are one answer: what was thought, what was said, each call.
     """

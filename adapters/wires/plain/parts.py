@@ -26,7 +26,7 @@ _BEGINNINGS: Final = {
     "UklGR": "image/webp",
     "JVBERi0": "application/pdf",
 }
-"""How files begin in base64."""
+"""The first characters of files in base64."""
 
 
 def media(
@@ -39,7 +39,7 @@ def media(
     detail: Any = "",
     cache: Any = None,
 ) -> MediaPart | None:
-    """Return a part of what a message says of it, or None where that is neither data nor a URL.
+    """Return a media part, or None if there is neither data nor a URL.
 
     A `data:` URL is data.
     """
@@ -52,12 +52,12 @@ def media(
 
 
 def picture(data: str) -> MediaPart | None:
-    """Return a picture that is given by nothing but its data."""
+    """Return a picture from its data."""
     return media("image", data=data)
 
 
 def in_words(part: MediaPart) -> str:
-    """Name what has no place in a protocol, so that the model can say that it did not get it."""
+    """Name a media part that cannot be sent, so that the model can say that it did not get it."""
     return f"({part.kind}: {part.url or part.name or part.media_type or 'not shown'})"
 
 
@@ -78,7 +78,7 @@ def _text(value: Any) -> str:
 
 
 def split(role: Role, parts: Iterable[Part]) -> tuple[Message, ...]:
-    """Return a message, with the results of tools among its parts as a message of their own before it."""
+    """Return a message, and before it a message with the tool results among its parts."""
     parts = tuple(parts)
     results = tuple([part for part in parts if isinstance(part, ToolResult)])
     rest = tuple([part for part in parts if not isinstance(part, ToolResult)])
@@ -89,7 +89,7 @@ def split(role: Role, parts: Iterable[Part]) -> tuple[Message, ...]:
 
 
 def result_of(id: str, name: str, parts: Iterable[Part], *, is_fault: bool = False, cache: Any = None) -> ToolResult:
-    """Return the result of a tool call of what stands in it."""
+    """Return the result of a tool call from its parts."""
     parts = tuple(parts)
     texts = [part.text for part in parts if isinstance(part, TextPart)]
     media = tuple([part for part in parts if isinstance(part, MediaPart)])
@@ -99,14 +99,14 @@ def result_of(id: str, name: str, parts: Iterable[Part], *, is_fault: bool = Fal
 
 
 def json_of(arguments: Any) -> str:
-    """Return the arguments of a call as JSON text: those that are text already, as they are."""
+    """Return the arguments of a call as JSON text; text stays unchanged."""
     if isinstance(arguments, str):
         return arguments
     return "{}" if arguments is None else as_json(arguments)
 
 
 def text_in(value: Any, *names: str) -> str:
-    """Return the first text that stands in a mapping under one of these names."""
+    """Return the first text in a mapping under one of these names, or ""."""
     if isinstance(value, Mapping):
         for name in names:
             if isinstance(value.get(name), str) and value[name]:
@@ -115,5 +115,5 @@ def text_in(value: Any, *names: str) -> str:
 
 
 def list_of(value: Any) -> list[Any]:
-    """Return a list as it is given, and an empty one in the place of anything else."""
+    """Return a list unchanged, and an empty one for anything else."""
     return list(value) if isinstance(value, list | tuple) else []

@@ -1,4 +1,4 @@
-"""Read the definitions of tools, in whichever form they were written."""
+"""Read tool definitions and tool choices in any form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMES: Final[Mapping[str, str]] = {
 }
 """The other names of members: the API takes both."""
 _COUNTS: Final = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
-"""Whole numbers that JSON of Google's may write as texts, as they are 64 bits long."""
+"""Whole numbers of 64 bits, which Google's JSON may write as text."""
 _NOT_JSONS: Final = ("nullable", "propertyOrdering", "example")
 
 
@@ -29,7 +29,7 @@ def is_openapi(schema: object) -> bool:
 
 
 def json_schema_of(schema: Any) -> Any:
-    """Return a schema of Gemini's as JSON Schema; what is that already stays as it is."""
+    """Return a schema of Gemini's as JSON Schema; JSON Schema stays unchanged."""
     if not isinstance(schema, Mapping):
         return schema
     given = {_NAMES.get(name, name): value for name, value in schema.items()}
@@ -62,7 +62,7 @@ def _member(name: str, value: Any) -> Any:
 
 
 def _nullable(made: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that takes null too, whatever it asks for."""
+    """Return a schema that also accepts null."""
     null = {"type": "null"}
     if "$ref" in made:
         return {"anyOf": [made, null]}
@@ -82,13 +82,13 @@ _FREE_TEXT: Final[Mapping[str, Any]] = {
     "properties": {"input": {"type": "string"}},
     "required": ["input"],
 }
-"""What a tool that takes free text is given where all tools are given objects."""
+"""The schema of a free-text tool for protocols where every tool takes an object."""
 DECLARATIONS: Final = ("functionDeclarations", "function_declarations")
-"""Where functions stand in a tool of Gemini's, which may hold tools that its server runs beside them."""
+"""Where a tool of Gemini's holds functions; it may hold tools that the server runs as well."""
 NOT_GEMINIS: Final = frozenset(
     {"type", "name", "function", "custom", "input_schema", "parameters", "toolSpec", "systemTool", "cachePoint"}
 )
-"""Members of tools that are in another form than Gemini's."""
+"""Members of tools in other forms than Gemini's."""
 _SCHEMAS: Final = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema", "parameters_json_schema")
 
 
@@ -112,14 +112,14 @@ class ToolDefinition:
 
 
 def parted(tool: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return each tool of those that Gemini has in one, its functions together; any other tool as it is."""
+    """Return each of the tools in one tool of Gemini's, its functions together; any other tool unchanged."""
     if not NOT_GEMINIS.isdisjoint(tool):
         return [tool]
     return [{name: value} for name, value in tool.items()]
 
 
 def read_tools(tools: Iterable[Mapping[str, Any]]) -> Iterator[ToolDefinition | Mapping[str, Any]]:
-    """Yield the tools that the caller runs; what a provider runs by itself comes as it was given."""
+    """Yield the definitions of tools that the caller runs; tools that a provider runs stay unchanged."""
     for tool in tools:
         read = [*_read(tool)]
         if read:
@@ -158,20 +158,20 @@ def _read(tool: Mapping[str, Any]) -> Iterator[ToolDefinition]:
 
 
 def _declared(function: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a function of Gemini's, the schema of whose `parameters` is OpenAPI's whether its types say so or not."""
+    """Return a function of Gemini's with its `parameters`, an OpenAPI schema, as JSON Schema."""
     if "parameters" not in function:
         return function
     return {**function, "parameters": json_schema_of(function["parameters"])}
 
 
 _WORDS: Final[Mapping[object, str]] = {"auto": "auto", "any": "required", "none": "none"}
-"""What the choices without a name of Anthropic's, and of Bedrock's, are called in chat completions."""
+"""Anthropic's and Bedrock's tool choices without a name, with their equivalents in chat completions."""
 _KINDS: Final[Mapping[object, str]] = {"tool": "function", "function": "function", "custom": "custom"}
 _ALLOWED: Final = "allowed_tools"
 
 
 def chat_choice(given: Any, tools: Any = ()) -> Any:
-    """Return a choice of tools as chat completions have it, from the form of any protocol.
+    """Return a tool choice of any form in the form of chat completions.
 
     Arguments:
         given: the choice; what is none that is known stays as it is.
@@ -201,7 +201,7 @@ def chat_choice(given: Any, tools: Any = ()) -> Any:
 
 
 def forced_name(choice: Any) -> str:
-    """Return the name of the one tool that a choice allows and forces, in any form; the empty text where it does not.
+    """Return the name of the one tool that a choice of any form forces; "" if it forces none.
 
     Arguments:
         choice: of tools.
@@ -215,7 +215,7 @@ def forced_name(choice: Any) -> str:
 
 
 def name_of(chosen: Any) -> str:
-    """Return the name of a tool that is meant by it, in either of OpenAI's forms; the empty text where none is."""
+    """Return the name of the chosen tool, in either of OpenAI's forms; "" if there is none."""
     kind = chosen.get("type") if isinstance(chosen, Mapping) else None
     if not isinstance(kind, str) or kind not in _KINDS:
         return ""
@@ -223,6 +223,6 @@ def name_of(chosen: Any) -> str:
 
 
 def _free_text(tools: Any) -> Iterable[str]:
-    """Return the names of the tools that take free text."""
+    """Return the names of the free-text tools."""
     free = [each for each in list_of(tools) if isinstance(each, Mapping) and each.get("type") == "custom"]
     return {text_in(each.get("custom", each), "name") for each in free}

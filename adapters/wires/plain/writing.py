@@ -1,4 +1,4 @@
-"""Write a message as chat completions: the form in which plain messages are handed to callers, whoever answered."""
+"""Write a message as chat completions: the form of all plain messages that callers get."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Body = dict[str, Any]
 
 
 def chat_messages(message: Message, provider: str = "") -> list[Body]:
-    """Return a message in the form of chat completions, the results of several tool calls as a message each.
+    """Return a message in the form of chat completions, each tool result as a message of its own.
 
     Arguments:
         message: the message.
@@ -35,7 +35,7 @@ def chat_messages(message: Message, provider: str = "") -> list[Body]:
 
 
 def _content(parts: Sequence[Part], *, is_one: bool) -> str | list[Body]:
-    """Return text that is one as a string, and as parts where something stands beside it."""
+    """Return a single text as a string, anything else as parts."""
     texts = [part.text for part in parts if isinstance(part, TextPart)]
     if is_one and len(texts) == len(parts):
         return "".join(texts)
@@ -66,7 +66,7 @@ def _audio_format(part: MediaPart) -> str:
 
 
 def _results(results: Iterable[ToolResult]) -> Iterator[Body]:
-    """Yield the results of tools; pictures, which have no place in one, come behind them in the user's name."""
+    """Yield tool results; pictures, which cannot stand in one, follow as a user message."""
     shown: list[Part] = []
     for each in results:
         yield {"role": "tool", "tool_call_id": each.id, "content": each.text}

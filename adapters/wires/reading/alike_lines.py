@@ -1,4 +1,4 @@
-"""Know the lines of a stream that differ from an earlier one in nothing but their text, so that they are not parsed."""
+"""Recognise lines of a stream that differ from an earlier one only in their text, so that they are not parsed."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import orjson
 from attrs import define, field
 
 Piece = tuple[Any, str]
-"""A text, behind the kind of text that it is."""
+"""The kind of a text, and the text."""
 
 _STRING: Final = rb'("(?:[^"\\]++|\\.)*+")'  # possessive, so that no line makes the search go back
 
 
 class PieceReader(Protocol):
-    """Tell what a line says."""
+    """Read the piece of text in a line."""
 
     def piece_in(self, value: Any) -> Piece | None:
-        """Return the piece of text that a line holds and nothing else; None where it may hold anything else."""
+        """Return the piece of text in a line that holds nothing else; None if it may hold more."""
         ...
 
 
 @define(eq=False, repr=False)
 class AlikeLines:
-    """Learn what surrounds the text of a line, and take the text of those like it.
+    """Learn what surrounds the text of a line, and extract the text of lines like it.
 
     Arguments:
         volatile: finds what differs in each line beside its text, such as its number; it has no groups, and finds
@@ -44,7 +44,7 @@ class AlikeLines:
     _credit: int = field(default=32, init=False)
 
     def text_in(self, line: bytes) -> str | None:
-        """Return the text of a line that begins and ends as those that were learned; None where more than that differs.
+        """Return the text of a line with the learned beginning and end; None if more than the text differs.
 
         Arguments:
             line: begins with `begins`, and ends with `ends`.
@@ -65,7 +65,7 @@ class AlikeLines:
         return content
 
     def learn(self, prefix: bytes, data: bytes, piece: Piece, reader: PieceReader) -> None:
-        """Learn what surrounds the text of a line, for as long as learning pays.
+        """Learn what surrounds the text of a line, as long as learning pays off.
 
         Arguments:
             prefix: what stands in front of its JSON.
@@ -98,7 +98,7 @@ class AlikeLines:
 
 
 def _bare(text: bytes) -> str:
-    """Return a text that needs no parser, "" of any other: some servers do not escape control characters."""
+    """Return a text that needs no parser, "" for any other: some servers do not escape control characters."""
     if b'"' in text or b"\\" in text:
         return ""
     try:

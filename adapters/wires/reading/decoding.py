@@ -1,4 +1,4 @@
-"""Read a streamed reply: what the decoders of all protocols but chat completions have in common."""
+"""Read a streamed reply: what the decoders of all protocols share."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure
 
 Kind = tuple[type[Text] | type[Reasoning], Hashable]
-"""What a piece of text is: visible or not, and the block of the reply that it belongs to."""
+"""The kind of a piece of text: visible or not, and the block of the reply that it belongs to."""
 
 SPARE: Final = 8192
-"""Letters that are not counted of what may be no text at all: signatures, a server's own lines."""
+"""Characters of possible non-text (signatures, a server's own lines) that are not counted."""
 
 
 class Reader(Protocol):
-    """Split what a stream brings into values: `EventReader`, or its like for lines of JSON."""
+    """Split a stream into values: `EventReader`, or the equivalent for lines of JSON."""
 
     @property
     def is_stream(self) -> bool:
-        """Tell whether what has come is a stream."""
+        """Tell whether the body so far is a stream."""
 
     @property
     def has_fields(self) -> bool:
-        """Tell whether comments or the like have come."""
+        """Tell whether comments or similar fields have come."""
 
     @property
     def has_halves(self) -> bool:
@@ -39,7 +39,7 @@ class Reader(Protocol):
 
     @property
     def plain(self) -> bytearray:
-        """Return what came in place of a stream, or before its beginning."""
+        """Return what came instead of a stream, or before it."""
 
     @property
     def size(self) -> int:
@@ -49,7 +49,7 @@ class Reader(Protocol):
         """Take bytes cut anywhere and hand over what they bring."""
 
     def close(self, handler: EventHandler) -> None:
-        """Hand over what the end of the stream has cut."""
+        """Hand over what the end of the stream cut."""
 
 
 @define(eq=False, repr=False)
@@ -69,9 +69,9 @@ class StreamDecoder(ABC):
     provider: str = ""
     finished: bool = field(default=False, init=False)
     unshown: int = field(default=0, init=False)
-    """The characters of the reply that no delta has shown: those of tool calls and of a refusal."""
+    """Characters of the reply that no delta has shown: those of tool calls and refusals."""
     letters_beside: int = field(default=0, init=False)
-    """The characters that were written beside the reply, such as those of other candidates."""
+    """Characters that came besides the reply, such as those of other candidates."""
     started: bool = field(default=False, init=False)
     """Whether anything of a reply has come."""
     done: bool = field(default=False, init=False)
@@ -97,7 +97,7 @@ class StreamDecoder(ABC):
 
     @abstractmethod
     def piece_in(self, value: Any) -> Piece | None:
-        """Return what an event says that holds one piece of text or reasoning and nothing else, as most do.
+        """Return the piece of an event that holds one piece of text or reasoning and nothing else, as most do.
 
         The kind of the piece is a `Kind`.
         """
@@ -116,7 +116,7 @@ class StreamDecoder(ABC):
         """
 
     def whole(self, body: bytes) -> Reply | Failure:
-        """Read a whole body with a status of success, which may also come in the place of a stream."""
+        """Read a whole body with a status of success, which may also come instead of a stream."""
         value = object_in(body)
         return value if isinstance(value, Failure) else self.read_object(value, body)
 
@@ -126,29 +126,29 @@ class StreamDecoder(ABC):
 
     @property
     def held(self) -> int:
-        """Return how many bytes, about, are held beside the texts: of tool calls and of the provider's own blocks."""
+        """Return roughly how many bytes are held besides the texts: tool calls and the provider's own blocks."""
         return 0
 
     @property
     def letters_within(self) -> int:
-        """Return how many characters of texts are held."""
+        """Return how many characters of text are held."""
         return self._letters
 
     @property
     def written_beside(self) -> int:
-        """Return the letters of what came that is no part of the reply, beyond what may be no text at all."""
+        """Return the characters that are not part of the reply, beyond a spare amount that may not be text."""
         return max(0, self.letters_beside - SPARE)
 
     # what the drivers ask
 
     @property
     def is_stream(self) -> bool:
-        """Tell whether what has come is a stream, whatever the head called it."""
+        """Tell whether the body so far is a stream, whatever its content type."""
         return self._reader.is_stream or (self._reader.has_fields and not self._reader.plain)
 
     @property
     def beside(self) -> int:
-        """Return the letters that were written beside the deltas."""
+        """Return the characters that came besides the deltas."""
         # What a body in JSON says is not known yet; any other is not a reply.
         plain = self._reader.plain
         is_stray = plain and not plain[:100].lstrip().startswith((b"{", b"["))
@@ -156,7 +156,7 @@ class StreamDecoder(ABC):
 
     @property
     def size(self) -> int:
-        """Return how many bytes, about, are held of what has come."""
+        """Return roughly how many bytes are held."""
         return self._reader.size + self.letters_within + self.held
 
     def feed(self, data: bytes) -> list[Text | Reasoning]:
@@ -170,7 +170,7 @@ class StreamDecoder(ABC):
         return out
 
     def close(self, failure: Failure | None = None) -> Reply | Failure:
-        """Return what the stream amounts to.
+        """Return the reply, or why there is none.
 
         Arguments:
             failure: what cut the transport, if anything did; it counts only for a reply that is not complete.
@@ -198,23 +198,23 @@ class StreamDecoder(ABC):
         self._new.append(text)
 
     def take_error(self, data: bytes) -> None:
-        """End at an error of the provider's."""
+        """End at an error from the provider."""
         self.stop(classified(None, self.headers, data))
 
     def take_broken(self) -> None:
-        """End where a piece of the reply is lost."""
+        """End because a piece of the reply is lost."""
         self.stop(TOO_MUCH)
 
     def take_stray(self, line: bytes, value: Mapping[str, Any] | None) -> None:
-        """Count what is no event."""
+        """Count data that is not an event."""
         self.letters_beside += len(line)
 
     def take_end(self) -> None:
-        """End where the stream says so."""
+        """End when the stream says so."""
         self.done = self.finished = True
 
     def stop(self, error: Failure) -> None:
-        """End at an error; one that comes after the end of the reply no longer matters to it."""
+        """End at an error; the reply ignores an error after its end."""
         if not self.done:
             self.error = error
         self.finished = True
@@ -228,7 +228,7 @@ class StreamDecoder(ABC):
         return "" if held is None else str(mended(held.getvalue()))
 
     def set_text(self, key: Hashable, text: str) -> None:
-        """Put a text in the place of what came of a block: the provider's own last edition of it."""
+        """Replace the text of a block by the provider's final version of it."""
         self._flush()
         held = HeldText()
         self._letters += held.write(text) - (self.texts[key].tell() if key in self.texts else 0)

@@ -66,7 +66,7 @@ class LineReader:
                 return
 
     def close(self, handler: EventHandler) -> None:
-        """Hand over a last line that has no end; one that was cut is nothing."""
+        """Hand over a last line without a line feed; a cut line is dropped."""
         rest = bytes(self._rest)
         self._rest.clear()
         if rest and not handler.finished:

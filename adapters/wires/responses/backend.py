@@ -1,4 +1,4 @@
-"""The adapter for OpenAI's Responses."""
+"""The backend for OpenAI's Responses."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class OpenAIResponses(HttpBackend):
 
     @classmethod
     def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return those of the common parameters that this protocol cannot say, each with the reason."""
+        """Return the common parameters that this protocol does not support, each with the reason."""
         return {name: why for name, why in LOST.items() if parameters.get(name) is not None}
 
     @property

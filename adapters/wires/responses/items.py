@@ -1,4 +1,4 @@
-"""The items of a response as neutral parts, and back: what is the provider's own goes back word for word."""
+"""The items of a response as neutral parts, and back; the provider's own items go back unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rungwise.adapters.wires.json_text import HeldText, as_json, load, mended
 from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 
 CUSTOM: Final = "custom_tool_call"
-"""The call of a tool that takes free text. For all tools alike its arguments are an object, `{"input": text}`."""
+"""The call of a free-text tool. As for all tools its arguments are an object, `{"input": text}`."""
 
 _CALL: Final = frozenset({"type", "call_id", "name", "arguments"})
 _CUSTOM: Final = frozenset({"call_id", "name", "input"})
@@ -25,7 +25,7 @@ _CUSTOM: Final = frozenset({"call_id", "name", "input"})
 
 
 def parts_of_items(items: Iterable[Any], provider: str, about: object = None) -> tuple[tuple[Part, ...], str]:
-    """Return items in neutral parts, and what is said of a refusal in them.
+    """Return items in neutral parts, and the text of a refusal in them.
 
     A message is its texts, behind a part of its provider's own that holds the rest of it: its id, citations, log
     probabilities.
@@ -52,7 +52,7 @@ def parts_of_items(items: Iterable[Any], provider: str, about: object = None) ->
 
 
 def mended_item(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an item without halves of surrogate pairs; an empty one where it is nested too deeply to be looked at."""
+    """Return an item without halves of surrogate pairs; an empty one if it is nested too deeply."""
     try:
         return mended(item)  # type: ignore[no-any-return]
     except RecursionError:
@@ -79,7 +79,7 @@ def contents_of(item: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def envelope_of(item: Mapping[str, Any]) -> Body:
-    """Return a message without its texts, each of which is to stand behind it in a part of its own."""
+    """Return a message without its texts, each of which becomes a part of its own after it."""
     content = [
         {name: value for name, value in part.items() if name != "text"}
         if part.get("type") == "output_text" and text_at(part, "text")
@@ -122,17 +122,17 @@ def thoughts_in(item: Mapping[str, Any], name: str) -> list[str]:
 
 
 def is_message(block: Any) -> bool:
-    """Tell whether an own part is a message without its texts."""
+    """Tell whether a provider's own part is a message without its texts."""
     return isinstance(block, Mapping) and block.get("type") == "message"
 
 
 def sends_back(part: ReasoningPart) -> bool:
-    """Tell whether reasoning is an item as it came."""
+    """Tell whether reasoning holds its original item."""
     return isinstance(part.signature, Mapping) and part.signature.get("type") == "reasoning"
 
 
 def item_of_message(envelope: Mapping[str, Any] | None, texts: Sequence[str]) -> Iterator[Body]:
-    """Yield the message that texts are, if there are any.
+    """Yield the message of some texts, if there are any.
 
     Arguments:
         envelope: the rest of the message that they came in, if that is known.
@@ -176,7 +176,7 @@ def item_of_call(call: ToolCall, extras: Mapping[str, Any]) -> Body:
 
 
 def write(held: HeldText, said: str, *, is_whole: bool) -> int:
-    """Add to what a model writes, and return by how many characters that has grown.
+    """Add to a text, and return by how many characters it grew.
 
     Arguments:
         held: what was written before.
@@ -193,7 +193,7 @@ def write(held: HeldText, said: str, *, is_whole: bool) -> int:
 
 @define(eq=False)
 class Slot:
-    """Hold one item on its way.
+    """Hold one item while it arrives.
 
     Arguments:
         item: what is known of it, but for the texts of a message.
@@ -217,11 +217,11 @@ class Slot:
 
     @property
     def kind(self) -> str:
-        """Return the type of the item, "" where nobody said."""
+        """Return the type of the item, or "" if unknown."""
         return text_at(self.item, "type")
 
     def whole(self, at: int, text_of: Callable[[Any], str], *, is_over: bool) -> dict[str, Any] | None:
-        """Return the item as far as it has come; None of what nobody could go on from before it is done.
+        """Return the item so far; None for an unfinished item that cannot be continued.
 
         Arguments:
             at: its place among the items.
@@ -256,7 +256,7 @@ class Slot:
         return contents
 
     def _thoughts(self, at: int, text_of: Callable[[Any], str]) -> dict[str, Any]:
-        """Return the members of reasoning that the item itself does not hold."""
+        """Return the texts of reasoning that the item itself does not hold."""
         told: dict[str, Any] = {}
         for key, kind in (("summary", "summary_text"), ("content", "reasoning_text")):
             places = sorted(index for name, index in self.places if name == key)

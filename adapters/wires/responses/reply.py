@@ -23,7 +23,7 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "failed": "error",
     "cancelled": "error",
 }
-"""The words of `status`, and of `incomplete_details.reason` where that says more.
+"""The values of `status`, and of `incomplete_details.reason`, which says more.
 
 `queued` and `in_progress` are no end: such a response is none yet.
 """
@@ -54,7 +54,7 @@ def draft_of(response: Mapping[str, Any], items: Sequence[Any], provider: str) -
 
 
 def stop_in(response: Mapping[str, Any]) -> tuple[StopReason | None, str | None]:
-    """Return the normalised finish reason and the provider's own word for it, both None where there is none."""
+    """Return the normalised finish reason and the provider's own word for it; both are None if there is none."""
     status = response.get("status")
     if status in ("incomplete", "completed"):
         details = response.get("incomplete_details")
@@ -63,7 +63,7 @@ def stop_in(response: Mapping[str, Any]) -> tuple[StopReason | None, str | None]
 
 
 def is_cut_item(item: Any) -> bool:
-    """Tell whether an item is the answer, or a call, of which the provider itself says that it lacks its end."""
+    """Tell whether an item is a message or a call that the provider marks as incomplete."""
     kind = item.get("type") if isinstance(item, dict) else None
     return kind in ("message", "function_call", CUSTOM) and item.get("status") == "incomplete"
 

@@ -26,19 +26,19 @@ RESERVED: Final[Mapping[str, str]] = {
     "background": "a call waits for its answer",
     CAP: "say max_tokens, as for every backend",
 }
-"""What a parameter cannot set, and what to do instead."""
+"""Parameters that callers cannot set, and what to do instead."""
 
 LOST: Final[Mapping[str, str]] = {
     "stop": "Responses take no stop sequences",
     "seed": "Responses take no seed",
 }
-"""The common parameters that cannot be said, and why."""
+"""The common parameters that are not supported, and why."""
 
 _STATEFUL: Final = ("previous_response_id", "conversation")
-"""What goes on from something that the provider has stored."""
+"""The parameters that continue something stored at the provider."""
 _ENCRYPTED: Final = "reasoning.encrypted_content"
 _KEPT: Final = frozenset({"model", "input", "stream", CAP})
-"""What no provider's word takes out of a body; of the cap see `_set_cap`."""
+"""Fields that stay even if the server rejects them; for the cap see `_set_cap`."""
 _OWN_NAMES: Final[Mapping[str, str]] = {"reasoning_effort": "reasoning"}
 _EFFORTS: Final = ("none", "minimal", "low")
 
@@ -125,7 +125,7 @@ def _items(send: Send, provider: str, *, is_stateful: bool) -> list[PlainMessage
 
 
 def _is_elsewhere(item: Mapping[str, Any]) -> bool:
-    """Tell whether an item is reasoning by its id alone, of which nothing is stored: it would not be found (404)."""
+    """Tell whether an item is reasoning with nothing but an id; nothing is stored, so it would not be found (404)."""
     return item.get("type") == "reasoning" and not (item.get("encrypted_content") or item.get("content"))
 
 
@@ -155,7 +155,7 @@ def _format(given: Any) -> Any:
 
 
 def _choice(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a choice of tools: chat completions say one level deeper which is meant."""
+    """Return a tool choice: chat completions nest the tool one level deeper."""
     kind = given.get("type")
     inner = given.get(kind) if isinstance(kind, str) else None
     if not isinstance(inner, Mapping):
@@ -167,7 +167,7 @@ def _choice(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _set_cap(body: Body, send: Send, value: Any) -> None:
-    """Set the output cap as it was reserved.
+    """Set the output cap that was reserved.
 
     OpenAI takes none below 16 (400, `integer_below_min_value`), other servers of the protocol do. A smaller one goes
     out as it is: a larger one was not paid for. Where a budget rests on the cap, no word of a server takes it out.

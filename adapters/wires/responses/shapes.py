@@ -1,4 +1,4 @@
-"""The form of Responses: what the core reads of it, and how a message is written as items."""
+"""The form of Responses: how the core reads it, and how a message is written as items."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MEMBERS: Final = frozenset({"role", "content", "type", "id", "status", "phase"}
 _CONTENTS: Final = ("input_text", "input_image", "input_file", "input_audio", "output_text", "refusal")
 _ROLES: Final = frozenset({"user", "assistant", "system", "developer"})
 _SIGNED: Final = frozenset({"id", "status", "encrypted_content", "namespace", "caller"})
-"""What an item has from the provider that wrote it."""
+"""Members of an item that only its provider understands."""
 _ELSEWHERE: Final = frozenset({"function", "input_schema", "toolSpec", "functionDeclarations", "function_declarations"})
 """Members of tools in other protocols' forms."""
 _DOCUMENTED: Final = re.compile(
@@ -41,7 +41,7 @@ _DOCUMENTED: Final = re.compile(
 )
 """The types of OpenAI's own tools, as its client has them."""
 _ANTHROPIC: Final = re.compile(r"_20\d{6}$")
-"""How the types of the tools end that Anthropic runs by itself."""
+"""The suffix of the types of tools that Anthropic runs."""
 _RULES: Final = Rules(call_id=re.compile(r"[!-~]{1,64}"))
 
 
@@ -56,11 +56,11 @@ class ResponsesForm(Form):
 
     @property
     def rules(self) -> Rules:
-        """Return what the protocol demands of a conversation."""
+        """Return the rules that a conversation must obey."""
         return _RULES
 
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
-        """Tell whether parameters of a request ask for JSON; None where they do not speak of it."""
+        """Tell whether parameters ask for JSON; None if they do not say."""
         text = parameters.get("text")
         given = text.get("format") if isinstance(text, Mapping) else None
         return super().asks_for_json(parameters if given is None else {"response_format": given})
@@ -71,7 +71,7 @@ class ResponsesForm(Form):
     # messages
 
     def is_own(self, message: PlainMessage) -> bool:
-        """Tell whether a plain message can go out as it is."""
+        """Tell whether a plain message can be sent unchanged."""
         if message.get("type", "message") != "message":
             return isinstance(message["type"], str) and "tool_calls" not in message
         content = message.get("content")
@@ -79,14 +79,14 @@ class ResponsesForm(Form):
         return is_content and message.get("role") in _ROLES and _MEMBERS.issuperset(message)
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return an item without what its provider alone can read; reasoning is left out before."""
+        """Return an item without members that only its provider can read; reasoning was removed before."""
         if message.get("role") == "assistant" and "id" in message and isinstance(message.get("content"), list | tuple):
             texts = [part.get("text", part.get("refusal")) for part in message["content"]]
             return {"role": "assistant", "content": "".join([text for text in texts if isinstance(text, str)])}
         return {name: value for name, value in message.items() if name not in _SIGNED}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
-        """Return a message as items, with what this provider wants back of its own and nothing of any other's."""
+        """Return a message as items, with this provider's own items and no other provider's."""
         if message.role == "tool":
             return [_output_of(result) for result in message.tool_results]
         if message.role == "assistant":
@@ -104,14 +104,14 @@ class ResponsesForm(Form):
         return {"type": "function", **super().tool_of(name, description, parameters), "strict": False}
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
-        """Tell whether the definition of a tool can go out as it is."""
+        """Tell whether the definition of a tool can be sent unchanged."""
         kind = tool.get("type")
         if not isinstance(kind, str) or not _ELSEWHERE.isdisjoint(tool) or _ANTHROPIC.search(kind):
             return False
         return "name" in tool if kind in ("function", "custom") else True
 
     def knows_tool(self, tool: Mapping[str, Any]) -> bool:
-        """Tell whether it is known what becomes of a tool here: whether it goes out, in its own or this form."""
+        """Tell whether it is known that a tool is sent here, unchanged or translated."""
         kind = tool.get("type")
         is_openais = isinstance(kind, str) and _DOCUMENTED.fullmatch(kind) and not isinstance(tool.get(kind), Mapping)
         return bool(is_openais) or not self.is_own_tool(tool)
@@ -137,7 +137,7 @@ def _is_own_part(part: Any) -> bool:
 
 
 def _items(parts: Sequence[Part], provider: str) -> Iterator[Body]:
-    """Yield the items of an assistant's turn, in order."""
+    """Yield the items of an assistant turn, in order."""
     texts: list[str] = []
     envelope: Mapping[str, Any] | None = None
     for part in parts:
@@ -162,14 +162,14 @@ def _items(parts: Sequence[Part], provider: str) -> Iterator[Body]:
 
 
 def _paired(items: list[Body]) -> list[Body]:
-    """Leave out reasoning that nothing follows: "reasoning item without its required following item" is a 400."""
+    """Remove reasoning that nothing follows: "reasoning item without its required following item" is a 400."""
     while items and items[-1].get("type") == "reasoning":
         items.pop()
     return items
 
 
 def _content(parts: Sequence[Part]) -> str | list[Body]:
-    """Return text as a string, and as parts where something stands beside it."""
+    """Return text as a string, and as parts if there is anything besides text."""
     texts = [part.text for part in parts if isinstance(part, TextPart)]
     if len(texts) == len(parts):
         return "".join(texts)
@@ -198,7 +198,7 @@ def _output_of(result: ToolResult) -> Body:
 
 
 def with_custom_outputs(items: Iterable[PlainMessage]) -> list[PlainMessage]:
-    """Return items in which what a tool of free text brought is said in the words that belong to its call."""
+    """Return items in which the result of a free-text tool has the type that belongs to its call."""
     items = list(items)
     free = {item.get("call_id") for item in items if item.get("type") == CUSTOM}
     if not free:

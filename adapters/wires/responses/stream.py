@@ -22,7 +22,7 @@ from rungwise.fsm.failures.failure import Failure
 _VOLATILE: Final = re.compile(rb'"(?:sequence_number": ?\d+|obfuscation": ?"[^"\\]*")')
 """The number of an event, and the padding that hides how long its text is."""
 _WEIGHT: Final = 500
-"""Bytes that an item counts for beside what it says."""
+"""The bytes that an item counts for, without its text."""
 _LARGEST_INDEX: Final = 100_000
 _TEXT_DELTA: Final = "response.output_text.delta"
 _ENDS: Final = {
@@ -68,7 +68,7 @@ class ResponsesDecoder(StreamDecoder):
         return EventReader(ignores_names=True, volatile=_VOLATILE)
 
     def piece_in(self, value: Any) -> Piece | None:
-        """Return what an event says that holds one piece of text, or of a call's arguments, and nothing else."""
+        """Return the piece of an event that holds one piece of text, or of a call's arguments, and nothing else."""
         try:
             name, text, at = value["type"], value["delta"], value["output_index"]
             slot = self._slots.get(at) if type(at) is int else None
@@ -85,7 +85,7 @@ class ResponsesDecoder(StreamDecoder):
         return None
 
     def take_piece(self, kind: Kind | int, text: str) -> None:
-        """Take a piece of the text, of the reasoning, or of the arguments of the call in this place."""
+        """Take a piece of the text, of the reasoning, or of the arguments of the call at this index."""
         if isinstance(kind, int):
             self.unshown += write(self._slots[kind].written, text, is_whole=False)
             return
@@ -126,11 +126,11 @@ class ResponsesDecoder(StreamDecoder):
             self.letters_beside += len(text_at(value, "delta"))
 
     def take_end(self) -> None:
-        """End where the stream says so; without a status it was cut all the same."""
+        """End when the stream says so; without a status the reply was cut all the same."""
         self.finished = True
 
     def parts(self) -> tuple[Part, ...]:
-        """Return what has come, in order."""
+        """Return the parts so far, in order."""
         return parts_of_items(self._items(), self.provider)[0]
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
@@ -149,13 +149,13 @@ class ResponsesDecoder(StreamDecoder):
 
     @property
     def held(self) -> int:
-        """Return how many bytes, about, are held beside the texts."""
+        """Return roughly how many bytes are held, without the texts."""
         return self._weight + self.unshown
 
     # where things belong
 
     def _slot(self, value: Mapping[str, Any], kind: str = "") -> tuple[int, Slot]:
-        """Return the item that an event belongs to, by its place, by its id, or else the last one."""
+        """Return the item of an event, by its index or its id, or else the last one."""
         at, id = value.get("output_index"), text_at(value, "item_id")
         if type(at) is not int or not 0 <= at <= _LARGEST_INDEX:
             at = self._places_of.get(id, max(self._slots, default=0)) if id else max(self._slots, default=0)
@@ -189,7 +189,7 @@ class ResponsesDecoder(StreamDecoder):
         self._keep_logprobs(slot, place[2], value, is_whole=name in _WHOLES)
 
     def _settle(self, kind: Kind, said: str) -> None:
-        """Take a text that was said whole: what is new of it is handed out, and another edition takes its place."""
+        """Take a whole text: hand out what is new; if it differs from what came before, it replaces that."""
         if not said.strip():
             return
         self._flush()
@@ -267,7 +267,7 @@ class ResponsesDecoder(StreamDecoder):
         self._take_edition(at, slot, item, is_final=is_final)
 
     def _take_edition(self, at: int, slot: Slot, item: dict[str, Any], *, is_final: bool) -> None:
-        """Take an item as it is by now: its texts to those of the deltas, and the rest in the place of what it was."""
+        """Take the latest version of an item: its texts join those of the deltas, the rest replaces the old item."""
         kind = item.get("type")
         if slot.kind not in ("", kind) and slot.is_final:
             return  # another item under the same index: the first one was whole
@@ -313,11 +313,11 @@ class ResponsesDecoder(StreamDecoder):
         self.done = self.finished = True
 
     def _items(self) -> list[dict[str, Any]]:
-        """Return the items as far as they have come, in order."""
+        """Return the items so far, in order."""
         found = [self._slots[at].whole(at, self.text_of, is_over=self.done) for at in sorted(self._slots)]
         return [item for item in found if item is not None]
 
 
 def _index(value: Any) -> int:
-    """Return a place in an item, 0 in the place of anything that is none."""
+    """Return an index in an item; 0 for anything that is not an index."""
     return value if type(value) is int and 0 <= value <= _LARGEST_INDEX else 0

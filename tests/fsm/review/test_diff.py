@@ -29,10 +29,6 @@ def fields(found: PolicyDiff) -> dict[str, tuple[Any, Any]]:
     return {change.name: (change.old, change.new) for change in found.fields}
 
 
-def squeezed(text: str) -> str:
-    return " ".join(text.split())
-
-
 def test_a_policy_does_not_differ_from_itself() -> None:
     found = diff_policies(DEFAULT, rungwise.Policy(), 2)
     assert found.is_empty
@@ -71,7 +67,7 @@ def test_every_part_of_a_policy_is_compared() -> None:
     for line in (
         "| `limits.fallbacks` | `as many as the chain has` | `1` |",
         "| `budget.seconds` | `900 s (15 min)` | `60 s` |",
-        "| `waits.jitter` | <code>up to 50 % of the wait</code> | <code>up to 0 % of the wait</code> |",
+        "| `waits.jitter` | `up to 50 % of the wait` | `up to 0 % of the wait` |",
         "| `timeouts.total` | `600 s (10 min)` | `no limit` |",
         "| `reserve.seconds` | `its share` | `7 s` |",
         "| `switch_after.timeout` | `1` | `never` |",
@@ -80,7 +76,7 @@ def test_every_part_of_a_policy_is_compared() -> None:
         "| `skip_identical_empties` | `no` | `yes` |",
         "| `'That reply had no content. Read the tool results above and carry on from them.'` | `'Go on.'` |",
     ):
-        assert line in squeezed(text)
+        assert line in text
 
 
 @pytest.mark.full
@@ -93,7 +89,7 @@ def test_a_limit_of_0_kills_its_rows_and_what_only_they_lead_to() -> None:
     back = diff_policies(limited(nudges=0), DEFAULT, 2)
     assert back.revive == found.die
     assert not back.die
-    assert "Before, the limit of nudges is 0: 2 rows can be taken now" in squeezed(back.to_text())
+    assert "Before, the limit of nudges is 0: 2 rows can be taken now" in back.to_text()
 
 
 def test_the_rows_that_fall_with_one_limit_are_one_line() -> None:
@@ -113,14 +109,13 @@ def test_the_rows_that_fall_with_one_limit_are_one_line() -> None:
 
 def test_a_refusal_that_no_longer_falls_back_is_named() -> None:
     found = diff_policies(DEFAULT, rungwise.Policy(after_refusal="end", nudge_window=0), 1)
-    text = squeezed(found.to_text())
+    text = found.to_text()
     assert "A refusal no longer falls back (after_refusal is 'end'): 1 row can no longer be taken" in text
     assert "No reply is nudged any more (nudge_window is 0): 2 rows can no longer be taken" in text
     assert found.come_back == ()
     again = diff_policies(rungwise.Policy(after_refusal="end"), DEFAULT, 1)
-    assert "A refusal falls back again (before, after_refusal is 'end'): 1 row can be taken now" in squeezed(
-        again.to_text()
-    )
+    line = "A refusal falls back again (before, after_refusal is 'end'): 1 row can be taken now"
+    assert line in again.to_text()
 
 
 @pytest.mark.full
