@@ -56,7 +56,6 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.testing.hostile.raw import read_responses as read_responses
     from rungwise.fsm.testing.hostile.responses import hostile_responses as hostile_responses
     from rungwise.fsm.testing.stateful import calls_of as calls_of
-    from rungwise.fsm.testing.stateful import turns_of as turns_of
     from rungwise.fsm.testing.strategies import failures as failures
     from rungwise.fsm.testing.strategies import replies as replies
     from rungwise.fsm.testing.strategies import scripts_of_replies as scripts_of_replies
@@ -67,5 +66,6 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.testing.turn_script import read_turn_script as read_turn_script
     from rungwise.fsm.testing.turn_strategies import scripts_of_turns as scripts_of_turns
     from rungwise.fsm.testing.turn_strategies import turn_policies as turn_policies
+    from rungwise.fsm.testing.turn_strategies import turns_of as turns_of
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, others=("rungwise", "rungwise.core"))

@@ -89,10 +89,8 @@ def ask(context: click.Context, /, prompt: str | None, tools: str | None, **opti
     of it. A pipe gets text once it is final: exactly the characters of the answer, as UTF-8 whatever the locale says,
     with no line end added.
 
-    Options that a backend does not support are dropped, with a note on stderr.
-
-    With --json, stdout gets one object: outcome, text, tool_calls, usage, cost (null without --prices),
-    attempts, backend, model, seconds, cause, failures.
+    Options that a backend does not support are dropped, with a note on stderr. With --json, stdout gets one object:
+    outcome, text, tool_calls, usage, cost (null without --prices), attempts, backend, model, seconds, cause, failures.
 
     With --tools it is a turn: the tools that the model calls are run, and the model is asked again until it answers.
     Each tool has a line on stderr when it begins and when it ends (with --no-stream, each round of tools). A pipe gets

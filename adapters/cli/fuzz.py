@@ -55,10 +55,8 @@ def fuzz(
     examples: int | None,
     seconds: float | None,
     seed: int | None,
-    backends: int,
-    over_http: bool,
-    hostile: bool,
     output: str | None,
+    **providers: Any,
 ) -> int:
     """Make calls to providers that do anything, and check that every call is honest.
 
@@ -96,14 +94,7 @@ def fuzz(
         from secrets import randbelow  # which loads OpenSSL, and the help of all commands loads this module
 
         seed = randbelow(1_000_000)
-    share = 1.0 if hostile else HOSTILE_SHARE if over_http else 0.0
-    options: dict[str, Any] = {
-        "backends": backends,
-        "seed": seed,
-        "over_http": over_http,
-        "hostile": share,
-    }
-    with _no_litter(), _fuzzer(chosen, **options) as fuzzer:
+    with _no_litter(), _fuzzer(chosen, seed=seed, **providers) as fuzzer:
         _check_certificate(fuzzer)
         what = fuzzer.certificate.table
         with _progress(examples, seconds, what) as fuzzer.progress:
@@ -129,7 +120,9 @@ def _no_litter() -> Iterator[None]:
             del os.environ[STORAGE]
 
 
-def _fuzzer(policy: Policy | TurnPolicy, *, backends: int, seed: int, **over_http: Any) -> Fuzzer | TurnFuzzer:
+def _fuzzer(
+    policy: Policy | TurnPolicy, *, backends: int, seed: int, over_http: bool, hostile: bool
+) -> Fuzzer | TurnFuzzer:
     from rungwise.fsm.call.policy import Policy
 
     try:
@@ -137,8 +130,9 @@ def _fuzzer(policy: Policy | TurnPolicy, *, backends: int, seed: int, **over_htt
     except ImportError as error:
         bad_input(str(error))
     if isinstance(policy, Policy):
-        return Fuzzer(policy, backends=backends, seed=seed, **over_http)
-    if over_http["hostile"] or over_http["over_http"]:
+        share = 1.0 if hostile else HOSTILE_SHARE if over_http else 0.0
+        return Fuzzer(policy, backends=backends, seed=seed, over_http=over_http, hostile=share)
+    if hostile or over_http:
         bad_input("turns run in memory: --hostile and --over-http need a policy of calls")
     return TurnFuzzer(policy, backends=backends, seed=seed)
 

@@ -29,12 +29,12 @@ from rungwise.fsm.machine.table import Table
 
 def worst_cases(
     policy: Policy,
-    limits: Mapping[str, int],
+    limits: Mapping[str, int],  # the chain bounds the fallbacks
     prices: Sequence[Prices | None],
     max_tokens: int | None,
     input_tokens: int | None,
-    assistant_turns: int | None = None,
-    response_format: Mapping[str, Any] | None = None,
+    assistant_turns: int | None = None,  # by default as many as the input can hold
+    response_format: Mapping[str, Any] | None = None,  # which `input_tokens` counts
 ) -> tuple[WorstCase, ...]:
     """Compute the worst cases of a policy."""
     search = _CallSearch(policy, limits, prices, max_tokens, input_tokens, assistant_turns, response_format)

@@ -1,8 +1,8 @@
-"""How long the service asked us to wait, wherever in its response it said so.
+"""How long a response asks us to wait, wherever it says so.
 
-The sources stand in `_SOURCES` in the order in which they are believed; the first usable one wins. There is no clock
-here: a point in time counts from the response's own `Date`, and without one it is ignored. (The drivers give a response
-that has none the date of its arrival by their own clock, less the seconds by which that may be ahead.)
+`_SOURCES` lists the sources by priority; the first usable one wins. There is no clock here: a point in time counts from
+the response's own `Date`, and is ignored without one. (The drivers add a `Date` to a response that has none: the time
+of its arrival by their own clock, less the seconds by which that clock may be ahead.)
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from rungwise.fsm.values.moments import EPOCH_MILLISECONDS
 from rungwise.fsm.values.patterns import Pattern
 
 _ABSURD = 1e9
-"""Seconds (31 years) from which on a number is no wait, but a point in time since 1970."""
+"""Seconds (31 years) above which a number is a point in time since 1970, not a wait."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 _LONGEST_TEXT = 10_000  # characters of a message
 _LONGEST_WAIT = 100  # characters of a wait, in any notation
-_LONGEST_HEADER = 500  # characters of a header that is looked at
+_LONGEST_HEADER = 500  # characters of a header that is read
 
 _Source = Callable[[Mapping[str, str], object, str], float | None]  # of headers, body and message
 
@@ -44,7 +44,7 @@ _WORDING = Pattern(rf"\b(?:again|retry|wait|resets?|available)\b[^\d.]{{0,60}}(?
 
 
 def plain_headers(headers: object) -> dict[str, str]:
-    """Return the headers under lower-case names; anything that is not text is left out."""
+    """Return the headers under lower-case names, without values that are no text."""
     if not isinstance(headers, Mapping):
         return {}
     return {
@@ -55,23 +55,23 @@ def plain_headers(headers: object) -> dict[str, str]:
 
 
 def asked_wait(headers: Mapping[str, str], body: object, message: str = "") -> float | None:
-    """Return the seconds that the service asked us to wait, or None where it asked for nothing usable.
+    """Return the seconds that a response asks us to wait, or None.
 
-    Never raises, and never rounds down. Zero, negative, unparsable and absurd values are passed over.
+    Never raises, and never rounds down. Zero, negative, unreadable and absurd values are ignored.
 
     Arguments:
-        headers: the response's headers, in any case.
+        headers: the response's headers; upper and lower case count the same.
         body: the decoded JSON body, or its text.
-        message: the error message, where the body's shape would not give it away.
+        message: the error message, for a body of unknown shape.
     """
     names = {name: _once(value) for name, value in plain_headers(headers).items()}
     return _first(source(names, body, message) for source in _SOURCES)
 
 
 def has_date(headers: Mapping[str, str]) -> bool:
-    """Tell whether headers give a `Date` that a point in time can count from."""
-    given = headers.items() if isinstance(headers, Mapping) else ()
-    texts = [(name, value) for name, value in given if isinstance(name, str) and isinstance(value, str)]
+    """Tell whether headers have a `Date` that can be read."""
+    pairs = headers.items() if isinstance(headers, Mapping) else ()
+    texts = [(name, value) for name, value in pairs if isinstance(name, str) and isinstance(value, str)]
     dates = [value.strip() for name, value in texts if name.lower() == "date"]
     # The last of them counts, as in `plain_headers`.
     return bool(dates) and len(dates[-1]) <= _LONGEST_HEADER and _is_moment(dates[-1])
@@ -79,12 +79,12 @@ def has_date(headers: Mapping[str, str]) -> bool:
 
 @lru_cache(maxsize=16)
 def _is_moment(text: str) -> bool:
-    """Tell whether this is a date: that of all replies of a second, so that only the first of them is read closely."""
+    """Tell whether this is a date. All replies of one second have the same, so the result is cached."""
     return _now({"date": text}) is not None
 
 
 def _once(value: str) -> str:
-    """Return what a header says that came several times and says the same each time."""
+    """Return one value of a header that came several times with the same value."""
     if "," in value and len(value) <= _LONGEST_HEADER:
         pieces = [piece.strip() for piece in value.split(",")]
         for size in (1, 2):  # a date has a comma of its own
@@ -127,12 +127,7 @@ def _unit(name: str) -> float:
 
 
 def _moment(text: str, finer: timedelta = timedelta()) -> datetime | None:
-    """Read a date in any notation.
-
-    Arguments:
-        text: the date.
-        finer: stands for what it says beyond microseconds, which are the finest that are kept.
-    """
+    """Read a date in any notation; `finer` is added for digits beyond microseconds."""
     if len(text) > _LONGEST_WAIT:
         return None
     for parse in (datetime.fromisoformat, _http_date):
@@ -145,7 +140,7 @@ def _moment(text: str, finer: timedelta = timedelta()) -> datetime | None:
 
 
 def _http_date(text: str) -> datetime:
-    from email.utils import parsedate_to_datetime  # which loads sockets, and few replies ask for it
+    from email.utils import parsedate_to_datetime  # it loads sockets, and few replies need it
 
     return parsedate_to_datetime(text)
 
@@ -185,7 +180,7 @@ def _retry_after(headers: Mapping[str, str], body: object, message: str) -> floa
 
 
 def _objects(body: object) -> Iterator[Mapping[str, object]]:
-    """Go through the places of a body that speak of the whole error: itself, `error` and `error.metadata`."""
+    """Yield the objects of a body that describe the whole error: itself, `error` and `error.metadata`."""
     value = body[0] if isinstance(body, list) and body else body
     for inner in ("error", "metadata", ""):
         if not isinstance(value, Mapping):
@@ -195,43 +190,43 @@ def _objects(body: object) -> Iterator[Mapping[str, object]]:
 
 
 def _body_field(headers: Mapping[str, str], body: object, message: str) -> float | None:
-    found = ((place.get(name), scale) for place in _objects(body) for name, scale in _BODY_FIELDS.items())
-    return _first(_wait(value, headers) if scale == 1.0 else _usable(_number(value, scale)) for value, scale in found)
+    fields = ((place.get(name), scale) for place in _objects(body) for name, scale in _BODY_FIELDS.items())
+    return _first(_wait(value, headers) if scale == 1.0 else _usable(_number(value, scale)) for value, scale in fields)
 
 
 def _retry_info(headers: Mapping[str, str], body: object, message: str) -> float | None:
     lists = [place.get("details") for place in _objects(body)]
-    details = [detail for found in lists if isinstance(found, list) for detail in found if isinstance(detail, Mapping)]
+    details = [detail for each in lists if isinstance(each, list) for detail in each if isinstance(detail, Mapping)]
     return _longest(_wait(detail.get("retryDelay"), headers) for detail in details)
 
 
 def _quoted_headers(headers: Mapping[str, str], body: object, message: str) -> float | None:
     """Read the headers that an aggregator quotes in the metadata of its error; they count from the outer `Date`."""
-    quoted = [found for place in _objects(body) if isinstance(found := place.get("headers"), Mapping)]
-    own = (plain_headers({name: _as_text(value) for name, value in found.items()}) for found in quoted)
+    quoted = [quote for place in _objects(body) if isinstance(quote := place.get("headers"), Mapping)]
+    own = (plain_headers({name: _as_text(value) for name, value in quote.items()}) for quote in quoted)
     return _first(asked_wait({"date": headers.get("date", ""), **each}, None) for each in own)
 
 
 def _as_text(value: object) -> object:
-    """Return a number as text, but for one that has more digits than Python writes."""
+    """Return a number as text, unless it has more digits than Python writes."""
     return str(value) if isinstance(value, int) and abs(value) < 10**_LONGEST_WAIT else value
 
 
 def _wording(headers: Mapping[str, str], body: object, message: str) -> float | None:
     texts = [message, body, *(place.get(name) for place in _objects(body) for name in ("message", "error", "detail"))]
     for text in texts:
-        if isinstance(text, str) and (found := _WORDING.search(text[:_LONGEST_TEXT])):
-            return _usable(_duration(found[1]))
+        if isinstance(text, str) and (match := _WORDING.search(text[:_LONGEST_TEXT])):
+            return _usable(_duration(match[1]))
     return None
 
 
 def _buckets(remaining: str, reset: str) -> _Source:
-    """Read the resets of the buckets that have nothing left; the longest, for the request needs them all."""
+    """Read the resets of the empty buckets; the longest counts, as a request needs all buckets."""
     pattern = Pattern(remaining)
 
     def read(headers: Mapping[str, str], body: object, message: str) -> float | None:
-        found = ((pattern.fullmatch(name), value) for name, value in headers.items())
-        resets = (headers.get(bucket.expand(reset)) for bucket, value in found if bucket and _number(value) == 0)
+        buckets = ((pattern.fullmatch(name), value) for name, value in headers.items())
+        resets = (headers.get(bucket.expand(reset)) for bucket, value in buckets if bucket and _number(value) == 0)
         return _longest(_wait(value, headers) for value in resets)
 
     return read

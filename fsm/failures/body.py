@@ -1,4 +1,4 @@
-"""What the body of a failed response says, in whatever shape a provider writes it."""
+"""Reading the body of a failed response, in whatever shape a provider writes it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from attrs import Factory, define
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER
 from rungwise.fsm.values.patterns import Pattern
 
-# How many output tokens there is room for: `cap` outright, `below` exclusively, or `limit` less `used` and `more`.
-# vLLM gives no more than a lower bound of the prompt; there, where what was `asked` for fills most of the `limit`, half
-# of it is tried, and otherwise the prompt is to blame. What OpenRouter's remaining credit affords is a cap too: one
-# shorter request succeeds now, and where it is too short the next refusal leads on to the fallback.
+# How many output tokens there is room for: `cap`, one less than `below`, or `limit` less `used` and `more`. vLLM gives
+# only a lower bound of the prompt: if the `asked` tokens fill most of the `limit`, half of them are tried; otherwise
+# the prompt is too long. What OpenRouter's remaining credit affords is a cap too: one shorter request succeeds now, and
+# if it is too short, the next refusal leads to the fallback.
 _AVAILABLE: Final = tuple(
     Pattern(pattern.replace(r"\d+", r"\d[\d,]{0,14}"), re.IGNORECASE | re.DOTALL)
     for pattern in (
@@ -67,8 +67,8 @@ _CONTAINERS: Final = frozenset({"body", "extra_body", "generation_config", "gene
 
 _PARAMETER: Final = Pattern(r"[A-Za-z_][\w.\[\]-]{0,79}", re.ASCII)
 
-# Without these it would be another question, or another kind of answer: never dropped to please a provider.
-_KEPT_PARAMETERS: Final = frozenset(
+# Without these it would be another question or another kind of answer, so they are never dropped.
+_NEVER_DROPPED: Final = frozenset(
     {
         *("model", "messages", "message", "input", "contents", "content", "prompt", "role", "tools", "functions"),
         *("system", "system_instruction", "systemInstruction", "instructions", "text"),
@@ -85,11 +85,11 @@ _FORMATS: Final = frozenset(
     }
 )
 
-_LONGEST_TEXT: Final = 10_000  # characters; an error page can be of any length
+_LONGEST_TEXT: Final = 10_000  # characters; an error page may have any length
 _DEEPEST: Final = 8
 _MOST_VALUES: Final = 500
 _MOST_WORDS: Final = 100
-_FIRST_PLACES: Final = ("response", "error")  # read before the words beside them, which only say that this is an error
+_FIRST_PLACES: Final = ("response", "error")  # read before the words beside them, which only call this an error
 _PLACES: Final = (
     *("message", "msg", "status_msg", "error_description", "detail", "details", "errors", "violations", "metadata"),
     *("raw", "innererror", "upstream_error", "base_resp", "promptFeedback"),
@@ -98,7 +98,7 @@ _WORDS: Final = (
     *("code", "status", "type", "__type", "reason", "blockReason", "error_code", "status_code", "http_code"),
     *("quotaId", "error_type", "limit_source"),
 )
-_CODE: Final = Pattern(r"[\w.:#/-]{1,80}", re.ASCII)  # anything else in a code's place is prose, and may be private
+_CODE: Final = Pattern(r"[\w.:#/-]{1,80}", re.ASCII)  # anything else in place of a code is prose, and may be private
 _NUMBER: Final = Pattern(r"\d{3,4}", re.ASCII)
 _LAST_NUMBER: Final = Pattern(r"\((\d{4})\)\s{0,10}\Z", re.ASCII)
 _PAGE: Final = Pattern(r"\A\s*<[!?/a-z]", re.IGNORECASE)
@@ -124,10 +124,10 @@ STATUS_OF_CODE: Final = {
 
 @define
 class ErrorBody:
-    """Gather what a body says: its words (codes and types), its prose, and the parameters that it names.
+    """Collect the words (codes and types) of a body, its prose, and the parameters that it names.
 
-    A business code means something only in the shape of the provider whose it is; so it stands among the `numbers` as
-    well, behind that provider's name.
+    A business code has a meaning only for one provider, so it also stands among the `numbers`, behind the provider's
+    name.
     """
 
     words: list[str] = Factory(list)
@@ -137,7 +137,7 @@ class ErrorBody:
     values: int = 0
 
     def read(self, value: object, depth: int = 0, place: str = "") -> None:
-        """Read a decoded body, as deep and as far as one error ever goes; `place` is where it stood in another."""
+        """Read a decoded body to a bounded depth and size; `place` is the key under which it stood in another."""
         self.values += 1
         if depth > _DEEPEST or self.values > _MOST_VALUES:
             return
@@ -149,10 +149,10 @@ class ErrorBody:
                 self.read(item, depth + 1, place)
         elif isinstance(value, str):
             inner = decoded_body(value)
-            known = len(self.prose)
+            count = len(self.prose)
             if inner is not value:
                 self.read(inner, depth + 1)
-            if value and len(self.prose) == known:  # JSON of an unknown shape may say in its own words what is wrong
+            if value and len(self.prose) == count:  # JSON of an unknown shape may be readable prose
                 self.prose.append(value[:_LONGEST_TEXT])
 
     def _read_object(self, value: Mapping[str, object], depth: int) -> None:
@@ -166,64 +166,64 @@ class ErrorBody:
             self.read(value.get(place), depth, place)
 
     def _add_number(self, value: Mapping[str, object], place: str) -> None:
-        """Add a business code of MiniMax's or Z.AI's, told by where it stands and what stands beside it."""
+        """Add a business code of MiniMax or Z.AI, recognised by its place and its neighbours."""
         code, kind, message = _word(value.get("code")), value.get("type"), value.get("message")
         provider, number = "", ""
         if place == "base_resp":
             provider, number = "minimax", _word(value.get("status_code"))
         elif "http_code" in value and isinstance(message, str):
-            found = _LAST_NUMBER.search(message[-40:])
-            provider, number = "minimax", found[1] if found else ""
+            match = _LAST_NUMBER.search(message[-40:])
+            provider, number = "minimax", match[1] if match else ""
         elif place == "error" and ("type" not in value or kind == code):  # other providers put a type beside a number
             provider, number = "zai", code
         if _NUMBER.fullmatch(number) and len(self.numbers) < _MOST_WORDS:
             self.numbers.append(f"{provider}:{number}")
 
     def add_words(self, values: Iterable[object]) -> None:
-        """Add what stands in the place of a code, if it looks like one."""
+        """Add the values in place of a code that look like one."""
         self.words += [word.rpartition("#")[2] for word in map(_word, values) if word]
         del self.words[_MOST_WORDS:]
 
     @cached_property
     def text(self) -> str:
-        """Join what the rules look at; a page in HTML may quote anything, so only its status counts."""
+        """The text that the rules search; an HTML page may quote anything, so only its status counts."""
         pieces = (piece for piece in (*self.parameters, *self.prose) if not _PAGE.match(piece))
         return "\n".join(pieces)[:_LONGEST_TEXT]
 
     @property
     def code(self) -> str | None:
-        """Return the first code that says more than an HTTP status does."""
+        """The first code that says more than an HTTP status."""
         telling = (word for word in self.words if not _HTTP_ERROR.fullmatch(word))
         return next(telling, self.words[0] if self.words else None)
 
     @property
     def status(self) -> int | None:
-        """Return the HTTP status that the body itself gives, or means by its code."""
-        given = (int(word) for word in self.words if _HTTP_ERROR.fullmatch(word))
-        meant = (STATUS_OF_CODE[word.lower()] for word in self.words if word.lower() in STATUS_OF_CODE)
-        return next(given, None) or next(meant, None)
+        """The HTTP status that the body holds, or that its code stands for."""
+        written = (int(word) for word in self.words if _HTTP_ERROR.fullmatch(word))
+        implied = (STATUS_OF_CODE[word.lower()] for word in self.words if word.lower() in STATUS_OF_CODE)
+        return next(written, None) or next(implied, None)
 
     @cached_property
     def _room(self) -> Mapping[str, int]:
-        """Return the numbers of the wording that says how much may be written, by their names."""
-        found = next(filter(None, (pattern.search(self.text) for pattern in _AVAILABLE)), None)
-        groups = {} if found is None else found.groupdict()
+        """The numbers of the wording that says how much may be written, by their names."""
+        match = next(filter(None, (pattern.search(self.text) for pattern in _AVAILABLE)), None)
+        groups = {} if match is None else match.groupdict()
         return {name: int((digits or "0").replace(",", "")) for name, digits in groups.items()}
 
     @property
     def largest_output(self) -> int | None:
-        """Return the most output tokens that the model ever writes, where the provider named that."""
+        """The most output tokens that the model ever writes, where the provider named that."""
         return self.available_tokens if self._room.keys() & {"cap", "below"} else None
 
     @cached_property
     def available_tokens(self) -> int | None:
-        """Work out for how many output tokens the provider said there is room, where there is any."""
+        """The output tokens that there is room for, as far as the provider said so."""
         number = self._room
         if not number:
             return None
-        limit, asked = number.get("limit", 0), number.get("asked")
-        if asked is not None:
-            available = asked // 2 if asked * 2 > limit else 0
+        limit, requested = number.get("limit", 0), number.get("asked")
+        if requested is not None:
+            available = requested // 2 if requested * 2 > limit else 0
         else:
             room = limit - number.get("used", 0) - number.get("more", 0)
             available = number.get("cap") or number.get("credit") or number.get("below", 1) - 1 or room
@@ -231,24 +231,24 @@ class ErrorBody:
 
     @cached_property
     def parameter(self) -> str | None:
-        """Return the parameter that the provider rejected, if it is one that may be left out."""
+        """The parameter that the provider rejected, if it may be left out."""
         in_text = (match[1] for match in (pattern.search(self.text) for pattern in _NAMED) if match)
         named = next((name for name in self.parameters if _PARAMETER.fullmatch(name)), None) or next(in_text, "")
         parts = [part for part in re.split(r"[.\[\]]+", named) if part and part not in _CONTAINERS]
         if not _FORMATS.isdisjoint((*parts[:1], ".".join(parts[:2]))):
             return FORMAT_PARAMETER
-        return parts[0] if parts and parts[0] not in _KEPT_PARAMETERS else None
+        return parts[0] if parts and parts[0] not in _NEVER_DROPPED else None
 
 
 def _word(value: object) -> str:
-    """Return what may be a code as text, else nothing."""
+    """Return a value as text if it may be a code, otherwise \"\"."""
     if type(value) is int and abs(value) < 10**9:
         return str(value)
     return value if isinstance(value, str) and _CODE.fullmatch(value) else ""
 
 
 def decoded_body(body: object) -> object:
-    """Decode a body that holds JSON; leave any other as it is."""
+    """Decode a body that holds JSON; return any other as it is."""
     if isinstance(body, (bytes, bytearray)):
         body = body.decode("utf-8", "replace")
     if isinstance(body, str) and body.lstrip()[:1] in ("{", "["):

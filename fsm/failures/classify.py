@@ -1,9 +1,8 @@
-"""Why a call failed, as one of few reasons, from whatever a provider said.
+"""Classify a response that is a failure.
 
-A response is read in three steps: `ErrorBody` gathers what its body says; `RULES` names the reason; `STATUSES` has the
-last word. A structured code is believed on any status; a number and prose only on the statuses of their rule. Providers
-quote prompts in their prose, so no wording leads to a compaction, a refusal or a repair against a code that names
-another reason.
+`ErrorBody` reads the body, the first of the `RULES` that fits names the reason, and `STATUSES` decides for the rest. A
+structured code counts on any status; numbers and prose only on the statuses of their rule. Providers quote prompts in
+their prose, so no wording leads to a compaction, a refusal or a repair against a code that names another reason.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from rungwise.fsm.failures.rules import BY_CODE_FIRST, REFINED_BY_PROSE, RULES, 
 
 
 def classify_response(status: int | None, headers: Mapping[str, str], body: object) -> Failure:
-    """Say why a response is a failure; never raises, whatever it is given.
+    """Classify a response that is a failure; never raises.
 
     Arguments:
         status: the HTTP status; None for an error event inside a stream that began with 200.
-        headers: the response's headers, in any case.
+        headers: the response's headers; upper and lower case count the same.
         body: the decoded JSON, or the text or the bytes of the body.
     """
     names, decoded, error = plain_headers(headers), decoded_body(body), ErrorBody()
@@ -42,22 +41,22 @@ def classify_response(status: int | None, headers: Mapping[str, str], body: obje
 
 
 def _reason_of(error: ErrorBody, status: int | None, *, is_object: bool) -> Reason:
-    known = error.status if status is None or 200 <= status < 300 else status
-    told = {"output_cap": error.available_tokens, "parameter_unsupported": error.parameter}
-    rules = [rule for rule in RULES if told.get(rule.reason, "") is not None]
-    named = next((rule for rule in rules if rule.is_named(error, known)), None)
+    effective = error.status if status is None or 200 <= status < 300 else status
+    details = {"output_cap": error.available_tokens, "parameter_unsupported": error.parameter}
+    rules = [rule for rule in RULES if details.get(rule.reason, "") is not None]
+    named = next((rule for rule in rules if rule.is_named(error, effective)), None)
     for rule in rules:
-        if rule is named or (rule.is_worded(error, known) and not _contradicts(rule, named)):
+        if rule is named or (rule.is_worded(error, effective) and not _contradicts(rule, named)):
             return rule.reason
-    if known is not None:
-        return STATUSES.get(known) or STATUS_CLASSES.get(known // 100, "unknown")
+    if effective is not None:
+        return STATUSES.get(effective) or STATUS_CLASSES.get(effective // 100, "unknown")
     return "unknown" if status is None or (is_object and (error.words or error.prose)) else "malformed"
 
 
 def _contradicts(rule: Rule, named: Rule | None) -> bool:
-    """Tell whether a wording says what the structured code beside it rules out."""
+    """Tell whether a structured code rules out what a wording says."""
     if named is None or rule.reason not in BY_CODE_FIRST or rule.reason == named.reason:
         return False
     if named.reason == "rate_limit" and rule.prose is None:
-        return True  # it takes words to make a request too large of a rate limit, for a 413 stands beside both
+        return True  # a 413 may be a rate limit: only words make it a request that is too large
     return rule.reason not in REFINED_BY_PROSE.get(named.reason, frozenset())

@@ -15,7 +15,7 @@ Reason = Literal[
     "reasoning_signature", "reasoning_missing", "failed_generation", "model_not_found", "content_policy", "format",
     "malformed", "silence", "unknown",
 ]  # fmt: skip
-"""Why a request failed: the failure taxonomy."""
+"""Why a request failed."""
 
 _MUST_BE_SECONDS = must(
     "a number of seconds, 0 or more, or None", or_none(lambda value: is_number(value, 0, LARGEST)), names_class=True
@@ -32,22 +32,21 @@ class Failure:
 
     Arguments:
         reason: the class of the failure.
-        status: the HTTP status, or None where there was none.
+        status: the HTTP status, or None.
         code: the provider's structured error code, as a `label`: short, printable, on one line.
-        message: the provider's message, verbatim; kept out of `repr` and of every log, because providers quote prompts
-            and keys.
-        asked_wait: seconds that the service asked us to wait, already validated (finite and above 0).
+        message: the provider's message, verbatim; never in `repr` or a log, because providers quote prompts and keys.
+        asked_wait: seconds that the service asks to wait, finite and above 0.
         should_retry: the service's own word (`x-should-retry`), or None.
         parameter: the request parameter that the provider named, for `parameter_unsupported`.
         available_tokens: output tokens that the provider said are available, for `output_cap`.
-        largest_output: the same where it is the most that the model ever writes, whatever the prompt.
-        is_stale: whether the request went out on a connection that had served another one, and that broke before a byte
-            of an answer came: the server had closed it, so the request is sent again at once.
-        found: what came in the place of a reply, for `malformed`: in words of our own, never the provider's.
-        exception: what was raised, if anything was.
+        largest_output: the same, if it is the most that the model ever writes, whatever the prompt.
+        is_stale: whether a reused connection broke before a byte of an answer came: the server had closed it, so the
+            request is sent again at once.
+        found: what came in place of a reply, for `malformed`; in our words, never the provider's.
+        exception: what was raised, if anything.
 
     Raises:
-        ConfigurationError: the reason is none of them, or a number is none.
+        ConfigurationError: the reason is unknown, or a field has the wrong type.
     """
 
     reason: Reason = field(validator=must_be_one_of(get_args(Reason), names_class=True))
@@ -71,7 +70,7 @@ class Failure:
 
     @property
     def may_be_billed(self) -> bool:
-        """Tell whether the provider may have worked on the request, although no usable answer came."""
+        """Whether the provider may have worked on the request, although no usable answer came."""
         if self.reason == "malformed":
             return True  # an error has a shape and a status; what has neither may have been an answer
         if self.status is not None or self.reason not in ("timeout", "silence", "connection") or self.is_stale:
@@ -79,13 +78,13 @@ class Failure:
         return self.exception is None or not any(kind.__name__ in _UNSENT for kind in type(self.exception).__mro__)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leave the exception behind: those of HTTP clients cannot be rebuilt elsewhere."""
+        """Leave out the exception: those of HTTP clients cannot be pickled."""
         names = [attribute.name for attribute in fields(Failure) if attribute.name != "exception"]
         return Failure, tuple(getattr(self, name) for name in names)
 
 
 KEY_HINT_REASONS: Final[frozenset[Reason]] = frozenset({"auth"})
-"""The reasons that call for a look at the API key."""
+"""The reasons that suggest a look at the API key."""
 
 _REASONS: Final[dict[str, tuple[Reason, ...]]] = {
     "failed_transiently": (
@@ -107,7 +106,7 @@ _EVENT_IF_RETRYABLE: Final = {True: "failed_transiently", False: "failed_permane
 def event_of_failure(failure: Failure) -> str:
     """Return the machine's event for a failure.
 
-    The service's own word on retrying overrides ours; it does not touch refusals, repairs and overflows.
+    The service's own word on retrying decides between a transient and a permanent failure.
     """
     event = _EVENTS[failure.reason]
     if failure.should_retry is None or event not in _EVENT_IF_RETRYABLE.values():
@@ -116,4 +115,4 @@ def event_of_failure(failure: Failure) -> str:
 
 
 FORMAT_PARAMETER: Final = "response_format"
-"""What the parameter that asks for JSON is called in a failure, whatever the provider calls it."""
+"""The name in a failure of the parameter that asks for JSON, whatever the provider calls it."""

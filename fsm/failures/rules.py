@@ -1,10 +1,10 @@
-"""The failure taxonomy as data: which words, numbers, wordings and statuses of a response mean which reason.
+"""The failure taxonomy as data: which codes, numbers, wordings and statuses of a response mean which reason.
 
-The rules are tried from top to bottom, the specific before the general. All wordings are those that the providers were
-seen to send, as of November 2026; `tests/fsm/failures/overflow_wordings.toml` has many with their sources.
+The rules are tried from top to bottom, the specific before the general. All wordings were seen from providers, as of
+November 2026; `tests/fsm/failures/overflow_wordings.toml` has many with their sources.
 
-Every pattern is tried on what a provider sends, so none may repeat without a bound what the same pattern can go on
-from: `\\w*` and `\\S+` are written as `\\w{0,20}` and `\\S{1,200}`.
+Patterns run on whatever a provider sends, so every repetition has a bound: `\\w*` and `\\S+` are written as `\\w{0,20}`
+and `\\S{1,200}`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from rungwise.fsm.failures.body import ErrorBody
 from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.values.patterns import Pattern
 
-_Statuses = frozenset[int | None]  # None stands for an error inside a 2xx response or stream
+_Statuses = frozenset[int | None]  # None is an error inside a 2xx response or stream
 
 _ANY: Final[_Statuses] = frozenset({None, *range(300, 1000)})
 _CLIENT: Final[_Statuses] = frozenset({None, *range(400, 500)})
 _BAD_REQUEST: Final[_Statuses] = frozenset({None, 400, 422})
 _TOO_LONG: Final = _BAD_REQUEST | {413, 500}
 _BUSY: Final[_Statuses] = frozenset({None, 408, 429, *range(500, 600)})
-_VAGUE: Final = _BAD_REQUEST | {403, 404, 500}  # statuses that say so little that a number is believed before them
+_VAGUE: Final = _BAD_REQUEST | {403, 404, 500}  # statuses so vague that a number counts more
 
 
 def _pattern(text: str | None) -> Pattern | None:
@@ -38,10 +38,10 @@ class Rule:
 
     Arguments:
         reason: what the rule names.
-        statuses: where numbers and prose are believed.
+        statuses: where numbers and prose count.
         codes: the structured codes and types.
         prose: the wordings.
-        numbers: business codes, each behind the provider whose it is, as in `zai:1113`.
+        numbers: business codes, each with its provider, as in `zai:1113`.
         unless: wordings beside which neither numbers nor prose count.
     """
 
@@ -71,14 +71,14 @@ class Rule:
         return self.unless is not None and self.unless.search(error.text) is not None
 
 
-# A throttle may speak of too many tokens too; but it asks for a wait, not for a shorter prompt.
+# A throttle may speak of too many tokens as well, but asks for a wait, not for a shorter prompt.
 _THROTTLE: Final = (
     r"throttl|too many requests|rate[ _-]?limit|\b[rt]p[mds]\b|(tokens?|requests?)[ -]per[ -](sec|min|hour|day)"
     r"|please wait|wait before|(try again|retry) (later|in \d)|slow down"
 )
 
 RULES: Final = (
-    # The model wrote what the server cannot read as a tool call or as JSON: its own slip, which it need not repeat.
+    # The model wrote what the server cannot read as a tool call or as JSON; it need not do so again.
     Rule(
         "failed_generation",
         _BAD_REQUEST,
@@ -261,7 +261,7 @@ BY_CODE_FIRST: Final[frozenset[Reason]] = frozenset(
         *("prefill_unsupported", "reasoning_missing", "reasoning_signature", "output_cap", "parameter_unsupported"),
     }
 )
-"""The reasons that change what is sent, or end the call: no wording gives them against a code that names another."""
+"""The reasons that change the request or end the call: no wording outweighs a code that names another reason."""
 
 REFINED_BY_PROSE: Final[dict[Reason, frozenset[Reason]]] = {
     "context_overflow": frozenset({"output_cap", "payload_too_large"}),
@@ -271,7 +271,7 @@ REFINED_BY_PROSE: Final[dict[Reason, frozenset[Reason]]] = {
         {"output_cap", "prefill_unsupported", "reasoning_missing", "reasoning_signature"}
     ),
 }
-"""What of these the wording may still make of a reason that a code has named."""
+"""The reasons that a wording may still turn the reason of a code into."""
 
 STATUSES: Final[dict[int, Reason]] = {
     **{401: "auth", 402: "billing", 403: "auth", 404: "unknown", 408: "timeout", 409: "unknown", 424: "server_error"},

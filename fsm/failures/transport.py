@@ -1,4 +1,4 @@
-"""Why a transport failed, told by the classes that an exception derives from, so that no HTTP client is imported."""
+"""Classify the exceptions of a transport by the names of their classes, so that no HTTP client is imported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from rungwise.fsm.errors import RungwiseError
 from rungwise.fsm.failures.failure import Failure, Reason
 
-# The names of httpx, httpx2, httpcore and the standard library; None marks files, which are no network.
+# The classes of httpx, httpx2, httpcore and the standard library; None marks files, which are no network.
 _NAMES: Final[dict[Reason | None, str]] = {
     "timeout": "TimeoutException ConnectTimeout ReadTimeout WriteTimeout PoolTimeout TimeoutError",
     "certificate": "SSLCertVerificationError",
@@ -21,10 +21,10 @@ _NAMES: Final[dict[Reason | None, str]] = {
 }
 _TRANSPORT: Final = {name: reason for reason, names in _NAMES.items() for name in names.split()}
 
-# Under a failed connection: what it really was. A header that cannot be sent is nearly always a key with a line break.
+# The real cause of a failed connection. A header that cannot be sent is nearly always a key with a line break.
 _UNDERLYING: Final[dict[str, Reason]] = {"certificate.verify.failed": "certificate", "illegal header value": "auth"}
 
-# Wrapped or not, these are ours or the caller's own; a failure of the network may merely have been handled before them.
+# These are bugs of ours or of the caller, even if a failure of the network was handled before them.
 _NEVER_WRAPPERS: Final = (
     *(RungwiseError, ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError),
     *(NotImplementedError, RecursionError, OSError, TypeError, ValueError),
@@ -33,13 +33,10 @@ _DEPTH: Final = 5
 
 
 def classify_exception(exception: BaseException) -> Failure:
-    """Say why a transport failed.
-
-    Arguments:
-        exception: what the transport raised; its causes are looked at to a depth of 5.
+    """Classify what a transport raised, by its causes too, to a depth of 5.
 
     Raises:
-        BaseException: `exception` itself, where it is a local bug or no error at all (a cancellation, an interrupt).
+        BaseException: `exception` itself, if it is a local bug or no error (a cancellation, an interrupt).
     """
     reason = _transport_reason(exception) if isinstance(exception, Exception) else None
     if reason is None:

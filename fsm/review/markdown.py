@@ -37,7 +37,7 @@ AGAIN = (
 )
 
 _MARKUP = re.compile(r"[^\w\s,.;:?'\"()/=+×→·“”…%-]|(?<!\w)_|_(?!\w)|(?<=[wW]{3})\.|:(?=/)")
-_PLAIN = re.compile(r"[\w ,.;:?'()\[\]/=+×→·-]*")
+_PLAIN = re.compile(r"[\w ,.;:?'()\[\]/=+×→·%-]*")
 """What may stand between backticks, even in a cell of a table."""
 
 Block = tuple[str, str, bool]

@@ -237,7 +237,7 @@ class ScriptedBackend:
         """Run a call that has not begun to its end, and return it."""
         send = call.begin(self.clock.now)
         while send is not None and not self._cancels(call, None) and (sent := self._goes_out(call, send)) is not None:
-            played = self._next(len(self.sends), sent)
+            played = item_of(self.script, len(self.sends), sent, is_fair=self.is_fair, sizes=self.sizes)
             self.sends.append(sent)
             deltas = list(played.deltas()) if call.is_streaming else []
             for delta in deltas:
@@ -291,14 +291,26 @@ class ScriptedBackend:
         call.cancel(self.clock.now, partial)
         return True
 
-    def _next(self, number: int, send: Send) -> Played:
-        item = self.script[min(number, len(self.script) - 1)]
-        played = item if isinstance(item, Played) else Played(item, self.sizes)
-        if not self.is_fair:
-            return played
-        # Nothing arrives before a failure: it would be counted by its length, which no cap has limited.
-        reply = played.reply
-        return Played(fair_reply(reply, send) if isinstance(reply, Reply) else reply, played.sizes)
+
+def item_of(
+    script: Sequence[Scripted], number: int, send: Send, *, is_fair: bool, sizes: tuple[int, ...] = ()
+) -> Played:
+    """Return what a script answers to a request; its last item repeats for ever.
+
+    Arguments:
+        script: the items.
+        number: how many requests there were before.
+        send: the request.
+        is_fair: whether the reply is charged as by a fair provider.
+        sizes: how the reply streams, if the item does not say it.
+    """
+    item = script[min(number, len(script) - 1)]
+    played = item if isinstance(item, Played) else Played(item, sizes)
+    if not is_fair:
+        return played
+    # Nothing arrives before a failure: it would be counted by its length, which no cap has limited.
+    reply = played.reply
+    return Played(fair_reply(reply, send) if isinstance(reply, Reply) else reply, played.sizes)
 
 
 def run(

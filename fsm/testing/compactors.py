@@ -121,17 +121,8 @@ TURN_COMPACTORS: Final = (*_TURN_WAYS, *COMPACTORS)
 
 
 @frozen
-class TurnCompactor:
-    """Compact the conversation of a turn in one way.
-
-    Arguments:
-        way: what it does, of `TURN_COMPACTORS`.
-        seconds: how long it takes; whoever calls it moves the virtual clock.
-
-    Raises:
-        ConfigurationError: the way is unknown.
-        CompactorFailed: when it is called, where that is its way.
-    """
+class TurnCompactor(Compactor):
+    """Compact the conversation of a turn in one way, of `TURN_COMPACTORS`; otherwise like `Compactor`."""
 
     way: str = field(
         default=TURN_COMPACTORS[0],
@@ -139,12 +130,9 @@ class TurnCompactor:
     )
     seconds: float = 0.0
 
-    def __call__(self, messages: Messages, room: int) -> Any:
-        """Make of the conversation what this compactor makes of it."""
-        return _TURN_WAYS[self.way](messages, room) if self.way in _TURN_WAYS else Compactor(self.way)(messages)  # type: ignore[arg-type]
-
-    def __str__(self) -> str:
-        return f"{self.way}, in {self.seconds:g} s" if self.seconds else self.way
+    def __call__(self, messages: Messages, room: int = 0) -> Any:
+        """Compact a conversation."""
+        return _TURN_WAYS[self.way](messages, room) if self.way in _TURN_WAYS else _WAYS[self.way](messages)  # type: ignore[arg-type]
 
 
 def turn_compactors(*, ways: Sequence[str] = TURN_COMPACTORS) -> SearchStrategy[TurnCompactor]:

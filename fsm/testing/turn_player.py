@@ -12,9 +12,9 @@ from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.conversation.parts import Message
-from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
+from rungwise.fsm.call.conversation.reply import Reasoning, Text
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
-from rungwise.fsm.testing.backend import Played, VirtualClock, fair_reply, links, partial_reply
+from rungwise.fsm.testing.backend import VirtualClock, item_of, links, partial_reply
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.turn_script import TOOLS, TurnScript
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome
@@ -29,7 +29,7 @@ Messages = tuple[PlainMessage | Message, ...]
 
 
 @define(eq=False)
-class PlayedCall:
+class CallInTurn:
     """Hold a call of a turn.
 
     Arguments:
@@ -77,7 +77,7 @@ class PlayedCompaction:
     made: Any = None
 
 
-Doing = PlayedCall | PlayedRound | PlayedCompaction
+Doing = CallInTurn | PlayedRound | PlayedCompaction
 
 
 @define(eq=False)
@@ -107,9 +107,9 @@ class RunOfTurn:
     is_interleaved: bool = False
 
     @property
-    def calls(self) -> list[PlayedCall]:
+    def calls(self) -> list[CallInTurn]:
         """Return its calls."""
-        return [each for each in self.doings if isinstance(each, PlayedCall)]
+        return [each for each in self.doings if isinstance(each, CallInTurn)]
 
     @property
     def rounds(self) -> list[PlayedRound]:
@@ -191,7 +191,7 @@ class TurnPlayer:
     def _make(self, call: Call) -> Iterator[str]:
         run, clock = self.run, self.run.clock
         row = run.turn.position.row
-        made = PlayedCall(call, row.source if row is not None else "", clock.now)
+        made = CallInTurn(call, row.source if row is not None else "", clock.now)
         run.doings.append(made)
         yield "call"
         send = call.begin(clock.now)
@@ -209,10 +209,11 @@ class TurnPlayer:
             send = yield from self._receive(made, sent)
         made.events += call.drain()
 
-    def _receive(self, made: PlayedCall, sent: Send) -> Generator[str, None, Send | None]:
+    def _receive(self, made: CallInTurn, sent: Send) -> Generator[str, None, Send | None]:
         """Let the next reply of the script arrive, of which a stream brings some before."""
         call, script = made.call, self.run.script
-        played = self._next(sent)
+        played = item_of(script.replies, self.number, sent, is_fair=script.is_fair)
+        self.number += 1
         self.deltas = list(played.deltas()) if call.is_streaming else []
         for delta in self.deltas:
             made.events += call.hear(delta)
@@ -222,17 +223,6 @@ class TurnPlayer:
         send = call.receive(played.reply, self.run.clock.now)
         made.events += call.drain()
         return send
-
-    def _next(self, sent: Send) -> Played:
-        script = self.run.script
-        item = script.replies[min(self.number, len(script.replies) - 1)]
-        self.number += 1
-        played = item if isinstance(item, Played) else Played(item)
-        if not script.is_fair:
-            return played
-        # Nothing arrives before a failure: it would be counted by its length, which no cap has limited.
-        reply = played.reply
-        return Played(fair_reply(reply, sent) if isinstance(reply, Reply) else reply, played.sizes)
 
     def _wake(self) -> None:
         self.is_waiting = False
@@ -273,7 +263,7 @@ class TurnPlayer:
             return
         last = run.doings[-1] if run.doings else None
         known: list[ToolOutcome | None] = []
-        if isinstance(last, PlayedCall) and not last.call.is_over:
+        if isinstance(last, CallInTurn) and not last.call.is_over:
             last.call.cancel(now, partial_reply(self.deltas))
             last.events += last.call.drain()
         if isinstance(last, PlayedRound):

@@ -1,4 +1,4 @@
-"""Follow a text and tell whether it ends in Markdown code or in quotes: what stands there is shown, and not meant."""
+"""Follow a text and tell whether it ends in Markdown code or in quotes, where tags are only shown."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _QUOTES: Final = {
     **{'"': '"', "\u201c": "\u201d", "\u201e": "\u201c\u201d"},
     **{"\u00ab": "\u00bb", "\u300c": "\u300d", "\u300e": "\u300f"},
 }
-"""What opens a quotation, and what may close it. The apostrophe, which is much else, has rules of its own."""
+"""The marks that open a quotation, with those that may close it. The apostrophe has rules of its own."""
 
 _SIGNS = Pattern(r"\\[\"'\\]|\n|`+|['\"\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f]")
 """A sign that is escaped, the end of a line, a run of backticks, or a quotation mark."""
 
 MOST_SIGNS: Final = 500_000
-"""Signs and fences of a text that are looked at, far more than stand before any tag; behind them all is literal."""
+"""How many signs and fences of a text are read, far more than any tag needs; all text behind them is literal."""
 
 _TOO_FAR = "    "  # an indentation behind which no fence opens
 _INDENTED = Pattern(r" {4}| {0,3}\t")
-_UNSEEN = "\xa0"  # blanks that are no indentation, before which no fence opens either
-_WORDS = "-"  # anything on a line before which no fence opens
+_UNSEEN = "\xa0"  # blanks that are no indentation; no fence opens behind them either
+_WORDS = "-"  # anything else on a line; no fence opens behind it
 
 
 class Literals:
@@ -51,31 +51,27 @@ class Literals:
         self._apostrophe = False
         self._left = MOST_SIGNS
         self.before = ""
-        """The last letter that was read."""
+        """The last character that was read."""
         self.last = ""
-        """The last letter on the line that is no white space."""
+        """The last character on the line that is no white space."""
 
     @property
     def is_inside(self) -> bool:
-        """Tell whether the text so far ends in a literal."""
+        """Whether the text so far ends in a literal."""
         return bool(self._fence or self._in_span or self._quote or self._apostrophe or self._left < 0)
 
     @property
     def is_line_blank(self) -> bool:
-        """Tell whether nothing visible stands on the line so far."""
+        """Whether nothing visible stands on the line so far."""
         return self._line != _WORDS
 
     @property
     def is_indented(self) -> bool:
-        """Tell whether the line so far is the indentation of a block of code."""
+        """Whether the line so far is the indentation of a code block."""
         return self._line == _TOO_FAR
 
     def read(self, text: str) -> None:
-        """Take the next piece, which must not end within a run of backticks or tildes.
-
-        Arguments:
-            text: what follows; each letter of it is read once.
-        """
+        """Read the next piece of the text, which must not end within a run of backticks or tildes."""
         if not text:
             return
         whole = self._line + text
@@ -96,38 +92,38 @@ class Literals:
             self._line = _UNSEEN if line.strip(" ") else line
 
     def _read_fences(self, whole: str) -> int:
-        """Follow the fences and return where the last one ends, 0 where there is none."""
+        """Follow the fences and return where the last one ends; 0 if there is none."""
         end = 0
-        for found in _FENCE.finditer(whole):
+        for fence in _FENCE.finditer(whole):
             self._left -= 1
             if self._left < 0:
                 break
-            indented, signs, ended = found.groups()
+            indented, signs, ended = fence.groups()
             if not self._fence and indented is None:
                 self._fence = signs
             elif self._fence and ended and signs.startswith(self._fence):
                 self._fence = ""
-                end = found.end()
+                end = fence.end()
         return len(whole) if self._fence else end
 
     def _read_signs(self, whole: str, start: int) -> None:
         if start > len(self._line):
             self._in_span = self._apostrophe = False
-        for found in _SIGNS.finditer(whole, start):
+        for match in _SIGNS.finditer(whole, start):
             self._left -= 1
             if self._left < 0:
                 break
-            sign, at = found[0], found.start()
+            sign, at = match[0], match.start()
             if sign == "\n":
                 self._in_span = self._apostrophe = False
-            elif sign[0] == "`":  # within a quotation it is a letter like any other
+            elif sign[0] == "`":  # within a quotation it is an ordinary character
                 self._in_span = not self._in_span and not self._quote
             elif not self._in_span and sign[0] != "\\":
                 before = whole[at - 1] if at > len(self._line) else self.before
                 self._quote_with(sign, before, whole[at + 1 : at + 2])
 
     def _quote_with(self, sign: str, before: str, after: str) -> None:
-        """Take a quotation mark between two letters, either of which may be none."""
+        """Read a quotation mark between two characters, either of which may be missing."""
         if self._quote:
             self._quote = "" if sign in self._quote else self._quote
         elif sign != "'":

@@ -1,6 +1,6 @@
-"""Recognise a model that has fallen into a loop, so that nobody asks it to go on.
+"""Recognise a model that is caught in a loop, so that nobody asks it to continue.
 
-The figures are those of a guard in use in agents.
+The figures are those of a guard that agents use.
 """
 
 from __future__ import annotations
@@ -9,33 +9,33 @@ from collections import Counter, deque
 from typing import Final
 
 TAIL = 16_384
-"""How many characters at the end of a text are looked at: a model that goes on in a loop is in it there."""
+"""How many characters at the end of a text are checked: a model that loops does so there."""
 
 MINIMUM_TEXT = 400
-"""The shortest text, in characters, that is judged by its lines."""
+"""The shortest text, in characters, that is checked line by line."""
 
 MINIMUM_REPEATS = 5
-"""How often a line or a window must occur at least."""
+"""How often a line or a window must occur."""
 
 WINDOW = 60
-"""The length, in characters, of the windows that find a loop without line breaks."""
+"""The length, in characters, of the windows that find loops without line breaks."""
 
 _BLOCK: Final = WINDOW // 2
-"""Characters of the blocks that a text is cut into: each window that stands in it holds a whole one of them."""
+"""Characters of the blocks that a text is cut into; each window holds a whole block."""
 
 _WINDOWS_APART: Final = 4
 _LINES_APART: Final = 4
-"""How soon a block or a line must come back to be noted, in windows, or in lengths of the line."""
+"""How soon a block or a line must return to be counted, in windows or in lengths of the line."""
 
 
 class LoopWatch:
-    """Tell of a text that grows whether it is a loop by now; all is counted only where enough of it has come back soon.
+    """Tell whether a growing text is a loop by now.
 
-    What comes back soon is looked for in what is new alone, so a text in a thousand parts is read once. That no loop is
-    missed is arithmetic. A window that stands T times in a text without overlap, and covers half of it, leaves room for
-    few gaps of more than four windows: at least (2 T - 5) / 3 of its turns come back sooner, and each of them holds a
-    block that does. Of a line, one turn of which may be cut, it is (2 T - 7) / 3, and never none, so that the turns
-    that come back soon are a tenth of the text at least.
+    The full count is made only if enough of the text has returned soon. That is looked for in new text alone, so a text
+    in a thousand parts is read once. No loop is missed: a window that stands T times in a text without overlap, and
+    covers half of it, leaves room for few gaps of more than four windows. At least (2 T - 5) / 3 of its repeats come
+    sooner, and each of them holds a block that does. For a line, one repeat of which may be cut, it is (2 T - 7) / 3,
+    and never none, so the repeats that come soon are at least a tenth of the text.
     """
 
     __slots__ = ("_block", "_blocks", "_line", "_lines", "_read")
@@ -45,10 +45,10 @@ class LoopWatch:
         self._blocks, self._lines = _Returns(), _Returns()
 
     def is_repetitive(self, text: str) -> bool:
-        """Tell whether half of the end of `text` or more is one line, or one window of 60 characters, again and again.
+        """Tell whether at least half of the end of `text` is one line, or one window of 60 characters, repeated.
 
         Arguments:
-            text: the text of last time with more behind it; no more than `TAIL` characters at its end are looked at.
+            text: the text of last time, perhaps with more behind it; only `TAIL` characters at its end are checked.
         """
         start = max(0, len(text) - TAIL)
         size = len(text) - start
@@ -70,7 +70,7 @@ class LoopWatch:
         self._block = at
 
     def _read_lines(self, text: str, start: int) -> int:
-        """Note the lines that have come back, and return the size of the last one if it has so far."""
+        """Count the lines that have returned; return the size of the last one if it has so far."""
         if self._read < start:
             self._line = self._read = start
         for piece in text[self._read :].splitlines(keepends=True):
@@ -82,42 +82,38 @@ class LoopWatch:
         return self._size_if_returned(text, len(text))
 
     def _size_if_returned(self, text: str, end: int) -> int:
-        """Return the size of the line that is read up to here, 0 where it has not come back."""
+        """Return the size of the line up to here; 0 if it has not returned."""
         size = end - self._line
         if not 0 < size <= TAIL // MINIMUM_REPEATS:
             return 0
-        found = text.find(text[self._line : end], max(0, self._line - _LINES_APART * size), self._line)
-        return size if found >= 0 else 0
+        at = text.find(text[self._line : end], max(0, self._line - _LINES_APART * size), self._line)
+        return size if at >= 0 else 0
 
 
 class _Returns:
-    """Add up what has come back at the end of a text."""
+    """Add up what has returned at the end of a text."""
 
-    __slots__ = ("_found", "_total")
+    __slots__ = ("_places", "_total")
 
     def __init__(self) -> None:
-        self._found: deque[tuple[int, int]] = deque()
+        self._places: deque[tuple[int, int]] = deque()
         self._total = 0
 
     def add(self, at: int, size: int) -> None:
-        """Add what has come back at a place."""
+        """Add what has returned at a place."""
         if size:
-            self._found.append((at, size))
+            self._places.append((at, size))
             self._total += size
 
     def since(self, start: int) -> int:
-        """Return how much has come back from a place on, and forget what stands before it."""
-        while self._found and self._found[0][0] < start:
-            self._total -= self._found.popleft()[1]
+        """Return how much has returned from `start` on, and forget what stands before it."""
+        while self._places and self._places[0][0] < start:
+            self._total -= self._places.popleft()[1]
         return self._total
 
 
 def is_repetitive(text: str) -> bool:
-    """Tell of a whole text what a `LoopWatch` tells of one that grows.
-
-    Arguments:
-        text: the visible text of a truncated reply.
-    """
+    """Tell whether a whole text is a loop; see `LoopWatch`."""
     return LoopWatch().is_repetitive(text)
 
 

@@ -1,8 +1,7 @@
-"""Join a continuation to the text before it, without saying anything twice.
+"""Join a continuation to the text before it without repeating anything.
 
-Only a repeat that is anchored at the seam is dropped, and only where it proves something: a match in the middle proves
-nothing, and neither does one in a text that repeats itself, such as a table of equal rows. Losing text is worse than
-repeating it.
+Only a repeat at the seam is dropped, and only if it can be no coincidence: a match in the middle proves nothing, nor
+does one in a text that repeats itself, such as a table of equal rows. Losing text is worse than repeating it.
 """
 
 from __future__ import annotations
@@ -11,41 +10,40 @@ import re
 from array import array
 
 MINIMUM_ECHO = 6
-"""The shortest text, in code points, whose return is taken for an echo from a backend that has not declared any."""
+"""The shortest text, in code points, whose repeat counts as an echo from a backend that declares none."""
 
 MINIMUM_OVERLAP = 12
-"""The shortest overlap or restart that is dropped, in code points: some two words. Shorter ones come by chance."""
+"""The shortest overlap or restart that is dropped, in code points: about two words. Shorter ones may be chance."""
 
 LONGEST_SOUGHT = 65_536
-"""How far from the end of a text, in code points, a stream looks for an overlap; for longer ones it waits for `stitch`.
+"""How far from the end of a text, in code points, a stream looks for an overlap; `stitch` finds longer ones.
 
-Whatever the length of the text so far, the chunks of a part cost the same; what few of them come to is taken back.
+So the chunks of a part cost the same, however long the text is.
 """
 
 _HEAD = 64
-"""Letters that tell of nearly every text that it is not periodic, at a fraction of what it takes to compare halves."""
+"""Characters that show of nearly every text that it is not periodic, before its halves are compared."""
 
 _VISIBLE = re.compile(r"\S")
 
 _QUICK_TRIES = 16
-"""How many places for an overlap are compared one by one; a text that offers more is read letter by letter."""
+"""How many places for an overlap are compared one by one; a text with more is read character by character."""
 
 
 def stitch(gathered: str, part: str, *, echoes: bool = False, stripped: str = "") -> str:
-    """Return what of `part` is new, to be appended to `gathered`.
+    """Return the new text in `part`, to be appended to `gathered`.
 
     The first rule that fits decides: an echo (`part` begins with all of `gathered`), a restart (`gathered` begins with
-    all of `part`), an overlap (`part` begins as `gathered` ends), whitespace sent again. Otherwise all of it is new.
+    all of `part`), an overlap (`part` begins as `gathered` ends), repeated whitespace. Otherwise all of it is new.
 
-    Whitespace around `gathered` may be missing in an echo: clients, servers and chat templates strip it. A `gathered`
-    that is periodic (all of it is one unit, at least twice) goes on as it began, so nothing is dropped but an echo that
-    the backend has declared.
+    An echo may lack the whitespace around `gathered`: clients, servers and chat templates strip it. A periodic
+    `gathered` (one unit, at least twice) may go on as it began, so only a declared echo is dropped from it.
 
     Arguments:
         gathered: the text so far, with the whitespace at its end.
         part: what the continuation brought.
         echoes: whether the backend declares that it repeats what it was sent, so that no echo is too short.
-        stripped: the whitespace at the end of `gathered` that was kept off the wire.
+        stripped: the whitespace at the end of `gathered` that was not sent.
     """
     if not gathered:
         return part
@@ -55,9 +53,9 @@ def stitch(gathered: str, part: str, *, echoes: bool = False, stripped: str = ""
     if declared is not None:
         return declared
     if part.startswith(gathered[:MINIMUM_ECHO]) or (gathered[0].isspace() and part.startswith(_beginning(gathered))):
-        known = _without_echo(gathered, gathered.strip(), part)
-        if known is not None:
-            return known
+        rest = _without_echo(gathered, gathered.strip(), part)
+        if rest is not None:
+            return rest
     overlap = _overlap(gathered, part)
     if overlap and not _is_unsure(gathered, gathered.strip()):
         return part[overlap:]
@@ -65,13 +63,13 @@ def stitch(gathered: str, part: str, *, echoes: bool = False, stripped: str = ""
 
 
 def _beginning(gathered: str) -> str:
-    """Return what an echo without the whitespace before it begins with; no more of a long text is looked at."""
+    """Return the beginning of an echo that lacks the whitespace before it."""
     visible = _VISIBLE.search(gathered)
     return "" if visible is None else gathered[visible.start() : visible.start() + MINIMUM_ECHO].rstrip()
 
 
 def _without_declared(gathered: str, part: str, stripped: str) -> str | None:
-    """Return what follows an echo that the backend has declared, whole or cut short; None where there is none."""
+    """Return what follows a declared echo, whole or cut short; None if there is none."""
     if part.startswith(gathered):
         return part[len(gathered) :]
     if gathered.startswith(part):
@@ -81,7 +79,7 @@ def _without_declared(gathered: str, part: str, stripped: str) -> str | None:
 
 
 def _without_echo(gathered: str, core: str, part: str) -> str | None:
-    """Return what follows an echo or a restart that nobody has declared; None where there is none to be sure of."""
+    """Return what follows an undeclared echo or restart; None if there is none for sure."""
     for text in (gathered, gathered.rstrip(), core):
         if part.startswith(text) and len(text) >= MINIMUM_ECHO:
             if is_periodic(gathered) or is_periodic(text):
@@ -95,20 +93,15 @@ def _without_echo(gathered: str, core: str, part: str) -> str | None:
 
 
 def _is_unsure(gathered: str, core: str) -> bool:
-    """Tell whether the text so far repeats itself, so that one that goes on may look like one that begins again."""
+    """Tell whether the text repeats itself, so that a continuation may look like a restart."""
     return is_periodic(gathered) or is_periodic(core)
 
 
 class SeamFilter:
-    """Stitch a part that arrives in chunks: what it hands out, joined, is what `stitch` returns for the whole part.
+    """Stitch a part that arrives in chunks; its output, joined, is what `stitch` returns for the whole part.
 
-    It holds text back only while all of it occurs in `gathered`, at its beginning or in the last `LONGEST_SOUGHT` code
-    points; until then any repeat may still come of it. One that is even longer, and no echo, is handed out.
-
-    Arguments:
-        gathered: the text so far, with the whitespace at its end.
-        echoes: whether the backend declares that it repeats what it was sent.
-        stripped: the whitespace at the end of `gathered` that was kept off the wire.
+    Text is held back only while all of it occurs in `gathered`, at its beginning or in the last `LONGEST_SOUGHT` code
+    points, so that it may still be a repeat. The arguments are those of `stitch`.
     """
 
     __slots__ = ("_at", "_begun", "_echoes", "_gathered", "_size", "_stripped")
@@ -117,18 +110,14 @@ class SeamFilter:
         self._gathered = gathered  # empty once the seam is decided
         self._echoes = echoes
         self._stripped = stripped
-        # The held text is a slice of `gathered`, so it needs no copy and a chunk is compared with what follows it.
+        # The held text is a slice of `gathered`, so it is not copied; a chunk is compared with what follows it.
         self._at = 0
         self._size = 0
         visible = _VISIBLE.search(gathered)
         self._begun = 0 if visible is None else visible.start()
 
     def feed(self, text: str) -> str:
-        """Return what can be handed out now.
-
-        Arguments:
-            text: the next chunk of the part.
-        """
+        """Return what can be handed out after the next chunk."""
         gathered = self._gathered
         if not gathered:
             return text
@@ -145,15 +134,15 @@ class SeamFilter:
         return ""
 
     def _next(self, held: str) -> int:
-        """Return where the held text stands next, below 0 where it does not."""
+        """Return the next place of the held text; below 0 if there is none."""
         gathered = self._gathered
         if self._at < self._begun and gathered.startswith(held, self._begun):
             return self._begun
-        # What no longer matched cannot match more text, so all the searches together scan that end once.
+        # A place that no longer matches cannot match more text, so all searches together scan that end once.
         return gathered.find(held, max(self._at + 1, len(gathered) - LONGEST_SOUGHT))
 
     def close(self) -> str:
-        """Return what is new of the text that was held back; the part has ended."""
+        """Return what is new of the held text; the part has ended."""
         return self._decide(self._gathered[self._at : self._at + self._size])
 
     def _decide(self, held: str) -> str:
@@ -162,39 +151,35 @@ class SeamFilter:
 
 
 def is_periodic(text: str) -> bool:
-    """Tell whether a text is one unit again and again, at least twice, the last turn perhaps in part.
-
-    Arguments:
-        text: any text; it is searched in time that grows with its length only.
-    """
+    """Tell whether a text is one unit, at least twice, the last repeat perhaps in part; takes linear time."""
     half = len(text) // 2
     if not half or (half > _HEAD and text.find(text[:_HEAD], 1, half + _HEAD) < 0):
-        return False  # where its first letters do not return, its first half does not
+        return False  # if its first characters do not return, its first half does not
     # Where its first half returns first is the smallest period, if there is one that short (Fine and Wilf).
     period = text.find(text[: len(text) - half], 1)
     return period > 0 and text.startswith(text[period:])
 
 
 def _recurs(unit: str, text: str) -> bool:
-    """Tell whether a text that begins with a unit goes on with it, or the unit itself repeats one."""
+    """Tell whether a text that begins with a unit repeats it, or the unit is periodic itself."""
     return is_periodic(unit) or text.startswith(unit[: max(MINIMUM_OVERLAP, len(unit) // 2)], len(unit))
 
 
 def _overlap(gathered: str, part: str) -> int:
-    """Return how much of `part` the end of `gathered` repeats; 0 where that would be a guess."""
+    """Return how much of `part` repeats the end of `gathered`; 0 if that would be a guess."""
     overlap = _longest_overlap(gathered, part)
-    said = part[:overlap]
-    if not overlap or not any(map(str.isalnum, said)):
+    repeated = part[:overlap]
+    if not overlap or not any(map(str.isalnum, repeated)):
         return 0
-    # A repeated unit fits at each of its turns, and a ruler anywhere, so how much was said again is unknown. What has
+    # A repeated unit fits at each of its repeats, and a ruler anywhere, so the size of the overlap is unknown. What has
     # recurred before may be such a unit as well.
-    before = said[-max(MINIMUM_OVERLAP, overlap // 2) :]
+    before = repeated[-max(MINIMUM_OVERLAP, overlap // 2) :]
     recurred = gathered.endswith(before, 0, len(gathered) - overlap)
-    return 0 if recurred or is_periodic(said) else overlap
+    return 0 if recurred or is_periodic(repeated) else overlap
 
 
 def _longest_overlap(gathered: str, part: str) -> int:
-    """Return the length of the longest end of `gathered` that `part` begins with, 0 if it is below the minimum."""
+    """Return the length of the longest end of `gathered` that `part` begins with; 0 below the minimum."""
     if min(len(gathered), len(part)) < MINIMUM_OVERLAP:
         return 0
     # An overlap begins as `part` does and ends as `gathered` does: two fast searches leave little to compare.
@@ -218,7 +203,7 @@ def _longest_overlap(gathered: str, part: str) -> int:
 
 
 def _border(part: str, gathered: str, start: int) -> int:
-    """Return how much of `part` stands at the end of `gathered`, from `start` on (Knuth, Morris and Pratt)."""
+    """Return how much of `part` stands at the end of `gathered`, from `start` on (Knuth-Morris-Pratt)."""
     borders = array("q", [0])
     matched = 0
     for letter in gathered[start:]:
@@ -231,7 +216,7 @@ def _border(part: str, gathered: str, start: int) -> int:
 
 
 def _lengthen(borders: array[int], part: str) -> None:
-    """Add for the next beginning of `part` the length of its longest proper beginning that is also its end."""
+    """Add the length of the longest proper prefix of the next beginning of `part` that is also its suffix."""
     letter = part[len(borders)]
     border = borders[-1]
     while border and part[border] != letter:
@@ -240,11 +225,7 @@ def _lengthen(borders: array[int], part: str) -> None:
 
 
 class SeedFilter:
-    """Drop a seed that the backend repeats at the start of its answer, as `without_seed` does for a whole answer.
-
-    Arguments:
-        seed: the reasoning that was sent as the start of the answer.
-    """
+    """Drop a seed that the backend repeats at the start of a stream, as `without_seed` does for a whole answer."""
 
     __slots__ = ("_at", "_seed", "_spaces")
 
@@ -254,11 +235,7 @@ class SeedFilter:
         self._at = 0  # how much of the seed has come
 
     def feed(self, text: str) -> str:
-        """Return what is surely no seed.
-
-        Arguments:
-            text: the next chunk of the answer.
-        """
+        """Return what is no part of the seed after the next chunk."""
         seed = self._seed
         if seed is None:
             return text
@@ -270,7 +247,7 @@ class SeedFilter:
         return self._decide(seed, text)
 
     def close(self) -> str:
-        """Return what was held back and is no seed; the answer has ended."""
+        """Return what was held back and is no part of the seed; the answer has ended."""
         return "" if self._seed is None else self._decide(self._seed, "")
 
     def _decide(self, seed: str, text: str) -> str:
@@ -280,6 +257,6 @@ class SeedFilter:
 
 
 def without_seed(visible: str, seed: str) -> str:
-    """Return visible text without the seed that it may begin with; servers and templates strip whitespace around it."""
+    """Return visible text without the seed that it may begin with, stripped of whitespace or not."""
     bare, seed = visible.lstrip(), seed.strip()
     return bare[len(seed) :] if seed and bare.startswith(seed) else visible

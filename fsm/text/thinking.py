@@ -1,7 +1,7 @@
-"""Tell inline reasoning from visible text: `<think>`, `<thinking>` and `<reasoning>` blocks, streamed or whole.
+"""Separate inline reasoning from visible text: `<think>`, `<thinking>` and `<reasoning>` blocks, streamed or whole.
 
-An answer may be about such tags, so one counts only where a model opens its reasoning, or where a server that has kept
-the opening tag for itself ends it. In doubt a tag is text: losing text is worse than showing it.
+An answer may be about such tags. So a tag counts only where a model opens its reasoning, or where reasoning ends whose
+opening tag the server has removed. In doubt a tag is text: losing text is worse than showing it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from rungwise.fsm.text.literals import Literals
 from rungwise.fsm.values.patterns import Pattern
 
 TAG_NAMES = ("think", "thinking", "reasoning")
-"""The names of the tags that models put around inline reasoning; their case does not matter."""
+"""The names of the tags around inline reasoning; their case does not matter."""
 
 LONGEST_HELD: Final = 262_144
-"""How many code points of a block are held back until its closing tag comes, where without one it is text."""
+"""How many code points of a block are held back for its closing tag, if without one the block is text."""
 
 MOST_TAGS: Final = 1_000
-"""How many tags of one reply are looked at; no honest one has so many, and all that follows is text."""
+"""How many tags of one reply are read, more than any honest reply has; the rest is text."""
 
 
 def _pattern(slash: str, *names: str) -> re.Pattern[str]:
@@ -37,46 +37,45 @@ _BEGINNINGS = frozenset(
 )
 _LONGEST_TAG = len("</>") + max(map(len, TAG_NAMES))
 
-# Around a closing tag that is a word of its sentence, and ends nothing. The Chinese and Japanese signs among them are
+# Around a closing tag that is a word of its sentence and ends nothing. The Chinese and Japanese signs among them are
 # the full-width comma, full stop, semicolon, colon, exclamation and question mark, parentheses and corner brackets.
 _GOES_ON = Pattern(r"</|[],.;:!?)}\u2019\u201d\u00bb\uff0c\u3002\uff1b\uff1a\uff01\uff1f\uff09\u300d\u300f]")
 _OPENS = Pattern(r"[(\[{</\\|=~\u201c\u201e\u00ab\uff08\u300c\u300e]")
 _SENTENCE_ENDS = frozenset(".!?\u2026\"')]}*\u2019\u201d\u00bb\u3002\uff01\uff1f\uff09\u300d\u300f")
 
 _UNDECIDED: Final = ("", "<", " ", "\n")
-"""What behind a closing tag leaves open what it is."""
+"""What stands behind a closing tag while its meaning is still open."""
 
 
 class TextBefore:
-    """Follow a text that grows by parts, as far as it decides what tags in the part behind it are.
+    """Follow a text that grows by parts, as far as it decides what the tags of the next part mean.
 
-    It holds no text, and what was read for one part is not read again for the next one: a text in a thousand parts,
-    each of which speaks of such tags, is read once.
+    It holds no text, and reads each part once, even if a thousand parts mention such tags.
     """
 
     __slots__ = ("_literals", "_open", "_open_if_cut", "_read", "_sought", "_tags")
 
     def __init__(self) -> None:
         self._literals = Literals()
-        self._read = 0  # how far the literals have come
-        self._sought = 0  # how far tags were looked for
+        self._read = 0  # how far the literals were read
+        self._sought = 0  # how far tags were searched
         self._tags = 0
-        self._open: Counter[str] = Counter()  # opening tags that are text, and wait for their closing ones
-        self._open_if_cut = Counter(TAG_NAMES)  # the same where the text may be cut within a tag
+        self._open: Counter[str] = Counter()  # opening tags that are text, without their closing ones
+        self._open_if_cut = Counter(TAG_NAMES)  # the same if the text may be cut within a tag
 
-    def left_by(self, text: str) -> tuple[Literals, Counter[str], str]:
-        """Return what a text leaves to what follows: its literals but for its end, the tags that wait, and that end.
+    def state_after(self, text: str) -> tuple[Literals, Counter[str], str]:
+        """Return what the next part needs: the literals of the text but for its end, the open tags, and that end.
 
         Arguments:
             text: the text of last time, perhaps with more behind it.
         """
-        for found in _TAG.finditer(text, self._sought):
-            self._literals.read(text[self._read : found.start()])
-            self._read, self._sought, name = found.start(), found.end(), found[2].lower()
+        for tag in _TAG.finditer(text, self._sought):
+            self._literals.read(text[self._read : tag.start()])
+            self._read, self._sought, name = tag.start(), tag.end(), tag[2].lower()
             self._tags += 1
             if self._tags <= MOST_TAGS and not self._literals.is_inside:
                 for waiting in (self._open, self._open_if_cut):
-                    waiting[name] = max(0, waiting[name] + (-1 if found[1] else 1))
+                    waiting[name] = max(0, waiting[name] + (-1 if tag[1] else 1))
         settled = _settled(text)
         self._sought = max(self._sought, len(text) - _LONGEST_TAG)
         at = _behind_word(text, self._read, settled)
@@ -86,7 +85,7 @@ class TextBefore:
 
 
 def _behind_word(text: str, start: int, end: int) -> int:
-    """Return the last place behind a letter, where the literals may stop: no sign there is one with those before it."""
+    """Return the last place behind a letter, where the literals may stop: no sign spans that place."""
     for at in range(end, start, -1):
         if text[at - 1].isalnum():
             return at
@@ -96,27 +95,27 @@ def _behind_word(text: str, start: int, end: int) -> int:
 class ThinkFilter:
     """Split a stream into visible text and inline reasoning, chunk by chunk.
 
-    An opening tag counts at the start of the reply, and behind a closed block where nothing stands before it on its
-    line; never in Markdown code or in quotes. A block ends at the closing tag of its own name, and what looks like a
-    tag inside it is reasoning. Without a closing tag it is reasoning if the reply begins with it, and text if it came
-    later, or goes on with a line.
+    An opening tag counts at the start of the reply, and behind a closed block if it is the first on its line; never in
+    Markdown code or in quotes. A block ends at the closing tag of its own name, and whatever looks like a tag inside it
+    is reasoning. A block that never ends is reasoning if the reply begins with it, and text if it came later or
+    continues a line.
 
-    A closing tag without its opening one ends reasoning that began with the reply: all text before it is no answer. It
+    A closing tag without an opening one ends reasoning that began with the reply: all text before it is no answer. It
     counts for the first block only, at the start of a line or right behind the text before it, outside code and quotes.
 
-    Visible text is never changed, but for the whitespace between a closed block and the first visible word: models put
-    blank lines there.
+    Visible text is never changed, except that the whitespace between a closed block and the first visible word is
+    dropped.
 
     Arguments:
-        gathered: the text that the reply goes on from, which may end within code, quotes or a line.
-        read: has followed that text so far; None has it read anew, if a tag comes.
+        gathered: the text that the reply continues; it may end within code, quotes or a line.
+        read: what was read of that text so far; None reads it when a tag comes.
         after_block: whether that text came with a block of its own.
-        is_new_turn: whether the reply is a turn of its own, which a model may begin with reasoning even amid a line.
+        is_new_turn: whether the reply is a turn of its own, which may begin with reasoning even amid a line.
     """
 
     __slots__ = (
         *("_after_block", "_before", "_calm", "_closed", "_closing", "_done", "_empty", "_gathered", "_held"),
-        *("_kept", "_literals", "_new_turn", "_open", "_read", "_said", "_size", "_tags"),
+        *("_held_block", "_literals", "_new_turn", "_open", "_read", "_shown", "_size", "_tags"),
         *("_thinks", "_trims", "takes_back", "was_unopened"),
     )
 
@@ -131,38 +130,34 @@ class ThinkFilter:
         self._gathered, self._before = gathered, read
         self._new_turn = is_new_turn
         self._after_block = after_block
-        self._held = ""  # the beginning of what may become a tag, or a tag with what stands behind it yet to come
-        self._closing: re.Pattern[str] | None = None  # what ends the block that is open
-        self._kept: list[str] | None = None  # a block that is text if it never ends, from its opening tag on
-        self._size = 0  # how many code points of it are kept
+        self._held = ""  # what may become a tag, or a closing tag before what follows it
+        self._closing: re.Pattern[str] | None = None  # the closing tag of the open block
+        self._held_block: list[str] | None = None  # an open block that is text if it never ends
+        self._size = 0  # its code points
         self._empty = True  # nothing visible so far
         self._closed = False  # a block of this reply has ended
         self._trims = False  # whitespace is dropped
-        self._thinks = False  # inline reasoning has come that is not blank
-        self._done = False  # what follows is text, whatever it holds
-        self._tags = 0  # the tags that stood outside of blocks
+        self._thinks = False  # visible inline reasoning has come
+        self._done = False  # all that follows is text
+        self._tags = 0  # the tags outside of blocks
         self._calm = False  # a chunk without "<" changes nothing
-        self._said: list[str] = []  # the visible text of this reply
+        self._shown: list[str] = []  # the visible text of this reply
         self._read = 0  # how many pieces of it the literals have read
-        self._literals: Literals | None = None  # nothing is read before a tag comes
-        self._open: Counter[str] = Counter()  # opening tags that are text, and wait for their closing ones
+        self._literals: Literals | None = None  # None before a tag comes
+        self._open: Counter[str] = Counter()  # opening tags that are text, without their closing ones
         self.takes_back = False
-        """Whether all that had been handed out as visible text before the last chunk has turned out to be reasoning."""
+        """Whether all visible text before the last chunk has turned out to be reasoning."""
         self.was_unopened = False
-        """Whether a closing tag has ended reasoning that began with the reply, without an opening tag."""
+        """Whether a closing tag ended reasoning that began with the reply, without an opening tag."""
 
     def feed(self, text: str) -> tuple[str, str]:
-        """Return the visible text and the reasoning that `text` settles.
-
-        Arguments:
-            text: the next chunk of the stream.
-        """
+        """Return the visible text and the reasoning that the next chunk settles."""
         self.takes_back = False
         if self._calm and (self._done or "<" not in text):
             if self._closing is not None:
                 return "", text
             if not self._done:
-                self._said.append(text)
+                self._shown.append(text)
             return text, ""
         return self._part(self._held + text, ended=False)
 
@@ -176,47 +171,47 @@ class ThinkFilter:
         reasoning: list[str] = []
         start, end = 0, len(text) if ended else _settled(text)
         while not self._done:
-            found = (self._closing or _TAG).search(text, start)
-            if found is None:
+            match = (self._closing or _TAG).search(text, start)
+            if match is None:
                 break
-            behind = text[found.end() : found.end() + 2]
-            if self._closing is None and found[1] and not ended and behind in _UNDECIDED:
-                end = found.start()
+            behind = text[match.end() : match.end() + 2]
+            if self._closing is None and match[1] and not ended and behind in _UNDECIDED:
+                end = match.start()
                 break
             if self._closing is None:
                 self._tags += 1
                 self._done = self._tags > MOST_TAGS
                 if self._done:
                     break
-            self._put(text[start : found.start()], visible, reasoning)
-            start = found.end()
-            if self._kept is not None and self._size > LONGEST_HELD:
+            self._put(text[start : match.start()], visible, reasoning)
+            start = match.end()
+            if self._held_block is not None and self._size > LONGEST_HELD:
                 self._give_up(visible)
-                start = found.start()
+                start = match.start()
             elif self._closing is not None:
                 self._end_block(reasoning)
-            elif not found[1]:
-                self._open_block(found, visible)
-            elif self._ends_unopened(found, behind):
+            elif not match[1]:
+                self._open_block(match, visible)
+            elif self._ends_unopened(match, behind):
                 self._take_back(visible, reasoning)
             else:
-                self._show(found[0], visible)
+                self._show(match[0], visible)
         if self._done:
             end = len(text)
         self._put(text[start:end], visible, reasoning)
-        if self._kept is not None and (ended or self._size > LONGEST_HELD):
+        if self._held_block is not None and (ended or self._size > LONGEST_HELD):
             self._give_up(visible)
         self._held = text[max(start, end) :]
         inside = self._closing is not None
-        is_steady = self._thinks and self._kept is None if inside else not (self._empty or self._trims)
+        is_steady = self._thinks and self._held_block is None if inside else not (self._empty or self._trims)
         self._calm = self._done or (not self._held and is_steady)
         return "".join(visible), "".join(reasoning)
 
     # what becomes of text
 
     def _put(self, text: str, visible: list[str], reasoning: list[str]) -> None:
-        if self._kept is not None:
-            self._kept.append(text)
+        if self._held_block is not None:
+            self._held_block.append(text)
             self._size += len(text)
         elif self._closing is not None:
             self._reason(text, reasoning)
@@ -234,12 +229,12 @@ class ThinkFilter:
         if text:
             self._empty = self._empty and is_blank(text)
             visible.append(text)
-            self._said.append(text)
+            self._shown.append(text)
 
     # what becomes of tags
 
-    def _open_block(self, found: re.Match[str], visible: list[str]) -> None:
-        literals, tag, name = self._literals_here(), found[0], found[2].lower()
+    def _open_block(self, match: re.Match[str], visible: list[str]) -> None:
+        literals, tag, name = self._literals_here(), match[0], match[2].lower()
         later = not self._empty or not (literals.is_line_blank or self._new_turn)
         if literals.is_inside:
             self._show(tag, visible)
@@ -248,24 +243,24 @@ class ThinkFilter:
             self._show(tag, visible)
         else:
             self._closing = _CLOSING[name]
-            self._kept, self._size = ([tag] if later else None), 0
+            self._held_block, self._size = ([tag] if later else None), 0
 
     def _end_block(self, reasoning: list[str]) -> None:
-        if self._kept is not None:
-            self._reason("".join(self._kept[1:]), reasoning)
-        self._closing = self._kept = None
+        if self._held_block is not None:
+            self._reason("".join(self._held_block[1:]), reasoning)
+        self._closing = self._held_block = None
         self._closed = True
         self._trims = self._empty
 
     def _give_up(self, visible: list[str]) -> None:
-        """Take a block that was never closed for text, and every tag behind its opening one as well."""
-        kept, self._kept, self._closing = self._kept or [], None, None
+        """Take a block that was never closed for text, and every tag behind it as well."""
+        block, self._held_block, self._closing = self._held_block or [], None, None
         self._done = True
-        self._show("".join(kept), visible)
+        self._show("".join(block), visible)
 
-    def _ends_unopened(self, found: re.Match[str], behind: str) -> bool:
-        """Tell whether a closing tag in the visible text ends reasoning that the reply began with."""
-        literals, name = self._literals_here(), found[2].lower()
+    def _ends_unopened(self, match: re.Match[str], behind: str) -> bool:
+        """Tell whether a closing tag in the visible text ends reasoning that began with the reply."""
+        literals, name = self._literals_here(), match[2].lower()
         if literals.is_inside:
             return False
         if self._open[name]:
@@ -286,37 +281,31 @@ class ThinkFilter:
         if not self._closed:
             self.takes_back = self.was_unopened = True
             visible.clear()
-            self._reason("".join(self._said), reasoning)
-            self._said, self._read, self._literals = [], 0, None
+            self._reason("".join(self._shown), reasoning)
+            self._shown, self._read, self._literals = [], 0, None
             self._empty = True
         self._end_block(reasoning)
 
     def _literals_here(self) -> Literals:
         """Return the literals with all visible text read."""
-        pieces = self._said[self._read :]
+        pieces = self._shown[self._read :]
         if self._literals is None:
             before = self._before or TextBefore()
-            self._literals, self._open, rest = before.left_by(self._gathered)
+            self._literals, self._open, rest = before.state_after(self._gathered)
             pieces.insert(0, rest)
         self._literals.read("".join(pieces))
-        self._read = len(self._said)
+        self._read = len(self._shown)
         return self._literals
 
 
 def _settled(text: str) -> int:
-    """Return where the tag may begin that the next chunk could complete."""
+    """Return where a tag may begin that the next chunk could complete."""
     at = text.rfind("<")
     return at if at >= 0 and text[at : at + _LONGEST_TAG].lower() in _BEGINNINGS else len(text)
 
 
 class Parted(NamedTuple):
-    """Hold what a whole text is made of.
-
-    Arguments:
-        visible: the visible text.
-        reasoning: the inline reasoning.
-        was_unopened: whether reasoning began with the text, without an opening tag.
-    """
+    """Hold the visible text and the inline reasoning of a text, and whether that began without an opening tag."""
 
     visible: str
     reasoning: str = ""
@@ -331,12 +320,7 @@ def part_thinking(
     after_block: bool = False,
     is_new_turn: bool = False,
 ) -> Parted:
-    """Split a whole text exactly as `ThinkFilter` streams it.
-
-    Arguments:
-        text: the text with its tags.
-        gathered, read, after_block, is_new_turn: as in `ThinkFilter`.
-    """
+    """Split a whole text exactly as `ThinkFilter` streams it, with the same arguments."""
     if "<" not in text:
         return Parted(text)
     thinking = ThinkFilter(gathered, read=read, after_block=after_block, is_new_turn=is_new_turn)
@@ -347,11 +331,6 @@ def part_thinking(
 
 
 def split_thinking(text: str, gathered: str = "", *, after_block: bool = False) -> tuple[str, str]:
-    """Return the visible text and the inline reasoning of a whole text.
-
-    Arguments:
-        text: the text with its tags.
-        gathered, after_block: as in `ThinkFilter`.
-    """
+    """Return the visible text and the inline reasoning of a whole text; see `ThinkFilter`."""
     parted = part_thinking(text, gathered, after_block=after_block)
     return parted.visible, parted.reasoning

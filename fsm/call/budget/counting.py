@@ -1,4 +1,4 @@
-"""What an attempt is counted as: its prompt, and its reply where the provider did not say."""
+"""Counting the tokens of an attempt: its prompt, and its reply if the provider did not report them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TokenCounter:
     Arguments:
         context: the messages, the backend, and the budget.
         estimate: counts the input tokens of messages or tools.
-        recorded: the tokens of each prompt as a journal recorded them; None counts them.
+        recorded: the tokens of each prompt from a journal; None counts them.
     """
 
     __slots__ = ("_base", "_counted", "context", "estimate", "recorded")
@@ -38,24 +38,19 @@ class TokenCounter:
         self._base = 0  # their tokens
 
     def prompt(self, messages: Sequence[PlainMessage | Message], added_tokens: int) -> int:
-        """Return the tokens of a prompt: by the caller's own count as far as it goes, else by an estimate.
-
-        Arguments:
-            messages: as they go out.
-            added_tokens: the tokens of what the rungs have added to them.
-        """
+        """Return the tokens of a prompt, by the caller's own count as far as it goes, otherwise by an estimate."""
         if self.recorded is not None:
             return next(self.recorded, 0)
-        given = self.context.transcript.messages, self.context.chain.index
-        if given != self._counted:  # a compactor has run, or another backend is asked
-            self._counted, self._base = given, self._count_base()
+        current = self.context.transcript.messages, self.context.chain.index
+        if current != self._counted:  # a compactor has run, or another backend is asked
+            self._counted, self._base = current, self._count_base()
         if self.context.transcript.changes.restore_reasoning:
             roles = map(self.context.chain.shapes.role_of, messages)
             added_tokens += STAND_IN_TOKENS * sum(role == "assistant" for role in roles)
         return self._base + added_tokens
 
     def _count_base(self) -> int:
-        """Return the tokens of the caller's messages and tools, also of those that a compactor has made."""
+        """Return the tokens of the caller's messages, or those of the compactor, and of the tools."""
         messages = self.context.transcript.messages
         return self._count_given() + MISSING_RESULT_TOKENS * self.context.chain.shapes.unanswered(messages)
 
@@ -74,17 +69,17 @@ class TokenCounter:
     def usage_of(
         self, proposal: Proposal, reply: Reply | None, failure: Failure | None = None, *, was_cancelled: bool = False
     ) -> tuple[Usage, bool]:
-        """Return what an attempt is counted as, and whether its reply is longer than what was reserved for it.
+        """Return the usage of an attempt, and whether its reply is longer than what was reserved for it.
 
-        A prompt that was answered or cut is counted by its estimate. An attempt that brought nothing at all, and may
-        have been worked on, is counted as if it had used its cap, so that no budget rests on silence; where the caller
-        has ended the call, that is so under a shared budget alone.
+        What the provider did not report is estimated. An attempt that brought nothing but may have been billed counts
+        as if it had used its cap, so that no budget relies on silence. After a cancellation, that holds only under a
+        shared budget.
 
         Arguments:
             proposal: what was sent.
-            reply: what came of a reply, if anything came.
-            failure: why nothing came, or what cut it.
-            was_cancelled: whether the caller ended the call.
+            reply: what came of a reply, if anything.
+            failure: why nothing came, or what cut the reply.
+            was_cancelled: whether the caller cancelled the call.
         """
         usage = NO_USAGE if reply is None else reply.usage
         context, cap = self.context, proposal.send.max_tokens
@@ -93,8 +88,8 @@ class TokenCounter:
             return usage, False
         silence, overran = cap, False
         if silence is not None and context.request.max_tokens is None and link.max_tokens is None:
-            silence = min(silence, context.policy.base_cap)  # one silence does not use up a budget that nobody split
-        is_shared = context.spending.share is not None  # then others go on, and may not rest on silence either
+            silence = min(silence, context.policy.base_cap)  # one silence must not use up an undivided budget
+        is_shared = context.spending.share is not None  # other calls go on, and must not rely on silence either
         if reply is not None:
             is_free = (was_cancelled and not is_shared) or (failure is not None and not failure.may_be_billed)
             usage, overran = measured(usage, reply, cap, None if is_free else silence)

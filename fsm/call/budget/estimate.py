@@ -1,4 +1,4 @@
-"""How many input tokens a prompt is taken to hold, where nobody has counted them."""
+"""Estimates of input tokens, for prompts that nobody has counted."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from rungwise.fsm.call.budget.metering import is_beyond, least_tokens
 from rungwise.fsm.call.conversation.parts import PARTS, MediaPart, Message
 
 BYTES_A_TOKEN = 3
-"""UTF-8 bytes that an input token is taken to hold when money is reserved: below the four usual in English prose."""
+"""UTF-8 bytes that count as one input token when money is reserved; English prose has about four."""
 
 MESSAGE_TOKENS = 8
-"""Tokens that a message has besides its text: its role and the marks around it (3 to 7 in the usual chat templates)."""
+"""Tokens of a message besides its text: its role and the marks around it (3 to 7 in common chat templates)."""
 
 STAND_IN_TOKENS = 24
-"""Tokens that a wire adds to an assistant turn at most, where it must stand in for reasoning that is not there."""
+"""The most tokens that a wire adds to an assistant turn in place of missing reasoning."""
 
 MISSING_RESULT_TOKENS = 48
-"""Tokens of the result that a wire puts where a tool call has none: its text, the marks around it, and an id."""
+"""Tokens of the result that a wire adds for an unanswered tool call: its text, the marks around it, and an id."""
 
 ENVELOPE = frozenset({"role", "content", "parts", "type", "text"})
-"""The keys that carry a message and of which nothing reaches the model; those of tools and schemas are a part of it."""
+"""The keys of a message that do not reach the model themselves; those of tools and schemas do."""
 
 PICTURES = frozenset({"image_url", "input_image", "image"})
-"""The types of the parts that hold a picture, embedded or by its URL."""
+"""The types of parts that hold a picture, embedded or by URL."""
 
 EMBEDDED = frozenset({"inline_data", "inlineData", "file_data", "fileData"})
-"""Where Gemini's parts hold one."""
+"""The keys under which Gemini's parts hold one."""
 
 OF_PICTURES = EMBEDDED | PICTURES | {"type", "source", "data"}
-"""The members of a part that are its picture, and are not read as text."""
+"""The members of a part that belong to its picture, and are not counted as text."""
 
 PICTURE_TOKENS = 1_600
-"""Input tokens that a picture is taken to be: what Anthropic documents for the largest that is not scaled down."""
+"""Input tokens of a picture: what Anthropic documents for the largest that is not scaled down."""
 
 
 def estimate_tokens(value: Any) -> int:
-    """Estimate the input tokens of messages, tools or parameters from the bytes of their texts; pictures count alike.
+    """Estimate the input tokens of messages, tools or parameters.
 
-    Everything that is no picture counts by its bytes, also sound and files, for which that is far too much. What is no
-    text of a message (tools, schemas, calls and what came of them) counts by the bytes of its JSON.
+    Every picture counts the same. Everything else counts by its bytes, which is far too much for sound and files.
+    Tools, schemas, tool calls and results count by the bytes of their JSON.
     """
     if isinstance(value, str):
         return tokens_in(bytes_of(value))
@@ -52,17 +52,17 @@ def estimate_tokens(value: Any) -> int:
 
 
 def tokens_in(size: int) -> int:
-    """Return the tokens that so many bytes are taken to be."""
+    """Return the tokens that bytes of text count as."""
     return -(-size // BYTES_A_TOKEN)
 
 
 def bytes_of(text: str) -> int:
-    """Return the bytes of a text in UTF-8, halves of surrogate pairs among them."""
+    """Return the bytes of a text in UTF-8, lone surrogates included."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def measures_of(value: Any) -> tuple[int, int]:
-    """Return what an estimate is made of: tokens, and bytes of JSON, of both of which that of several is the sum."""
+    """Return the two sums that make an estimate: tokens, and bytes of JSON."""
     total, size, todo, as_json = 0, 0, [value], []
     while todo:
         item = todo.pop()
@@ -92,11 +92,7 @@ def measures_of(value: Any) -> tuple[int, int]:
 
 
 def _measures_as_json(todo: list[Any]) -> tuple[int, int]:
-    """Return the tokens of pictures in values, and the bytes of the JSON of all else: its keys, quotes and commas too.
-
-    Arguments:
-        todo: the values; it is emptied.
-    """
+    """Return the tokens of pictures in values, and the bytes of all else as JSON; `todo` is emptied."""
     total = size = 0
     while todo:
         item = todo.pop()
@@ -120,27 +116,26 @@ def _measures_as_json(todo: list[Any]) -> tuple[int, int]:
 
 
 def _quoted(text: str) -> int:
-    """Return the bytes of a text as JSON has it."""
-    written = encode_basestring(text)
-    return bytes_of(written)
+    """Return the bytes of a text in JSON."""
+    return bytes_of(encode_basestring(text))
 
 
 def _written(value: Any) -> int:
-    """Return the bytes of a number, `true`, `false` or `null`, and of what JSON writers may make of anything else."""
+    """Return the bytes of a number, `true`, `false` or `null` in JSON, and an upper bound for anything else."""
     if isinstance(value, (bytes, bytearray)):
         return -(-len(value) // 3) * 4
     if isinstance(value, int):
-        return 5 + value.bit_length() // 3  # no less than its digits, of which Python tells no more than 4300
+        return 5 + value.bit_length() // 3  # at least its digits; Python refuses to write more than 4300
     return len(repr(value)) if value is None or isinstance(value, float) else 24
 
 
 def message_tokens(text: str) -> int:
-    """Return the tokens of a message of its own that says a text."""
+    """Return the tokens of a message that holds this text."""
     return estimate_tokens(text) + MESSAGE_TOKENS
 
 
 def _is_picture(item: Mapping[str, Any]) -> bool:
-    kind = item.get("type")  # which in a schema may be anything
+    kind = item.get("type")  # in a schema it may be anything
     if isinstance(kind, str) and kind in PICTURES:
         return True
     return not EMBEDDED.isdisjoint(item) and any(map(_is_image, map(item.get, EMBEDDED)))
@@ -153,7 +148,7 @@ def _is_image(value: Any) -> bool:
 
 
 def tokens_of(text: str, cap: int | None) -> int:
-    """Return the tokens of text that a provider brought: no more than its cap, unless the words prove it."""
+    """Return the tokens of a text that came under a cap: no more than the cap, unless its words prove more."""
     tokens = estimate_tokens(text)
     if cap is None or tokens <= cap:
         return tokens

@@ -1,7 +1,7 @@
-"""How many output tokens a text surely holds, where nobody has counted them.
+"""A lower bound for the output tokens of a text that the provider did not count.
 
-Tokenizers of language models split at white space before anything else, so a text has at least as many tokens as words.
-The longest tokens of the usual vocabularies hold some 16 bytes, so a word without an end is counted as well.
+The tokenizers of language models split at white space first, so a text has at least as many tokens as words. The
+longest tokens of common vocabularies hold about 16 bytes, so an endless word is counted as well.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.values.usage import Usage
 
 BYTES_A_TOKEN = 16
-"""UTF-8 bytes of one word that a single token is taken to hold at most."""
+"""The most UTF-8 bytes of one word that a single token holds."""
 
 COUNTED_BESIDE = 8
-"""Tokens above the cap that mean nothing: some servers count the end of a sequence, or of a turn, as output."""
+"""Tokens above a cap that do not exceed it: some servers count the end of a sequence or a turn as output."""
 
 
 def most_counted(cap: int) -> int:
-    """Return the tokens that a reply within its cap may be counted as; a small cap leaves little to count beside."""
+    """Return the most tokens that a reply within its cap may be counted as."""
     return cap + min(COUNTED_BESIDE, cap // COUNTED_BESIDE)
 
 
 def reserve_of(whole: int) -> int:
-    """Return what of a whole budget no cap may use, so that nothing counted beside a cap exceeds the budget."""
+    """Return the tokens of a whole budget that no cap may use, so that what is counted beside a cap stays within it."""
     return min(COUNTED_BESIDE, (whole + 1) // (COUNTED_BESIDE + 1))
 
 
 def is_beyond(tokens: int, cap: int | None) -> bool:
-    """Tell whether so many tokens are more than a cap allows."""
+    """Tell whether this many tokens exceed a cap."""
     return cap is not None and tokens > most_counted(cap)
 
 
 AT_ONCE = 65_536
-"""Letters that are parted into words at once, which bounds the memory that it takes."""
+"""Characters that are split into words at once, to bound the memory."""
 
 PIECE = 64
-"""Tokens that may arrive at once: a stream that was cut at its cap may be so much longer."""
+"""Tokens that may arrive at once: a stream that is cut at its cap may be longer by this."""
 
 
 class Meter:
-    """Count the tokens that a growing text holds at least; the work is linear in what is fed.
+    """Count the least tokens of a growing text; the work is linear in what is fed.
 
     Arguments:
         least: the count so far.
@@ -60,7 +60,7 @@ class Meter:
 
     def _feed(self, text: str) -> None:
         words = text.split()
-        if words and not text[0].isspace():  # the last word goes on
+        if words and not text[0].isspace():  # the last word continues
             self.least -= -(-self._size // BYTES_A_TOKEN)
             size = self._size + _size(words.pop(0))
             self.least += -(-size // BYTES_A_TOKEN)
@@ -79,12 +79,12 @@ def _size(word: str) -> int:
 def _tokens(words: list[str]) -> int:
     longest = max(map(len, words))
     if 4 * longest <= BYTES_A_TOKEN or (longest <= BYTES_A_TOKEN and "".join(words).isascii()):
-        return len(words)  # the usual case, at a fifth of the time: each is a token
+        return len(words)  # the usual case: each word is one token
     return sum([-(-_size(word) // BYTES_A_TOKEN) for word in words])
 
 
 def least_tokens(*texts: str) -> int:
-    """Return how many tokens texts hold at least, together."""
+    """Return the least tokens of some texts together."""
     total = 0
     for text in texts:
         meter = Meter()
@@ -94,22 +94,21 @@ def least_tokens(*texts: str) -> int:
 
 
 def texts_of(reply: Reply) -> tuple[str, ...]:
-    """List everything in a reply that was written token by token."""
+    """List the texts in a reply that the model wrote."""
     calls = (text for call in reply.tool_calls for text in (call.name, call.arguments))
     return reply.text, reply.reasoning, reply.refusal or "", *calls
 
 
 def measured(usage: Usage, reply: Reply, cap: int | None, silence: int | None = None) -> tuple[Usage, bool]:
-    """Return what a reply is counted as, and whether it is longer than its cap.
+    """Return the usage of a reply, and whether the reply is longer than its cap.
 
-    What the provider reported stands. What nobody reported is estimated from what came: at least one token for each
-    word, and no more than the cap as long as the words do not prove that it was passed. A reply that the cap has cut
-    has used it up.
+    What the provider reported stands. Otherwise the output is estimated from the text: at least one token for each
+    word, and no more than the cap unless the words prove that it was exceeded. A reply that the cap cut has used it up.
 
     Arguments:
-        usage: what was reported, or estimated by whoever read the reply.
+        usage: as reported by the provider, or estimated by the wire.
         cap: the output cap that was sent, in tokens.
-        silence: what a reply that broke off before any text or usage came is counted as, in tokens.
+        silence: the tokens to count for a reply that broke off before any text or usage came.
     """
     if usage.output_tokens and not usage.estimated:
         return usage, is_beyond(usage.output_tokens, cap)
@@ -131,7 +130,7 @@ def measured(usage: Usage, reply: Reply, cap: int | None, silence: int | None = 
 
 
 _ENDED_WELL = ("stop", "content_filter")
-"""The stop reasons of a reply that the provider ended by itself: nothing came because nothing was written."""
+"""The stop reasons of a reply that ended by itself: if it is empty, nothing was written."""
 
 
 def _guess(text: str) -> int:

@@ -1,4 +1,4 @@
-"""What tokens cost, and how many of them money buys."""
+"""What tokens cost, and how many tokens money buys."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ TOKENS_PRICED = 1_000_000
 """Prices are given for a million tokens."""
 
 LARGEST_PRICED_CAP = 10**12
-"""Output tokens that money may buy at most: keeps a price near zero from overflowing."""
+"""The most output tokens that money buys: a price near zero must not overflow."""
 
 
 def dearest_input(prices: Prices) -> float:
-    """Return the most that an input token can cost: who reserves money does not know what will be cached."""
+    """Return the most that an input token can cost; what will be cached is not known beforehand."""
     return max(prices.input, prices.cache_read or 0.0, prices.cache_creation or 0.0)
 
 
 def dearest_prompt(tokens: int, prices: Prices) -> float:
-    """Return the most that a prompt of so many tokens can cost."""
+    """Return the most that a prompt of this many tokens can cost."""
     return tokens * dearest_input(prices) / TOKENS_PRICED
 
 
 def bought(money: float, prices: Prices) -> int:
-    """Return the output tokens that money buys, in whole ones."""
+    """Return how many output tokens money buys."""
     return int(min(money * TOKENS_PRICED / prices.output, LARGEST_PRICED_CAP)) if prices.output else LARGEST_PRICED_CAP
 
 
 def price_of_output(tokens: int, prices: Prices) -> float:
-    """Return what so many output tokens cost."""
+    """Return the cost of output tokens."""
     return tokens * prices.output / TOKENS_PRICED
 
 
 def price_of(usage: Usage, prices: Prices) -> float:
-    """Return what an attempt costs, in the currency of the prices; input that nobody reported, at its dearest."""
+    """Return the cost of an attempt; estimated input counts at its dearest price."""
     if usage.estimated:
         input_cost = usage.input_tokens * dearest_input(prices)
         return (input_cost + usage.output_tokens * prices.output) / TOKENS_PRICED

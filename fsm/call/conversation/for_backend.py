@@ -48,13 +48,7 @@ class ForBackend:
 
     @classmethod
     def of(cls, request: Request, chain: Chain, handful: int) -> ForBackend:
-        """Resolve a request for the current backend.
-
-        Arguments:
-            request: what the caller asks.
-            chain: its current backend is asked.
-            handful: the largest cap that asks for little, in tokens.
-        """
+        """Resolve a request for the current backend; a cap of `handful` tokens or fewer asks for little."""
         first, link, shapes = chain.links[0], chain.link, chain.shapes
         parameters = parameters_for(request, first, link)
         resolved = request if parameters is request.parameters else evolve(request, parameters=parameters)
@@ -77,44 +71,22 @@ class ForBackend:
 
 
 def headers_for(request: Request, first: Link, link: Link) -> Mapping[str, str]:
-    """Return the headers of a request as far as they are meant for a backend: they were given for the first one.
-
-    Arguments:
-        request: what the caller asked.
-        first: the first backend of the chain.
-        link: the backend that is asked.
-    """
+    """Return the headers of a request for a backend: only one with the origin of the first backend gets them."""
     if link is first or not request.headers:
         return request.headers
-    origin = getattr(link, "origin", None)  # a backend of the user's own may not say; a plain link says ""
+    origin = getattr(link, "origin", None)  # a backend of your own may have none; a plain link has ""
     return request.headers if origin and origin == getattr(first, "origin", None) else NO_HEADERS
 
 
 def parameters_for(request: Request, first: Link, link: Link) -> Mapping[str, Any]:
-    """Return the parameters of a request as far as they are meant for a backend: they were given for the first one.
-
-    A backend that is written to in another form is given those that every wire knows how to say.
-
-    Arguments:
-        request: what the caller asked.
-        first: the first backend of the chain.
-        link: the backend that is asked.
-    """
+    """Return the parameters of a request for a backend: one of another protocol gets only the common ones."""
     if not request.parameters or link is first or _form_of(link) is _form_of(first):
         return request.parameters
     return FrozenMap({name: value for name, value in request.parameters.items() if name in COMMON_PARAMETERS})
 
 
 def tools_for(request: Request, first: Link, link: Link) -> tuple[Mapping[str, Any], ...]:
-    """Return the tools of a request as far as they are meant for a backend: they were given for the first one.
-
-    Any other is given those of which is known that its server takes them, or that they can be put into its form.
-
-    Arguments:
-        request: what the caller asked.
-        first: the first backend of the chain.
-        link: the backend that is asked.
-    """
+    """Return the tools of a request for a backend: another server gets only those that it is known to take."""
     if not request.tools or link is first:
         return request.tools
     origin = getattr(link, "origin", None)
@@ -125,36 +97,27 @@ def tools_for(request: Request, first: Link, link: Link) -> tuple[Mapping[str, A
 
 
 def prefills_for(link: Link, parameters: Mapping[str, Any]) -> bool:
-    """Tell whether a backend goes on from a trailing assistant turn in a request with these parameters.
+    """Tell whether a backend continues a trailing assistant turn in a request with these parameters.
 
-    A backend where they matter says so in a method `prefills_with`.
-
-    Arguments:
-        link: the backend.
-        parameters: those of the request that are meant for it.
+    A backend for which that depends on the parameters has a method `prefills_with`.
     """
-    told = getattr(link, "prefills_with", None)
-    return link.prefills if told is None else bool(told(parameters))
+    prefills_with = getattr(link, "prefills_with", None)
+    return link.prefills if prefills_with is None else bool(prefills_with(parameters))
 
 
 def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
-    """Say what of a request a backend is never told, in a short sentence each.
-
-    Arguments:
-        request: what the caller asked.
-        first: the first backend of the chain, in whose form the parameters are.
-        link: the backend that is asked.
-    """
-    lost = getattr(link, "lost", None)  # a backend of the user's own may not say
+    """Describe in a short sentence each what a backend does not get of a request to the first one."""
+    lost = getattr(link, "lost", None)  # a backend of your own may have none
     foreign = []
     if link is not first:
         lost = getattr(link, "lost_behind", lost)
-        meant = parameters_for(request, first, link)
-        foreign = [f"{name}: it is a parameter of another protocol" for name in request.parameters if name not in meant]
+        parameters = parameters_for(request, first, link)
+        names = [name for name in request.parameters if name not in parameters]
+        foreign = [f"{name}: it is a parameter of another protocol" for name in names]
     taken = tools_for(request, first, link) if request.tools else ()
     if len(taken) < len(request.tools):
-        kept = set(map(id, taken))
-        others = [tool for tool in request.tools if id(tool) not in kept]
+        sent = set(map(id, taken))
+        others = [tool for tool in request.tools if id(tool) not in sent]
         foreign += [f"the tool {tool.get('type')}: it was given for another server" for tool in others]
         request = evolve(request, tools=taken)
     own = lost(request) if callable(lost) else ()
@@ -164,5 +127,5 @@ def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
 
 
 def _form_of(link: Link) -> type[Shapes]:
-    shapes: Shapes = getattr(link, "shapes", NEUTRAL)  # a backend of the user's own may name none
+    shapes: Shapes = getattr(link, "shapes", NEUTRAL)  # a backend of your own may have none
     return type(shapes)

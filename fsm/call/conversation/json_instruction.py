@@ -1,4 +1,4 @@
-"""Ask in words for the JSON that a backend cannot be held to."""
+"""The instruction that asks for JSON in words, for backends that have no parameter for it."""
 
 from __future__ import annotations
 
@@ -19,43 +19,26 @@ from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER
 
 _FORMATS_IN_WORDS: Final[Iterable[Mapping[str, Any]]] = (
-    {"type": "json"},  # a type that is none
+    {"type": "json"},  # an unknown type
     {"type": "json_object"},
     {"type": "json_schema", "json_schema": {"name": "answer", "schema": {}}},
 )
 
 
 def json_format_of(link: Link, request: Request, dropped: frozenset[str]) -> Mapping[str, Any] | None:
-    """Return the `response_format` that a backend is asked for in words, None where it is asked by a parameter.
-
-    Arguments:
-        link: the backend; one of the user's own may not say.
-        request: what the caller asks, as far as it is meant for the backend.
-        dropped: the parameters that it has rejected.
-    """
-    told = getattr(link, "in_words", None)
-    return told(request, dropped) if callable(told) else None
+    """Return the `response_format` that a backend must be asked for in words; None if a parameter asks for it."""
+    in_words = getattr(link, "in_words", None)
+    return in_words(request, dropped) if callable(in_words) else None
 
 
 def with_json_instruction(
     composed: Composed, request: Request, link: Link, hints: Hints, shapes: Shapes, dropped: frozenset[str]
 ) -> Composed:
-    """Return the messages of an attempt with a system message that asks for JSON, where nothing else can.
-
-    All that it says is counted, the schema too, each time that it stands there.
-
-    Arguments:
-        composed: the messages without it.
-        request: what the caller asks, which is JSON.
-        link: the backend; one that can be asked by a parameter, or says nothing of it, is.
-        hints: the wording.
-        shapes: the form in which the caller's messages are written for it.
-        dropped: the parameters that it has rejected.
-    """
-    wanted = json_format_of(link, request, dropped)
-    if wanted is None:
+    """Add a system message that asks for JSON, if the backend has no parameter for it or has rejected that."""
+    response_format = json_format_of(link, request, dropped)
+    if response_format is None:
         return composed
-    text = _words_for(wanted, hints)
+    text = _wording(response_format, hints)
     own = len([*takewhile(lambda role: role in ("system", "developer"), map(shapes.role_of, composed.messages))])
     messages = (*composed.messages[:own], Message.saying("system", text), *composed.messages[own:])
     return evolve(composed, messages=messages, added_tokens=composed.added_tokens + message_tokens(text))
@@ -64,31 +47,28 @@ def with_json_instruction(
 def longest_json_instruction(
     links: Iterable[Link], hints: Hints, response_format: Mapping[str, Any] | None = None
 ) -> int:
-    """Return the tokens that the wish for JSON adds to a prompt at most, where one of these backends needs it.
-
-    Any that can be asked in words may come to need it: it may reject the parameter.
+    """Return the most tokens that the instruction adds to a prompt; any backend may reject the parameter and need it.
 
     Arguments:
         links: the backends.
         hints: the wording.
-        response_format: what is asked for; without it, what a backend asks for by itself, and anything without a
-            schema.
+        response_format: what is asked for; None for what a backend asks for by itself, and anything without a schema.
     """
-    wishes = _FORMATS_IN_WORDS if response_format is None else (response_format,)
-    requests = [Request("?"), *[Request("?", response_format=one) for one in wishes]]
-    wanted = [json_format_of(link, request, frozenset({FORMAT_PARAMETER})) for link in links for request in requests]
-    return max([0, *[message_tokens(_words_for(one, hints)) for one in wanted if one is not None]])
+    formats = _FORMATS_IN_WORDS if response_format is None else (response_format,)
+    requests = [Request("?"), *[Request("?", response_format=one) for one in formats]]
+    needed = [json_format_of(link, request, frozenset({FORMAT_PARAMETER})) for link in links for request in requests]
+    return max([0, *[message_tokens(_wording(one, hints)) for one in needed if one is not None]])
 
 
-def _words_for(wanted: Mapping[str, Any], hints: Hints) -> str:
-    schema = schema_of(wanted)
+def _wording(response_format: Mapping[str, Any], hints: Hints) -> str:
+    schema = schema_of(response_format)
     if schema is None:
         return hints.json
     return hints.json_schema.replace("{schema}", json.dumps(schema, ensure_ascii=False))
 
 
-def schema_of(wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def schema_of(response_format: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the JSON schema of a `response_format`, if it holds one."""
-    inner = wanted.get("json_schema")
-    schema = inner.get("schema") if isinstance(inner, Mapping) else wanted.get("schema")
+    inner = response_format.get("json_schema")
+    schema = inner.get("schema") if isinstance(inner, Mapping) else response_format.get("schema")
     return schema if isinstance(schema, Mapping) else None

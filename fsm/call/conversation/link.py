@@ -39,81 +39,68 @@ class Prices:
 
 
 class Link(Protocol):
-    """What the core needs to know of one backend of the chain; `adapters` provides the rest.
+    """What the core needs to know of one backend of the chain; `rungwise.adapters` provides the rest.
 
-    `identity` is equal for duplicates (same provider and model, or same base URL and model); `problem` says why the
-    backend cannot be used, or is None; `prefills` and `echoes` are its capabilities; `origin` says where the
-    headers of a request end up: a backend without it is given none, unless it is the first. One that cannot say all of
-    a request has a method `lost`, which is given the request and returns a short sentence for each thing left out, and
-    may have a `lost_behind` that is asked in its place where it is not the first of the chain. One that cannot be held
-    to JSON has a method `in_words`, which is given the request and the parameters that it has rejected, and returns the
-    `response_format` that is to be asked for in words, or None.
+    A backend may also have these methods:
+
+    - `lost(request)` returns a short sentence for each thing that the backend cannot send of a request, and
+      `lost_behind(request)` does so where it is not the first of the chain.
+    - `in_words(request, dropped)` returns the `response_format` to ask for in words, or None; `dropped` holds the
+      parameters that the backend has rejected.
+    - `prefills_with(parameters)` tells whether the backend prefills in a request with these parameters.
     """
 
     @property
     def name(self) -> str:
-        """Name the backend in journals and errors; never holds a key."""
-        ...
+        """The name of the backend in journals and errors; it never holds a key."""
 
     @property
     def identities(self) -> frozenset[tuple[str, str]]:
-        """Return what it has in common with a duplicate."""
-        ...
+        """What it has in common with a duplicate: provider and model, or base URL and model."""
 
     @property
     def origin(self) -> str:
-        """Return the scheme, host and port that are spoken to; "" where there are none."""
-        ...
+        """The scheme, host and port; "" if there are none."""
 
     @property
     def problem(self) -> str | None:
-        """Say why this backend cannot be used at all, or None."""
-        ...
+        """Why this backend cannot be used at all, or None."""
 
     @property
     def prefills(self) -> bool:
-        """Tell whether a trailing assistant turn is continued."""
-        ...
+        """Whether it continues a trailing assistant turn."""
 
     @property
     def echoes(self) -> bool:
-        """Tell whether a continued assistant turn is repeated at the start of the answer."""
-        ...
+        """Whether it repeats a continued assistant turn at the start of the answer."""
 
     @property
     def max_tokens(self) -> int | None:
-        """Return the output cap that the backend sends where the caller gives none."""
-        ...
+        """The output cap that it sends if the caller gives none."""
 
     @property
     def expects_json(self) -> bool:
-        """Tell whether the backend itself asks for JSON, where the caller says nothing of it."""
-        ...
+        """Whether it asks for JSON by itself."""
 
     @property
     def streams(self) -> bool:
-        """Tell whether it can send a reply as a stream, so that the clocks of silence can run."""
-        ...
+        """Whether it can stream a reply, so that the clocks of silence can run."""
 
     @property
     def first_token(self) -> float | None:
-        """Return the seconds to wait for the first content, where this backend needs others than the policy says."""
-        ...
+        """Seconds to wait for the first content; None for those of the policy."""
 
     @property
     def stall(self) -> float | None:
-        """Return the seconds to wait between two pieces of content, likewise."""
-        ...
+        """Seconds to wait between two pieces of content; None for those of the policy."""
 
     @property
     def prices(self) -> Prices | None:
-        """Return the backend's prices, where known."""
-        ...
+        """Its prices, if known."""
 
     @property
     def shapes(self) -> Shapes:
-        """Return the form in which messages, tools and parameters are written for it."""
-        ...
+        """The form in which messages, tools and parameters are written for it."""
 
 
 def _sentences(instance: object, attribute: Any, value: Any) -> None:
@@ -122,8 +109,8 @@ def _sentences(instance: object, attribute: Any, value: Any) -> None:
         raise ConfigurationError(f"{where} must be texts")
 
 
-def _told(losses: Iterable[str]) -> tuple[str, ...]:
-    return tuple(losses)  # attrs reads the signature of a converter, and parses that of a built-in: 2 ms at import
+def _as_tuple(losses: Iterable[str]) -> tuple[str, ...]:
+    return tuple(losses)
 
 
 def _own_identity(link: PlainLink) -> frozenset[tuple[str, str]]:
@@ -134,12 +121,12 @@ def _own_identity(link: PlainLink) -> frozenset[tuple[str, str]]:
 class PlainLink:
     """Stand for a backend where the core runs without adapters: in tests, in replays, around a transport of your own.
 
-    Two plain links of one name are duplicates unless they are given `identities`. A subclass may name the `shapes` of
-    what its transport sends, says `streams` if it can stream, and names with `losses` what its requests leave out of
-    what is asked, a short sentence for each.
+    Two plain links of one name are duplicates unless they have `identities`. A subclass may override `shapes`. Set
+    `streams` if the transport can stream, and describe in `losses` what it leaves out of a request, a short sentence
+    each.
 
     Raises:
-        ConfigurationError: a field is not of its form.
+        ConfigurationError: a field has the wrong type.
     """
 
     name: str = field(default="backend", validator=instance(str))
@@ -153,20 +140,20 @@ class PlainLink:
     stall: float | None = field(default=None, validator=validators.optional(number(above_zero=True)))
     prices: Prices | None = field(default=None, validator=validators.optional(instance(Prices)))
     identities: frozenset[tuple[str, str]] = field(default=Factory(_own_identity, takes_self=True))
-    losses: tuple[str, ...] = field(default=(), converter=_told, validator=_sentences)
+    losses: tuple[str, ...] = field(default=(), converter=_as_tuple, validator=_sentences)
 
     def lost(self, request: Request) -> tuple[str, ...]:
-        """Return its losses, whatever is asked."""
+        """Return `losses`, whatever the request."""
         return self.losses
 
     @property
     def origin(self) -> str:
-        """Return the empty text: it is reached by a transport that is not known here."""
+        """The empty text: the transport is not known here."""
         return ""
 
     @property
     def shapes(self) -> Shapes:
-        """Return the neutral form."""
+        """The neutral form."""
         return NEUTRAL
 
 
@@ -176,17 +163,17 @@ def _names(value: Iterable[str]) -> Any:
 
 @frozen(kw_only=True)
 class Lessons:
-    """Hold what is remembered of a backend, so that a call need not pay to hear it again.
+    """Hold what earlier calls have learned of a backend, so that no call pays to learn it again.
 
     Arguments:
-        dropped: parameters that it rejects; `stream` is one of them.
+        dropped: parameters that it rejects; `stream` may be one of them.
         no_prefill: whether it rejects a trailing assistant turn.
         restore_reasoning: whether it wants the reasoning of earlier turns back.
-        largest_output: the most output tokens that it takes for a cap, as it said itself; None where it has not.
-        server: what the server said it is, as far as it was asked; "" where it was not.
+        largest_output: the largest output cap that it takes, as it said itself; None if it has not.
+        server: what the server said it is; "" if it was not asked.
 
     Raises:
-        ConfigurationError: a field is not of its form.
+        ConfigurationError: a field has the wrong type.
     """
 
     dropped: frozenset[str] = field(
@@ -209,7 +196,7 @@ class Lessons:
     server: str = field(default="", converter=label, validator=must("a string", is_text, names_class=True))
 
     def joined(self, other: Lessons) -> Lessons:
-        """Return what both say; of two caps, the smaller."""
+        """Join two sets of lessons; of two caps, the smaller counts."""
         if other == NO_LESSONS:
             return self
         caps = [cap for cap in (self.largest_output, other.largest_output) if cap is not None]
@@ -222,20 +209,20 @@ class Lessons:
         )
 
     def __str__(self) -> str:
-        said = []
+        learned = []
         if self.dropped:
-            said.append(f"without {', '.join(sorted(self.dropped))}")
+            learned.append(f"without {', '.join(sorted(self.dropped))}")
         if self.no_prefill:
-            said.append("no prefill")
+            learned.append("no prefill")
         if self.restore_reasoning:
-            said.append("with the reasoning of earlier turns")
+            learned.append("with the reasoning of earlier turns")
         if self.largest_output is not None:
-            said.append(f"at most {self.largest_output} output tokens")
-        learned = f"learned: {', '.join(said)}" if said else ""
-        return "; ".join(filter(None, (f"discovered: {self.server}" if self.server else "", learned)))
+            learned.append(f"at most {self.largest_output} output tokens")
+        sentence = f"learned: {', '.join(learned)}" if learned else ""
+        return "; ".join(filter(None, (f"discovered: {self.server}" if self.server else "", sentence)))
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return what there is as plain values."""
+        """Return the lessons as plain values."""
         plain: dict[str, Any] = {"dropped": sorted(self.dropped)} if self.dropped else {}
         for name in ("no_prefill", "restore_reasoning", "largest_output", "server"):
             if value := getattr(self, name):
@@ -244,14 +231,11 @@ class Lessons:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any], where: str) -> Lessons:
-        """Read lessons back.
+        """Read lessons from plain values, or raise a ConfigurationError that names their place.
 
         Arguments:
-            values: what was written.
-            where: its place, for an error.
-
-        Raises:
-            ConfigurationError: they are none.
+            values: what `to_mapping` returned.
+            where: the place of the values, for an error.
         """
         check_object(values, _FORMS, (), where)
         return cls(**values)
@@ -268,11 +252,7 @@ NO_LESSONS: Final = Lessons()
 
 
 def lessons_of(link: Link) -> Lessons:
-    """Return what is remembered of a backend now; one of the user's own may remember nothing.
-
-    Raises:
-        ConfigurationError: what it says is none.
-    """
+    """Return what was learned of a backend; a ConfigurationError if its `lessons` are no Lessons."""
     lessons = getattr(link, "lessons", NO_LESSONS)
     if not isinstance(lessons, Lessons):
         raise ConfigurationError(f"the lessons of {link.name!r} must be Lessons, not {type(lessons).__name__}")

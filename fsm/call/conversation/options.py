@@ -1,4 +1,4 @@
-"""The options of a request by name: the parameters that every wire knows, and where belongs what is none of them."""
+"""The options of a request by name: the parameters that every protocol knows, and hints for those that are none."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rungwise.fsm.values.suggest import did_you_mean
 
 
 class CommonOptions(TypedDict, total=False):
-    """Name the parameters that every wire translates, or says that it cannot; they are called as in chat completions.
+    """The parameters that every wire translates or reports as unsupported, named as in chat completions.
 
-    None is the same as saying nothing.
+    None is the same as leaving a parameter out.
     """
 
     temperature: float | None
@@ -29,7 +29,7 @@ class CommonOptions(TypedDict, total=False):
 
 
 class RequestOptions(CommonOptions, total=False):
-    """Name what a `Request` may hold beside its messages and tools."""
+    """What a `Request` may hold beside its messages and tools."""
 
     max_tokens: int | None
     parameters: Mapping[str, Any] | None
@@ -38,10 +38,10 @@ class RequestOptions(CommonOptions, total=False):
 
 
 COMMON_PARAMETERS: Final = CommonOptions.__optional_keys__
-"""The parameters that every wire translates, or says that it cannot."""
+"""The parameters that every wire translates or reports as unsupported."""
 
 REQUEST_OPTIONS: Final = RequestOptions.__optional_keys__ | {"tools"}
-"""All that a `Request` may hold beside its messages."""
+"""Everything that a `Request` may hold beside its messages."""
 
 _LARGEST: Final = sys.float_info.max
 _CHOSEN: Final = (lambda value: isinstance(value, Mapping) or is_text(value), "a mapping or a text")
@@ -91,7 +91,7 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
     "function_call": "it is called tool_choice here",
     "stop_sequences": "it is called stop here",
 }
-"""Where belongs what is often given to a call, though it is no option of one."""
+"""Where options belong that are often passed to a call by mistake."""
 
 _OF_BODIES: Final = frozenset(
     {
@@ -115,7 +115,7 @@ _OF_BODIES: Final = frozenset(
         *("think", "typical_p"),
     }
 )
-"""What providers take in the bodies of requests, each in its own protocol."""
+"""The members of request bodies, of any protocol."""
 
 
 def _are_texts(value: Any) -> bool:
@@ -123,32 +123,32 @@ def _are_texts(value: Any) -> bool:
 
 
 def with_common(parameters: Any, options: Mapping[str, Any]) -> Any:
-    """Return the parameters of a request with the common ones that were given as options of their own.
+    """Return the parameters of a request with the common ones that were passed as options.
 
     Arguments:
-        parameters: as they were given; what is no mapping is returned as it is, for others to refuse.
+        parameters: those of the request; anything but a mapping is returned as it is, for others to refuse.
         options: the common parameters by name.
 
     Raises:
-        ConfigurationError: an option is unknown or not of its form, or was given in both places.
+        ConfigurationError: an option is unknown or malformed, or stands in both places.
     """
     if not options:
         return parameters
     refuse_unknown(options, REQUEST_OPTIONS)
-    given = {name: value for name, value in options.items() if value is not None}
-    for name, value in given.items():
+    options = {name: value for name, value in options.items() if value is not None}
+    for name, value in options.items():
         holds, form = _FORMS[name]
         if not holds(value):
-            raise ConfigurationError(f"{name} must be {form}, not {_told(value)}")
+            raise ConfigurationError(f"{name} must be {form}, not {_shown(value)}")
     if not isinstance(parameters, (Mapping, type(None))):
         return parameters
-    for name in given.keys() & (parameters or {}):
+    for name in options.keys() & (parameters or {}):
         raise ConfigurationError(f"{name} is given twice, as an option and in parameters: leave one of them out")
-    return {**(parameters or {}), **given}
+    return {**(parameters or {}), **options}
 
 
-def _told(value: Any) -> str:
-    """Quote a number, and name the type of anything else: what is no number may be a secret."""
+def _shown(value: Any) -> str:
+    """Quote a number, and name the type of anything else, which may be a secret."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return short(value)
     kind = type(value)
@@ -156,25 +156,22 @@ def _told(value: Any) -> str:
     return f"of type {label(named)}"
 
 
-def refuse_unknown(options: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse options that are none, and say what they may have meant, or where they belong.
+def refuse_unknown(options: Iterable[str], available: Iterable[str]) -> None:
+    """Raise a ConfigurationError for an unknown option, with a hint what was meant or where it belongs.
 
     Arguments:
-        options: the names of what was given.
-        known: those of the options that there are.
-
-    Raises:
-        ConfigurationError: one of them is unknown.
+        options: the names that were passed.
+        available: the names of all options.
     """
-    known = sorted(known)
-    for name in sorted(set(options).difference(known)):
-        raise ConfigurationError(f"unknown option {short(name)}{_hint(name, known)}")
+    available = sorted(available)
+    for name in sorted(set(options).difference(available)):
+        raise ConfigurationError(f"unknown option {short(name)}{_hint(name, available)}")
 
 
-def _hint(name: str, known: list[str]) -> str:
+def _hint(name: str, available: list[str]) -> str:
     if name in _OF_BODIES:
         return f": put it into parameters, as in parameters={{{name!r}: ...}}"
     if name in _ELSEWHERE:
         return f": {_ELSEWHERE[name]}"
-    near = did_you_mean(name, known) or did_you_mean(name, [*_OF_BODIES, *_ELSEWHERE], cutoff=0.8)
-    return f"; {near}" if near else f"; there are: {', '.join(known)}"
+    near = did_you_mean(name, available) or did_you_mean(name, [*_OF_BODIES, *_ELSEWHERE], cutoff=0.8)
+    return f"; {near}" if near else f"; there are: {', '.join(available)}"

@@ -1,4 +1,4 @@
-"""Content in neutral parts: what a model has said, and what is said to it, in no provider's own form."""
+"""The parts of messages and replies, in a form that belongs to no provider."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ def _is_text(instance: object, attribute: Any, value: Any) -> None:
 
 @frozen
 class TextPart:
-    """Hold a block of visible text, inline think tags still in it.
+    """Hold a block of visible text, inline think tags included.
 
     Arguments:
-        text: it.
-        cache: what the caller marked its end with, for providers that keep a prompt up to there; two parts that differ
-            only in that are equal.
+        text: the text.
+        cache: the caller's mark for providers that cache the prompt up to here; parts that differ only in it are equal.
     """
 
     text: str = field(repr=False, validator=_is_text)
@@ -42,19 +41,19 @@ MediaKind = Literal["image", "audio", "video", "file"]
 
 @frozen
 class MediaPart:
-    """Hold a picture, a recording or a document: its data, or where it is.
+    """Hold a picture, a recording or a document: its data or its URL.
 
     Arguments:
-        kind: "image", "audio", "video", or "file" for anything that is read, such as a PDF.
-        data: its bytes in base64; "" where a URL says where it is.
-        media_type: such as "image/png"; "" where nobody said.
-        url: where it is; "" where the data are here.
-        name: that of the file, where it has one.
-        detail: how closely a picture is to be looked at, in the caller's word.
+        kind: "image", "audio", "video", or "file" for documents such as a PDF.
+        data: its bytes in base64; "" if there is a URL.
+        media_type: such as "image/png"; "" if unknown.
+        url: where it is; "" if the data are here.
+        name: the name of the file, if it has one.
+        detail: how closely to look at a picture, in the caller's word.
         cache: as for a text.
 
     Raises:
-        ConfigurationError: the kind is another, or there are neither data nor a URL, or both.
+        ConfigurationError: the kind is unknown, or there are neither data nor a URL, or both.
     """
 
     kind: MediaKind = field()
@@ -77,9 +76,9 @@ class ReasoningPart:
     """Hold reasoning.
 
     Arguments:
-        text: what can be read of it.
+        text: the readable part of it.
         signature: what its provider wants back with it.
-        provider: whose signature that is.
+        provider: the owner of the signature.
     """
 
     text: str = field(repr=False, validator=_is_text)
@@ -95,8 +94,8 @@ class ToolCall:
         id: what the result of the call refers to.
         name: the tool.
         arguments: JSON, whole or cut.
-        extras: what its provider wants back with it; two calls that differ only in that are equal.
-        provider: whose extras these are.
+        extras: what its provider wants back with it; calls that differ only in these are equal.
+        provider: the owner of the extras.
     """
 
     id: str = field(validator=_is_text)
@@ -108,11 +107,11 @@ class ToolCall:
 
 @frozen
 class OpaquePart:
-    """Hold what only its provider can read, and wants back as it is.
+    """Hold a block that only its provider can read, and wants back unchanged.
 
     Arguments:
-        provider: whose it is.
-        block: it, as JSON data.
+        provider: the owner of the block.
+        block: JSON data.
     """
 
     provider: str
@@ -121,18 +120,18 @@ class OpaquePart:
 
 @frozen
 class ToolResult:
-    """Hold what came of a tool call, for the model to read.
+    """Hold the result of a tool call, for the model to read.
 
     Arguments:
         id: the id of the call.
         name: the tool.
         text: what it returned, or what went wrong.
-        is_fault: whether something did.
+        is_fault: whether something went wrong.
         media: pictures and files that it returned beside the text.
         cache: as for a text.
 
     Raises:
-        ConfigurationError: the media are none.
+        ConfigurationError: `media` is no tuple of media parts.
     """
 
     id: str = field(validator=_is_text)
@@ -154,11 +153,7 @@ PARTS = (TextPart, MediaPart, ReasoningPart, ToolCall, ToolResult, OpaquePart)
 
 
 def as_parts(value: Iterable[Part]) -> tuple[Part, ...]:
-    """Return parts as a tuple.
-
-    Raises:
-        ConfigurationError: one of them is none.
-    """
+    """Return parts as a tuple, or raise a ConfigurationError if one of them is no part."""
     if type(value) is not tuple and (not isinstance(value, Iterable) or isinstance(value, str)):
         raise ConfigurationError(f"parts must be a list of parts, not {type(value).__name__}")
     parts = tuple(value)
@@ -169,12 +164,12 @@ def as_parts(value: Iterable[Part]) -> tuple[Part, ...]:
 
 
 def text_of(parts: Iterable[Part]) -> str:
-    """Return the text of all text parts, joined; a text that stands alone is not copied."""
+    """Return the joined text of all text parts."""
     return "".join([part.text for part in parts if isinstance(part, TextPart)])
 
 
 def reasoning_of(parts: Iterable[Part]) -> str:
-    """Return the text of all reasoning, joined."""
+    """Return the joined text of all reasoning."""
     return "".join([part.text for part in parts if isinstance(part, ReasoningPart)])
 
 
@@ -194,17 +189,17 @@ def _check_role(instance: object, attribute: Any, value: Any) -> None:
 
 @frozen
 class Message:
-    """Hold one message of a conversation in parts: one that came back, or one that a rung or a turn adds.
+    """Hold one message of a conversation in parts: a reply, or a message that a rung or a turn adds.
 
-    It may stand among the messages of a request. Each wire writes it in its own form; what is a provider's own goes
-    back to that provider alone, word for word.
+    A request may hold such messages. Each wire writes them in its own form, and sends a provider's own blocks back to
+    that provider alone, unchanged.
 
     Arguments:
-        role: "system", "user", "assistant", or "tool", which holds results of tool calls alone.
-        parts: what is said, in order.
+        role: "system", "user", "assistant", or "tool", which holds only results of tool calls.
+        parts: the content, in order.
 
     Raises:
-        ConfigurationError: the role is another, or one of the parts is none.
+        ConfigurationError: the role is unknown, or one of the parts is no part.
     """
 
     role: Role = field(validator=_check_role)
@@ -226,20 +221,20 @@ class Message:
 
     @property
     def text(self) -> str:
-        """Return its text."""
+        """Return the text."""
         return text_of(self.parts)
 
     @property
     def reasoning(self) -> str:
-        """Return what can be read of its reasoning."""
+        """Return the readable reasoning."""
         return reasoning_of(self.parts)
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        """Return its tool calls."""
+        """Return the tool calls."""
         return calls_of(self.parts)
 
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
-        """Return what came of tool calls."""
+        """Return the results of tool calls."""
         return tuple([part for part in self.parts if isinstance(part, ToolResult)])

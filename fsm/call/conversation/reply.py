@@ -1,4 +1,4 @@
-"""What a provider answers, in one shape for all of them: a whole `Reply`, or pieces of one as it streams."""
+"""What a provider answers, in one form for all: a whole `Reply`, or pieces of one as it streams."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ from rungwise.fsm.values.label import label
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 StopReason = Literal["stop", "length", "tool_calls", "content_filter", "paused", "overflow", "error", "unknown"]
-"""Why a reply ended, normalised. `unknown` is a word that no table lists; no word at all is `None`, never invented."""
+"""Why a reply ended. `unknown` stands for a word that no table lists; a missing one is `None`."""
 
 
 @frozen
 class Reply:
-    """Hold one reply of a provider, normalised.
+    """Hold one reply of a provider.
 
     Arguments:
-        text: the visible content with every text block joined, inline think tags still in it.
-        final_text: the last text block after the last tool call; None where blocks are not told apart.
-        tool_calls: the tool calls, complete or not; `is_complete` tells which.
+        text: all text blocks joined, inline think tags included.
+        final_text: the last text block after the last tool call; None if the protocol has no blocks.
+        tool_calls: the tool calls, complete or not.
         usage: what the provider reported for this attempt.
         model: the model id that the provider reported, as a `label`.
         interrupted: whether the stream ended before its terminal event.
         halted: whether the caller's own outer budget stopped the stream.
         reasoning: reasoning from structured fields (inline reasoning stays in `text`).
-        stop_reason: the normalised stop reason, None where the provider gave none.
+        stop_reason: the normalised stop reason; None if the provider gave none.
         stop_raw: the provider's own word for it, as a `label`.
         refusal: the provider's refusal text, if it sent one.
-        failure: what cut the stream, where a cause is known.
-        raw: the provider's decoded body; for diagnosis only, nothing decides by it.
-        parts: all of it in order, with what is the provider's own; `text`, `reasoning` and `tool_calls` are then read
-            from these. Left out, it is made of those.
+        failure: what cut the stream, if a cause is known.
+        raw: the provider's decoded body, for diagnosis only.
+        parts: everything in order, the provider's own blocks included; `text`, `reasoning` and `tool_calls` are then
+            read from these.
 
     Raises:
-        ConfigurationError: a text, the tool calls or the usage are of another type, or say otherwise than the parts.
+        ConfigurationError: a field has the wrong type, or contradicts the parts.
     """
 
     text: str = field(default="", repr=False)
@@ -70,7 +70,6 @@ class Reply:
     def __attrs_post_init__(self) -> None:
         if self._parts is not None:
             self._read(as_parts(self._parts))
-        # One comparison for nearly all of them: replies are built on the hot path.
         if (type(self.text), type(self.reasoning), type(self.usage), type(self.tool_calls)) != _USUAL:
             self._check()
         for call in self.tool_calls:
@@ -78,15 +77,15 @@ class Reply:
                 raise ConfigurationError(f"Reply.tool_calls must hold ToolCalls, not {type(call).__name__}")
 
     def _read(self, parts: tuple[Part, ...]) -> None:
-        for name, said in (
+        for name, value in (
             ("text", text_of(parts)),
             ("reasoning", reasoning_of(parts)),
             ("tool_calls", calls_of(parts)),
         ):
-            given = getattr(self, name)
-            if given and given != said:
+            own = getattr(self, name)
+            if own and own != value:
                 raise ConfigurationError(f"Reply.{name} says otherwise than Reply.parts; give one of them")
-            object.__setattr__(self, name, said)
+            object.__setattr__(self, name, value)
         object.__setattr__(self, "_parts", None)
         object.__setattr__(self, "_parts", None if parts == self.parts else parts)
 
@@ -100,7 +99,7 @@ class Reply:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Return all of it in order, each part once."""
+        """Return everything in order, each part once."""
         if self._parts is not None:
             return tuple(self._parts)
         reasoning = (ReasoningPart(self.reasoning),) if self.reasoning else ()

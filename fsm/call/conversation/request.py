@@ -1,4 +1,4 @@
-"""What is asked: the caller's `Request`, and the `Send` that each rung makes of it."""
+"""The caller's `Request`, and the `Send` that each rung makes of it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy, sendable_copi
 from rungwise.fsm.values.secret import SecretMap, hides_arguments
 
 PlainMessage = Mapping[str, Any]
-"""One message as the caller writes it: a `role` and what the wire of the backend takes beside it."""
+"""One message as the caller writes it: a `role`, and whatever the protocol of the backend has beside it."""
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function", "model")
-"""The roles of messages in any provider's form; an item of OpenAI's Responses has a type in its place."""
+"""The roles of messages in any protocol; an item of OpenAI's Responses has a type instead."""
 _LISTS = ("content", "parts", "tool_calls")
-"""What of a message may be a list of mappings."""
+"""The members of a message that may be lists of mappings."""
 
 
 def _messages(value: str | Iterable[PlainMessage | Message]) -> tuple[PlainMessage | Message, ...]:
@@ -34,7 +34,7 @@ def _messages(value: str | Iterable[PlainMessage | Message]) -> tuple[PlainMessa
     for index, message in enumerate(messages):
         if isinstance(message, Message):
             continue
-        if type(message) is not dict and not isinstance(message, Mapping):  # the first is quicker
+        if not isinstance(message, Mapping):
             raise ConfigurationError(
                 f"messages[{index}] must be a mapping with 'role' and 'content', not {_kind_of(message)}"
             )
@@ -45,7 +45,7 @@ def _messages(value: str | Iterable[PlainMessage | Message]) -> tuple[PlainMessa
     try:
         copies = sendable_copies(messages, "messages", kept=Message)
     except ConfigurationError:
-        for index, message in enumerate(messages):  # which says more, where it is a part as a whole
+        for index, message in enumerate(messages):  # raises the error that names the part
             if not isinstance(message, Message):
                 _check_parts(frozen_copy(message, f"messages[{index}]"), index)
         raise
@@ -56,7 +56,7 @@ def _messages(value: str | Iterable[PlainMessage | Message]) -> tuple[PlainMessa
 
 
 def _check_parts(message: PlainMessage, index: int) -> None:
-    """Refuse what no protocol can read, which would be lost where the message is translated."""
+    """Refuse content that no protocol can read: it would be lost when the message is translated."""
     content = message.get("content")
     if not (content is None or isinstance(content, str | list | tuple | Mapping)):
         raise ConfigurationError(
@@ -72,7 +72,7 @@ def _check_parts(message: PlainMessage, index: int) -> None:
 
 
 def _kind_of(value: object) -> str:
-    """Return the name of a type, and what to do with an object of a provider's own client."""
+    """Return the name of a type, with advice for the objects of a provider's own client."""
     name = type(value).__name__
     return f"{name}: give its model_dump()" if hasattr(value, "model_dump") and not isinstance(value, type) else name
 
@@ -98,10 +98,10 @@ def _headers(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 MOST_TOKENS = 10**12
-"""No number of tokens may exceed this."""
+"""The largest number of tokens."""
 
 FRAMING = frozenset({"content-length", "transfer-encoding", "host", "connection"})
-"""The headers that belong to the transport."""
+"""The headers that the transport sets."""
 
 
 def _no_framing(instance: object, attribute: Any, value: Mapping[str, Any]) -> None:
@@ -127,13 +127,13 @@ def _tools(value: Iterable[Mapping[str, Any]] | None) -> tuple[Mapping[str, Any]
 
 
 def _of_turns(value: object) -> str:
-    """Return a word to those who gave a call what a turn takes."""
+    """Return advice for callers who pass the tools of a turn to a call."""
     is_run = callable(value) or hasattr(value, "function") or hasattr(value, "executor")
-    return ": a call hands out what the model calls, a turn (client.turn) runs it" if is_run else ""
+    return ": a call returns the tool calls, a turn (client.turn) runs them" if is_run else ""
 
 
 def token_count(instance: object, attribute: Any, value: Any) -> None:
-    """Refuse what is neither a number of tokens nor None."""
+    """Validate a number of tokens or None."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     if value is not None and (not whole or not 1 <= value <= MOST_TOKENS):
         where = f"{type(instance).__name__}.{attribute.name}"
@@ -143,25 +143,23 @@ def token_count(instance: object, attribute: Any, value: Any) -> None:
 @hides_arguments
 @frozen(init=False)
 class Request:
-    """Hold what the caller asks, before any rung has touched it.
+    """Hold what the caller asks. Everything in it is copied: later changes to your objects change nothing.
 
     Arguments:
-        messages: a prompt, or messages as the wire of the backend takes them; a `rungwise.Message` that came back may
-            be among them. Like all other arguments they are copied: they are never changed, and later changes to yours
-            do not change what is sent.
+        messages: a prompt, or messages in the form of the first backend's protocol; a `rungwise.Message` may be among
+            them.
         tools: tool definitions, passed on as they are.
-        max_tokens: the caller's own output cap in tokens; only a budget or the provider ever lowers it. One that stands
-            among the parameters is taken from there.
+        max_tokens: the output cap in tokens; only a budget or the provider lowers it. One among the parameters is
+            taken from there.
         parameters: anything else for the request body, in the words of the first backend's protocol.
-        headers: anything else for the HTTP headers. They go to the backends that have the scheme, host and port of the
-            first one of the chain, and to no other: those take headers of their own.
-        input_tokens: the caller's own count of the prompt's tokens, used to reserve money; estimated where None.
-        common: the parameters that every wire knows, by name: `temperature`, `top_p`, `stop`, `seed`,
-            `response_format`, `reasoning_effort`, `tool_choice`, `parallel_tool_calls`. They are put among the
-            `parameters`, where they may stand as well, and there alone they are read.
+        headers: anything else for the HTTP headers. They go only to backends with the scheme, host and port of the
+            first one; the others have headers of their own.
+        input_tokens: your count of the prompt's tokens, used to reserve money; None estimates it.
+        common: the parameters that every protocol knows: `temperature`, `top_p`, `stop`, `seed`, `response_format`,
+            `reasoning_effort`, `tool_choice`, `parallel_tool_calls`. They may stand in `parameters` as well.
 
     Raises:
-        ConfigurationError: a message, a tool or an option is not of its form, or an option is unknown.
+        ConfigurationError: a message, a tool or an option is malformed, or an option is unknown.
     """
 
     messages: tuple[PlainMessage | Message, ...] = field(converter=_messages, repr=False)
@@ -186,7 +184,7 @@ class Request:
     def __attrs_post_init__(self) -> None:
         caps = [name for name in CAP_PARAMETERS if name in self.parameters]
         if caps and self.max_tokens is None:
-            # The rungs raise the cap, so they must know it, and it must not go out twice.
+            # The rungs must know the cap to raise it, and it must not go out twice.
             rest = {name: value for name, value in self.parameters.items() if name not in caps}
             changed = evolve(self, max_tokens=self.parameters[caps[0]], parameters=rest)
             object.__setattr__(self, "max_tokens", changed.max_tokens)
@@ -194,19 +192,19 @@ class Request:
 
 
 CAP_PARAMETERS = ("max_tokens", "max_completion_tokens")
-"""What the output cap is called among the parameters of chat completions."""
+"""The names of the output cap among the parameters of chat completions."""
 
 
 @frozen
 class TurnContext:
-    """Tell a call what it cannot see: the turn that it is part of.
+    """Describe the turn that a call is part of.
 
     Arguments:
-        prior_answer: the text that the previous assistant message gave beside its tool calls.
-        only_housekeeping: whether all of those tool calls were housekeeping (notes, to-do lists, titles), so that the
-            prior answer may stand for an empty reply.
-        is_shown: whether a consumer was shown the prior answer, so that no stream hands it out once more.
-        gathered: the text of a cut answer that an earlier call of the turn has brought, and that this one goes on from.
+        prior_answer: the text that the previous assistant message had beside its tool calls.
+        only_housekeeping: whether all these tool calls were housekeeping (notes, to-do lists, titles), so the prior
+            answer may replace an empty reply.
+        is_shown: whether a consumer has seen the prior answer, so that no stream hands it out again.
+        gathered: the text of a cut answer that an earlier call of the turn brought; this call continues it.
     """
 
     prior_answer: str | None = field(default=None, repr=False, validator=validators.optional(instance(str)))
@@ -235,24 +233,21 @@ class Send:
         rung: the state of the machine.
         backend: index into the chain.
         wait: seconds to wait before sending.
-        messages: the messages of this attempt: the caller's own as they were given, and the turns of the rungs.
-        max_tokens: the output cap that must reach the wire; None sends none.
+        messages: the caller's messages as they were given, and the turns of the rungs.
+        max_tokens: the output cap that must be sent; None sends none.
+        request: what the caller asked.
         prefill: whether the last message is an assistant turn to be continued in the backend's own encoding.
         dropped: parameters to leave out because the provider rejected them.
         lower_reasoning: whether to ask for less reasoning, or none.
-        portable: whether to leave out of the caller's messages what may be another provider's: signatures, encrypted
-            reasoning. A `rungwise.Message` says itself whose its parts are.
+        portable: whether to leave out of the caller's messages what may belong to another provider: signatures and
+            encrypted reasoning. A `rungwise.Message` knows whose its parts are.
         deadline: when the whole call must have ended, on the driver's clock, or None.
-        needs_compaction: whether the caller's compactor must run on the messages first; they are the caller's own then,
-            and what the rungs have added comes back to what it makes of them.
+        needs_compaction: whether the caller's compactor must run on `messages`, the caller's own, first.
+        added_tokens: the tokens of the turns that the rungs have added.
+        must_cut: whether a stream that brings more than `max_tokens` must be cut, as no more was reserved.
+        unsigned: whether no signature is sent, not even the backend's own: it has rejected one.
         restore_reasoning: whether each assistant turn must carry its reasoning, or a stand-in for it.
-        request: what the caller asked.
-        headers: those of the request, where they are meant for this backend; a wire sends these and its own.
-        parameters: likewise those of the request.
-        tools: likewise those of the request.
-        added_tokens: the tokens of what the rungs have added to the caller's messages.
-        unsigned: whether the backend has rejected a signature, so that none is sent, its own included.
-        must_cut: whether a stream that brings more than `max_tokens` must be cut, as no more was reserved for it.
+        headers, parameters, tools: what this backend gets of those of the request.
     """
 
     rung: str

@@ -12,7 +12,7 @@ from rungwise.fsm.errors import ToolError
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.turn_transcript import ANSWERED, results_of
 from rungwise.fsm.testing.checks.turns import SeenTurn
-from rungwise.fsm.testing.turn_player import PlayedCall, PlayedRound
+from rungwise.fsm.testing.turn_player import CallInTurn, PlayedRound
 from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.turn.actions import ToolOutcome
 from rungwise.fsm.turn.tool_round import result_text
@@ -123,9 +123,9 @@ def check_handed_off(seen: SeenTurn) -> None:
 def check_prior(seen: SeenTurn) -> None:
     """Check what each call is told of an answer that was given beside housekeeping tools."""
     prior: str | None = None
-    asked: PlayedCall | None = None
+    asked: CallInTurn | None = None
     for doing in seen.run.doings:
-        if isinstance(doing, PlayedCall):
+        if isinstance(doing, CallInTurn):
             context = doing.call.turn
             if context.prior_answer != prior or context.only_housekeeping is not (prior is not None):
                 raise Dishonest(PRIOR, f"a call was told of {context.prior_answer is not None} where it should not")

@@ -12,7 +12,7 @@ from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.turns import SeenTurn
-from rungwise.fsm.testing.turn_player import Messages, PlayedCall, PlayedCompaction, PlayedRound
+from rungwise.fsm.testing.turn_player import CallInTurn, Messages, PlayedCompaction, PlayedRound
 from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.turn.validity import problems_of
 
@@ -98,7 +98,7 @@ def _expected(seen: SeenTurn) -> tuple[Messages, list[Said]]:
     for doing in doings:
         if isinstance(doing, PlayedCompaction) and next(shortened, False):
             base, said = Request(doing.made).messages, []
-        if not isinstance(doing, PlayedCall) or not seen.is_settled(doing):
+        if not isinstance(doing, CallInTurn) or not seen.is_settled(doing):
             continue
         _check_goes_on(doing, pending)
         pending = ""
@@ -123,7 +123,7 @@ def _ids(seen: SeenTurn, place: int, base: Messages) -> tuple[str, ...]:
     return tuple([call.id for call in calls])
 
 
-def _check_goes_on(played: PlayedCall, pending: str) -> None:
+def _check_goes_on(played: CallInTurn, pending: str) -> None:
     gathered = played.call.turn.gathered
     if gathered != pending:
         wrong = f"a call goes on from {len(gathered)} characters, and {len(pending)} were said before"
@@ -132,7 +132,7 @@ def _check_goes_on(played: PlayedCall, pending: str) -> None:
         raise Dishonest(WHOLE, "a call that goes on from a text has lost it")
 
 
-def _is_repeat(played: PlayedCall) -> bool:
+def _is_repeat(played: CallInTurn) -> bool:
     """Tell whether a call has ended with an answer that was given before, beside tools."""
     result = played.call.result
     return result.outcome == "salvaged" and result.journal.last.effect == "keep_prior_answer"
@@ -155,7 +155,7 @@ def results_of(seen: SeenTurn) -> Iterator[tuple[PlayedRound, Message, Message]]
     own = [each for each in messages[len(base) :] if isinstance(each, Message)]
     pairs = [(asked, told) for asked, told in pairwise(own) if asked.tool_calls]
     last = seen.run.doings[-1] if seen.run.doings else None
-    if isinstance(last, PlayedCall) and seen.is_settled(last) and seen.asked_by(last):
+    if isinstance(last, CallInTurn) and seen.is_settled(last) and seen.asked_by(last):
         pairs.pop()  # the turn ended before its tools began
     rounds = [round for _, round in seen.rounds()]
     for round, (asked, told) in zip(reversed(rounds), reversed(pairs), strict=False):

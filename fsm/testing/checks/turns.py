@@ -15,7 +15,7 @@ from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.path import COUNTED, LEGAL, follow_numbers, follow_rows
-from rungwise.fsm.testing.turn_player import ENDS, PlayedCall, PlayedRound, RunOfTurn, most_calls
+from rungwise.fsm.testing.turn_player import ENDS, CallInTurn, PlayedRound, RunOfTurn, most_calls
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.result import TurnResult
@@ -63,19 +63,19 @@ class SeenTurn:
         """Return the tools."""
         return self.run.turn.tools
 
-    def is_settled(self, played: PlayedCall) -> bool:
+    def is_settled(self, played: CallInTurn) -> bool:
         """Tell whether the turn was told of the end of a call."""
         return played.call.is_over and (played is not self.run.doings[-1] or self.run.turn.is_over)
 
-    def asked_by(self, played: PlayedCall) -> tuple[ToolCall, ...]:
+    def asked_by(self, played: CallInTurn) -> tuple[ToolCall, ...]:
         """Return the tool calls that a call has ended with, as far as its turn may answer them."""
         may = played.call.is_over and played.state != "summarize" and played.call.result.outcome == "done"
         return played.call.result.tool_calls if may else ()
 
-    def rounds(self) -> Iterator[tuple[PlayedCall, PlayedRound]]:
+    def rounds(self) -> Iterator[tuple[CallInTurn, PlayedRound]]:
         """Yield each round of tools, with the call that asked for it."""
         for before, each in pairwise(self.run.doings):
-            if isinstance(each, PlayedRound) and isinstance(before, PlayedCall):
+            if isinstance(each, PlayedRound) and isinstance(before, CallInTurn):
                 yield before, each
 
 
@@ -160,10 +160,10 @@ def check_budget(seen: SeenTurn) -> None:
     attempts, used, cost = 0, 0, 0.0
     for doing in run.doings:
         late = budget.seconds is not None and doing.at - run.began >= budget.seconds
-        if late and not isinstance(doing, PlayedCall):
+        if late and not isinstance(doing, CallInTurn):
             what = "tools were run" if isinstance(doing, PlayedRound) else "a compaction was begun"
             raise Dishonest(BUDGET, f"{what} after the {budget.seconds:g} s of the turn")
-        if not isinstance(doing, PlayedCall):
+        if not isinstance(doing, CallInTurn):
             continue
         attempts += len(doing.sent_at)
         if budget.seconds is not None and any(at - run.began >= budget.seconds for at in doing.sent_at):

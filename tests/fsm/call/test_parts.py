@@ -103,7 +103,7 @@ def test_messages_that_are_none_are_refused_in_the_callers_words(messages: Any, 
 
 @pytest.mark.parametrize("tools", [len, [len], [Tool(len, name="len", parameters={})], Toolbox()])
 def test_a_call_that_is_given_what_a_turn_runs_says_so(tools: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"a turn \(client\.turn\) runs it"):
+    with pytest.raises(ConfigurationError, match=r"a turn \(client\.turn\) runs them"):
         Request("Where?", tools=tools)
 
 

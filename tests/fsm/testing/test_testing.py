@@ -283,11 +283,6 @@ def test_a_call_that_goes_on_is_none_to_judge() -> None:
         testing.assert_call_honest(call)
 
 
-def test_a_replayed_result_is_honest_too() -> None:
-    call = testing.run(DEFAULT, [CUT, REST], contents=True)
-    testing.assert_call_honest(rungwise.replay(call.journal))
-
-
 def test_a_table_of_ones_own_is_judged_by_its_own_rows() -> None:
     policy = rungwise.Policy(table=rungwise.CALL.without("reask"))
     call = testing.run(policy, [EMPTY])
@@ -431,16 +426,6 @@ def test_a_call_that_is_cancelled_in_an_echo_says_nothing_twice(echo: str) -> No
 
 def test_an_echo_of_text_that_repeats_itself_but_for_its_margin_is_dropped() -> None:
     judge([Reply(" \nAn answer.An answer.", interrupted=True)], DEFAULT, chain=2)
-
-
-def test_a_replay_costs_what_the_call_did() -> None:
-    chain = [PlainLink("one"), PlainLink("two", prices=rungwise.Prices(1.0, 10.0))]
-    judge([Failure("auth"), ANSWER], DEFAULT, chain=chain)
-
-
-def test_a_call_with_a_budget_of_money_replays() -> None:
-    policy = rungwise.Policy(budget=rungwise.Budget(money=0.01))
-    judge([ANSWER], policy, certified=False, chain=PRICED, request="Where do they nest? " * 100)
 
 
 def test_text_that_was_handed_out_stays_when_the_stream_breaks() -> None:

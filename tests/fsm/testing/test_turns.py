@@ -23,7 +23,7 @@ from rungwise.fsm.testing.compactors import TurnCompactor
 from rungwise.fsm.testing.coverage import Coverage
 from rungwise.fsm.testing.turn_player import ENDS
 from rungwise.fsm.testing.turn_script import Stop, ToolPlay, write_turn_script
-from rungwise.fsm.turn import tool_round
+from rungwise.fsm.turn import compaction, tool_round, turn
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.fsm.turn.recording import TurnRecorder
 from rungwise.fsm.turn.table import TURN
@@ -94,8 +94,8 @@ def test_honest_turns_pass(name: str) -> None:
 
 
 def results_are_lost(patch: pytest.MonkeyPatch) -> None:
-    whole = Conversation.whole
-    patch.setattr(Conversation, "whole", lambda self, text: [m for m in whole(self, text) if _role(m) != "tool"])
+    whole = Conversation.completed
+    patch.setattr(Conversation, "completed", lambda self, text: [m for m in whole(self, text) if _role(m) != "tool"])
 
 
 def _role(message: Any) -> str:
@@ -103,30 +103,42 @@ def _role(message: Any) -> str:
 
 
 def results_change_places(patch: pytest.MonkeyPatch) -> None:
-    whole = Conversation.whole
+    whole = Conversation.completed
 
     def turned(self: Conversation, text: str) -> Any:
         return tuple(Message("tool", m.parts[::-1]) if _role(m) == "tool" else m for m in whole(self, text))
 
-    patch.setattr(Conversation, "whole", turned)
+    patch.setattr(Conversation, "completed", turned)
 
 
 def faults_pass_for_results(patch: pytest.MonkeyPatch) -> None:
-    tell = Conversation.tell
-    patch.setattr(Conversation, "tell", lambda self, place, text, is_fault=False: tell(self, place, text))
+    add = Conversation.add_tool_results
+
+    def adding(self: Conversation, entries: Any) -> Any:
+        return add(self, [(place, text, False) for place, text, _ in entries])
+
+    patch.setattr(Conversation, "add_tool_results", adding)
 
 
 def text_is_said_twice(patch: pytest.MonkeyPatch) -> None:
-    say = Conversation.say
-    patch.setattr(Conversation, "say", lambda self, result: say(self, evolve(result, text=result.text * 2)))
+    add = Conversation._add_answer
+    patch.setattr(Conversation, "_add_answer", lambda self, result: add(self, evolve(result, text=result.text * 2)))
 
 
 def text_is_dropped(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Conversation, "say", lambda self, result: self._show(result.text))
+    patch.setattr(Conversation, "_add_answer", lambda self, result: self._show(result.text))
 
 
 def cut_text_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Conversation, "hold", lambda self, result: self._show(result.text))
+    add = Conversation.add_result
+
+    def forgetting(self: Conversation, result: Any, event: str, **options: Any) -> None:
+        before = self.gathered
+        add(self, result, event, **options)
+        if event in ("truncated", "overflowed"):
+            self.gathered = before
+
+    patch.setattr(Conversation, "add_result", forgetting)
 
 
 def nothing_is_shown(patch: pytest.MonkeyPatch) -> None:
@@ -134,19 +146,23 @@ def nothing_is_shown(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_hint_stays(patch: pytest.MonkeyPatch) -> None:
-    request = Turn._request_in
+    request = turn.request_of
 
-    def leaving(self: Turn, state: str) -> Any:
-        made = request(self, state)
-        self._conversation.messages = made.messages
+    def leaving(state: str, first: Request, conversation: Conversation, **options: Any) -> Any:
+        made = request(state, first, conversation, **options)
+        conversation.messages = made.messages
         return made
 
-    patch.setattr(Turn, "_request_in", leaving)
+    patch.setattr(turn, "request_of", leaving)
 
 
 def summaries_may_call_tools(patch: pytest.MonkeyPatch) -> None:
-    request = Turn._request_in
-    patch.setattr(Turn, "_request_in", lambda self, state: evolve(request(self, state), tools=self.request.tools))
+    request = turn.request_of
+
+    def with_tools(state: str, first: Request, *others: Any, **options: Any) -> Any:
+        return evolve(request(state, first, *others, **options), tools=first.tools)
+
+    patch.setattr(turn, "request_of", with_tools)
 
 
 def one_call_more(patch: pytest.MonkeyPatch) -> None:
@@ -194,7 +210,7 @@ def cut_calls_are_run(patch: pytest.MonkeyPatch) -> None:
 
 
 def compactors_may_do_anything(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Turn, "_broken_by", lambda self, shorter: None)
+    patch.setattr(compaction, "problems_of", lambda messages, callers=(): ())
 
 
 def journals_tell_everything(patch: pytest.MonkeyPatch) -> None:
