@@ -93,18 +93,18 @@ def _explained(file: str, policy: Policy, format: Form, view: View) -> str:
     from rungwise.fsm.turn.explained import TurnPath, explain_turn, read_recorded
 
     try:
-        found = read_recorded(Path(file).read_bytes(), policy.table)
+        recorded = read_recorded(Path(file).read_bytes(), policy.table)
     except OSError as error:
         bad_input(f"{file} cannot be read ({error.strerror}): give a JOURNAL.json")
     except ConfigurationError as error:
         bad_input(f"{file}: {error}")
     if format == "text":
-        return brief_text(found)
+        return brief_text(recorded)
     if format == "steps":
-        return steps_text(found)
+        return steps_text(recorded)
     if format == "html":
-        return explain_turn(found) if isinstance(found, TurnPath) else explain_call(found)
-    path = found.path if isinstance(found, TurnPath) else found
+        return explain_turn(recorded) if isinstance(recorded, TurnPath) else explain_call(recorded)
+    path = recorded.path if isinstance(recorded, TurnPath) else recorded
     return render(path.table, format, view, Marks.along(path.rows))
 
 
