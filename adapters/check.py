@@ -41,10 +41,10 @@ class BackendCheck:
         return self.problem is None and not self.losses
 
     def __str__(self) -> str:
-        told = [f"cannot be used: {self.problem}"] if self.problem is not None else []
-        told += [f"loses: {loss}" for loss in self.losses]
-        told += [f"unknown: {unknown}" for unknown in self.unknowns]
-        return "\n".join([self.name, *[f"  {each}" for each in told or ["takes all of it"]]])
+        lines = [f"cannot be used: {self.problem}"] if self.problem is not None else []
+        lines += [f"loses: {loss}" for loss in self.losses]
+        lines += [f"unknown: {unknown}" for unknown in self.unknowns]
+        return "\n".join([self.name, *[f"  {each}" for each in lines or ["takes all of it"]]])
 
 
 @frozen
@@ -80,10 +80,10 @@ def check_request(request: Request, chain: Sequence[Backend]) -> Check:
     """
     held = frozenset(_media_in(read_messages(request.messages)))
     checked = [_checked(request, chain[0], backend, held) for backend in chain]
-    return Check(tuple([evolve(each, name=name) for each, name in zip(checked, _told_apart(chain), strict=True)]))
+    return Check(tuple([evolve(each, name=name) for each, name in zip(checked, _distinct_names(chain), strict=True)]))
 
 
-def _told_apart(chain: Sequence[Backend]) -> list[str]:
+def _distinct_names(chain: Sequence[Backend]) -> list[str]:
     """Return the names of backends: with the protocol where that tells some apart, and with the place where not."""
     names = [backend.name for backend in chain]
     apis = [getattr(backend, "API", "") for backend in chain]  # a backend of the user's own may have none
@@ -103,15 +103,15 @@ def _media_in(messages: Iterable[Message]) -> Iterator[str]:
 
 
 def _checked(request: Request, first: Backend, backend: Backend, held: frozenset[str]) -> BackendCheck:
-    known = getattr(backend, "capabilities", None) or Capabilities()  # a backend of the user's own may have none
+    model = getattr(backend, "capabilities", None) or Capabilities()  # a backend of the user's own may have none
     parameters = {**getattr(backend, "parameters", {}), **parameters_for(request, first, backend)}
     losses, unknowns = list(losses_of(request, first, backend)), []
     for is_asked, can, lost, wants in (
-        (bool(request.tools or parameters.get("tools")), known.tools, "tools, which it does not call", "calls tools"),
-        ("image" in held, known.images, "pictures, which it does not see", "sees pictures"),
-        ("file" in held, known.documents, "documents, which it does not read", "reads documents"),
-        (_wants_schema(parameters), known.json_schema, "the JSON schema, which it is not held to", "keeps to a schema"),
-        (_wants_effort(parameters), known.reasoning, "reasoning_effort, which it does not know", "knows efforts"),
+        (bool(request.tools or parameters.get("tools")), model.tools, "tools, which it does not call", "calls tools"),
+        ("image" in held, model.images, "pictures, which it does not see", "sees pictures"),
+        ("file" in held, model.documents, "documents, which it does not read", "reads documents"),
+        (_wants_schema(parameters), model.json_schema, "the JSON schema, which it is not held to", "keeps to a schema"),
+        (_wants_effort(parameters), model.reasoning, "reasoning_effort, which it does not know", "knows efforts"),
     ):
         if is_asked and can is False:
             losses.append(lost)
@@ -120,13 +120,13 @@ def _checked(request: Request, first: Backend, backend: Backend, held: frozenset
     if beside := sorted(held & {"audio", "video"}):
         unknowns.append(f"whether it takes {' and '.join(beside)}")
     cap = request.max_tokens or backend.max_tokens
-    if cap is not None and known.largest_output is not None and cap > known.largest_output:
-        losses.append(f"{cap} tokens of output, of which it writes {known.largest_output} at most")
+    if cap is not None and model.largest_output is not None and cap > model.largest_output:
+        losses.append(f"{cap} tokens of output, of which it writes {model.largest_output} at most")
     prompt = _tokens_of(request, parameters)
     needed = prompt + (cap or 0)
-    if known.window is not None and needed > known.window:
-        losses.append(f"about {prompt} tokens of prompt and {cap or 0} of output, in a window of {known.window}")
-    elif known.window is None and needed > SMALLEST_WINDOW:
+    if model.window is not None and needed > model.window:
+        losses.append(f"about {prompt} tokens of prompt and {cap or 0} of output, in a window of {model.window}")
+    elif model.window is None and needed > SMALLEST_WINDOW:
         unknowns.append(f"whether about {prompt} tokens of prompt and {cap or 0} of output fit its window")
     return BackendCheck(backend.name, backend.problem, tuple(losses), tuple(unknowns))
 

@@ -1,4 +1,4 @@
-"""The client: a chain, a policy, and the four ways to run a call."""
+"""The client: a chain of backends, a policy, and the methods that run calls and turns."""
 
 from __future__ import annotations
 
@@ -61,26 +61,26 @@ class Client:
 
     Arguments:
         chain: the backends in order, or a single one; every call starts at the first.
-        policy: how calls recover, and the budget of each, where a call is given no other.
+        policy: how calls recover, and the budget of each, unless a call is given its own.
         http: an `httpx.Client` (or one of its shape) for `call` and `stream`; it is neither closed nor changed.
         async_http: an `httpx.AsyncClient` for `acall` and `astream`, likewise.
-        max_connections: how many connections there may be at once, of threads and of each event loop; further calls
-            wait in turn, within their own time. A client that was passed in has limits of its own.
-        stream_calls: whether `call` and `acall` have the reply streamed too, where the backend can, so that silence
-            shows before the whole reply was waited for; nothing is handed out. False asks them for a whole one.
-        observer: is given each step as it happens.
-        compactor: makes messages shorter when they do not fit; may be a coroutine function for asynchronous calls.
+        max_connections: how many connections may be open at once, for threads and for each event loop. Further calls
+            wait in turn, within their own time. A client that you pass in keeps its own limits.
+        stream_calls: whether `call` and `acall` stream the reply, too, if the backend can, so that they notice
+            silence early. False asks for whole replies.
+        observer: called with each step as it happens.
+        compactor: shortens messages that do not fit; may be a coroutine function for asynchronous calls.
         contents: whether journals may hold texts and tool calls.
-        largest_reply: bytes of a reply, its encoding taken off, after which no more of it is read: what is not streamed
-            is then malformed, and a stream is cut. It counts what a stream says, and a sixteenth of what comes with
-            it. While a reply is read it takes up to some 32 times as much memory.
-        clock: returns seconds on a clock that only goes forward.
-        sleep: waits for seconds, in place of a real wait; None waits.
+        largest_reply: the most bytes to read of one reply, after decompression. A whole reply that is larger is
+            malformed; a stream is cut. Of a stream, text counts in full and the framing around it by a sixteenth. A
+            reply takes up to 32 times as much memory while it is read.
+        clock: returns seconds on a monotonic clock.
+        sleep: called with seconds instead of a real wait; None waits.
         async_sleep: the same for asynchronous calls.
         jitter: returns a number from 0 to 1 for each wait.
-        wall_clock: returns the seconds since 1970, which deadlines and the dates of providers are read against.
-        deadline_header: the name of a header. Each request to each backend then says in it when the call must have
-            ended, in RFC 3339; and one that stands among the headers of a request is read as its deadline.
+        wall_clock: returns the seconds since 1970; deadlines and the dates of providers are compared with it.
+        deadline_header: the name of a header. Each request carries the deadline of the call in it, in RFC 3339. If the
+            headers of a `Request` hold it, it is the deadline of the call.
 
     Raises:
         ConfigurationError: the chain is empty or none of its backends can be used, or prices are missing for a budget.
@@ -156,7 +156,7 @@ class Client:
     def stream(
         self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Unpack[CallOptions]
     ) -> Stream:
-        """Run a call and hand out its text as it arrives; the last event is the result.
+        """Run a call and yield its text as it arrives; the last event is the result.
 
         Takes and raises what `call` does; an error comes after the last event.
         """
@@ -170,7 +170,7 @@ class Client:
     def acall(self, messages: Messages, **options: Unpack[CallOptions]) -> Coroutine[Any, Any, Result]:
         """Run a call asynchronously; takes and raises what `call` does.
 
-        What is asked is copied here, not when the coroutine is first awaited: a task may begin much later.
+        The messages are copied now, not when the coroutine is first awaited: a task may begin much later.
         """
         return self._acall(self._new(messages, options, is_streaming=False))
 
@@ -180,7 +180,7 @@ class Client:
         return (await driver.run(call)).raise_for_outcome()
 
     def astream(self, messages: Messages, **options: Unpack[CallOptions]) -> AsyncStream:
-        """Run a call asynchronously and hand out its text as it arrives; takes and raises what `stream` does."""
+        """Run a call asynchronously and yield its text as it arrives; takes and raises what `stream` does."""
         call = self._new(messages, options, is_streaming=True)
         running, own = self._connections.in_this_loop(), Cancellation()
         events = self._async_driver(running, own, call.policy.timeouts).stream(call)
@@ -193,7 +193,7 @@ class Client:
     def turn(
         self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Unpack[TurnOptions]
     ) -> TurnResult:
-        """Run a turn and return its result: calls, the tools that they ask for, and calls again until there is an end.
+        """Run a turn and return its result: call the model, run the tools it asks for, and repeat until it is done.
 
         Arguments:
             messages: a prompt, messages in the form of chat completions or of another provider, or a
@@ -217,7 +217,7 @@ class Client:
     def stream_turn(
         self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Unpack[TurnOptions]
     ) -> TurnStream:
-        """Run a turn and hand out what its calls say and its tools do, as it happens; the last event is the result.
+        """Run a turn and yield what its calls say and its tools do, as it happens; the last event is the result.
 
         Takes and raises what `turn` does; an error comes after the last event.
         """
@@ -238,7 +238,7 @@ class Client:
         return (await driver.run(planned.turn)).raise_for_outcome()
 
     def astream_turn(self, messages: Messages, **options: Unpack[TurnOptions]) -> AsyncTurnStream:
-        """Run a turn asynchronously and hand out what happens; takes and raises what `stream_turn` does."""
+        """Run a turn asynchronously and yield its events; takes and raises what `stream_turn` does."""
         planned = self._planned(messages, options, is_streaming=True)
         running, own = self._connections.in_this_loop(), Cancellation()
         events = self._async_turn_driver(planned, running, own).stream(planned.turn)
@@ -247,9 +247,9 @@ class Client:
         return stream
 
     def check(self, messages: Messages, **options: Unpack[CallOptions]) -> Check:
-        """Tell what would become of a request at each backend of the chain: what is lost, and what nobody knows.
+        """List what each backend of the chain would lose of a request, and what is unknown. It sends nothing.
 
-        Takes what `call` does. Nothing is sent; what does not fit is told by an estimate.
+        Takes what `call` does. Whether the request fits a window is estimated.
 
         Raises:
             ConfigurationError: the messages or options are not of their form, or prices are missing for a budget.
@@ -257,12 +257,12 @@ class Client:
         return check_request(self._new(messages, options, is_streaming=False).request, self.chain)
 
     def discover(self) -> dict[str, str]:
-        """Ask each server of one's own in the chain what it is, and heed that in the calls that begin from now on.
+        """Ask each local server in the chain what it is, and use that in the calls that begin from now on.
 
-        Backends for chat completions at a local host are asked, each for a few pages, two seconds at most for each; the
-        answers are kept for the life of the process. A server that is known (llama.cpp, vLLM, SGLang) goes on from a
-        cut text natively, without `prefill=`, and its window is known; the journal says what was `discovered`. What
-        fails is no error: nothing is known then.
+        It requests a few pages of each backend for chat completions at a local host, with two seconds for each page,
+        and remembers the answers for the life of the process. llama.cpp, vLLM and SGLang then continue a cut text
+        natively, without `prefill=`, and their window is known. The journal lists what was `discovered`. A server that
+        does not answer stays unknown; that is no error.
 
         Returns:
             The kinds of the servers that are known now, by the names of their backends.
@@ -270,7 +270,7 @@ class Client:
         from rungwise.adapters.discovery import ask, to_ask
 
         http, ending = self._connections.http, self._connections.in_threads.cancellation
-        return self._know(
+        return self._remember(
             [(each, ask(backend, http, ending) if (backend := to_ask(each)) else None) for each in self.chain]
         )
 
@@ -279,19 +279,19 @@ class Client:
         from rungwise.adapters.discovery import aask, to_ask
 
         running = self._connections.in_this_loop()
-        http, asked = self._connections.http_of(running), []
+        http, servers = self._connections.http_of(running), []
         for each in self.chain:
             backend = to_ask(each)
-            asked.append((each, None if backend is None else await aask(backend, http, running.cancellation)))
-        return self._know(asked)
+            servers.append((each, None if backend is None else await aask(backend, http, running.cancellation)))
+        return self._remember(servers)
 
-    def _know(self, asked: Iterable[tuple[Any, Server | None]]) -> dict[str, str]:
-        """Take backends with what their servers said they are."""
-        self.chain = tuple([evolve(each, server=found) if found and found.name else each for each, found in asked])
+    def _remember(self, servers: Iterable[tuple[Any, Server | None]]) -> dict[str, str]:
+        """Replace the backends whose servers are known now."""
+        self.chain = tuple([evolve(each, server=one) if one and one.name else each for each, one in servers])
         servers = ((backend.name, getattr(backend, "server", None)) for backend in self.chain)
         return {name: server.name for name, server in servers if server is not None}
 
-    # what they have in common
+    # helpers
 
     def _new(self, messages: Messages, options: CallOptions, *, is_streaming: bool) -> Call:
         hide_headers(options)
@@ -299,8 +299,8 @@ class Client:
         turn, policy = options.get("turn") or TurnContext(), options.get("policy")
         policy = self.policy if policy is None else check_policy(policy)
         deadline = self._deadlines.of(options.get("deadline"), request.headers)
-        given = {"within": options.get("within"), "deadline": deadline, **self._options}
-        return Call(request, with_overrides(policy), self.chain, turn, is_streaming=is_streaming, **given)
+        settings = {"within": options.get("within"), "deadline": deadline, **self._options}
+        return Call(request, with_overrides(policy), self.chain, turn, is_streaming=is_streaming, **settings)
 
     def _planned(
         self,
@@ -312,8 +312,8 @@ class Client:
         hide_headers(options)
         request = request_of(messages, options, OF_TURNS)
         deadline = self._deadlines.of(options.get("deadline"), request.headers)
-        given = {**self._options, "is_streaming": is_streaming, "deadline": deadline}
-        return Planned.of(request, options, self.chain, self.policy, self._compactor, **given)
+        settings = {**self._options, "is_streaming": is_streaming, "deadline": deadline}
+        return Planned.of(request, options, self.chain, self.policy, self._compactor, **settings)
 
     def _stream(self, call: Call, own: Cancellation, cancellation: Cancellation | None) -> Generator[StreamEvent]:
         with either(own, cancellation) as ending:
@@ -358,14 +358,14 @@ class Client:
         }
 
     def close(self) -> None:
-        """End the calls that run in threads, and close their connections; a client that was passed in stays open.
+        """End the calls that run in threads and close their connections. A client that you passed in stays open.
 
-        Each of these calls ends `cancelled`, with what was delivered in its result.
+        Each of these calls ends `cancelled` and keeps what was delivered in its result.
         """
         self._connections.close()
 
     async def aclose(self) -> None:
-        """End the calls of this event loop and close its connections; a client that was passed in stays open."""
+        """End the calls of this event loop and close its connections. A client that you passed in stays open."""
         await self._connections.aclose()
 
     def __enter__(self) -> Client:

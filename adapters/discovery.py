@@ -46,9 +46,9 @@ def ask(backend: OpenAIChat, http: OwnHttp | BorrowedHttp, cancellation: Cancell
     Raises:
         CallEnded: the cancellation ended it.
     """
-    known: Server | None = LEARNED.server_of(backend.places)
-    if known is not None:
-        return known
+    server: Server | None = LEARNED.server_of(backend.places)
+    if server is not None:
+        return server
     questions, is_there = inquiry(backend), False
     try:
         request = next(questions)
@@ -57,13 +57,13 @@ def ask(backend: OpenAIChat, http: OwnHttp | BorrowedHttp, cancellation: Cancell
             is_there = is_there or answer is not None
             request = questions.send(answer)
     except StopIteration as end:
-        return _kept(backend, end.value, is_there=is_there)
+        return _remembered(backend, end.value, is_there=is_there)
 
 
-def _kept(backend: OpenAIChat, found: Server | None, *, is_there: bool) -> Server | None:
-    if found is None and not is_there:
+def _remembered(backend: OpenAIChat, server: Server | None, *, is_there: bool) -> Server | None:
+    if server is None and not is_there:
         return None
-    server = found or UNASKED
+    server = server or UNASKED
     LEARNED.keep_server(backend.places, server)
     return server
 
@@ -96,9 +96,9 @@ async def aask(
     backend: OpenAIChat, http: OwnAsyncHttp | BorrowedAsyncHttp, cancellation: Cancellation
 ) -> Server | None:
     """Ask a server what it is, from a task; see `ask`."""
-    known: Server | None = LEARNED.server_of(backend.places)
-    if known is not None:
-        return known
+    server: Server | None = LEARNED.server_of(backend.places)
+    if server is not None:
+        return server
     questions, is_there = inquiry(backend), False
     try:
         request = next(questions)
@@ -107,7 +107,7 @@ async def aask(
             is_there = is_there or answer is not None
             request = questions.send(answer)
     except StopIteration as end:
-        return _kept(backend, end.value, is_there=is_there)
+        return _remembered(backend, end.value, is_there=is_there)
 
 
 async def _apage(request: HttpRequest, http: OwnAsyncHttp | BorrowedAsyncHttp, cancellation: Cancellation) -> Answer:

@@ -82,10 +82,10 @@ def request_of(messages: Messages, options: Mapping[str, Any], others: frozenset
 
 def check_functions(**functions: object) -> None:
     """Refuse what is no function, or a coroutine function that nobody would await."""
-    for name, given in functions.items():
-        if not callable(given) and not (given is None and name in _MAY_BE_NONE):
-            raise ConfigurationError(f"{name} must be a function, not {type(given).__name__}")
-        if name not in _MAY_BE_ASYNC and inspect.iscoroutinefunction(given):
+    for name, value in functions.items():
+        if not callable(value) and not (value is None and name in _MAY_BE_NONE):
+            raise ConfigurationError(f"{name} must be a function, not {type(value).__name__}")
+        if name not in _MAY_BE_ASYNC and inspect.iscoroutinefunction(value):
             raise ConfigurationError(f"{name} must be a function, not a coroutine function, which nobody would await")
 
 
@@ -145,13 +145,13 @@ _MAY_BE_NONE = frozenset({"observer", "compactor", "sleep"})
 
 def check_http(http: object, async_http: object) -> None:
     """Refuse what is no HTTP client, or one of the other kind."""
-    for name, given, other in (("http", http, "async_http"), ("async_http", async_http, "http")):
-        if given is None:
+    for name, value, other in (("http", http, "async_http"), ("async_http", async_http, "http")):
+        if value is None:
             continue
-        if not (hasattr(given, "build_request") and hasattr(given, "send")):
-            raise ConfigurationError(f"{name} must be an HTTP client of httpx's shape, not {type(given).__name__}")
-        if inspect.iscoroutinefunction(given.send) is not (name == "async_http"):
-            raise ConfigurationError(f"{name} cannot be of type {type(given).__name__}: give it as {other}")
+        if not (hasattr(value, "build_request") and hasattr(value, "send")):
+            raise ConfigurationError(f"{name} must be an HTTP client of httpx's shape, not {type(value).__name__}")
+        if inspect.iscoroutinefunction(value.send) is not (name == "async_http"):
+            raise ConfigurationError(f"{name} cannot be of type {type(value).__name__}: give it as {other}")
 
 
 def check_sizes(max_connections: object, largest_reply: object) -> None:
@@ -162,10 +162,10 @@ def check_sizes(max_connections: object, largest_reply: object) -> None:
         raise ConfigurationError("largest_reply must be a whole number of bytes, 1 or more")
 
 
-def check_flag(name: str, given: object) -> None:
+def check_flag(name: str, value: object) -> None:
     """Refuse what is neither True nor False."""
-    if not is_flag(given):
-        raise ConfigurationError(f"{name} must be True or False, not {short(given)}")
+    if not is_flag(value):
+        raise ConfigurationError(f"{name} must be True or False, not {short(value)}")
 
 
 def check_chain(chain: Iterable[object]) -> None:

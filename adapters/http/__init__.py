@@ -1,1 +1,1 @@
-"""The drivers, and the HTTP beneath them: deadlines, sockets, pools, cancellation."""
+"""Drivers and HTTP: clocks, sockets, pools, cancellation; see `README.md` beside this file."""

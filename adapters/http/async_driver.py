@@ -1,4 +1,4 @@
-"""The asynchronous driver: the same page as the synchronous one, on any event loop that anyio knows."""
+"""The asynchronous driver: does what the synchronous one does, on asyncio and trio."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ AsyncCompactor = Callable[[tuple[PlainMessage, ...]], Awaitable[Sequence[PlainMe
 class AsyncDriver(Driver):
     """Run calls over HTTP in an event loop; the arguments are those of `SyncDriver`.
 
-    A cancelled task ends its call: the connection is closed, the journal says `cancelled`, and the exception goes on
-    with the result in its `result` attribute.
+    If its task is cancelled, the call ends: the connection is closed, the journal says `cancelled`, and the exception
+    carries the result in its `result` attribute.
     """
 
     http: OwnAsyncHttp | BorrowedAsyncHttp
@@ -45,7 +45,7 @@ class AsyncDriver(Driver):
         return call.result
 
     async def stream(self, call: Call) -> AsyncGenerator[StreamEvent, None]:
-        """Run a call to its end and hand out what it says meanwhile; a call that does not stream says nothing."""
+        """Run a call to its end and yield its events; a call that does not stream has none."""
         exchange, is_fresh = None, False
         try:
             send = call.begin(self.clock())
@@ -56,7 +56,7 @@ class AsyncDriver(Driver):
                 if call.is_shared and not await self._reserve(call, send):
                     call.sending(self.when_late(send))
                     break
-                # It is other calls that are waited for, not the backend: no limit on an attempt counts here.
+                # This waits for other calls, not for the backend, so no limit of an attempt counts here.
                 async with self.http.place(self.seconds_left(send), self.cancellation) as has_place:
                     send = call.sending(self.clock() if has_place else self.when_late(send))
                     if send is None:
@@ -81,7 +81,7 @@ class AsyncDriver(Driver):
             yield event
 
     async def _exchange(self, exchange: Exchange, send: Send, call: Call) -> AsyncGenerator[StreamEvent, None]:
-        """Send one request and hand out the reply as it comes."""
+        """Send one request and yield the reply as it comes."""
         response = chunks = None
         is_heard = call.is_streaming
         try:
@@ -91,7 +91,7 @@ class AsyncDriver(Driver):
             async for data in chunks:
                 for number, deltas in enumerate(exchange.feed(data)):
                     if number:
-                        await checkpoint()  # lets others run, which may end the call
+                        await checkpoint()  # other tasks run here, and may end the call
                         check(self.cancellation)
                     for delta in deltas if is_heard else ():
                         for event in call.hear(delta):
@@ -99,7 +99,7 @@ class AsyncDriver(Driver):
                 if not exchange.goes_on:
                     break
             if exchange.is_finished:
-                # The end of the body is on its way; once it is read, the connection can serve the next request.
+                # Read the end of the body, which is on its way, so that the connection can serve the next request.
                 exchange.limits.linger()
                 with suppress(Exception):
                     await anext(chunks, None)
@@ -107,7 +107,7 @@ class AsyncDriver(Driver):
             exchange.fail(error)
         finally:
             if chunks is not None and isinstance(response, OwnResponse):
-                await chunks.aclose()  # or an event loop has to, once it was collected; nothing here waits
+                await chunks.aclose()  # else the event loop closes it after it was collected; nothing waits here
                 response.close()
             elif chunks is not None and response is not None:
                 with anyio.CancelScope(shield=True):
@@ -115,14 +115,14 @@ class AsyncDriver(Driver):
                     await response.aclose()
 
     async def _reserve(self, call: Call, send: Send) -> bool:
-        """Wait for what others hold of a shared budget, without a place; tell whether it came in time."""
+        """Wait until other calls settle with a shared budget, and tell whether they did in time. Holds no place."""
         wake_up = WakeUp()
         return call.reserve(wake_up.call, self.clock()) or await wake_up.wait(
             self.seconds_left(send), self.cancellation
         )
 
     async def _make_ready(self, call: Call, send: Send) -> bool:
-        """Wait and compact as the rung asks, and tell whether that was done in time."""
+        """Wait and compact as the rung asks; return False if the time was up."""
         if send.wait > 0 and not waits_are_off():
             await within(None, self.sleep, send.wait, cancellation=self.cancellation)
         if send.needs_compaction and self.compactor is not None and not await self._compact(self.compactor, call, send):
@@ -131,14 +131,14 @@ class AsyncDriver(Driver):
         return True
 
     async def _compact(self, compactor: Compactor | AsyncCompactor, call: Call, send: Send) -> bool:
-        """Have the messages shortened, and tell whether that was done in time; a coroutine is ended when it is up."""
+        """Call the compactor; return False if the time was up. A coroutine is cancelled then."""
         own_timeout: TimeoutError | None = None
 
         async def shorten() -> Sequence[PlainMessage | Message]:
             nonlocal own_timeout
             try:
                 with self.deadline(send).around():
-                    compacted = compactor(thawed(send.messages))  # its own copy, to change as it likes
+                    compacted = compactor(thawed(send.messages))  # its own copy, which it may change
                     return await compacted if isinstance(compacted, Awaitable) else compacted
             except TimeoutError as error:
                 own_timeout = error

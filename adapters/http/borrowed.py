@@ -63,7 +63,7 @@ class Progress:
             if self.is_abandoned:
                 raise Abandoned
         elif name.endswith(("connect_tcp.complete", "start_tls.complete")):
-            self.found(info.get("return_value"))
+            self.use_stream(info.get("return_value"))
         elif name.endswith("response_closed.started"):
             self._let_go()
 
@@ -79,7 +79,7 @@ class Progress:
             with suppress(httpx.ConnectError):  # the client may know more than we do, and will say what is wrong
                 await arun(lookup, limits.cancellation)
 
-    def found(self, stream: Any) -> None:
+    def use_stream(self, stream: Any) -> None:
         """Take the network stream that the attempt uses, if it is the only one on it."""
         if not self._is_shared:
             self._socket = stream.get_extra_info("socket") if hasattr(stream, "get_extra_info") else None
@@ -204,7 +204,7 @@ class _Worker:
             raise self.progress.timeout()
         forget = self._limits.cancellation.on_cancel(lambda: self._answers.put((None, CallEnded(), False)))
         try:
-            value, error, is_last = self._answers.get(self._limits.left)
+            value, error, is_last = self._answers.get(self._limits.remaining)
             if isinstance(error, CallEnded):
                 raise error
         except Nothing:
@@ -275,17 +275,17 @@ class BorrowedHttp(_Borrowed):
 
             def send() -> Any:
                 worker.response = self.http.send(built, stream=True, **self._options)
-                progress.found(worker.response.extensions.get("network_stream"))
+                progress.use_stream(worker.response.extensions.get("network_stream"))
                 return worker.response
 
             worker.begin(send)
             response = worker.answer()
         except BaseException as error:
             worker.close()
-            told = progress.as_stale(error)
-            if told is error:
+            failure = progress.as_stale(error)
+            if failure is error:
                 raise
-            raise told from None
+            raise failure from None
         return BorrowedResponse(worker, response)
 
 
@@ -334,7 +334,7 @@ class BorrowedAsyncHttp(_Borrowed):
             return await self.http.send(built, stream=True, **self._options)
 
         try:
-            response = await within(limits.left, send, cancellation=limits.cancellation)
+            response = await within(limits.remaining, send, cancellation=limits.cancellation)
         except TimeoutError:
             raise progress.timeout() from None
         except BaseException as error:
@@ -363,7 +363,7 @@ class BorrowedAsyncResponse:
         outer, limits = sys.exception(), self._limits
         while True:
             try:
-                data = await within(limits.left, following, cancellation=limits.cancellation)
+                data = await within(limits.remaining, following, cancellation=limits.cancellation)
             except BaseException as error:
                 drop_frames(error, outer)
                 raise

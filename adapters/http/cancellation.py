@@ -1,4 +1,4 @@
-"""A way to end a call from outside of it."""
+"""End a call from outside."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 SLICE = 0.05
-"""Seconds between two looks around while a thread is blocked; half of what a caller is promised."""
+"""Seconds between two checks while a thread is blocked: half of the 0.1 s that callers are promised."""
 
 
 class Cancellation:
     """End a synchronous call from another thread, or from the loop that reads its stream.
 
-    Asynchronous calls need none: cancel their task.
+    For an asynchronous call, cancel its task instead.
     """
 
     __slots__ = ("_callbacks", "_event", "_is_cancelled", "_is_urgent", "_lock")
@@ -23,14 +23,14 @@ class Cancellation:
     def __init__(self) -> None:
         self._event = threading.Event()
         self._is_cancelled = self._is_urgent = False
-        self._lock = threading.RLock()  # a signal's handler may cancel what its own thread is just looking at
+        self._lock = threading.RLock()  # a signal handler may cancel while its own thread holds the lock
         self._callbacks: dict[object, Callable[[], None]] = {}
 
     def cancel(self) -> None:
-        """End every call that was given this within a tenth of a second, whatever it is doing.
+        """End every call that was given this, within 0.1 s, whatever it is doing.
 
-        On an HTTP client of the caller's own, the thread that the client works in may outlast the call; see the README.
-        Tools that cannot be cancelled are waited for; a second time, those are left behind too.
+        On an HTTP client of your own, the thread in which the client works may outlast the call; see the README. Tools
+        that cannot be cancelled are awaited. Cancel a second time to leave those behind, too.
         """
         with self._lock:
             self._is_urgent, self._is_cancelled = self._is_cancelled, True
@@ -50,18 +50,18 @@ class Cancellation:
         return self._is_urgent
 
     def wait(self, seconds: float) -> bool:
-        """Wait, and tell whether the wait was cut short.
+        """Wait, and tell whether the wait was cancelled.
 
-        It is waited in slices: a signal that comes in the instant before a thread falls asleep does not wake it.
+        It waits in slices: a signal in the instant before a thread falls asleep does not wake it.
         """
         until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
-            if self._event.wait(min(left, SLICE)):
+        while (remaining := until - time.monotonic()) > 0:
+            if self._event.wait(min(remaining, SLICE)):
                 return True
         return self.is_cancelled
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have something called by each `cancel`, at once if that was already called; return what takes it back."""
+        """Call `callback` on each `cancel`, and now if already cancelled; return a function that unregisters it."""
         key = object()
         with self._lock:
             self._callbacks[key] = callback
@@ -77,14 +77,14 @@ class Cancellation:
 
 @contextmanager
 def either(one: Cancellation, other: Cancellation | None) -> Iterator[Cancellation]:
-    """Give a cancellation that comes with the first of two."""
+    """Yield a cancellation that fires with the first of two."""
     if other is None:
         yield one
         return
     both = Cancellation()
 
     def forward(each: Cancellation) -> None:
-        if each.is_urgent or not both.is_cancelled:  # the first of each is one, together
+        if each.is_urgent or not both.is_cancelled:  # the first of each counts once, together
             both.cancel()
 
     with ExitStack() as forgetting:

@@ -30,10 +30,10 @@ class Headers(dict[str, str]):
     """Hold the headers of a response by their names in lower case, and find them by names in any."""
 
     def __missing__(self, name: str) -> str:
-        found: str | None = dict.get(self, name.lower())
-        if found is None:
+        value: str | None = dict.get(self, name.lower())
+        if value is None:
             raise KeyError(name)
-        return found
+        return value
 
     def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]
         """Return a header."""
@@ -43,19 +43,19 @@ class Headers(dict[str, str]):
         return isinstance(name, str) and dict.__contains__(self, name.lower())
 
 
-def read_headers(given: Iterable[tuple[bytes, bytes]]) -> Headers:
+def read_headers(fields: Iterable[tuple[bytes, bytes]]) -> Headers:
     """Return the headers of a response, all of them in UTF-8 or else in Latin-1; what comes again is joined."""
-    pairs = [*given]
+    pairs = [*fields]
     try:
         texts = [(name.decode().lower(), value.decode()) for name, value in pairs]
     except UnicodeDecodeError:
         texts = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in pairs]
     headers = Headers(texts)
     if len(headers) < len(texts):
-        said: dict[str, list[str]] = {}
+        joined: dict[str, list[str]] = {}
         for name, value in texts:
-            said.setdefault(name, []).append(value)
-        headers = Headers({name: ", ".join(values) for name, values in said.items()})
+            joined.setdefault(name, []).append(value)
+        headers = Headers({name: ", ".join(values) for name, values in joined.items()})
     return headers
 
 

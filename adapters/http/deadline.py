@@ -91,27 +91,27 @@ class Deadlines:
     wall_clock: Clock
     header: str | None = None
 
-    def of(self, given: Any, headers: Mapping[str, Any]) -> float | None:
+    def of(self, moment: Any, headers: Mapping[str, Any]) -> float | None:
         """Return the moment on the clock at which a call that is made now must have ended; None for no limit.
 
         The tightest counts: what was given, what a header says, and the deadline of the turn whose tool makes the call.
 
         Arguments:
-            given: a point in time, as the caller gave it, or None.
+            moment: a point in time, as the caller wrote it, or None.
             headers: those of the request.
 
         Raises:
             ConfigurationError: what was given, or stands in the header, is no point in time.
         """
         outer = _within.get()
-        found = [None if outer is None else outer.on(self.clock)]
-        said = [] if given is None else [_seconds(given)]
+        ends = [None if outer is None else outer.on(self.clock)]
+        moments = [] if moment is None else [_seconds(moment)]
         if self.header is not None:
-            said += [_read(value, name) for name, value in headers.items() if name.lower() == self.header]
-        if said:
+            moments += [_read(value, name) for name, value in headers.items() if name.lower() == self.header]
+        if moments:
             now = self.clock()  # first, so that a pause before the next line makes the deadline no later
-            found.append(now + (min(said) - self.wall_clock()))
-        return earliest(*found)
+            ends.append(now + (min(moments) - self.wall_clock()))
+        return earliest(*ends)
 
     def headers(self, deadline: float | None) -> Mapping[str, str]:
         """Return the header that tells a backend of a deadline, where there is one.
@@ -145,18 +145,18 @@ def header_name(name: Any) -> str | None:
     return name.lower()
 
 
-def _seconds(given: Any) -> float:
+def _seconds(moment: Any) -> float:
     """Return the seconds since 1970 of a point in time."""
-    if isinstance(given, datetime):
-        if given.utcoffset() is None:
+    if isinstance(moment, datetime):
+        if moment.utcoffset() is None:
             raise ConfigurationError(
                 "deadline must know its time zone, as datetime.now(UTC) does; this datetime has none"
             )
-        return given.timestamp()
-    if not is_number(given, -LAST, LAST):
+        return moment.timestamp()
+    if not is_number(moment, -LAST, LAST):
         form = "seconds since 1970, as time.time() counts them, or a datetime with a time zone"
-        raise ConfigurationError(f"deadline must be a point in time: {form}; not {short(given)}")
-    return float(given)
+        raise ConfigurationError(f"deadline must be a point in time: {form}; not {short(moment)}")
+    return float(moment)
 
 
 def _read(value: Any, name: str) -> float:

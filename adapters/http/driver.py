@@ -1,4 +1,4 @@
-"""What both drivers have: the chain, the clock, and how an attempt begins and ends."""
+"""What both drivers share: the chain, the clock, and how an attempt begins and ends."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from rungwise.fsm.call.policy import Timeouts
 from rungwise.fsm.failures.failure import Failure
 
 LATE: Final = 0.001
-"""Seconds behind a deadline at which it has surely passed."""
+"""Seconds after a deadline at which every clock shows that it has passed."""
 
 
 @frozen(kw_only=True)
 class Driver:
-    """Hold what both drivers have.
+    """Hold what both drivers share.
 
     Arguments:
         chain: the backends, in the order of the call's chain.
         timeouts: the limits of one attempt.
         clock: returns seconds on a clock that only goes forward.
         cancellation: ends the call from outside.
-        largest_reply: the bytes of a reply after which no more of it is read.
-        stream_calls: whether the reply of a call that hands nothing out is streamed too, where the backend can.
-        deadlines: tells backends when a call must have ended, and the time of day.
+        largest_reply: stop reading a reply after this many bytes.
+        stream_calls: whether to stream the replies of calls that are not streams, if the backend can.
+        deadlines: the deadline header, and the time of day.
     """
 
     chain: tuple[Backend, ...]
@@ -45,19 +45,19 @@ class Driver:
     deadlines: Deadlines
 
     def seconds_left(self, send: Send) -> float | None:
-        """Return the seconds until the deadline; None where there is none."""
+        """Return the seconds until the deadline, or None without one."""
         return None if send.deadline is None else max(send.deadline - self.clock(), 0.0)
 
     def deadline(self, send: Send) -> Deadline:
-        """Return when the calls that are made for this one must have ended, such as those of its compactor."""
+        """Return the deadline for calls made on behalf of this one, such as those of its compactor."""
         return Deadline(self.clock, send.deadline)
 
     def when_late(self, send: Send) -> float:
-        """Return the time once a wait until the deadline was in vain, which the clock may not show yet."""
+        """Return the time after a wait until the deadline, even if the clock does not show that it has passed."""
         return self.clock() if send.deadline is None else max(self.clock(), send.deadline + LATE)
 
     def exchange(self, send: Send, call: Call, *, is_fresh: bool) -> Exchange:
-        """Begin an attempt, and its time."""
+        """Begin an attempt and start its clocks."""
         backend, clocks = self.chain[send.backend], call.clocks()
         wants = call.is_streaming or self.stream_calls
         streams = wants and getattr(backend, "streams", False) and "stream" not in send.dropped
@@ -71,12 +71,12 @@ class Driver:
             is_fresh=is_fresh,
         )
         watch = call.text_watch() if streams and clocks.before_text != clocks.after_text else None
-        wall_clock, told = self.deadlines.wall_clock, self.deadlines.headers(send.deadline)
-        return Exchange(backend, limits, streams, self.largest_reply, watch, wall_clock, told)
+        wall_clock, headers = self.deadlines.wall_clock, self.deadlines.headers(send.deadline)
+        return Exchange(backend, limits, streams, self.largest_reply, watch, wall_clock, headers)
 
 
 def partial(exchange: Exchange | None) -> Reply | None:
-    """Return what had arrived of an exchange when the caller ended the call."""
+    """Return the part of the reply that had arrived when the caller ended the call."""
     if exchange is None or exchange.decoder is None:
         return None
     reply = exchange.decoder.close(Failure("connection"))
@@ -84,10 +84,10 @@ def partial(exchange: Exchange | None) -> Reply | None:
 
 
 def needs_fresh(reply: Reply | Failure, has_needed: bool) -> bool:
-    """Tell whether the next attempt needs a new connection: one that had been used before was lost, and none has held.
+    """Tell whether the next attempt needs a new connection.
 
     Arguments:
-        has_needed: whether this attempt needed one already.
+        has_needed: whether this attempt had a new connection for the same reason.
     """
     if not isinstance(reply, Failure):
         return False

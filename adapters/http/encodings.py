@@ -1,4 +1,4 @@
-"""Take the content-encoding off a body piece by piece, so that no more is unpacked than is asked for."""
+"""Decode the content-encoding of a body piece by piece, so that a few bytes cannot fill the memory."""
 
 from __future__ import annotations
 
@@ -10,28 +10,27 @@ from rungwise.adapters.wires.backend import PIECE
 from rungwise.fsm.values.secret import SecretMap
 
 ACCEPTED: Final = "gzip, deflate"
-"""The encodings that servers are asked for: zlib can stop in the middle of them."""
+"""The encodings that requests accept: zlib can stop in the middle of them."""
 
 MOST_OUT: Final = 2**23
 RATIO: Final = 100
-"""Bytes that a body may unpack to in any case, and for each byte that has come: text packs to a tenth, at times a
-thirtieth, and what packs to less would take longer to read than to send."""
+"""Bytes that a body may unpack to in any case, and per byte received. Text packs to a tenth, rarely to a thirtieth."""
 
 _GZIP: Final = zlib.MAX_WBITS | 16
 _MEMBER: Final = b"\x1f\x8b"  # how each member of a gzip file begins
-_MEMBER_COST: Final = 2**12  # bytes that another member counts for: one with nothing in it takes work as well
+_MEMBER_COST: Final = 2**12  # bytes that each further member counts for: an empty one takes work, too
 _NAMES: Final = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": zlib.MAX_WBITS}
 
 
 def asking(headers: Mapping[str, str]) -> SecretMap:
-    """Return the headers of a request with the encodings that it accepts; a caller may want fewer, never others."""
+    """Add the accepted encodings to the headers of a request; a caller may accept fewer, never others."""
     own = [name for name in headers if name.lower() == "accept-encoding"]
     if not own:
         return SecretMap(headers, {"accept-encoding": ACCEPTED})
     wanted = headers[own[-1]]
-    known = all(name in ("gzip", "deflate", "identity") for name in _names_in(wanted))
+    is_known = all(name in ("gzip", "deflate", "identity") for name in _names_in(wanted))
     rest = SecretMap({name: headers[name] for name in headers if name not in own})
-    return SecretMap(rest, {"accept-encoding": wanted if known else ACCEPTED})
+    return SecretMap(rest, {"accept-encoding": wanted if is_known else ACCEPTED})
 
 
 def _names_in(header: str) -> list[str]:
@@ -39,11 +38,11 @@ def _names_in(header: str) -> list[str]:
 
 
 class Unreadable(Exception):
-    """Say that a body is in an encoding that was not asked for, or is not what its encoding says."""
+    """Raised when a body does not decode."""
 
 
 class Plain:
-    """Leave a body as it is, in pieces that are not too large."""
+    """Pass a body on as it is, in pieces of limited size."""
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """Return the bytes."""
@@ -52,31 +51,31 @@ class Plain:
 
 
 class Unpacker:
-    """Unpack a body that zlib has packed.
+    """Unpack a body with zlib.
 
     Arguments:
-        window: what zlib expects: its own header, or that of gzip.
+        window: which header zlib expects: its own, or that of gzip.
     """
 
     def __init__(self, window: int) -> None:
         self._window = window
         self._zlib: Any = None
         self._left = MOST_OUT
-        self._begun = b""  # of what may be another member
+        self._begun = b""  # the first byte of what may be another member
         self._is_over = False
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Unpack what has come, a piece at a time; what follows its last member does not belong to it.
+        """Unpack bytes, a piece at a time; bytes after the last member are ignored.
 
         Raises:
-            Unreadable: it is not what its encoding says.
+            Unreadable: they do not decode, or unpack to far too much.
         """
         for start in range(0, len(data), PIECE):
             yield from self._unpack(data[start : start + PIECE])
 
     def _unpack(self, packed: bytes) -> Iterator[bytes]:
         if self._zlib is None:
-            # Some servers leave out the header of deflate, which has 8 in its low bits.
+            # Some servers omit the header of deflate, whose low bits are 8.
             bare = self._window == zlib.MAX_WBITS and packed[0] & 15 != 8
             self._zlib = zlib.decompressobj(-zlib.MAX_WBITS if bare else self._window)
         self._left += RATIO * len(packed)
@@ -97,7 +96,7 @@ class Unpacker:
                 yield piece
 
     def _begin_member(self, packed: bytes) -> bool:
-        """Make ready for another member, if one begins here; half a beginning is kept for what comes."""
+        """Prepare for another member, if one begins here; remember half a beginning."""
         if self._is_over or self._window != _GZIP:
             return False
         if len(packed) < len(_MEMBER) and _MEMBER.startswith(packed):
@@ -111,14 +110,14 @@ class Unpacker:
 
 
 def encoding_of(headers: Mapping[str, str]) -> Plain | Unpacker | None:
-    """Return what takes the encoding off a body with these headers; None where it was not asked for."""
+    """Return the decoder for a body with these headers, or None if its encoding is not one of `ACCEPTED`."""
     header = headers.get("content-encoding")
-    said = [name for name in _names_in(header) if name not in ("", "identity")] if header else []
-    if not said:
+    encodings = [name for name in _names_in(header) if name not in ("", "identity")] if header else []
+    if not encodings:
         return Plain()
-    return Unpacker(_NAMES[said[0]]) if len(said) == 1 and said[0] in _NAMES else None
+    return Unpacker(_NAMES[encodings[0]]) if len(encodings) == 1 and encodings[0] in _NAMES else None
 
 
 def comes_decoded(response: Any) -> bool:
-    """Tell whether a response can only be read without its encoding, as one that was made in memory can."""
+    """Tell whether a response only yields decoded bytes, as one made in memory does."""
     return not hasattr(response, "iter_raw") or bool(getattr(response, "is_stream_consumed", False))

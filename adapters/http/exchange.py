@@ -1,4 +1,4 @@
-"""One request and its response, as far as no I/O is needed: what both drivers share."""
+"""One attempt without its I/O: from the request to the reply. Both drivers share it."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ from rungwise.fsm.failures.transport import classify_exception
 from rungwise.fsm.values.secret import NO_HEADERS, SecretMap, drop_frames
 
 LARGEST_REPLY: Final = 8 * 2**20
-"""Bytes of a reply by default, its encoding taken off: no model writes as much, and memory is not a provider's to fill.
+"""The default limit on the bytes of a reply, after decompression. No model writes as much.
 
-As objects they are held to some 16 times as much, while they are read (`json_text.is_heavy`).
+Parsed into objects, a reply may take about 16 times as much memory (`json_text.is_heavy`).
 """
 
 OVERHEAD: Final = 16
-"""How many times the largest reply a stream may bring: with each piece of text come some hundred bytes around it."""
+"""How many times the largest reply a stream may have: each piece of text comes in some hundred bytes of framing."""
 
 CLOCK_SKEW: Final = 5.0
-"""Seconds by which our own clock may be off where it stands in for a server's.
+"""Seconds by which our own clock may be wrong when it stands in for a server's.
 
-A machine that is kept in time is off by far less than one, one that has just woken or is not by a few. A moment counts
-from so much earlier: nobody wakes too soon on a clock that is ahead, nor takes for past what is still to come. A clock
-that is off by more makes a wait longer than was asked, or none, but never longer than the policy allows.
+A synchronized machine is wrong by far less than a second; one that has just woken, by a few. So a date without a
+server's clock counts from this much earlier: a clock that is ahead does not end a wait too soon. A clock that is wrong
+by more makes a wait longer than requested, or skips it, but never exceeds what the policy allows.
 """
 
 STREAM_TYPES: Final = ("text/event-stream", "application/x-ndjson")
-"""What streams are called in the head of a response."""
+"""The content types of streams."""
 
 LEAST_TAKEN: Final = 128
-"""Bytes that are looked at in one go, however near the cap is: they hold no more tokens than may arrive at once."""
+"""Bytes to decode at once, however near the cap is: they hold no more tokens than may arrive at once."""
 
-_DENSEST: Final = 32  # what a decoder holds is never more than so many times what it was fed
+_DENSEST: Final = 32  # a decoder never holds more than this many times its input
 
 
 UNREADABLE: Final = Failure("malformed", message="the body has an encoding that was not asked for, or not as it says")
@@ -60,7 +60,7 @@ TOO_LARGE: Final = Failure("malformed", message="the reply is larger than any th
 
 @define(eq=False)
 class WholeBody:
-    """Gather the body of a response that is not streamed, and decode it at its end."""
+    """Collect the body of a response that is not a stream, and decode it at its end."""
 
     backend: Backend
     status: int
@@ -71,17 +71,17 @@ class WholeBody:
 
     @property
     def is_error(self) -> bool:
-        """Tell whether the status says that this is no reply."""
+        """Tell whether the status is an error."""
         return not 200 <= self.status < 300
 
     def feed(self, data: bytes) -> list[Text | Reasoning]:
-        """Keep the bytes."""
+        """Collect the bytes."""
         self.size += len(data)
         self._pieces.append(data)
         return []
 
     def close(self, failure: Failure | None = None) -> Reply | Failure:
-        """Decode the whole body, or say what cut it."""
+        """Decode the whole body, or return the failure that cut it."""
         if failure is None:
             return self.backend.decode(self.status, self.headers, b"".join(self._pieces))
         if failure.reason == "malformed" and self.is_error:
@@ -91,12 +91,12 @@ class WholeBody:
 
 @lru_cache(maxsize=4)
 def _date_at(second: int) -> str:
-    """Return a moment as headers have it, which is the same for all replies of a second."""
+    """Format a moment as headers do; all replies within a second share it."""
     return formatdate(second, usegmt=True)
 
 
 def _is_of_reading(error: Exception) -> bool:
-    """Tell whether a client that was passed in gave up reading before we did, by limits of its own."""
+    """Tell whether a client of the caller's reached its own read timeout before ours."""
     return any(kind.__name__ == "ReadTimeout" for kind in type(error).__mro__)
 
 
@@ -105,13 +105,13 @@ class Exchange:
     """Follow one attempt from its first byte to its reply.
 
     Arguments:
-        backend: who is asked.
+        backend: the backend.
         limits: the time limits of the attempt.
-        is_streaming: whether the reply is asked for as a stream.
-        largest: the bytes of a reply after which no more of it is read.
-        watch: tells when visible text has come, where silence may then end the attempt at other moments than before.
+        is_streaming: whether the request asks for a stream.
+        largest: stop reading the reply after this many bytes.
+        watch: detects the first visible text, if the limits on silence change with it.
         wall_clock: returns the seconds since 1970.
-        told: headers that go out in the place of any others of their names, which are in lower case.
+        deadline_headers: headers that replace any others of their names; the names are in lower case.
     """
 
     backend: Backend
@@ -120,7 +120,7 @@ class Exchange:
     largest: int = LARGEST_REPLY
     watch: TextWatch | None = None
     wall_clock: Callable[[], float] = time.time
-    told: Mapping[str, str] = NO_HEADERS
+    deadline_headers: Mapping[str, str] = NO_HEADERS
     decoder: Decoder | None = field(default=None, init=False)
     _encoding: Plain | Unpacker | None = field(factory=Plain, init=False)
     _size: int = field(default=0, init=False)
@@ -137,21 +137,24 @@ class Exchange:
     _outer: BaseException | None = field(factory=sys.exception, init=False, repr=False)
 
     def encode(self, send: Send) -> HttpRequest:
-        """Write the HTTP request, which accepts no encoding of the reply but those that are taken off here."""
+        """Write the HTTP request. It accepts only encodings that `encodings` can decode piece by piece."""
         self._send = send
         self._cap = send.max_tokens if send.must_cut and self.is_streaming else None
         self._set_room()
         request = self.backend.encode(send, stream=self.is_streaming)
         headers = asking(request.headers)
-        if self.told:
-            headers = SecretMap({name: headers[name] for name in headers if name.lower() not in self.told}, self.told)
+        if self.deadline_headers:
+            headers = SecretMap(
+                {name: headers[name] for name in headers if name.lower() not in self.deadline_headers},
+                self.deadline_headers,
+            )
         return HttpRequest(request.url, headers, request.body, request.method)
 
     def begin(self, status: int, headers: Mapping[str, str], *, is_decoded: bool = False) -> None:
-        """Take the head of the response; one without a date that a wait may count from is given one by our own clock.
+        """Take the head of the response. A head without a date gets one of our own clock: waits count from it.
 
         Arguments:
-            is_decoded: whether the HTTP client takes off the encoding of the body by itself.
+            is_decoded: whether the HTTP client decompresses the body itself.
         """
         self._encoding = Plain() if is_decoded else encoding_of(headers)
         if self._encoding is None:
@@ -173,10 +176,10 @@ class Exchange:
             self.limits.ignore_silence()
 
     def feed(self, data: bytes) -> Iterable[list[Text | Reasoning]]:
-        """Take bytes of the body as they came and return the deltas that they bring.
+        """Take bytes of the body and return their deltas.
 
-        They come in lists, each for so little work that a driver can look at its caller behind it: a few bytes may
-        unpack to many.
+        They come in several lists, so that a driver can check for a cancellation in between: a few bytes may unpack to
+        many.
         """
         if type(self._encoding) is Plain and len(data) <= self._room:
             return (self._take(data),)
@@ -192,7 +195,7 @@ class Exchange:
             self._failure = UNREADABLE
 
     def _take_by_room(self, piece: bytes) -> list[Text | Reasoning]:
-        """Take a piece in parts that cannot pass the cap by far, so that no more is taken of what does."""
+        """Take a piece in parts that can exceed the cap by little only."""
         deltas: list[Text | Reasoning] = []
         start = 0
         while start < len(piece) and not (self._overran or self._failure or self.is_finished):
@@ -202,7 +205,7 @@ class Exchange:
         return deltas
 
     def _take(self, piece: bytes) -> list[Text | Reasoning]:
-        """Take a piece, and note whether the provider says anything in it: in deltas, or where none shows it."""
+        """Take a piece, and note whether it has content, shown in deltas or not."""
         decoder = self.decoder
         assert decoder is not None
         deltas = decoder.feed(piece)
@@ -224,22 +227,22 @@ class Exchange:
         return deltas
 
     def _measure(self, deltas: list[Text | Reasoning]) -> None:
-        """Count what has come against the cap: what is shown and what is not, or what was written beside all that."""
+        """Count tokens against the cap: shown ones and hidden ones, or what the provider wrote beside these."""
         for delta in deltas:
             self._meter.feed(delta.text)
-        said = self._meter.least + getattr(self.decoder, "unshown", 0) // BYTES_A_TOKEN
+        shown = self._meter.least + getattr(self.decoder, "unshown", 0) // BYTES_A_TOKEN
         beside = getattr(self.decoder, "beside", 0) // BYTES_A_TOKEN
-        self._least, self._is_unseen = max(said, beside), beside > said
+        self._least, self._is_unseen = max(shown, beside), beside > shown
         self._overran = is_beyond(self._least, self._cap)
         self._set_room()
 
     def _set_room(self) -> None:
-        """Work out how many bytes may be taken in one go: a token has at least one, and one before it."""
+        """Set how many bytes to decode at once: a token takes at least two."""
         if self._cap is not None:
             self._room = min(PIECE, max(LEAST_TAKEN, 2 * (self._cap - self._least)))
 
     def fail(self, error: Exception) -> None:
-        """Take what was raised while reading or writing; a bug is raised again."""
+        """Turn an error of reading or writing into a failure; a bug is raised again."""
         failure = classify_exception(error)
         if isinstance(error, StaleConnection):
             failure = evolve(failure, is_stale=True)
@@ -255,7 +258,7 @@ class Exchange:
             self._failure = failure
 
     def _fall_silent(self, error: Exception | None = None) -> None:
-        """Take it that no more comes; an error is what its status says, with what has come of its body."""
+        """End the attempt as silent; an error response keeps its status and what came of its body."""
         is_error = isinstance(self.decoder, WholeBody) and self.decoder.is_error
         self._failure = None if is_error else Failure("silence", exception=error)
 
@@ -266,9 +269,9 @@ class Exchange:
 
     @property
     def goes_on(self) -> bool:
-        """Tell whether more of the body is to be read, and keep the clock of silence.
+        """Tell whether to read more of the body, and update the clock of silence.
 
-        A driver asks when what has come was handed out: the time that its consumer takes is not the provider's.
+        A driver asks this after its consumer has taken the deltas: the consumer's time is not the provider's.
         """
         decoder = self.decoder
         if (decoder is not None and decoder.finished) or self._overran:
@@ -278,7 +281,7 @@ class Exchange:
             self._failure = Failure("timeout")
             return False
         if limits.awaits_whole and getattr(decoder, "is_stream", False):
-            limits.awaits_whole = False  # the head called it something else
+            limits.awaits_whole = False  # despite its content type
         if self._has_content:
             self._has_content = False
             limits.hear(now)
@@ -288,7 +291,7 @@ class Exchange:
         return self._failure is None
 
     def reply(self) -> Reply | Failure:
-        """Return what the attempt amounts to."""
+        """Return the reply or the failure."""
         if self.decoder is None:
             return self._failure or Failure("connection")
         reply = self.decoder.close(self._failure)
@@ -297,10 +300,10 @@ class Exchange:
         if isinstance(reply, Failure):
             return reply
         if self._overran and self._is_unseen:
-            # The reply does not show why, so the count stands in for what the provider has not reported.
+            # The reply does not show these tokens, so our count replaces what the provider did not report.
             tokens = max(reply.usage.output_tokens, self._least)
             reply = evolve(reply, usage=evolve(reply.usage, output_tokens=tokens, estimated=False))
         if self._overran and reply.interrupted and reply.failure is None:
-            # It was cut here, where the provider should have: at the cap.
+            # We cut it at the cap, where the provider should have.
             return evolve(reply, interrupted=False, halted=True, stop_reason="length")
         return self.limits.mark(reply)

@@ -1,4 +1,4 @@
-"""The clocks of one attempt, shared by both drivers: when it must have ended, and when silence ends it before that."""
+"""The clocks of one attempt: when it must end, and when silence ends it earlier."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.call.policy import Timeouts
 
 LINGER = 0.1
-"""Seconds to wait after the terminal event for the end of the body, so that the connection can be used again."""
+"""Seconds to wait after the terminal event for the end of the body, so that the connection can serve again."""
 
 GRACE = 1.0
-"""Seconds by which the timeouts of a client that was passed in are longer than our own, which are to come first."""
+"""Seconds by which the timeouts of a client of yours exceed our own, so that ours come first."""
 
 
 @define(eq=False)
@@ -32,12 +32,12 @@ class AttemptLimits:
             for never.
         after_text: the same once it has brought some.
         patience: seconds for which the silence that lasts now may last; None for no limit.
-        silent_since: when it began.
-        by_call: whether it is the budget of the whole call that ends the attempt.
+        silent_since: when that silence began.
+        by_call: whether the budget of the whole call ends the attempt.
         cancellation: ends the call from outside.
         is_fresh: whether only a new connection will do.
         has_text: whether visible text has come.
-        awaits_whole: whether the head has told of a reply that comes in one piece, and nothing has shown otherwise.
+        awaits_whole: whether the head announced a reply in one piece, and nothing has shown otherwise.
     """
 
     ends_at: float = math.inf
@@ -65,21 +65,21 @@ class AttemptLimits:
         cancellation: Cancellation,
         is_fresh: bool,
     ) -> AttemptLimits:
-        """Work out the limits of an attempt that begins now, on the driver's clock.
+        """Return the limits of an attempt that begins now, on the driver's clock.
 
         Arguments:
-            streams: whether the reply was asked for as a stream; in any other, silence says nothing.
+            streams: whether the request asks for a stream; in other replies, silence means nothing.
         """
         began = time.monotonic()
         offset = began - now
         call_ends = [moment for moment in (clocks.ends_by, send.deadline) if moment is not None]
-        left = max(min(call_ends) - now, 0.001) if call_ends else math.inf
+        remaining = max(min(call_ends) - now, 0.001) if call_ends else math.inf
         total = math.inf if timeouts.total is None else timeouts.total
         limits = cls(
-            ends_at=began + min(left, total),
+            ends_at=began + min(remaining, total),
             connect=timeouts.connect,
             stall=clocks.stall,
-            by_call=left < total,
+            by_call=remaining < total,
             cancellation=cancellation,
             is_fresh=is_fresh,
         )
@@ -90,21 +90,21 @@ class AttemptLimits:
         return limits
 
     def hear(self, now: float) -> None:
-        """Note that content has come: silence begins anew."""
+        """Start the silence anew: content has come."""
         self.silent_since, self.patience = now, self.stall
 
     def ignore_silence(self) -> None:
-        """Let only the end of the attempt limit it from now on: the reply comes in one piece."""
+        """Drop the limit on silence: the reply comes in one piece."""
         self.patience = self.stall = None
 
     def hurry(self) -> None:
-        """Leave a body no more time, altogether, than there may be between two pieces: it is that of an error."""
+        """Give the whole body of an error no more time than the pause between two pieces may take."""
         self.silent_since, self.patience = time.monotonic(), self.stall
         self.before_text = self.after_text = math.inf
 
     @property
     def silent_at(self) -> float:
-        """Return when silence ends the attempt, if it lasts; infinity where it must not."""
+        """Return when silence ends the attempt, if it lasts; infinity if it must not end it."""
         latest = self.after_text if self.has_text else self.before_text
         if self.patience is None or latest is None or self.awaits_whole:
             return math.inf
@@ -113,17 +113,17 @@ class AttemptLimits:
 
     @property
     def until(self) -> float:
-        """Return when whoever waits must look around: at the earlier of both ends."""
+        """Return the earlier of both ends."""
         return min(self.ends_at, self.silent_at)
 
     def linger(self) -> None:
-        """Leave only a moment for the end of a body whose terminal event has come."""
+        """Leave only a moment for the end of the body: the terminal event has come."""
         self.ends_at = min(time.monotonic() + LINGER, self.ends_at)
         self.ignore_silence()
 
     @property
-    def left(self) -> float | None:
-        """Return the seconds until somebody must look; never below a millisecond, which ends a wait at once."""
+    def remaining(self) -> float | None:
+        """Return the seconds until the next end, at least 0.001; None without one."""
         until = self.until
         return None if until == math.inf else max(until - time.monotonic(), 0.001)
 
@@ -138,18 +138,18 @@ class AttemptLimits:
         return time.monotonic() >= self.silent_at
 
     def moment(self, seconds: float) -> float:
-        """Return the moment at which so many seconds will have passed, or somebody must look."""
+        """Return the moment in so many seconds, or the next end if that is earlier."""
         return min(time.monotonic() + seconds, self.until)
 
     def timeout_extension(self) -> dict[str, float | None]:
-        """Return httpx's own timeouts, for a client that was passed in: but for connecting, ours come first."""
+        """Return the timeouts for a client of yours. Ours come first, except for connecting."""
         now = time.monotonic()
         late = None if self.ends_at == math.inf else max(self.ends_at - now, 0.0) + GRACE
         connect = max(self.moment(self.connect) - now, 0.001)
         return {"connect": connect, "pool": late, "write": late, "read": late}
 
     def mark(self, reply: Reply) -> Reply:
-        """Mark a reply that the budget of the whole call has cut."""
+        """Mark the reply as halted if the budget of the whole call cut it."""
         is_cut = reply.interrupted and self.by_call and self.is_over
         if not is_cut or (reply.failure is not None and reply.failure.reason == "silence"):
             return reply

@@ -1,4 +1,4 @@
-"""The connections of one client: which are idle, how many there may be, and who waits for a place among them."""
+"""The connections of one client: which are idle, how many there may be, and which calls wait for a place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attrs import define, field
 from rungwise.adapters.http.connection import Connection, Origin
 
 SOON = 1.0
-"""Seconds within which a server that closes its connections behind a reply has done so: one idle for longer is kept."""
+"""Seconds within which a server closes its connections after a reply, if it does; one idle for longer stays open."""
 
 
 class Waiter(Protocol):
@@ -22,12 +22,12 @@ class Waiter(Protocol):
     has_place: bool
 
     def wake(self) -> None:
-        """Go on: a place was given."""
+        """Wake it: it has a place now."""
 
 
 @define(eq=False)
 class Pool:
-    """Keep idle connections, and let no more than a number of calls have one; the others wait in turn.
+    """Keep idle connections and limit how many calls have one; the others wait in turn.
 
     Arguments:
         max_connections: how many connections there may be, idle ones included.
@@ -51,7 +51,7 @@ class Pool:
     # places
 
     def take_place(self, waiter: Waiter) -> bool:
-        """Take a place, or a place in the queue; tell which."""
+        """Take a place, or join the queue; tell which."""
         with self._lock:
             if self._taken < self.max_connections:
                 self._taken += 1
@@ -68,7 +68,7 @@ class Pool:
                 return
             waiter.has_place = False
             if not self._waiting:
-                self._taken = max(0, self._taken - 1)  # a place of before a fork counts no more
+                self._taken = max(0, self._taken - 1)  # a place from before a fork does not count
                 return
             following, _ = self._waiting.popitem(last=False)
             following.has_place = True
@@ -77,31 +77,31 @@ class Pool:
     # connections
 
     def take(self, origin: Origin, *, is_fresh: bool) -> Connection | None:
-        """Take the idle connection to an origin that was used last; None where a new one is to be made.
+        """Take the idle connection to an origin that was used last; None if a new one is needed.
 
         Arguments:
-            is_fresh: whether none that has served a request will do; then those to the origin are closed.
+            is_fresh: whether only a new connection will do; the idle ones to the origin are closed then.
         """
         useless: list[Connection] = []
         with self._lock:
             while self._idle and (oldest := next(iter(self._idle))).is_old:
                 self._remove(oldest)
                 useless.append(oldest)
-            found = self._usable(origin, useless, is_fresh=is_fresh)
-            if found is None and self._idle and len(self._idle) + self._taken > self.max_connections:
+            connection = self._usable(origin, useless, is_fresh=is_fresh)
+            if connection is None and self._idle and len(self._idle) + self._taken > self.max_connections:
                 oldest = next(iter(self._idle))
                 self._remove(oldest)
                 useless.append(oldest)
-        for connection in useless:
-            connection.close()
-        return found
+        for each in useless:
+            each.close()
+        return connection
 
     def _usable(self, origin: Origin, useless: list[Connection], *, is_fresh: bool) -> Connection | None:
-        """Take the connection that serves next, and add those that serve no more to the useless ones."""
+        """Take the next connection that can serve, and collect the useless ones."""
         while idle := self._idle_to.get(origin):
             connection = next(reversed(idle))
             if not is_fresh and origin in self._closers:
-                # The one that is open for longest; any other may be closed at any moment, and a later call has it.
+                # The one idle for longest. The server may close any other at any moment; a later call takes it.
                 connection = next(iter(idle))
                 if connection.idle_seconds < SOON:
                     return None
@@ -122,10 +122,10 @@ class Pool:
             del self._idle_to[connection.origin]
 
     def lost(self, origin: Origin, idle_seconds: float) -> None:
-        """Note that an idle connection was closed under a request, before a byte of an answer.
+        """Note that the server closed an idle connection under a request, before any byte of an answer.
 
-        llama.cpp's server says that it keeps connections, and closes each one behind a stream, a moment too late for
-        the next request to see it. Such a loss would come again with every other request.
+        llama.cpp's server announces that it keeps connections, but closes each one after a stream, a moment too late
+        for the next request to see. Without this, every other request would be lost.
 
         Arguments:
             origin: where it led.
@@ -144,11 +144,11 @@ class Pool:
         """Keep a connection for the next request, or close it."""
         with self._lock:
             self._active.discard(connection)
-            is_kept = is_usable and not self._is_closed
-            if is_kept:
+            stays = is_usable and not self._is_closed
+            if stays:
                 self._idle[connection] = None
                 self._idle_to.setdefault(connection.origin, OrderedDict())[connection] = None
-        if not is_kept:
+        if not stays:
             connection.close()
 
     def close(self) -> None:
@@ -160,7 +160,7 @@ class Pool:
             connection.close()
 
     def forget(self) -> None:
-        """Begin anew in a forked child: what the parent has open is its own, down to the last byte."""
+        """Start anew in a forked child: the connections belong to the parent."""
         self._lock = threading.RLock()
         connections = [*self._idle, *self._active]
         self._taken, self._waiting, self._active = 0, OrderedDict(), set()

@@ -34,14 +34,14 @@ class _Lookup(threading.Thread):
         super().__init__(name=f"rungwise looks up {host}", daemon=True)
         self.host, self.port = host, port
         self.is_done = threading.Event()
-        self.found: list[Address] = []
+        self.addresses: list[Address] = []
         self.error: Exception | None = None
 
     def run(self) -> None:
         """Ask, and tell all that wait."""
         try:
-            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-            self.found = [(family, address) for family, _, _, _, address in found]
+            addresses = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+            self.addresses = [(family, address) for family, _, _, _, address in addresses]
         except Exception as error:
             self.error = error
         with _lock:
@@ -84,11 +84,11 @@ def addresses_of(host: str, port: int, until: float) -> Operation[list[Address]]
     yield WaitFor(lookup.is_done, "read", until)
     if not lookup.is_done.is_set():
         raise httpx.ConnectTimeout("the name of the host was not found in time")
-    if lookup.error is not None or not lookup.found:
+    if lookup.error is not None or not lookup.addresses:
         raise httpx.ConnectError("the name of the host cannot be found") from lookup.error
     if port == lookup.port:
-        return lookup.found
-    return [(family, (address[0], port, *address[2:])) for family, address in lookup.found]  # asked for another port
+        return lookup.addresses
+    return [(family, (address[0], port, *address[2:])) for family, address in lookup.addresses]
 
 
 def _look_up(host: str, port: int) -> _Lookup:
@@ -149,18 +149,18 @@ def connect(host: str, port: int, context: ssl.SSLContext | None, limits: Attemp
 
 def _connect_to_any(addresses: Sequence[Address], until: float) -> Operation[socket.socket]:
     """Try one address after another, each beside those that are still silent."""
-    left, trying, error = list(addresses), list[socket.socket](), OSError("no address")
+    untried, trying, error = list(addresses), list[socket.socket](), OSError("no address")
     next_at = 0.0
     try:
-        while left or trying:
-            if left and (not trying or time.monotonic() >= next_at):
+        while untried or trying:
+            if untried and (not trying or time.monotonic() >= next_at):
                 next_at = time.monotonic() + STAGGER
                 try:
-                    trying.append(_begin(*left.pop(0)))
+                    trying.append(_begin(*untried.pop(0)))
                 except OSError as failed:
                     error = failed
                     continue
-            pause = min(until, next_at) if left else until if len(trying) == 1 else time.monotonic() + SLICE
+            pause = min(until, next_at) if untried else until if len(trying) == 1 else time.monotonic() + SLICE
             yield WaitFor(trying[-1], "write", min(pause, until))
             for sock in [sock for sock in trying if is_ready(sock, "write")]:
                 trying.remove(sock)

@@ -23,7 +23,7 @@ Streams = TypeVar("Streams", bound="SyncStream[Any, Any] | LoopStream[Any, Any]"
 Http = TypeVar("Http")
 
 
-class Run(Protocol):
+class Streamable(Protocol):
     """What a stream runs: a call or a turn."""
 
     @property
@@ -42,7 +42,7 @@ class Run(Protocol):
 class RunStream(Generic[Events, End]):
     """Hold what runs, its events, and what ends it."""
 
-    _run: Run
+    _run: Streamable
     _events: Events
     cancellation: Cancellation
     _ended: bool = field(default=False, init=False)

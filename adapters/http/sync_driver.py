@@ -1,4 +1,4 @@
-"""The synchronous driver: it waits, sends and reads for a call, and decides nothing."""
+"""The synchronous driver: waits, sends and reads for a call. The call makes every decision."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class SyncDriver(Driver):
     """Run calls over HTTP.
 
     Arguments:
-        http: what sends requests.
-        sleep: waits for seconds; None for a real wait that a cancellation ends.
+        http: the HTTP client.
+        sleep: waits for seconds; None waits in real time until the call is cancelled.
         compactor: makes messages shorter, or None.
     """
 
@@ -45,7 +45,7 @@ class SyncDriver(Driver):
         return call.result
 
     def stream(self, call: Call) -> Generator[StreamEvent]:
-        """Run a call to its end and hand out what it says meanwhile; a call that does not stream says nothing."""
+        """Run a call to its end and yield its events; a call that does not stream has none."""
         exchange, is_fresh = None, False
         try:
             send = call.begin(self.clock())
@@ -54,7 +54,7 @@ class SyncDriver(Driver):
                 if call.is_shared and not self._reserve(call, send):
                     call.sending(self.when_late(send))
                     break
-                # It is other calls that are waited for, not the backend: no limit on an attempt counts here.
+                # This waits for other calls, not for the backend, so no limit of an attempt counts here.
                 with self.http.place(self.seconds_left(send), self.cancellation) as has_place:
                     send = call.sending(self.clock() if has_place else self.when_late(send))
                     if send is None:
@@ -74,7 +74,7 @@ class SyncDriver(Driver):
         yield from call.drain()
 
     def _exchange(self, exchange: Exchange, send: Send, call: Call) -> Iterator[StreamEvent]:
-        """Send one request and hand out the reply as it comes."""
+        """Send one request and yield the reply as it comes."""
         response, is_heard = None, call.is_streaming
         try:
             response = self.http.send(exchange.encode(send), exchange.limits)
@@ -88,7 +88,7 @@ class SyncDriver(Driver):
                 if not exchange.goes_on:
                     break
             if exchange.is_finished:
-                # The end of the body is on its way; once it is read, the connection can serve the next request.
+                # Read the end of the body, which is on its way, so that the connection can serve the next request.
                 exchange.limits.linger()
                 with suppress(Exception):
                     next(chunks, None)
@@ -100,7 +100,7 @@ class SyncDriver(Driver):
         check(self.cancellation)
 
     def _reserve(self, call: Call, send: Send) -> bool:
-        """Wait for what others hold of a shared budget, without a place; tell whether it came in time."""
+        """Wait until other calls settle with a shared budget, and tell whether they did in time. Holds no place."""
         woken = threading.Event()
         if call.reserve(woken.set, self.clock()):
             return True
@@ -113,6 +113,6 @@ class SyncDriver(Driver):
         check(self.cancellation)
         if send.needs_compaction and self.compactor is not None:
             with self.deadline(send).around():
-                shorter = self.compactor(thawed(send.messages))  # its own copy, to change as it likes
+                shorter = self.compactor(thawed(send.messages))  # its own copy, which it may change
             call.compacted(shorter)
             check(self.cancellation)

@@ -64,8 +64,8 @@ def soon() -> Soon:
         return get_running_loop().call_soon_threadsafe
     import trio  # which is running, so it is there
 
-    found: Soon = trio.lowlevel.current_trio_token().run_sync_soon
-    return found
+    run_soon: Soon = trio.lowlevel.current_trio_token().run_sync_soon
+    return run_soon
 
 
 T = TypeVar("T")
@@ -106,10 +106,10 @@ class Mailbox(Generic[T]):
         while True:
             if self._items:
                 return self._items.popleft()
-            left = -1.0 if until is None else until - time.monotonic()
-            if until is not None and left <= 0:
+            remaining = -1.0 if until is None else until - time.monotonic()
+            if until is not None and remaining <= 0:
                 raise Nothing
-            self._bell.acquire(timeout=left)
+            self._bell.acquire(timeout=remaining)
 
 
 Want = Literal["read", "write"]
@@ -176,10 +176,10 @@ def _block(wait: WaitFor, cancellation: Cancellation) -> None:
     what, want, until = wait
     while True:
         check(cancellation)
-        left = until - time.monotonic()
-        seconds = SLICE if left > SLICE else left if left > 0 else 0.0
+        remaining = until - time.monotonic()
+        seconds = SLICE if remaining > SLICE else remaining if remaining > 0 else 0.0
         has_come = what.wait(seconds) if isinstance(what, threading.Event) else is_ready(what, want, seconds)
-        if has_come or left <= SLICE:
+        if has_come or remaining <= SLICE:
             return
 
 
@@ -209,17 +209,17 @@ async def arun(operation: Operation[T], cancellation: Cancellation) -> T:
             if wait is None:
                 await checkpoint()
                 continue
-            left = wait.until - time.monotonic()
+            remaining = wait.until - time.monotonic()
             loop = running_loop() if isinstance(wait.what, socket.socket) else None
             future = None if loop is None else loop.create_future()
             if loop is not None and future is not None and (forget := _watch(loop, wait, future)) is not None:
                 try:
-                    await _rung(future, left, cancellation)
+                    await _rung(future, remaining, cancellation)
                 finally:
                     forget()
             else:
                 with suppress(TimeoutError):  # which the operation sees for itself
-                    await within(left, _until_ready, wait, cancellation=cancellation)
+                    await within(remaining, _until_ready, wait, cancellation=cancellation)
     except StopIteration as end:
         result: T = end.value
         return result

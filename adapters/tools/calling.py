@@ -19,14 +19,14 @@ from rungwise.fsm.turn.tools import Executor, ToolRun
 
 
 @frozen(eq=False)
-class Brought:
+class ToolReturn:
     """Hold what a tool has returned, or raised."""
 
     value: Any = None
     error: BaseException | None = None
 
 
-Report = Callable[[Brought], object]
+Report = Callable[[ToolReturn], object]
 
 
 def callable_of(run: ToolRun, executor: Executor | None) -> Callable[[], Any] | None:
@@ -80,35 +80,35 @@ class Worker(threading.Thread):
     def __init__(self, name: str, call: Callable[[], Any], context: Context, report: Report) -> None:
         super().__init__(name=f"rungwise runs {name}", daemon=True)
         self._call, self._context, self._report = call, context, report
-        self._is_left = False
+        self._is_abandoned = False
 
     def leave(self) -> None:
         """Have a generator brought to an end at its next value; nothing else can be ended."""
-        self._is_left = True
+        self._is_abandoned = True
 
     def run(self) -> None:
         """Call it, and report."""
         try:
             self._forget_event_loop()
-            brought = Brought(self._context.run(self._called))
+            returned = ToolReturn(self._context.run(self._called))
         except BaseException as error:
-            brought = Brought(error=error)
+            returned = ToolReturn(error=error)
         report = self._report
         del self._call, self._report  # a thread that was left behind holds no arguments, and no job that holds it
-        report(brought)
+        report(returned)
 
     def _called(self) -> Any:
         value = self._call()
         return self._collected(value) if isinstance(value, Generator) else value
 
     def _collected(self, values: Generator[Any, Any, Any]) -> list[Any]:
-        found = []
+        values_so_far = []
         for value in values:
-            found.append(value)
-            if self._is_left:
+            values_so_far.append(value)
+            if self._is_abandoned:
                 values.close()
                 break
-        return found
+        return values_so_far
 
     def _forget_event_loop(self) -> None:
         """Take the event loop out of the context: a tool in a thread may run one of its own."""
@@ -130,15 +130,15 @@ def spawn_in_asyncio(call: Callable[[], Awaitable[Any]], context: Context, repor
         report: is told, in this loop, what came of it.
     """
 
-    async def run() -> Brought:
+    async def run() -> ToolReturn:
         try:
-            return Brought(await call())
+            return ToolReturn(await call())
         except BaseException as error:  # a SystemExit in a task would end the loop before anybody is told
-            return Brought(error=error)
+            return ToolReturn(error=error)
 
-    def end(task: asyncio.Task[Brought]) -> None:
+    def end(task: asyncio.Task[ToolReturn]) -> None:
         _tasks.discard(task)
-        report(Brought(error=asyncio.CancelledError()) if task.cancelled() else task.result())
+        report(ToolReturn(error=asyncio.CancelledError()) if task.cancelled() else task.result())
 
     task = asyncio.get_running_loop().create_task(run(), context=context)
     _tasks.add(task)
@@ -153,15 +153,15 @@ def spawn_in_trio(call: Callable[[], Awaitable[Any]], context: Context, report: 
     scope = trio.CancelScope()
 
     async def run() -> None:
-        brought = Brought(error=asyncio.CancelledError())
+        returned = ToolReturn(error=asyncio.CancelledError())
         with scope:
             try:
-                brought = Brought(await call())
+                returned = ToolReturn(await call())
             except trio.Cancelled:
                 raise
             except BaseException as error:
-                brought = Brought(error=error)
-        report(brought)
+                returned = ToolReturn(error=error)
+        report(returned)
 
     trio.lowlevel.spawn_system_task(run, context=context)
     return scope.cancel

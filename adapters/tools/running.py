@@ -14,7 +14,7 @@ from attrs import define, field
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.deadline import NO_DEADLINE, Deadline
 from rungwise.adapters.http.waiting import CallEnded
-from rungwise.adapters.tools.calling import Brought, Report, Worker, callable_of, discard, is_async, is_awaited
+from rungwise.adapters.tools.calling import Report, ToolReturn, Worker, callable_of, discard, is_async, is_awaited
 from rungwise.adapters.tools.scheduling import NO_THREAD, Job, Schedule
 from rungwise.fsm.errors import ToolError
 from rungwise.fsm.turn.tools import Executor
@@ -35,7 +35,7 @@ class Runner(ABC):
     executor: Executor | None
     cancellation: Cancellation
     deadline: Deadline = NO_DEADLINE
-    _reports: deque[tuple[Job, Brought]] = field(factory=deque, init=False)
+    _reports: deque[tuple[Job, ToolReturn]] = field(factory=deque, init=False)
 
     @abstractmethod
     def wake(self) -> None:
@@ -58,7 +58,7 @@ class Runner(ABC):
         while (job := self.schedule.begin()) is not None:
             call, context = callable_of(job.run, self.executor), self.deadline.context()
             if call is None:
-                self.schedule.take(job, Brought())
+                self.schedule.take(job, ToolReturn())
             elif is_async(call):
                 self._await(job, call, context, partial(self.report, job))
             else:
@@ -75,20 +75,20 @@ class Runner(ABC):
         while self._reports:
             self._take(*self._reports.popleft())
 
-    def report(self, job: Job, brought: Brought) -> None:
+    def report(self, job: Job, returned: ToolReturn) -> None:
         """Pass on what a tool has brought, from whichever thread."""
-        self._reports.append((job, brought))
+        self._reports.append((job, returned))
         self.wake()
 
-    def _take(self, job: Job, brought: Brought) -> None:
-        value = brought.value
+    def _take(self, job: Job, returned: ToolReturn) -> None:
+        value = returned.value
         if not is_awaited(value):
-            self.schedule.take(job, brought)
+            self.schedule.take(job, returned)
         elif self.schedule.may_go_on(job):
 
-            def report(brought: Brought) -> None:
+            def report(returned: ToolReturn) -> None:
                 discard(value)  # which was never begun where it was cancelled at once
-                self.report(job, brought)
+                self.report(job, returned)
 
             self._await(job, lambda: value, self.deadline.context(), report)
         else:
@@ -100,10 +100,10 @@ class Runner(ABC):
         try:
             worker.start()
         except RuntimeError:
-            self.schedule.take(job, Brought(error=ToolError(NO_THREAD)))
+            self.schedule.take(job, ToolReturn(error=ToolError(NO_THREAD)))
 
     def _await(self, job: Job, call: Callable[[], Any], context: Context, report: Report) -> None:
         try:
             job.cancel = self.spawn(call, context, report)
         except RuntimeError:
-            self.schedule.take(job, Brought(error=ToolError(NO_THREAD)))
+            self.schedule.take(job, ToolReturn(error=ToolError(NO_THREAD)))

@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import define, field
 
-from rungwise.adapters.tools.calling import Brought
+from rungwise.adapters.tools.calling import ToolReturn
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
 from rungwise.fsm.errors import ToolError
 from rungwise.fsm.text.contents import without_halves
@@ -56,8 +56,8 @@ def is_failure(error: BaseException) -> bool:
 def fault_of(error: BaseException) -> str:
     """Return what a model is told of an exception; no log and no error is given it."""
     text = (_words_of(error) if isinstance(error, ToolError) else "") or f"failed: {_named(error)}"
-    [told] = shortened([without_halves(text)], LONGEST_FAULT // BYTES_A_TOKEN)
-    return told
+    [text] = shortened([without_halves(text)], LONGEST_FAULT // BYTES_A_TOKEN)
+    return text
 
 
 def _named(error: BaseException) -> str:
@@ -197,11 +197,11 @@ class Schedule:
         """Return how long nothing is to be done, unless a tool brings something."""
         return max(0.0, min((job.until for job in self._running), default=math.inf) - self.clock())
 
-    def take(self, job: Job, brought: Brought) -> None:
+    def take(self, job: Job, returned: ToolReturn) -> None:
         """Take what a tool has brought."""
         if not job.is_running:
             return
-        error = brought.error
+        error = returned.error
         if error is not None and not is_failure(error):
             self._settle(job, ToolOutcome(fault=fault_of(error)))
             if self.reason is None:
@@ -211,7 +211,7 @@ class Schedule:
         elif error is not None:
             self._settle(job, ToolOutcome(fault=fault_of(error)))
         else:
-            self._settle(job, ToolOutcome(brought.value))
+            self._settle(job, ToolOutcome(returned.value))
 
     def may_go_on(self, job: Job) -> bool:
         """Tell whether a tool that has returned what is to be awaited may still have that done."""

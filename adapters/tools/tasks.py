@@ -57,7 +57,7 @@ class ToolTasks(Runner):
         Raises:
             ToolsEnded: they were ended; it holds the outcomes, and the reason, which must go on.
         """
-        forget, is_left = self.cancellation.on_cancel(self.wake), False
+        forget, is_abandoned = self.cancellation.on_cancel(self.wake), False
         try:
             while not self.schedule.is_over or self.schedule.has_news:
                 try:
@@ -69,12 +69,12 @@ class ToolTasks(Runner):
                 except BaseException as error:  # the task was cancelled, most likely; a second time leaves everything
                     self.end(error)
                 for event in self.schedule.drain():
-                    if is_left:  # and there is nobody to be told
+                    if is_abandoned:  # and there is nobody to be told
                         break
                     try:
                         yield event
                     except BaseException as error:
-                        is_left = is_left or isinstance(error, GeneratorExit)
+                        is_abandoned = is_abandoned or isinstance(error, GeneratorExit)
                         self.end(error)
         finally:
             forget()

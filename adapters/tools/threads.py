@@ -50,7 +50,7 @@ class _Threads(Runner):
     def run(self) -> Generator[ToolStarted | ToolEnded, None, tuple[ToolOutcome, ...]]:
         """Run them, and wait."""
         raised: BaseException | None = None
-        is_left = False  # and there is nobody to be told
+        is_abandoned = False  # and there is nobody to be told
         try:
             while raised is not None or not self.schedule.is_over:
                 try:
@@ -58,10 +58,10 @@ class _Threads(Runner):
                         reason, raised = raised, None
                         self.end(reason)
                     self._go_on()
-                    if not is_left:
+                    if not is_abandoned:
                         yield from self.schedule.drain()
                 except BaseException as error:  # a Ctrl-C, most likely; a second one leaves everything
-                    raised, is_left = error, is_left or isinstance(error, GeneratorExit)
+                    raised, is_abandoned = error, is_abandoned or isinstance(error, GeneratorExit)
         finally:
             if self._loop is not None:
                 self._loop.close()

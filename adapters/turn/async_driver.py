@@ -52,13 +52,13 @@ class AsyncTurnDriver:
                         deadline = Deadline(clock, turn.deadline)
                         running = ToolTasks.of(action, turn.tools.executor, self.calls.cancellation, deadline)
                         async with aclosing(running.run()) as news:
-                            async for told in news:
-                                yield told
+                            async for tool_event in news:
+                                yield tool_event
                         action = turn.tools_ran(running.outcomes, clock())
                     case Compact():
                         assert self.compactor is not None  # or the turn would not have asked for it
-                        left, deadline = seconds_left(turn, clock()), Deadline(clock, turn.deadline)
-                        shorter = await ashorten(self.compactor, action, left, self.calls.cancellation, deadline)
+                        remaining, deadline = seconds_left(turn, clock()), Deadline(clock, turn.deadline)
+                        shorter = await ashorten(self.compactor, action, remaining, self.calls.cancellation, deadline)
                         action = turn.compacted(shorter, when_compacted(turn, shorter, clock()))
         except BaseException as error:
             leave(turn, error, clock())

@@ -12,7 +12,7 @@ from typing import Any, Final
 from rungwise.adapters.http.cancellation import SLICE, Cancellation
 from rungwise.adapters.http.deadline import Deadline
 from rungwise.adapters.http.waiting import WakeUp, check, within
-from rungwise.adapters.tools.calling import Brought, Report, Worker, is_async
+from rungwise.adapters.tools.calling import Report, ToolReturn, Worker, is_async
 from rungwise.fsm.turn.actions import Compact
 from rungwise.fsm.values.frozen_map import thawed
 
@@ -38,10 +38,10 @@ def shorten(
     Raises:
         CallEnded: the turn was cancelled.
     """
-    found, is_done = list[Brought](), threading.Event()
+    returns, is_done = list[ToolReturn](), threading.Event()
 
-    def report(brought: Brought) -> None:
-        found.append(brought)
+    def report(returned: ToolReturn) -> None:
+        returns.append(returned)
         is_done.set()
 
     _begin(compactor, action, report, deadline)
@@ -51,7 +51,7 @@ def shorten(
         if until is not None and time.monotonic() >= until:
             return LATE
     check(cancellation)
-    return _taken(found[0])
+    return _taken(returns[0])
 
 
 async def ashorten(
@@ -69,22 +69,22 @@ async def ashorten(
     if is_async(compactor):
         shorter = _called(compactor, action)
     else:
-        found, wake = list[Brought](), WakeUp()
+        returns, wake = list[ToolReturn](), WakeUp()
 
-        def report(brought: Brought) -> None:
-            found.append(brought)
+        def report(returned: ToolReturn) -> None:
+            returns.append(returned)
             wake.call()
 
         _begin(compactor, action, report, deadline)
         if not await wake.wait(seconds, cancellation):
             return LATE
-        shorter = _taken(found[0])
+        shorter = _taken(returns[0])
     if not isawaitable(shorter):
         return shorter
     awaited: list[Any] = []
-    left = None if seconds is None else max(0.0, seconds - (time.monotonic() - began))
+    remaining = None if seconds is None else max(0.0, seconds - (time.monotonic() - began))
     try:
-        await within(left, partial(_await_into, awaited, shorter, deadline), cancellation=cancellation)
+        await within(remaining, partial(_await_into, awaited, shorter, deadline), cancellation=cancellation)
     except TimeoutError:
         return LATE
     return awaited[0]
@@ -94,13 +94,13 @@ async def _called(compactor: Callable[..., Any], action: Compact) -> Any:
     return await compactor(thawed(action.messages), action.room)  # its own copy, to change as it likes
 
 
-async def _await_into(found: list[Any], shorter: Any, deadline: Deadline) -> None:
+async def _await_into(returns: list[Any], shorter: Any, deadline: Deadline) -> None:
     """Await what a compactor returned; what it raises is none of a wait that has ended."""
     try:
         with deadline.around():
-            found.append(await shorter)
+            returns.append(await shorter)
     except Exception as error:
-        found.append(error)
+        returns.append(error)
 
 
 def _begin(compactor: Callable[..., Any], action: Compact, report: Report, deadline: Deadline) -> None:
@@ -108,7 +108,7 @@ def _begin(compactor: Callable[..., Any], action: Compact, report: Report, deadl
     Worker("the compactor", call, deadline.context(), report).start()
 
 
-def _taken(brought: Brought) -> Any:
-    if brought.error is not None and not isinstance(brought.error, Exception):
-        raise brought.error
-    return brought.value if brought.error is None else brought.error
+def _taken(returned: ToolReturn) -> Any:
+    if returned.error is not None and not isinstance(returned.error, Exception):
+        raise returned.error
+    return returned.value if returned.error is None else returned.error

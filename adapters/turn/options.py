@@ -60,7 +60,7 @@ class Planned:
         chain: Iterable[Backend],
         policy: Policy,
         compactor: Callable[[Any], Any] | None,
-        **given: Any,
+        **call_options: Any,
     ) -> Planned:
         """Make a turn of what a client has and was given.
 
@@ -71,7 +71,7 @@ class Planned:
             chain: the client's backends.
             policy: the client's policy of calls.
             compactor: the client's own, which is given the messages alone.
-            given: what the client gives to its calls, and when the turn must have ended, on its clock.
+            call_options: what the client passes to its calls, and when the turn must have ended, on its clock.
 
         Raises:
             ConfigurationError: one of the options is not of its form.
@@ -79,11 +79,11 @@ class Planned:
         own = options.get("policy")
         own = TurnPolicy() if own is None else own
         if not isinstance(own, TurnPolicy):
-            told = "; that of its calls goes into one, as in TurnPolicy(call=...)" if isinstance(own, Policy) else ""
-            raise ConfigurationError(f"policy must be a TurnPolicy, not {type(own).__name__}{told}")
-        given_tools, executor = options.get("tools"), options.get("executor")
-        if given_tools is None and executor is not None:  # whom the request's own are for
-            given_tools, request = request.tools, evolve(request, tools=())
+            hint = "; that of its calls goes into one, as in TurnPolicy(call=...)" if isinstance(own, Policy) else ""
+            raise ConfigurationError(f"policy must be a TurnPolicy, not {type(own).__name__}{hint}")
+        tools, executor = options.get("tools"), options.get("executor")
+        if tools is None and executor is not None:  # whom the request's own are for
+            tools, request = request.tools, evolve(request, tools=())
         shorten = options.get("compactor")
         check_functions(compactor=shorten)
         if shorten is None and compactor is not None:
@@ -93,9 +93,9 @@ class Planned:
             request,
             evolve(own, call=with_overrides(own.call or policy)),
             tuple(chain),
-            tools=Toolbox.of(given_tools, executor),
+            tools=Toolbox.of(tools, executor),
             within=options.get("within"),
-            **{**given, "has_compactor": shorten is not None},
+            **{**call_options, "has_compactor": shorten is not None},
         )
         return cls(turn, shorten)
 

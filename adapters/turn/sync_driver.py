@@ -68,8 +68,8 @@ class SyncTurnDriver:
                 return turn.tools_ran(outcomes, clock())
             case Compact():
                 assert self.compactor is not None  # or the turn would not have asked for it
-                left, deadline = seconds_left(turn, clock()), Deadline(clock, turn.deadline)
-                shorter = shorten(self.compactor, action, left, cancellation, deadline)
+                remaining, deadline = seconds_left(turn, clock()), Deadline(clock, turn.deadline)
+                shorter = shorten(self.compactor, action, remaining, cancellation, deadline)
                 return turn.compacted(shorter, when_compacted(turn, shorter, clock()))
 
 

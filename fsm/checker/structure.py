@@ -42,9 +42,9 @@ def _variant_problems(table: Table) -> Iterator[str]:
 
 
 def _counters_of(table: Table, row: Row) -> Iterator[str]:
-    if row.guard in table.guard_names:
+    if row.guard in table.guards_by_name:
         yield from filter(None, [table.guard(row.guard).counter])
-    if row.effect in table.effect_names:
+    if row.effect in table.effects_by_name:
         effect = table.effect(row.effect)
         yield from filter(None, [effect.spends, *effect.refills])
 
@@ -74,7 +74,7 @@ def _name_problems(table: Table) -> Iterator[str]:
     for row in table.rows:
         if not row.event.isidentifier():
             yield f"{row}: the event {row.event!r} is no name"
-        named = (("guard", row.guard, table.guard_names), ("effect", row.effect, table.effect_names))
+        named = (("guard", row.guard, table.guards_by_name), ("effect", row.effect, table.effects_by_name))
         for what, name, known in named:
             if name is not None and name not in known:
                 yield f"{row}: unknown {what} {name!r}, which the table does not declare{close_to(name, known)}"

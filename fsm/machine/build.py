@@ -15,7 +15,7 @@ Step = Rung | Entry | Ending
 
 SENT = "sent"
 COUNT_ATTEMPT = Effect("count_attempt")
-"""What each row that sends something does, and no other row."""
+"""The effect of the rows that send something, and of no others."""
 
 
 def build_table(
@@ -36,29 +36,23 @@ def build_table(
     """Build a table.
 
     Arguments:
-        name: what the machine is called.
-        start: the first state, one of the rungs or none of them; something is sent from it.
+        name: the name of the machine.
+        start: the first state, from which something is sent; it may be a rung.
         hub: the state in which something is in flight.
         outcomes: the final states.
-        answers, lesser: those of them that are an answer, and those that are less than the whole of one.
+        answers, lesser: the outcomes that are an answer, and those that are less than a whole one.
         rungs: the rungs, in the order in which they are shown.
         ladders: for each event at the hub, what is tried, in order; the last entry has no condition.
-        facts: the facts that the ladders look at, besides those that were given to the rungs themselves.
-        events: the sentences of the events.
+        facts: the facts that the ladders look at, besides those of the rungs themselves.
+        events: the events, each with its sentence.
         everywhere: events that end the machine in any state, each with its outcome.
-        unsent: the ladders of events that come in a rung, before what waits there is sent; none leads to where it is.
+        unsent: the ladders of events that come in a rung, before it sends; none leads back to the same rung.
 
     Raises:
         TableError: a value is not of its form, a name is declared twice and otherwise, or counters refill each other.
     """
-    _check_kinds("rungs", rungs, Rung)
-    _check_kinds("facts", facts, Fact)
-    _check_kinds("events", events, Event)
-    if not isinstance(ladders, Mapping):
-        raise TableError(f"ladders must map each event to a list, not {type(ladders).__name__}")
     unsent = unsent or {}
-    for event, ladder in (*ladders.items(), *unsent.items()):
-        _check_kinds(f"the ladder of {event!r}", ladder, (Rung, Entry, Ending))
+    _check(rungs, facts, events, ladders, unsent)
     rungs = joined((), rungs)
     states = tuple(dict.fromkeys([start, *(rung.name for rung in rungs)]))
     replies = [row for event, ladder in ladders.items() for row in _rows(event, hub, ladder)]
@@ -66,7 +60,7 @@ def build_table(
     stops = [row for event, ladder in unsent.items() for state in states for row in _rows(event, state, ladder)]
     steps = [step for ladder in (*ladders.values(), *unsent.values()) for step in ladder]
     entries = [Entry.of(step) for step in steps if not isinstance(step, Ending)]
-    kept = [Effect(step.effect) for step in steps if isinstance(step, Ending) and step.effect]
+    endings = [Effect(step.effect) for step in steps if isinstance(step, Ending) and step.effect]
     return Table(
         name=name,
         rows=(*(Row(SENT, state, None, hub, COUNT_ATTEMPT.name) for state in states), *replies, *ends, *stops),
@@ -77,17 +71,27 @@ def build_table(
         declared_rungs=joined(rungs, [entry.rung for entry in entries]),
         facts=joined(joined((), facts), [fact for entry in entries for fact in entry.facts]),
         guards=joined((), [entry.guard for entry in entries]),
-        effects=joined((), [COUNT_ATTEMPT, *kept, *(rung.effect for rung in rungs)]),
+        effects=joined((), [COUNT_ATTEMPT, *endings, *(rung.effect for rung in rungs)]),
         declared_events=joined((), events),
         answers=tuple(answers),
         lesser=tuple(lesser),
     )
 
 
-def _check_kinds(what: str, given: object, kinds: Any) -> None:
-    if not isinstance(given, (list, tuple)):
-        raise TableError(f"{what} must be a list, not {type(given).__name__}")
-    for each in given:
+def _check(rungs: object, facts: object, events: object, ladders: object, unsent: Mapping[str, Sequence[Step]]) -> None:
+    _check_kinds("rungs", rungs, Rung)
+    _check_kinds("facts", facts, Fact)
+    _check_kinds("events", events, Event)
+    if not isinstance(ladders, Mapping):
+        raise TableError(f"ladders must map each event to a list, not {type(ladders).__name__}")
+    for event, ladder in (*ladders.items(), *unsent.items()):
+        _check_kinds(f"the ladder of {event!r}", ladder, (Rung, Entry, Ending))
+
+
+def _check_kinds(what: str, values: object, kinds: Any) -> None:
+    if not isinstance(values, (list, tuple)):
+        raise TableError(f"{what} must be a list, not {type(values).__name__}")
+    for each in values:
         if not isinstance(each, kinds):
             names = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
             raise TableError(f"{what} must hold {names}, not {each!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
@@ -92,7 +93,7 @@ class TurnResult(Displayable):
         if self.is_success:
             return self
         told = f"{self.outcome} after {_count(self.calls, 'call')}: {self.cause}"
-        raise _ERRORS[self.outcome](told, self) from self.error
+        raise ERRORS[self.outcome](told, self) from self.error
 
 
 class TurnError(RungwiseError):
@@ -120,7 +121,7 @@ class TurnOverBudget(TurnError):
 
 SUCCESSES = frozenset({*TURN.answers, *TURN.lesser})
 
-_ERRORS: dict[str, type[TurnError]] = {
+ERRORS: Mapping[str, type[TurnError]] = {
     "failed": TurnFailed,
     "cancelled": TurnCancelled,
     "over_budget": TurnOverBudget,

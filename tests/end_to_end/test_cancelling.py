@@ -431,9 +431,7 @@ def test_an_asynchronous_stream_that_is_closed_early_ends_the_call(serve: Any, b
     assert no_more_requests(provider)
 
 
-def test_an_asynchronous_stream_that_is_left_without_closing_it_is_closed_by_the_event_loop(
-    serve: Any, backend_of: Any, silent: Any
-) -> None:
+def test_the_event_loop_closes_an_abandoned_asynchronous_stream(serve: Any, backend_of: Any, silent: Any) -> None:
     provider, steps = serve(silent), []
 
     async def main() -> None:

@@ -70,7 +70,7 @@ def test_money_holds_after_a_compaction(run: Any, compactor: Any) -> None:
         assert step.cap == (request.body.get("max_tokens") or request.body.get("max_completion_tokens"))
 
 
-def test_a_compactor_is_handed_the_callers_messages_and_the_partial_answer_comes_back_once(run: Any) -> None:
+def test_a_compactor_gets_the_callers_messages_and_the_partial_answer_once(run: Any) -> None:
     handed: list[Any] = []
 
     def compactor(messages: Any) -> Any:

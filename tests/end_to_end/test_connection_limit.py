@@ -81,7 +81,7 @@ def hold(peer: Peer) -> None:
 
 
 @pytest.mark.parametrize("way", OWN)
-def test_waiting_for_a_connection_counts_against_the_time_of_the_call_and_is_no_failure(way: str) -> None:
+def test_waiting_for_a_connection_takes_time_of_the_call_and_is_no_failure(way: str) -> None:
     policy = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(seconds=0.5), timeouts=rungwise.Timeouts(connect=0.1))
     with RawServer(hold) as server:
         client = client_for(way, backend(server.base_url), policy=policy, max_connections=1)
@@ -106,7 +106,7 @@ def test_waiting_for_a_connection_counts_against_the_time_of_the_call_and_is_no_
 
 
 @pytest.mark.parametrize("way", OWN)
-def test_a_wait_for_a_connection_outlasts_the_limit_of_an_attempt_and_is_charged_to_no_backend(way: str) -> None:
+def test_a_wait_for_a_connection_is_charged_to_no_backend(way: str) -> None:
     policy = rungwise.Policy(timeouts=rungwise.Timeouts(total=0.2))
     let_go = threading.Event()
 

@@ -113,7 +113,7 @@ def test_a_connection_that_dies_under_a_request_is_stale(way: str, tls: bool, ho
 
 
 @BOTH
-def test_a_server_that_closes_behind_its_replies_costs_one_request_and_not_one_in_each_call(way: str) -> None:
+def test_a_server_that_closes_after_its_replies_costs_one_request(way: str) -> None:
     """llama.cpp's server closes the connection of each stream so, a moment too late to be seen by the next request."""
     with RawServer(echo_once) as server, in_one_loop(way, quick(way, server)) as caller:
         attempts = [caller().result.attempts for _ in range(6)]

@@ -118,9 +118,7 @@ def test_a_provider_that_wants_plain_reasoning_back_gets_that(serve: Any, backen
     assert sent(provider) == [message, {**message, "reasoning_content": thought or STAND_IN}]
 
 
-def test_a_message_holds_nothing_of_a_providers_own_and_a_copy_of_the_result_says_the_same(
-    serve: Any, backend_of: Any
-) -> None:
+def test_messages_and_copies_of_results_hold_no_parts_of_the_provider(serve: Any, backend_of: Any) -> None:
     with Client(backend_of(serve(asks))) as client:
         result = ask(client, [ASKED])
     for each in (result, pickle.loads(pickle.dumps(result))):

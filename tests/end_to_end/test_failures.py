@@ -151,7 +151,7 @@ def test_an_asked_wait_that_is_too_long_switches_to_the_fallback_at_once(run: An
     assert ended.waits == []
 
 
-def test_an_asked_wait_beyond_the_deadline_ends_the_call_at_once_and_says_why(run: Any) -> None:
+def test_an_asked_wait_beyond_the_deadline_ends_the_call_at_once(run: Any) -> None:
     policy = rungwise.Policy(budget=rungwise.Budget(seconds=60), waits=rungwise.Waits(longest_asked=1000))
     ended = run([down(429, headers={"retry-after": "500"})], policy=policy)
     assert ended.outcome in ("failed", "over_budget")
@@ -160,7 +160,7 @@ def test_an_asked_wait_beyond_the_deadline_ends_the_call_at_once_and_says_why(ru
     assert "500 s" in str(ended.error)
 
 
-def test_an_asked_wait_beyond_the_longest_of_the_policy_ends_the_call_at_once_and_says_why(run: Any) -> None:
+def test_an_asked_wait_above_the_longest_allowed_ends_the_call_at_once(run: Any) -> None:
     ended = run([down(429, headers={"retry-after": "500"})])
     assert ended.outcome == "failed"
     assert len(ended.requests) == 1
@@ -171,7 +171,7 @@ def test_an_asked_wait_beyond_the_longest_of_the_policy_ends_the_call_at_once_an
 # permanent failures
 
 
-def test_a_rejected_key_fails_after_one_request_and_names_the_backend_but_not_the_key(run: Any) -> None:
+def test_a_rejected_key_fails_at_once_and_only_the_backend_is_named(run: Any) -> None:
     quoting = error(401, "Incorrect API key provided: sk-0f2b7d9e6a1c3.", code="invalid_api_key")
     ended = run([quoting])
     assert ended.outcome == "failed"

@@ -16,7 +16,7 @@ from rungwise.testing import ScriptedReply
 ANSWER = ScriptedReply(text="In the reeds.")
 
 
-def test_a_user_who_logs_everything_sees_our_steps_on_our_logger_and_the_machine_on_its_own(
+def test_our_steps_and_the_machine_log_to_their_own_loggers(
     serve: Any, backend_of: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

@@ -143,7 +143,7 @@ def test_whole_calls_in_a_stream_that_is_cut_are_not_handed_out(run: Any, cut: A
 
 
 @STREAMED
-def test_a_stream_cut_after_text_goes_on_at_the_fallback_when_no_continuation_is_left(run: Any, cut: Any) -> None:
+def test_without_continuations_left_the_fallback_continues_a_cut_stream(run: Any, cut: Any) -> None:
     policy = rungwise.Policy(limits=rungwise.Limits(continuations=0), hints=HINTS.hints)
     ended = run([cut(long(), FIRST)], [ANSWER], policy=policy)
     assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)

@@ -52,7 +52,7 @@ def test_a_mark_within_the_result_of_a_tool_goes_to_anthropic(serve: Any) -> Non
     assert told == []
 
 
-def test_a_mark_within_the_result_of_a_tool_goes_to_models_of_bedrock_that_take_marks(serve: Any) -> None:
+def test_cache_marks_in_tool_results_go_to_bedrock_models_that_take_them(serve: Any) -> None:
     body, told = sent(serve, "bedrock", marked_result(), capabilities=rungwise.Capabilities(caches=True))
     assert body["messages"][-1]["content"][-1] == {"cachePoint": {"type": "default"}}
     assert told == []

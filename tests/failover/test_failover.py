@@ -94,7 +94,7 @@ def assert_verdicts(policy: Policy, expected: Mapping[str, str], **changes: Any)
     assert {name: played.score.verdict for name, played in row.items()} == expected
 
 
-def test_a_fallback_that_goes_on_where_the_text_broke_off_is_as_good_as_one_that_repeats_it():
+def test_a_fallback_may_continue_the_text_or_repeat_it():
     goes_on = attrs.evolve(HEALTHY, goes_on=True)
     assert_verdicts(Policy(), dict.fromkeys(("S08", "S09", "S14"), "pass"), fallback=goes_on)
 
@@ -111,6 +111,6 @@ def test_a_policy_without_clocks_hangs():
     assert all(each.seen.asked[0].steps for each in played), "what hangs is cancelled, and tells how far it came"
 
 
-def test_a_policy_without_a_fallback_is_safe_where_it_raises_and_fails_where_it_returns_what_was_cut():
+def test_without_a_fallback_an_error_is_safe_and_a_cut_answer_fails():
     alone = Policy(limits=Limits(fallbacks=0))
     assert_verdicts(alone, {"S04": "safe", "S12": "safe", "S13": "pass", "S08": "fail"})

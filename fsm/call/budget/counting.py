@@ -38,12 +38,7 @@ class TokenCounter:
         self._base = 0  # their tokens
 
     def prompt(self, messages: Sequence[PlainMessage | Message], added_tokens: int) -> int:
-        """Return the tokens of a prompt, by the caller's own count as far as it goes, otherwise by an estimate.
-
-        Arguments:
-            messages: as they go out.
-            added_tokens: the tokens of the turns that the rungs have added.
-        """
+        """Return the tokens of a prompt, by the caller's own count as far as it goes, otherwise by an estimate."""
         if self.recorded is not None:
             return next(self.recorded, 0)
         current = self.context.transcript.messages, self.context.chain.index

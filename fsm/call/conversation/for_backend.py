@@ -48,13 +48,7 @@ class ForBackend:
 
     @classmethod
     def of(cls, request: Request, chain: Chain, handful: int) -> ForBackend:
-        """Resolve a request for the current backend.
-
-        Arguments:
-            request: what the caller asks.
-            chain: its current backend is asked.
-            handful: the largest cap that asks for little, in tokens.
-        """
+        """Resolve a request for the current backend; a cap of `handful` tokens or fewer asks for little."""
         first, link, shapes = chain.links[0], chain.link, chain.shapes
         parameters = parameters_for(request, first, link)
         resolved = request if parameters is request.parameters else evolve(request, parameters=parameters)
@@ -112,13 +106,7 @@ def prefills_for(link: Link, parameters: Mapping[str, Any]) -> bool:
 
 
 def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
-    """Describe in a short sentence each what a backend does not get of a request.
-
-    Arguments:
-        request: what the caller asked.
-        first: the first backend of the chain, whose protocol the parameters are in.
-        link: the backend that is asked.
-    """
+    """Describe in a short sentence each what a backend does not get of a request to the first one."""
     lost = getattr(link, "lost", None)  # a backend of your own may have none
     foreign = []
     if link is not first:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
@@ -12,7 +13,7 @@ from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.call.run.displayable import Displayable
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.errors import RungwiseError
+from rungwise.fsm.errors import BrokenMachine, RungwiseError
 from rungwise.fsm.failures.failure import KEY_HINT_REASONS, Failure
 from rungwise.fsm.values.usage import Usage
 
@@ -166,7 +167,7 @@ class Cancelled(CallError):
 
 SUCCESSES = frozenset({*CALL.answers, *CALL.lesser})
 
-_ERRORS: dict[str, type[CallError]] = {
+ERRORS: Mapping[str, type[CallError]] = {
     "refused": Refused,
     "exhausted": Exhausted,
     "failed": Failed,
@@ -177,25 +178,27 @@ _ERRORS: dict[str, type[CallError]] = {
 
 def error_of(result: Result) -> CallError:
     """Build the error of an outcome that raises."""
-    kind = _ERRORS[result.outcome]
+    kind = ERRORS.get(result.outcome)
+    if kind is None:
+        raise BrokenMachine(f"a call ended as {result.outcome!r}, for which {__name__}.ERRORS has no error")
     if result.outcome == "exhausted" and result.journal.last.event in ("came_empty", "only_reasoned", "paused"):
         kind = EmptyResponse
-    told = "; ".join(f"{name}: {describe(failure)}" for name, failure in result.failures)
+    failures = "; ".join(f"{name}: {describe(failure)}" for name, failure in result.failures)
     attempts = "1 attempt" if result.attempts == 1 else f"{result.attempts} attempts"
     message = f"{result.outcome} after {attempts}: {result.cause}"
-    return kind(f"{message} ({told})" if told and result.outcome != "cancelled" else message, result)
+    return kind(f"{message} ({failures})" if failures and result.outcome != "cancelled" else message, result)
 
 
 def describe(failure: Failure) -> str:
-    """Say why a request failed without quoting the provider, who may quote a prompt or a key."""
-    told: list[str] = [failure.reason]
+    """Describe why a request failed, without quoting the provider: its text may hold a prompt or a key."""
+    parts: list[str] = [failure.reason]
     if failure.status is not None:
-        told.append(f"HTTP {failure.status}")
+        parts.append(f"HTTP {failure.status}")
     if failure.found is not None:
-        told.append(failure.found)
+        parts.append(failure.found)
     if failure.exception is not None:
-        told.append(type(failure.exception).__name__)
+        parts.append(type(failure.exception).__name__)
     if failure.asked_wait is not None:
-        told.append(f"asked to wait {failure.asked_wait:g} s")
+        parts.append(f"asked to wait {failure.asked_wait:g} s")
     hint = ": check this backend's API key" if failure.reason in KEY_HINT_REASONS else ""
-    return ", ".join(told) + hint
+    return ", ".join(parts) + hint

@@ -901,7 +901,7 @@ def test_a_certificate_as_text() -> None:
 
 
 @pytest.mark.full
-def test_without_a_number_of_backends_the_worst_cases_of_two_fallbacks_are_told_as_well() -> None:
+def test_by_default_the_worst_cases_of_two_fallbacks_are_shown_too() -> None:
     result = invoke("verify", "--max-tokens", "4096")
     assert max(map(len, result.stdout.splitlines())) <= 80
     told = {line[:18].strip(): line[18:].split() for line in result.stdout.splitlines()[-6:]}

@@ -63,7 +63,7 @@ def test_an_attempt_ends_with_its_own_time_or_with_what_is_left_for_it(
     made = limits(total=total, deadline=deadline, ends_by=ends_by, first_token=None)
     assert (made.ends_at, made.by_call) == (NOW + lasts, by_call)
     assert made.until == made.ends_at
-    assert made.left == (None if lasts == math.inf else pytest.approx(max(lasts, 0.001)))
+    assert made.remaining == (None if lasts == math.inf else pytest.approx(max(lasts, 0.001)))
 
 
 def test_silence_begins_with_the_attempt_and_anew_with_each_piece_of_content(clock: Any) -> None:

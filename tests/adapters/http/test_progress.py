@@ -38,7 +38,7 @@ def test_a_socket_is_shut_down_while_no_other_request_can_be_on_it(events: list[
     ours, theirs = socket.socketpair()
     with ours, theirs:
         progress = Progress(AttemptLimits())
-        progress.found(Stream(ours))
+        progress.use_stream(Stream(ours))
         for event in events:
             progress.note(event, {})
         progress.shut()
@@ -56,7 +56,7 @@ def test_a_socket_that_others_share_is_not_taken() -> None:
         progress = Progress(AttemptLimits())
         progress.note("http2.send_request_headers.started", {})
         progress.is_abandoned = True
-        progress.found(Stream(ours))
+        progress.use_stream(Stream(ours))
         theirs.setblocking(False)
         with pytest.raises(BlockingIOError):
             theirs.recv(1)
@@ -76,7 +76,7 @@ def test_an_attempt_that_is_left_at_its_very_end_cuts_no_other_call(library: Any
             response = http.send(request, stream=True)
             stream = response.extensions["network_stream"]
             if not addresses:
-                progress.found(stream)
+                progress.use_stream(stream)
             addresses.append(stream.get_extra_info("client_addr"))
             assert b"Yes." in response.read()
         assert addresses[0] == addresses[1]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rungwise import Tool, ToolCall, ToolEnded, ToolStarted
-from rungwise.adapters.tools.calling import Brought
+from rungwise.adapters.tools.calling import ToolReturn
 from rungwise.adapters.tools.scheduling import CANCELLED, GRACE, LEFT, NOT_BEGUN, Job, Schedule, ToolsEnded
 from rungwise.core import ToolOutcome
 from rungwise.fsm.turn.actions import RunTools
@@ -72,12 +72,12 @@ def test_every_round_ends_with_an_outcome_for_each_call(alone: list[bool], at_on
             break
         match data.draw(st.sampled_from(["bring", "raise", "leave", "wait", "wait", "end"])):
             case "bring":
-                played.schedule.take(data.draw(st.sampled_from(running)), Brought("value"))
+                played.schedule.take(data.draw(st.sampled_from(running)), ToolReturn("value"))
             case "raise":
-                played.schedule.take(data.draw(st.sampled_from(running)), Brought(error=ValueError("no")))
+                played.schedule.take(data.draw(st.sampled_from(running)), ToolReturn(error=ValueError("no")))
             case "leave":
                 reasons.append(KeyboardInterrupt())
-                played.schedule.take(data.draw(st.sampled_from(running)), Brought(error=reasons[-1]))
+                played.schedule.take(data.draw(st.sampled_from(running)), ToolReturn(error=reasons[-1]))
             case "wait":
                 before = len(running), [job.fault for job in running]
                 played.now += played.schedule.seconds_left()
@@ -113,13 +113,13 @@ def test_one_that_was_cancelled_has_some_time_to_end() -> None:
     played.now = SECONDS
     played.schedule.expire()
     assert played.cancelled == [first, second]
-    played.schedule.take(first, Brought("too late"))
+    played.schedule.take(first, ToolReturn("too late"))
     assert first.outcome == ToolOutcome(fault="timed out after 10 s")
     assert played.schedule.seconds_left() == GRACE
     played.now += GRACE
     played.schedule.expire()
     assert second.outcome == ToolOutcome(fault=f"timed out after 10 s; {LEFT}")
-    played.schedule.take(second, Brought("far too late"))
+    played.schedule.take(second, ToolReturn("far too late"))
     assert len(played.told) == 4
 
 

@@ -181,9 +181,7 @@ def test_a_request_is_one_that_the_official_client_could_send(api: str, messages
 @pytest.mark.parametrize(("one", "other"), sampled(PAIRS, one_in=3))
 @settings(max_examples=examples(40))
 @given(VALID)
-def test_a_conversation_of_one_protocol_is_valid_in_another_and_survives_the_way_back(
-    one: str, other: str, messages: Any
-) -> None:
+def test_a_conversation_survives_the_way_to_another_protocol_and_back(one: str, other: str, messages: Any) -> None:
     here = as_written(one, messages)
     body = body_of(other, here, is_portable=True, tools=TOOLS)
     official.check(other, body)

@@ -44,7 +44,7 @@ def played(policy: Policy, *replies: Any, **options: Any) -> tuple[Call, list[An
     return call, sent, events
 
 
-def test_an_answer_on_which_a_fact_of_ones_own_holds_is_asked_for_again_and_discarded() -> None:
+def test_an_answer_that_an_own_fact_rejects_is_discarded_and_asked_again() -> None:
     call, sent, events = played(pleading(), CATS, SKY, is_streaming=True, contents=True)
     assert (call.result.text, call.result.parts, call.result.attempts) == (SKY.text, (SKY.text,), 2)
     assert [getattr(message, "text", None) for message in sent[1].messages] == [None, "Answer about the sky."]

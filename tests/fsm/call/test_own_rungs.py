@@ -57,7 +57,7 @@ def test_it_can_change_the_request_by_a_function_of_its_own() -> None:
     assert send.dropped == {"temperature"}
 
 
-def test_under_more_conditions_it_stands_where_it_is_put_and_keeps_the_wait_that_was_asked_for() -> None:
+def test_with_a_condition_it_keeps_its_place_and_the_asked_wait() -> None:
     table = CALL.with_rung(PLEAD.when("may_plead_in_time", holds="wait_fits"), failed_transiently="may_resend")
     call = run(Policy(table=table), [Failure("rate_limit", asked_wait=7.0), ANSWER])
     assert [(step.target, step.wait) for step in call.journal.steps if step.wait] == [("plead", 7.0)]

@@ -220,7 +220,7 @@ def test_a_first_backend_does_not_use_up_what_is_shared(shared: Budget) -> None:
         (Budget(attempts=1), Budget(output_tokens=9000), Reply(usage=Usage(10, 30)), "all 1 attempts of the budget"),
     ],
 )
-def test_where_the_call_may_do_no_more_that_is_told_and_not_what_is_kept_of_a_shared_budget(
+def test_the_limit_of_the_call_is_named_before_that_of_a_shared_budget(
     budget: Budget, shared: Budget, reply: Reply, note: str
 ) -> None:
     call = sent(budget, within=SharedBudget(shared), max_tokens=300, reserve=Reserve(share=1.0))

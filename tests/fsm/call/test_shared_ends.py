@@ -117,7 +117,7 @@ def test_the_collector_may_end_a_call_in_the_middle_of_a_reservation(monkeypatch
     assert (shared.attempts, shared.usage.output_tokens) == (2, 113)
 
 
-def test_what_another_thread_has_still_to_settle_is_not_taken_for_the_next_reservation() -> None:
+def test_a_reservation_ignores_what_another_thread_has_yet_to_settle() -> None:
     shared = SharedBudget(Budget(output_tokens=1000))
     call, locked, let_go = sent(shared), threading.Event(), threading.Event()
 

@@ -71,7 +71,7 @@ def test_where_another_backend_is_asked_it_may_at_any_moment() -> None:
     assert (clocks.before_text, clocks.after_text) == (math.inf, math.inf)
 
 
-def test_on_the_last_backend_there_must_be_time_for_another_first_token_behind_the_wait() -> None:
+def test_the_last_backend_needs_time_for_a_first_token_after_the_wait() -> None:
     policy = Policy(budget=Budget(seconds=200.0), waits=Waits(retry_base=4.0, jitter=0.5))
     clocks = sent(policy, CHAIN[:1]).clocks()
     assert (clocks.before_text, clocks.after_text) == (200 - 60 - 6, 200 - 60)

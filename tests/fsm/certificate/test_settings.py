@@ -115,7 +115,7 @@ def test_a_rung_that_nothing_leads_to_sends_nothing() -> None:
     )
 
 
-def test_a_thousand_empty_replies_are_no_reason_to_leave_where_a_thousand_means_never() -> None:
+def test_a_limit_of_a_thousand_empty_replies_means_never() -> None:
     policy = Policy(
         budget=Budget(attempts=1000, seconds=None),
         limits=Limits(reasks=1000),

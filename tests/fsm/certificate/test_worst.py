@@ -248,7 +248,7 @@ KEPT = [
 
 
 @pytest.mark.parametrize("given", KEPT, ids=range(len(KEPT)))
-def test_a_path_that_leaves_an_attempt_to_each_backend_to_come_is_the_heaviest_of_such(given: dict[str, int]) -> None:
+def test_the_heaviest_path_leaves_an_attempt_to_each_later_backend(given: dict[str, int]) -> None:
     policy, walked = Policy(limits=Limits(**given)), walk(CALL, given)
     weights: list[Weight] = [
         lambda attempt: 1,

@@ -397,7 +397,7 @@ class Mutant:
 
 
 FACTS = tuple(fact.name for fact in CALL.facts)
-GUARDS = CALL.guard_names
+GUARDS = tuple(CALL.guards_by_name)
 GUARDS_USED = tuple(dict.fromkeys(row.guard for row in CALL.rows if row.guard))
 
 
@@ -416,7 +416,7 @@ def mutants_of_rows() -> Iterator[Mutant]:
             if guard != row.guard:
                 family = "another guard" if guard else "guard removed"
                 yield _with_row(family, f"{label(row)} by {guard}", row, evolve(row, guard=guard))
-        for effect in (None, *CALL.effect_names):
+        for effect in (None, *CALL.effects_by_name):
             if effect != row.effect:
                 family = "another effect" if effect else "effect removed"
                 yield _with_row(family, f"{label(row)} / {effect}", row, evolve(row, effect=effect))

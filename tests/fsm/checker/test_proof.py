@@ -79,9 +79,7 @@ GUARDS = [
 
 
 @pytest.mark.parametrize(("guard", "why"), GUARDS, ids=range(len(GUARDS)))
-def test_a_guard_is_refused_that_never_holds_or_does_not_look_at_what_its_effect_takes(
-    guard: Guard, why: str | None
-) -> None:
+def test_a_guard_that_never_holds_or_misses_its_counter_is_refused(guard: Guard, why: str | None) -> None:
     found = refused(redeclaring(CALL, guard))
     assert {proof.row.guard for proof in found} == (set() if why is None else {"may_retry"})
     assert all(why is not None and why in proof.why for proof in found)
@@ -89,7 +87,7 @@ def test_a_guard_is_refused_that_never_holds_or_does_not_look_at_what_its_effect
 
 @pytest.mark.full
 @pytest.mark.parametrize("rung", CALL.declared_rungs, ids=lambda rung: rung.name)
-def test_the_proof_and_the_walk_agree_about_every_counter_that_a_rung_could_look_at_take_or_refill(rung: Rung) -> None:
+def test_the_proof_and_the_walk_agree_about_every_counter_of_a_rung(rung: Rung) -> None:
     guard, effect = rung.guard, rung.effect
     for other in (*CALL.counters, None):
         tables = [redeclaring(CALL, evolve(guard, counter=other)), redeclaring(CALL, evolve(effect, spends=other))]

@@ -334,7 +334,7 @@ def test_with_the_usual_facts_every_event_goes_on() -> None:
         assert run.fire(event, usual.now).target in CALL.rungs, event
 
 
-def test_the_usual_facts_of_a_turn_are_those_that_a_turn_finds_and_it_goes_on_with_them() -> None:
+def test_the_usual_facts_of_a_turn_let_it_go_on() -> None:
     usual = usual_facts_of_turn()
     assert {row.event for row in TURN.rows if row.guard} <= set(usual)
     assert usual["tools_ran"].now == ("tool_worked", "may_fail_again", "may_go_on_later")

@@ -68,9 +68,7 @@ def old_order(lines: Any) -> list[tuple[Any, ...]]:
 
 @given(pictures(), pictures())
 @settings(max_examples=examples(100), deadline=None)
-def test_without_what_is_added_it_is_the_old_picture_and_without_what_is_removed_the_new_one(
-    old: Picture, new: Picture
-) -> None:
+def test_a_merged_picture_holds_the_old_one_and_the_new_one(old: Picture, new: Picture) -> None:
     found = change_of(old, new)
     before_rows, after_rows = ({line.row: line for line in all_lines(each)} for each in (old, new))
     assert rows_of(all_lines(found), "added") == before_rows.keys()

@@ -124,7 +124,7 @@ def test_the_same_is_demanded_of_calls(events: list[tuple[str, frozenset[str]]])
     assert_run_holds(CALL, {**ONES, "retries": 2}, events)
 
 
-def test_a_toy_that_is_broken_is_refused_with_the_path_on_its_own_picture_and_caught_by_the_same_demands() -> None:
+def test_a_broken_toy_is_refused_with_its_path_and_caught_by_the_kit() -> None:
     endless = redeclaring(TOY, Effect("spend_knock"))
     with pytest.raises(TableError, match="takes nothing") as caught:
         check_table(endless)

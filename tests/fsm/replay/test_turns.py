@@ -71,7 +71,7 @@ def test_with_contents_the_answer_the_results_and_what_was_handed_off_are_there(
 
 
 @pytest.mark.full
-def test_a_journal_in_memory_replays_with_its_own_rungs_and_one_from_json_under_the_policy_given() -> None:
+def test_a_journal_replays_with_its_own_rungs_or_those_of_a_given_policy() -> None:
     plead = Rung("plead", limit=1, holds=Fact("is_off_topic", of=lambda reply: "sky" in reply.text), hint="Herons!")
     policy = TurnPolicy(call=Policy(table=CALL.with_rung(plead, answered=None)))
     turn = played(said("The sky."), END, policy=policy)

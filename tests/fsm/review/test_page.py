@@ -130,7 +130,7 @@ def test_what_comes_from_outside_is_escaped() -> None:
     assert "Only wording changes (hints.placeholder, hints.nudge)" in visible(page)
 
 
-def test_a_page_says_what_its_figures_are_for_and_its_names_are_shortened_and_escaped() -> None:
+def test_a_page_explains_its_figures_and_escapes_its_names() -> None:
     names = ("<b>old</b>.toml", "x" * 300 + "/new.toml")
     setting = Assumptions(names, max_tokens=1000, input_tokens=2000, prices=PRICES)
     shown = visible(evolve(of_nothing(), setting=setting).to_html())

@@ -100,7 +100,7 @@ def test_the_question_of_a_turn_in_progress_stays_while_its_first_exchanges_go()
     assert OldestFirst(keep=1)(long_turn, ALL) == (*long_turn[:3], *long_turn[5:])
 
 
-def test_the_last_question_and_its_answer_stay_also_where_only_system_messages_are_kept() -> None:
+def test_the_last_question_and_answer_stay_beside_system_messages() -> None:
     messages = (FIRST, answer("x"), SECOND, answer("y"), THIRD, answer("z"), SYSTEM)
     assert OldestFirst(keep=1)(messages, ALL) == without(messages, 2, 3)
 

@@ -16,7 +16,7 @@ def test_what_nobody_has_counted_is_not_known() -> None:
     assert prompt_tokens(Request("Do it."), Request("Do it.").messages, "", 5) is None
 
 
-def test_what_a_compactor_left_is_counted_as_the_caller_counts_and_never_above_its_bytes() -> None:
+def test_compacted_messages_are_counted_by_the_caller_within_their_bytes() -> None:
     long = [{"role": "user", "content": "heron " * 300}]
     left = [{"role": "user", "content": "heron " * 100}]
     by_bytes = estimate_tokens(left)

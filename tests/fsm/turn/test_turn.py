@@ -246,7 +246,7 @@ def test_hopeless_text_is_not_gone_on_from(request_: Request) -> None:
     assert (played.result.outcome, played.result.calls, played.result.text) == ("limit_reached", 1, text)
 
 
-def test_an_answer_beside_housekeeping_stands_for_an_empty_one_until_a_real_tool_runs() -> None:
+def test_an_answer_beside_housekeeping_replaces_an_empty_one() -> None:
     empty = Reply(stop_reason="stop", usage=USAGE)
     played = play(calls("note", text=TEXT), empty)
     assert (played.result.outcome, played.result.text) == ("finished", TEXT)
@@ -516,7 +516,7 @@ def test_a_turn_that_was_interrupted_as_it_ended_ends_after_all(monkeypatch: pyt
     assert rungwise.replay(TurnJournal.from_json(turn.journal.to_json())).outcome == "finished"
 
 
-def test_nothing_is_lost_or_doubled_where_an_answer_is_taken_and_the_taker_interrupted(
+def test_an_interrupted_driver_neither_loses_nor_repeats_an_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     turn = Turn(Request("hello"))

@@ -73,7 +73,7 @@ def as_sent(parts: tuple[Part, ...]) -> list[Any]:
     return parts_sent
 
 
-def test_a_cut_stream_has_the_counts_of_its_last_event_also_where_that_was_not_parsed(
+def test_a_cut_stream_has_the_usage_of_its_last_unparsed_event(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     parsed: list[int] = []

@@ -270,7 +270,7 @@ def test_a_stream_without_its_end_was_cut_and_keeps_what_is_whole() -> None:
         assert [type(part) for part in reply.parts] == [ReasoningPart, OpaquePart, OpaquePart, TextPart]
 
 
-def test_reasoning_that_was_cut_has_no_signature_and_a_search_that_was_cut_is_left_out() -> None:
+def test_cut_reasoning_has_no_signature_and_a_cut_search_is_dropped() -> None:
     thought = {"type": "response.reasoning_summary_text.delta", "output_index": 0, "summary_index": 0, "delta": "Hm."}
     reply, _, _ = streamed(
         BEGIN, added(0, {**THOUGHT, "summary": []}), thought, added(1, {**SEARCH, "status": "in_progress"})

@@ -99,9 +99,7 @@ def test_a_prompt() -> None:
         ("gpt-5", {"parameters": {"store": True}}, False),
     ],
 )
-def test_encrypted_reasoning_is_asked_for_where_a_model_reasons_and_nothing_is_stored(
-    model: str, options: Any, is_asked: bool
-) -> None:
+def test_encrypted_reasoning_is_requested_if_nothing_is_stored(model: str, options: Any, is_asked: bool) -> None:
     body = sent(backend=OpenAIResponses(model, base_url=URL, **options))
     assert ("include" in body) is is_asked
 
