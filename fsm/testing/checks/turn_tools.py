@@ -128,7 +128,7 @@ def check_prior(seen: SeenTurn) -> None:
         if isinstance(doing, CallInTurn):
             context = doing.call.turn
             if context.prior_answer != prior or context.only_housekeeping is not (prior is not None):
-                raise Dishonest(PRIOR, f"a call has the wrong prior answer")
+                raise Dishonest(PRIOR, "a call has the wrong prior answer")
             calling = doing
         elif isinstance(doing, PlayedRound) and calling is not None:
             calls, text = seen.asked_by(calling), calling.call.result.text
