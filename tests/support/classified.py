@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rungwise.core import Reply
-from rungwise.fsm.call.conversation.observation import event_of_reply
 from rungwise.fsm.call.conversation.reading import PLAIN, read_reply
+from rungwise.fsm.call.run.observe import event_of_reply
 
 
 def event_of(reply: Reply, cap: int | None = None) -> str:

@@ -63,7 +63,7 @@ class Messages(Language):
         return orjson.dumps(message)
 
     def events(self, reply: ScriptedReply, asked: ScriptRequest) -> Iterator[bytes]:
-        """Yield the pieces of a stream; one that is not `done` lacks the two events that end it."""
+        """Yield the pieces of a stream; unless `done`, the two events that end it are missing."""
         usage = _usage(reply, asked)
         begun = {**_message(reply, asked), "content": [], **_NO_STOP}
         if usage:
@@ -79,8 +79,8 @@ class Messages(Language):
         if reply.error_event is not None:
             yield event(_error(reply.error_event, 500), "error")
         elif reply.done:
-            told = {"usage": _last_usage(usage)} if usage else {}
-            yield _event("message_delta", delta=_stop(reply), **told)
+            usage_member = {"usage": _last_usage(usage)} if usage else {}
+            yield _event("message_delta", delta=_stop(reply), **usage_member)
             yield _event("message_stop")
 
 
@@ -130,13 +130,13 @@ def _blocks(reply: ScriptedReply) -> Iterator[dict[str, Any]]:
 
 
 def _streamed(reply: ScriptedReply) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """Yield each block as it starts, with what is added to it."""
+    """Yield the start of each block, with its deltas."""
     size = reply.chunk_size
     if reply.reasoning:
         whole = _thinking(reply)
-        said = [{"type": "thinking_delta", "thinking": piece} for piece in split(reply.reasoning, size)]
+        deltas = [{"type": "thinking_delta", "thinking": piece} for piece in split(reply.reasoning, size)]
         signed = {"type": "signature_delta", "signature": whole["signature"]}
-        yield {**whole, "thinking": "", "signature": ""}, [*said, signed]
+        yield {**whole, "thinking": "", "signature": ""}, [*deltas, signed]
     if reply.text:
         texts = [{"type": "text_delta", "text": piece} for piece in split(reply.text, size)]
         yield {"type": "text", "text": "", "citations": None}, texts
@@ -153,7 +153,7 @@ def _tool_use(call: ToolCall) -> dict[str, Any]:
 
 
 def _input(arguments: str) -> Any:
-    """Return the arguments as the object that they must be; what is none goes out as the text that it is."""
+    """Return the arguments as an object; anything else is sent as text."""
     try:
         value = orjson.loads(arguments or "{}")
     except orjson.JSONDecodeError:
@@ -179,7 +179,7 @@ def _usage(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
 
 
 def _last_usage(usage: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the last event tells of it: its counts, of which the output must be one."""
+    """Return the counts of the last event, which must include the output."""
     return {"output_tokens": 0, **usage}
 
 
