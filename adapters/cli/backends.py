@@ -18,7 +18,7 @@ from rungwise.adapters.wires.http_backend import HttpBackend, backend_class
 from rungwise.adapters.wires.registry import APIS
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.suggest import close_to
+from rungwise.fsm.values.label import close_to
 
 OPENAI: Final = "https://api.openai.com/v1"
 VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
@@ -32,10 +32,10 @@ class Target:
 
     Arguments:
         api: the protocol.
-        url: where it is; None for the place that the protocol comes from.
+        url: its URL; None for the provider's own.
         model: the model id.
         key_env: the variable that holds the key, "" for a server that takes none, and None for the variable that the
-            provider's own client reads, where the place is known to be a provider's.
+            provider's own client reads, if the URL is a provider's.
         is_fallback: whether it was named with --fallback.
     """
 
@@ -105,8 +105,10 @@ def _fallback(value: str) -> Target:
     if len(named) not in (1, 2) or not place.strip() or not named[0].strip():
         begins = value.partition("#")[0]
         near = "" if "/" in begins or not colon else close_to(begins.partition(":")[0], APIS)
-        told = f"what begins with {shown_url(begins)} is not of the form {SHAPE}"
-        raise click.BadParameter(f"{told}, as in http://localhost:8000/v1#llama or anthropic:claude-sonnet-4-5{near}")
+        problem = f"what begins with {shown_url(begins)} is not of the form {SHAPE}"
+        raise click.BadParameter(
+            f"{problem}, as in http://localhost:8000/v1#llama or anthropic:claude-sonnet-4-5{near}"
+        )
     return Target(api, _check_url(place), *named)
 
 
@@ -115,13 +117,13 @@ def chain_of(
 ) -> list[HttpBackend]:
     """Make the backends of a chain; anything wrong with one of them, such as a missing key, ends the command.
 
-    A fallback that names no variable takes that of the first backend where both have the scheme, host and port.
+    A fallback without a variable uses the first backend's if both have the same scheme, host and port.
 
     Arguments:
         primary: the first one.
         fallbacks: the others.
         prices: those of all.
-        needs_all: whether a missing key is wrong; otherwise the backend is left with its problem.
+        needs_all: whether a missing key is an error; otherwise the backend reports it as its `problem`.
 
     Raises:
         click.ClickException: a backend cannot be made, or cannot be used.
@@ -137,7 +139,7 @@ def chain_of(
 def _backend_of(target: Target, prices: Prices | None, *, needs_key: bool) -> HttpBackend:
     if target.key_env and (needs_key or not VARIABLE.fullmatch(target.key_env)):
         _check_set(target)
-    # An empty text would be a key that is missing; None is one that the backend looks for by itself.
+    # "" would be a missing key; with None the backend looks for one itself.
     key = os.environ.get(target.key_env, "") if target.key_env else None
     required = False if target.key_env == "" else None
     try:

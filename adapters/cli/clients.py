@@ -25,7 +25,7 @@ class RequestSummary:
     Arguments:
         model: the model.
         messages: the messages, in the form of the protocol.
-        cap: the output cap in tokens, None where there is none.
+        cap: the output cap in tokens, or None.
         streams: whether the reply is to be streamed.
     """
 
@@ -39,7 +39,7 @@ def pointers(base_url: str) -> Iterator[str]:
     """Yield a line for each protocol of a provider that shows how to point its client at it.
 
     Arguments:
-        base_url: that of the provider, which ends in `/v1`.
+        base_url: the provider's base URL, which ends in `/v1`.
     """
     root = base_url.removesuffix("/v1")
     for wire in WIRES.values():
@@ -68,5 +68,5 @@ def text_of(message: object) -> tuple[str, object]:
     if isinstance(content, str) or not isinstance(role, (str, type(None))):
         return str(role), content
     read = read_message(message)
-    said = "".join(each.text or "".join(result.text for result in each.tool_results) for each in read)
-    return str(role or message.get("type")), said or content
+    text = "".join(each.text or "".join(result.text for result in each.tool_results) for each in read)
+    return str(role or message.get("type")), text or content

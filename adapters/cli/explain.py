@@ -1,4 +1,4 @@
-"""`rungwise explain`: the path of one call or turn through its machine, or a page on which to play the machine."""
+"""`rungwise explain`: show the path of a recorded call or turn through its machine, or play the machine."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 Form = Literal["html", "svg", "mermaid", "text", "steps"]
 
 
-@click.command(short_help="Show the path of a recorded call or turn on the diagram, or play the machine.")
+@click.command(short_help="Show what happened in a recorded call or turn, or play the machine.")
 @click.argument("file", required=False, metavar="[JOURNAL.json]")
-@click.option("--policy", type=POLICY, metavar=METAVAR, help="The policy that the call had, if its table is your own.")
-@click.option("--play", is_flag=True, help="Write the page that plays the machine of the POLICY given in its place.")
+@click.option("--policy", type=POLICY, metavar=METAVAR, help="The policy of the call, if it has a table of your own.")
+@click.option("--play", is_flag=True, help="Write a page on which you play the machine of a POLICY instead.")
 @click.option(
     "--format",
     type=click.Choice(("html", "svg", "mermaid", "text", "steps")),
-    help="A page in one file that works offline; a picture; a line of text for each attempt, or for each step of the "
-    "machine.  [default: text on a terminal, or html]",
+    help="html: a page in one file that works offline. svg, mermaid: a picture. text: a line for each attempt. steps: "
+    "a line for each step.  [default: text on a terminal, html otherwise]",
 )
 @choice_option(
     "--view",
     ("hub", "ladder"),
-    "For a picture: the states and the way through them; or every guard that was tried, in order.",
+    "For a picture. hub: the states and the path through them. ladder: every guard that was tried, in order.",
 )
 @click.option("--backends", type=BACKENDS, help="With --play: how many backends the chain has.  [default: 1]")
 @output_option
@@ -47,13 +47,12 @@ def explain(
     backends: int | None,
     output: str | None,
 ) -> int:
-    """Show what happened in one call or turn: its attempts, why it ended so, and what was left of its budget.
+    """Show what happened in a call or turn: its attempts, why it ended, and what remained of its budget.
 
-    JOURNAL.json is what `rungwise ask --journal` writes, or `result.journal.to_json()`. The page plays the
-    attempts over time and shows every step on the diagram; nothing in it is loaded from anywhere. That of a turn has
-    its calls inside.
+    JOURNAL.json is written by `rungwise ask --journal` or `result.journal.to_json()`. The page plays the attempts over
+    time and shows every step on the diagram. It loads nothing. The page of a turn contains the pages of its calls.
 
-    With --play there is no journal: choose what comes back, and see which guard decides and what can still follow.
+    --play needs no journal: on the page you choose what comes back, and see which guard decides and what can follow.
 
     \b
     Exit codes:
@@ -70,13 +69,13 @@ def explain(
     """
     if play:
         if format not in (None, "html"):
-            bad_input(f"--play writes a page, which a picture of format {format} is not: leave --format out")
+            bad_input(f"--play writes a page, not {format}: leave --format out")
         chosen = POLICY.convert(file, None, click.get_current_context()) if file else policy
         text = _playground(chosen or default_policy(), backends or 1)
     elif file is None:
-        bad_input("give a JOURNAL.json, as rungwise ask --journal writes it; or --play for no journal at all")
+        bad_input("give a JOURNAL.json from rungwise ask --journal, or --play")
     elif backends is not None:
-        bad_input("--backends is for --play: a journal holds its own chain")
+        bad_input("--backends is for --play: a journal has its own chain")
     else:
         form = format or ("text" if output is None and is_terminal(sys.stdout) else "html")
         text = _explained(file, policy or default_policy(), form, view)
@@ -93,18 +92,18 @@ def _explained(file: str, policy: Policy, format: Form, view: View) -> str:
     from rungwise.fsm.turn.explained import TurnPath, explain_turn, read_recorded
 
     try:
-        found = read_recorded(Path(file).read_bytes(), policy.table)
+        recorded = read_recorded(Path(file).read_bytes(), policy.table)
     except OSError as error:
         bad_input(f"{file} cannot be read ({error.strerror}): give a JOURNAL.json")
     except ConfigurationError as error:
         bad_input(f"{file}: {error}")
     if format == "text":
-        return brief_text(found)
+        return brief_text(recorded)
     if format == "steps":
-        return steps_text(found)
+        return steps_text(recorded)
     if format == "html":
-        return explain_turn(found) if isinstance(found, TurnPath) else explain_call(found)
-    path = found.path if isinstance(found, TurnPath) else found
+        return explain_turn(recorded) if isinstance(recorded, TurnPath) else explain_call(recorded)
+    path = recorded.path if isinstance(recorded, TurnPath) else recorded
     return render(path.table, format, view, Marks.along(path.rows))
 
 

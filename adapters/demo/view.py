@@ -27,7 +27,7 @@ from rungwise.fsm.turn.tool_round import result_text
 
 QUOTED: Final = 34
 QUOTED_AGAIN: Final = 24
-"""Characters of a message that are shown, the first time and later."""
+"""The characters of a message that are shown, the first time and later."""
 
 
 @define
@@ -35,22 +35,22 @@ class ScenarioView:
     """Show one scenario.
 
     Arguments:
-        screen: where it is shown.
+        screen: the screen.
         clock: the clock of the call.
-        servers: the servers that are called.
+        servers: the servers of the scenario.
     """
 
     screen: Screen
     clock: DemoClock
     servers: Servers
     _shown: str = ""
-    _asked: str | None = None  # the backend to which a request is on its way
+    _asked: str | None = None  # the backend of the request in flight
     _seen: int = 0
     _before: Sequence[Any] | None = None
-    _is_labelled: bool = False  # by the turn, which has just begun a call
+    _is_labelled: bool = False  # the turn has just labelled the call
 
     def follow(self, event: object) -> None:
-        """Show what the stream hands out."""
+        """Show an event of the stream."""
         self._show_request()
         if isinstance(event, Visible):
             self._shown += event.text

@@ -1,4 +1,4 @@
-"""A TCP server on a thread of its own that keeps account of its open connections."""
+"""A TCP server in its own thread that tracks its open connections."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class LoopbackServer(socketserver.ThreadingTCPServer):
         return len(self._connections)
 
     def wait_disconnected(self, seconds: float = 1.0) -> bool:
-        """Wait until no connection is open, for at most so many seconds, and tell whether that is so."""
+        """Wait until no connection is open, at most this many seconds, and return whether none is."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._connections, seconds)
 
     def close(self) -> None:
-        """Stop listening and drop every connection at once, those that hang included."""
+        """Stop listening and drop every connection at once, hanging ones included."""
         self.closing.set()
         self.shutdown()
         self.server_close()
@@ -66,13 +66,13 @@ class LoopbackServer(socketserver.ThreadingTCPServer):
         self.wait_disconnected()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Count a connection in, and handle it in a thread of its own."""
+        """Register a connection, and handle it in its own thread."""
         with self._changed:
             self._connections.add(request)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """Close a connection, and count it out."""
+        """Close a connection, and unregister it."""
         super().shutdown_request(request)
         with self._changed:
             self._connections.discard(request)

@@ -1,4 +1,4 @@
-"""Write what backends do in a worst case as a script, for clients that speak chat completions."""
+"""Write the replies of a worst case as a script, for clients that speak chat completions."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ ERRORS: Final[Mapping[Reason, Mapping[str, str]]] = {
     "content_policy": {"code": "content_policy_violation"},
     "parameter_unsupported": {"code": "unsupported_parameter"},
 }
-"""What a provider calls a failure in an error of its own."""
+"""A provider's own error for each reason of a failure."""
 
 FINISHES: Final = {"length": "length", "paused": "pause_turn", "overflow": "model_context_window_exceeded"}
 STOPS: Final = ("stop", "end_turn")
-"""What ends a reply well, in turns, so that no two empty ones are the same."""
+"""Clean finish reasons, used in turns so that no two empty replies are the same."""
 
 UNREADABLE: Final = b"{and so on"
 PIECE: Final = 2_000
-"""Characters of a long text in one event, where a reply has no time to fill."""
+"""Characters of a long text in one event, for replies without a duration."""
 
 EARLY: Final = 0.1
-"""Seconds by which a reply comes before the client would end its attempt: it has to get there, and to be read."""
+"""How many seconds a reply arrives before the client would end its attempt, so that it can be read."""
 
 THOUGHT: Final = "Still thinking. "
 
 
 def model_of(backend: int) -> str:
-    """Return the model by which a backend of the chain, counted from 0, is asked."""
+    """Return the model id of a backend of the chain, counted from 0."""
     return f"backend-{backend + 1}"
 
 
 def script_of(worst: WorstScript) -> Script:
-    """Write a worst case as a script, whose replies begin anew once a call has had them all.
+    """Write a worst case as a script, which starts over after its last reply.
 
     Raises:
-        ConfigurationError: no server can bring it about.
+        ConfigurationError: no server can cause it.
     """
     if worst.unseen is not None:
         raise ConfigurationError(f"no script can play {worst.case.name} at worst: {worst.unseen}")
@@ -59,7 +59,7 @@ def script_of(worst: WorstScript) -> Script:
 
 
 def notes_of(worst: WorstScript) -> list[str]:
-    """Return for each reply of the script a line that says which request it answers."""
+    """Return a line for each reply of the script that says which request it answers."""
     return [
         f"{number}. {rung} of {model_of(attempt.backend)}" + (f", after {attempt.wait:g} s" if attempt.wait else "")
         for number, (rung, attempt) in enumerate(zip(worst.rungs, worst.attempts, strict=True), 1)
@@ -68,23 +68,23 @@ def notes_of(worst: WorstScript) -> list[str]:
 
 def _scripted(attempt: EnactedAttempt, stop: str, longest_pause: float | None) -> ScriptedReply:
     came = attempt.came if isinstance(attempt.came, Reply) else Reply(interrupted=True, failure=attempt.came)
-    said: dict[str, Any] = {"text": came.text, "reasoning": came.reasoning, "tool_calls": came.tool_calls}
+    content: dict[str, Any] = {"text": came.text, "reasoning": came.reasoning, "tool_calls": came.tool_calls}
     lasts = attempt.seconds
     if attempt.closing and not attempt.is_late:
         lasts = max(lasts - EARLY, lasts / 2)
     if len(came.text) + len(came.reasoning) > PIECE:
-        said["chunk_size"] = PIECE
+        content["chunk_size"] = PIECE
     ending, usage = _ending(came, stop), _usage(came.usage)
-    if lasts and came.failure is None and not any(said.values()):
-        # Silence would end a stream that brings nothing, but not a reply that comes in one piece.
+    if lasts and came.failure is None and not any(content.values()):
+        # Silence would end an empty stream, but not a reply in one piece.
         return ScriptedReply(model=model_of(attempt.backend), body=_body(ending["finish"], usage), lasts=lasts)
     if came.failure is not None and came.failure.reason == "malformed":
         return ScriptedReply(model=model_of(attempt.backend), body=_broken(usage), lasts=lasts)
     if lasts:
-        said |= _spread(said, lasts, longest_pause)
+        content |= _spread(content, lasts, longest_pause)
     return ScriptedReply(
         model=model_of(attempt.backend),
-        **said,
+        **content,
         **ending,
         usage=usage,
         lasts=lasts,
@@ -92,7 +92,7 @@ def _scripted(attempt: EnactedAttempt, stop: str, longest_pause: float | None) -
 
 
 def _broken(usage: Mapping[str, Any]) -> str:
-    """Return a stream that tells its usage, and then holds what nobody can read."""
+    """Return a stream with its usage, and then an unreadable event."""
     begun = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]}
     return b"".join(map(event, (begun, {"choices": [], "usage": usage}, UNREADABLE))).decode()
 
@@ -103,7 +103,7 @@ def _body(finish: str, usage: Mapping[str, Any]) -> str:
 
 
 def _spread(said: Mapping[str, Any], seconds: float, longest_pause: float | None) -> dict[str, Any]:
-    """Return reasoning that has a piece for each pause, with their size; what is said follows it."""
+    """Return reasoning with a piece for each pause, and the size of the pieces."""
     if longest_pause is None:
         return {}
     thoughts = THOUGHT * ceil(seconds / longest_pause)
@@ -131,9 +131,9 @@ def _asking(failure: Failure) -> dict[str, str]:
 
 def _usage(usage: Usage) -> dict[str, Any]:
     prompt, output = usage.input_tokens, usage.output_tokens
-    told: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output}
+    counts: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output}
     if usage.cache_read_tokens:
-        told["prompt_tokens_details"] = {"cached_tokens": usage.cache_read_tokens}
+        counts["prompt_tokens_details"] = {"cached_tokens": usage.cache_read_tokens}
     if usage.cache_creation_tokens:
-        told["cache_creation_input_tokens"] = usage.cache_creation_tokens
-    return told
+        counts["cache_creation_input_tokens"] = usage.cache_creation_tokens
+    return counts

@@ -1,4 +1,4 @@
-"""One connection to the embedded provider: read its requests, and send each reply with the accidents it asks for."""
+"""One connection to the embedded provider: read requests, and send each reply with its scripted accidents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rungwise.adapters.provider.script import ScriptedReply
 
 @frozen
 class Rendered:
-    """Hold the body of one response as the pieces in which it is written."""
+    """Hold the body of one response, in the pieces in which it is sent."""
 
     content_type: str
     pieces: tuple[bytes, ...] = field(repr=False)
@@ -43,19 +43,19 @@ def render(
         reply: what the script says.
         request: the body of the request.
         number: the number of the request, counted from 1, which goes into the reply's id.
-        path: that of the request, which tells the protocol.
+        path: the path of the request, which selects the protocol.
     """
     language = language_of(path) or CHAT
-    asked = language.asked(path.partition("?")[0], request, number)
+    request_read = language.asked(path.partition("?")[0], request, number)
     pieces: Iterable[bytes]
     if reply.body is not None:
         kind, pieces = _guess_type(reply.body), [reply.body.encode()]
     elif reply.status != 200 or reply.error is not None:
         kind, pieces = "application/json", [language.error(reply.error, reply.status)]
-    elif asked.streams:
-        kind, pieces = language.stream_type, language.events(reply, asked)
+    elif request_read.streams:
+        kind, pieces = language.stream_type, language.events(reply, request_read)
     else:
-        kind, pieces = "application/json", [language.whole(reply, asked)]
+        kind, pieces = "application/json", [language.whole(reply, request_read)]
     if reply.write_sizes:
         pieces = _resized(b"".join(pieces), reply.write_sizes)
     return Rendered(kind, tuple(pieces), kind in ("text/event-stream", language.stream_type))
@@ -76,7 +76,7 @@ def _resized(body: bytes, sizes: Iterable[int]) -> Iterator[bytes]:
 
 
 LARGEST_BODY: Final = 10**9
-"""Bytes of a request that are read: the memory for all of them is taken at once."""
+"""The most bytes of a request that are read: their memory is allocated at once."""
 
 
 class ReplyHandler(BaseHTTPRequestHandler):
@@ -84,7 +84,7 @@ class ReplyHandler(BaseHTTPRequestHandler):
 
     Arguments:
         playback: gives the replies, and records what arrives.
-        sleep: waits in the place of real time; not for what hangs for ever.
+        sleep: waits instead of real time; replies that hang forever do so in any case.
         request: the socket.
         client_address: where the client is.
         server: the server, whose closing ends every wait.
@@ -110,16 +110,16 @@ class ReplyHandler(BaseHTTPRequestHandler):
         """Log nothing: what arrives is recorded."""
 
     def do_GET(self) -> None:
-        """Answer what a protocol lists, such as the models of the script."""
+        """Answer with what a protocol lists, such as the models of the script."""
         self._read_body()
         for language in LANGUAGES:
-            found = language.listing(self.path.partition("?")[0], self._playback.models)
-            if found is not None:
-                return self._play(ScriptedReply(body=orjson.dumps(found).decode()), {})
+            listing = language.listing(self.path.partition("?")[0], self._playback.models)
+            if listing is not None:
+                return self._play(ScriptedReply(body=orjson.dumps(listing).decode()), {})
         return self._not_found()
 
     def do_POST(self) -> None:
-        """Answer a request from the script, in the protocol that its path tells."""
+        """Answer a request from the script, in the protocol of its path."""
         content = self._read_body()
         if language_of(self.path) is None:
             return self._not_found()
@@ -139,14 +139,14 @@ class ReplyHandler(BaseHTTPRequestHandler):
         self._play(_problem(404, f"Invalid URL ({self.command} {self.path})"), {})
 
     def do_PUT(self) -> None:
-        """Refuse what is neither a POST nor a GET."""
+        """Refuse methods other than POST and GET."""
         self._read_body()
         self._not_found()
 
     do_PATCH = do_DELETE = do_OPTIONS = do_PUT  # noqa: N815  (the names that http.server looks up)
 
     def _read_body(self) -> bytes | ScriptedReply:
-        """Return the body of the request, or what is answered where it is not read."""
+        """Return the body of the request, or the reply if it cannot be read."""
         length = self.headers.get("content-length", "0")
         if "transfer-encoding" in self.headers or not length.isdecimal():
             self.close_connection = True
@@ -169,7 +169,7 @@ class ReplyHandler(BaseHTTPRequestHandler):
         chunked = self._send_head(reply, rendered, number)
         frames = [_chunk(piece) if chunked else piece for piece in _cut(rendered.pieces, reply.cut_after)]
         if chunked and reply.cut_after is None:
-            # In one write with the last piece: a client may rightly leave as soon as it has seen `[DONE]`.
+            # In one write with the last piece: a client may leave as soon as it has seen `[DONE]`.
             frames[-1:] = [b"".join([*frames[-1:], b"0\r\n\r\n"])]
         for frame, pause in zip(frames, reply.pauses(len(frames)), strict=True):
             self._wait(pause)
@@ -180,19 +180,19 @@ class ReplyHandler(BaseHTTPRequestHandler):
                 self._wait(math.inf)
 
     def _send_head(self, reply: ScriptedReply, rendered: Rendered, number: int) -> bool:
-        """Send status and headers, and tell whether the body is to be sent in chunks."""
-        given = {name.lower(): value for name, value in reply.headers.items()}
+        """Send status and headers, and return whether the body is chunked."""
+        scripted = {name.lower(): value for name, value in reply.headers.items()}
         own = {"content-type": rendered.content_type, "x-request-id": f"req_{number:08d}"}
         chunked = rendered.is_stream and self.request_version >= "HTTP/1.1"
         framing = {"transfer-encoding": "chunked"} if chunked else {"content-length": str(len(rendered.body))}
         self.send_response_only(reply.status)
-        for name, value in {"date": self.date_time_string(), **own, **given, **framing}.items():
+        for name, value in {"date": self.date_time_string(), **own, **scripted, **framing}.items():
             self.send_header(name, value)
         self.end_headers()
         return chunked
 
     def _wait(self, seconds: float) -> None:
-        """Wait; a client that goes away, or the closing of the provider, is a broken connection."""
+        """Wait; if the client goes away, or the provider closes, the connection is broken."""
         if self._sleep is not None and seconds < math.inf:
             self._sleep(seconds)
             return
@@ -200,10 +200,10 @@ class ReplyHandler(BaseHTTPRequestHandler):
         while True:
             if self._client_gone():
                 raise ConnectionAbortedError
-            left = deadline - time.monotonic()
-            if left <= 0:
+            rest = deadline - time.monotonic()
+            if rest <= 0:
                 return
-            if self._closing.wait(min(left, POLL_SECONDS)):
+            if self._closing.wait(min(rest, POLL_SECONDS)):
                 raise ConnectionAbortedError
 
     def _client_gone(self) -> bool:
@@ -225,11 +225,11 @@ def _chunk(piece: bytes) -> bytes:
 
 
 def _cut(pieces: Iterable[bytes], count: int | None) -> Iterator[bytes]:
-    left = math.inf if count is None else count
+    rest = math.inf if count is None else count
     for piece in pieces:
-        if left < len(piece):
-            if left > 0:
-                yield piece[: int(left)]
+        if rest < len(piece):
+            if rest > 0:
+                yield piece[: int(rest)]
             return
         yield piece
-        left -= len(piece)
+        rest -= len(piece)

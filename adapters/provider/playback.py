@@ -1,4 +1,4 @@
-"""What arrived at a provider, and what its script says to it."""
+"""What arrived at a provider, and the script's replies to it."""
 
 from __future__ import annotations
 

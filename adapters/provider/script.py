@@ -34,8 +34,7 @@ from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_flag, is_number, is_text, is_whole, must, must_be_one_of, or_none
 from rungwise.fsm.values.frozen_map import frozen_copy
-from rungwise.fsm.values.label import LONGEST_QUOTE, short
-from rungwise.fsm.values.suggest import did_you_mean
+from rungwise.fsm.values.label import LONGEST_QUOTE, did_you_mean, short
 from rungwise.fsm.values.toml import BARE_KEY, read_toml, text_of_file, toml_value
 
 ReasoningField = Literal["reasoning_content", "reasoning", "reasoning_text", "reasoning_details"]
@@ -132,13 +131,13 @@ def _tool_calls(value: Sequence[ToolCall | Mapping[str, str]]) -> tuple[ToolCall
 
 
 def _tool_call(where: str, index: int, value: object) -> ToolCall:
-    given = {name: getattr(value, name) for name in CALL_FIELDS} if isinstance(value, ToolCall) else value
-    if not isinstance(given, Mapping):
+    arguments = {name: getattr(value, name) for name in CALL_FIELDS} if isinstance(value, ToolCall) else value
+    if not isinstance(arguments, Mapping):
         raise ConfigurationError(f"{where} must be a table with {', '.join(CALL_FIELDS)}, not {short(value)}")
-    _refuse_unknown(f"{where}.", given, CALL_FIELDS)
-    if "name" not in given:
+    _refuse_unknown(f"{where}.", arguments, CALL_FIELDS)
+    if "name" not in arguments:
         raise ConfigurationError(f"{where}.name is missing; give the name of the tool")
-    whole = {"id": f"call_{index + 1}", "arguments": "{}", **given}
+    whole = {"id": f"call_{index + 1}", "arguments": "{}", **arguments}
     for name, part in whole.items():
         if not _is_writable(part):
             hint = "; write the JSON as one string" if name == "arguments" else ""
@@ -189,7 +188,7 @@ class ScriptedReply:
         final_message: whether the last chunk carries a whole `message` too: True with the text, or this text instead.
 
     Raises:
-        ConfigurationError: a field is not of its form.
+        ConfigurationError: a field is malformed.
     """
 
     text: str = field(default="", validator=_TEXT)

@@ -16,7 +16,7 @@ from rungwise.fsm.errors import ConfigurationError
 class EmbeddedProvider:
     """Serve a script over HTTP from construction until `close`, for use in a `with` block.
 
-    The protocol shows in the path: `/chat/completions`, `/responses`, `/messages`, `:generateContent`, `/api/chat` and
+    The path selects the protocol: `/chat/completions`, `/responses`, `/messages`, `:generateContent`, `/api/chat` and
     `/converse`, and their streams, answer from the script. An address that ends in `/models`, and Ollama's `/api/tags`,
     lists the script's models.
 
@@ -24,8 +24,8 @@ class EmbeddedProvider:
         script: a `Script`, or a function from the request to its reply.
         host: the IPv4 address to listen on.
         port: the port, 0 for any that is free.
-        sleep: waits in the place of real time, as the `advance` of a clock that a test gives its client too does; what
-            hangs for ever does so in any case.
+        sleep: waits instead of real time, such as the `advance` of a clock that a test shares with its client; what
+            hangs forever does so in any case.
 
     Raises:
         ConfigurationError: the script is neither, or the address is not of the form of one.
@@ -78,9 +78,9 @@ class EmbeddedProvider:
         return self._server.open_connections
 
     def wait_disconnected(self, seconds: float = 1.0) -> bool:
-        """Wait until no connection is open, for at most so many seconds, and tell whether that is so."""
+        """Wait until no connection is open, at most this many seconds, and return whether none is."""
         return self._server.wait_disconnected(seconds)
 
     def close(self) -> None:
-        """Stop listening and drop every connection at once, those that hang included."""
+        """Stop listening and drop every connection at once, hanging ones included."""
         self._server.close()

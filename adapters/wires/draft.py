@@ -29,7 +29,7 @@ LONGEST_WORD: Final = 200
 
 _MEDIA_TYPE: Final = re.compile(r"[a-z]+/[a-z0-9.+-]{1,60}")
 
-_RAW: Final = 2**16  # bytes of a body that is kept as it came: objects take many times as many
+_RAW: Final = 2**16  # the most bytes of a body that is kept: its objects take many times as much memory
 
 
 def malformed(message: str) -> Failure:
@@ -51,7 +51,7 @@ def described(reply: Reply | Failure, headers: Mapping[str, str], body: bytes) -
     """Classify a body that is not a reply. The result never quotes the body.
 
     Arguments:
-        reply: what was read of it.
+        reply: what was read from it.
         headers: the response's headers.
         body: the body.
     """
@@ -89,7 +89,7 @@ def stop_of(raw: object, words: Mapping[str, StopReason]) -> tuple[StopReason | 
     """Return the normalised finish reason and the provider's own word for it; both are None if there is none.
 
     Arguments:
-        raw: what stands there.
+        raw: the provider's value.
         words: the meaning of each word, in lower case and without the prefix of gRPC enumerations.
     """
     if raw is None or raw in ("", "null"):
@@ -107,11 +107,11 @@ _CUTS: Final = ("length", "content_filter", "overflow", "error")
 def settled(known: object, said: object, words: Mapping[str, StopReason]) -> object:
     """Return the later of two finish reasons of one stream, unless it is a clean end after a cut.
 
-    Some proxies end every stream with a clean word of their own, behind that of the server.
+    Some proxies end every stream with a clean finish reason of their own, after the server's.
 
     Arguments:
-        known: the earlier, None where there was none.
-        said: the later.
+        known: the earlier one, or None.
+        said: the later one.
         words: the meaning of each word, as for `stop_of`.
     """
     is_cut = known is not None and stop_of(known, words)[0] in _CUTS
@@ -124,11 +124,11 @@ _MOST_COUNTS: Final = 100
 def grown(known: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
     """Merge a usage report with a later one of the same stream.
 
-    Counts only grow: what a later report leaves out, or has a zero for, was used all the same.
+    Counts only grow: tokens that a later report omits, or sets to zero, were used all the same.
 
     Arguments:
-        known: the earlier.
-        said: the later.
+        known: the earlier one.
+        said: the later one.
     """
     if len(known) > _MOST_COUNTS:
         return dict(said)
@@ -140,9 +140,9 @@ def grown(known: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
 
 def at_least(known: Usage, parts: Sequence[Part]) -> Usage:
     """Return the tokens of a reply whose end the provider did not count: at least an estimate of what came."""
-    said = estimated(text_of(parts), reasoning_of(parts), calls_of(parts))
-    output = max(known.output_tokens, said.output_tokens)
-    reasoning = min(output, max(known.reasoning_tokens, said.reasoning_tokens))
+    estimate = estimated(text_of(parts), reasoning_of(parts), calls_of(parts))
+    output = max(known.output_tokens, estimate.output_tokens)
+    reasoning = min(output, max(known.reasoning_tokens, estimate.reasoning_tokens))
     return evolve(known, output_tokens=output, reasoning_tokens=reasoning, estimated=True)
 
 
@@ -269,5 +269,5 @@ def _size(text: str) -> int:
 
 def text_at(value: Any, name: str) -> str:
     """Return the text under a name in a JSON object; "" for anything else."""
-    found = value.get(name) if isinstance(value, dict) else None
-    return found if isinstance(found, str) else ""
+    text = value.get(name) if isinstance(value, dict) else None
+    return text if isinstance(text, str) else ""

@@ -36,8 +36,8 @@ class Endpoint:
 
     Arguments:
         problem: why the URL cannot be used, or None; then the rest is empty.
-        place: the host, with its port where that is not the scheme's own.
-        origin: the scheme and the place: what a key belongs to.
+        place: the host, with the port if it is not the scheme's default.
+        origin: the scheme and the place, which a key belongs to.
         root: the URL in its normal form, without query and trailing slash.
         query: the query, with its question mark.
         is_local: whether the host is loopback, private, or has a name that no public host has.
@@ -56,7 +56,7 @@ def read_url(url: str, path: str) -> Endpoint:
 
     Arguments:
         url: the base URL.
-        path: the path that requests add; a URL that has it already is taken too.
+        path: the path that requests add; the URL may already include it.
 
     Raises:
         ConfigurationError: the URL holds a password or a key.
@@ -144,7 +144,7 @@ def key_problem(key: Secret | None, variables: Iterable[str] = ()) -> str | None
 
     Arguments:
         key: the key.
-        variables: those of the environment that it would be taken from.
+        variables: the environment variables that may hold it.
     """
     if not key:
         ways = ["give the key", *[f"set {name}" for name in variables]]
@@ -158,7 +158,7 @@ def check_key(instance: object, attribute: Any, value: Any, where: str = "api_ke
     """Refuse a key that no header can hold; the error does not show it.
 
     Raises:
-        ConfigurationError: it is not a string, or has blanks around it or a character that no header can hold.
+        ConfigurationError: the key is not a string, has blanks around it, or a character that no header can hold.
     """
     if value is None:
         return
@@ -172,7 +172,7 @@ def check_headers(headers: object, where: str) -> None:
     """Refuse headers that cannot be sent; the error names the header and never shows its value.
 
     Raises:
-        ConfigurationError: a name or a value is not of its form.
+        ConfigurationError: a name or a value is malformed.
     """
     if not isinstance(headers, Mapping):
         raise ConfigurationError(f"{where} must be a mapping of strings")
@@ -201,7 +201,7 @@ def variables_of(origin: str) -> tuple[str, ...]:
     """Return the variables that may hold the key for an origin; none unless it is a provider's, with TLS.
 
     Arguments:
-        origin: its scheme and host, with the port where that is not the scheme's own.
+        origin: a scheme and host, with the port if it is not the scheme's default.
     """
     places = (place for wire in WIRES.values() for place in wire.keys)
     return next((place.variables for place in places if place.origin.fullmatch(origin)), ())

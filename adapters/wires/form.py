@@ -28,12 +28,12 @@ class Rules:
     """Hold the rules of a protocol for conversations.
 
     Arguments:
-        call_id: what the whole id of a tool call must match.
-        id_length: how many letters and digits an id has that is made up in the place of another.
-        takes_own_ids: whether the server takes ids back that it has given itself, whatever they are.
-        alternates: whether two turns of one side in a row are to be one.
+        call_id: a regular expression that matches the whole id of a tool call.
+        id_length: how many letters and digits a made-up id has.
+        takes_own_ids: whether the server accepts every id that it made itself.
+        alternates: whether consecutive turns of one role must be joined.
         begins_with_user: whether the first turn must be the user's.
-        keeps_reasoning: whether readable reasoning of other providers is of use.
+        keeps_reasoning: whether readable reasoning of other providers is sent.
     """
 
     call_id: re.Pattern[str] = _ANY_ID
@@ -69,8 +69,8 @@ class Form(Shapes, ABC):
 
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
         """Tell whether parameters ask for JSON; None if they do not say."""
-        found = parameters.get("response_format")
-        return str(found.get("type", "")).startswith("json") if isinstance(found, Mapping) else None
+        format = parameters.get("response_format")
+        return str(format.get("type", "")).startswith("json") if isinstance(format, Mapping) else None
 
     def wanted_json(self, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the JSON format that parameters ask for, as a `response_format`."""
@@ -115,8 +115,8 @@ class Form(Shapes, ABC):
         """Add results to a plain message that follows tool calls; None if results are messages of their own.
 
         Arguments:
-            message: the user's, or one that holds results.
-            results: what is to stand there too.
+            message: a user message, or one that holds results.
+            results: the results to add.
         """
         return None
 
@@ -125,7 +125,7 @@ class Form(Shapes, ABC):
 
         Arguments:
             calling: the message whose calls they answer.
-            results: they.
+            results: the results.
         """
         return Message("tool", results)
 
@@ -140,7 +140,7 @@ class Form(Shapes, ABC):
     def plain_of(self, message: Message, *, with_reasoning: bool = False) -> list[Body]:
         """Return a message as plain messages of chat completions, without any provider's own members.
 
-        That is the form of plain messages here, whoever has answered: it is read for any backend.
+        All plain messages have that form, whichever backend answered: every backend reads it.
         """
         plain = chat_messages(message)
         if with_reasoning and message.reasoning:

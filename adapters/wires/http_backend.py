@@ -1,11 +1,11 @@
 """What all backends over HTTP share: a URL, a key, parameters, and what is known of the model there."""
 
-# Annotations are no strings here: subclasses in other modules have these fields, and what reads their signatures could
-# not resolve the types there.
+# Annotations are not strings here: subclasses in other modules have these fields, and tools that read their signatures
+# could not resolve the types there.
 from abc import ABC
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from attrs import Factory, field, frozen
 
@@ -26,6 +26,15 @@ from rungwise.adapters.wires.endpoint import (
     shown_url,
     variables_of,
 )
+from rungwise.adapters.wires.fields import (
+    SECONDS,
+    as_headers,
+    as_parameters,
+    check_header_field,
+    check_parameters,
+    check_text,
+    optional,
+)
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.adapters.wires.losses import in_words, losses
@@ -36,55 +45,11 @@ from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Prices
 from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.reply import Reply
-from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, MOST_TOKENS, Request, Send
+from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Request, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.values.checks import is_flag, is_number, is_whole, must, or_none
-from rungwise.fsm.values.fields import LONGEST_SECONDS
-from rungwise.fsm.values.frozen_map import sendable_copy
+from rungwise.fsm.values.checks import is_flag, must
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
-
-# Anything but a mapping is left to the validators.
-
-
-def _parameters(value: Mapping[str, Any] | None) -> Any:
-    return sendable_copy({} if value is None else value, "parameters")
-
-
-def _headers(value: Mapping[str, str] | None) -> Mapping[str, str]:
-    if value is None or isinstance(value, Mapping):
-        return SecretMap(value or {})
-    return value
-
-
-def _check_text(instance: object, attribute: Any, value: Any) -> None:
-    if not isinstance(value, str) or not value.strip():
-        raise ConfigurationError(f"{attribute.name} must be a string with something in it")
-
-
-def _check_headers(instance: object, attribute: Any, value: Any) -> None:
-    check_headers(value, "headers")
-
-
-def _check_parameters(instance: "HttpBackend", attribute: Any, value: Any) -> None:
-    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
-        raise ConfigurationError("parameters must be a mapping whose keys are strings")
-    instance.refuse_reserved(value, "parameters")
-    for name in CAP_PARAMETERS:
-        cap = value.get(name)
-        if cap is not None and not is_whole(cap, 1, MOST_TOKENS):
-            raise ConfigurationError(f"parameters[{name!r}] must be a whole number of tokens above 0")
-
-
-def optional(kind: type) -> Any:
-    """Return the check that a field is of a type, or None."""
-    return must(f"of type {kind.__name__}, or None", or_none(lambda value: isinstance(value, kind)))
-
-
-_SECONDS: Final = must(
-    f"a number of seconds above 0, at most {LONGEST_SECONDS:,.0f}, or None",
-    or_none(lambda value: is_number(value, 0, LONGEST_SECONDS) and value > 0),
-)
 
 
 def _default_url(backend: "HttpBackend") -> str:
@@ -97,24 +62,24 @@ class HttpBackend(ABC):
 
     Arguments:
         model: the model id that is sent.
-        api_key: the key. None sends none, but for the host of a provider that is known: its key is then taken from the
-            variable of the environment that this provider's own client reads, unless `headers` hold one or
-            `api_key_required` is False. It is kept as a secret, which only `str()` opens.
+        api_key: the key. None sends none, except to a known provider's own host: then the key is taken from the
+            environment variable that this provider's own client reads, unless `headers` hold one or
+            `api_key_required` is False. It becomes a `Secret`, which is hidden everywhere.
         base_url: the URL up to the path of the protocol; a query is kept.
-        name: what journals and errors call this backend; None is "<host>/<model>".
+        name: the backend's name in journals and errors; None is "<host>/<model>".
         headers: HTTP headers for each request to this backend; those of a `rungwise.core.Request` win.
-        parameters: fields for each body, as this protocol has them; those of a `rungwise.core.Request` win.
-        capabilities: what is known better of this model and server than the capability table knows.
+        parameters: fields for each body, in this protocol's form; those of a `rungwise.core.Request` win.
+        capabilities: what you know of this model and server; it overrides the capability table.
         prices: what a million tokens cost.
-        streams: whether the server can stream. Say False of one that cannot, or that streams only what it has written.
+        streams: whether the server can stream. Use False if it cannot, or if it streams only finished replies.
         first_token: seconds to wait for the first content of a stream; None asks the capability table, and then the
             policy.
         stall: seconds to wait between two pieces of content; None asks the policy.
         api_key_required: whether a missing key makes the backend unusable; None requires one except for local hosts.
-        learns: whether later calls in this process begin with what the server has rejected before.
+        learns: whether later calls in this process remember what the server rejected.
 
     Raises:
-        ConfigurationError: a field is not of its form.
+        ConfigurationError: a field is malformed.
     """
 
     DEFAULT_URL: ClassVar[str]
@@ -132,34 +97,34 @@ class HttpBackend(ABC):
     RESERVED: ClassVar[Mapping[str, str]]
     """Parameters that callers cannot set, and what to do instead."""
 
-    model: str = field(validator=_check_text)
+    model: str = field(validator=check_text)
     api_key: str | Secret | None = field(
         default=None, kw_only=True, repr=False, converter=as_secret, validator=check_key
     )
     base_url: str = field(
-        default=Factory(_default_url, takes_self=True), kw_only=True, repr=shown_url, validator=_check_text
+        default=Factory(_default_url, takes_self=True), kw_only=True, repr=shown_url, validator=check_text
     )
     _name: str | None = field(default=None, alias="name", kw_only=True, repr=False, validator=optional(str))
     headers: Mapping[str, str] = field(
-        default=None, kw_only=True, repr=False, hash=False, converter=_headers, validator=_check_headers
+        default=None, kw_only=True, repr=False, hash=False, converter=as_headers, validator=check_header_field
     )
     parameters: Mapping[str, Any] = field(
         default=None,
         kw_only=True,
         repr=False,
         hash=False,
-        converter=_parameters,
-        validator=_check_parameters,
+        converter=as_parameters,
+        validator=check_parameters,
     )
-    _given: Capabilities | None = field(
+    _own_capabilities: Capabilities | None = field(
         default=None, alias="capabilities", kw_only=True, repr=False, validator=optional(Capabilities)
     )
     prices: Prices | None = field(default=None, kw_only=True, validator=optional(Prices))
     _streams: bool = field(
         default=True, alias="streams", kw_only=True, repr=False, validator=must("True or False", is_flag)
     )
-    _first_token: float | None = field(default=None, alias="first_token", kw_only=True, repr=False, validator=_SECONDS)
-    stall: float | None = field(default=None, kw_only=True, repr=False, validator=_SECONDS)
+    _first_token: float | None = field(default=None, alias="first_token", kw_only=True, repr=False, validator=SECONDS)
+    stall: float | None = field(default=None, kw_only=True, repr=False, validator=SECONDS)
     api_key_required: bool | None = field(default=None, kw_only=True, validator=optional(bool))
     learns: bool = field(default=True, kw_only=True, repr=False, validator=must("True or False", is_flag))
     _endpoint: Endpoint = field(init=False, eq=False, repr=False)
@@ -174,15 +139,17 @@ class HttpBackend(ABC):
         if key is None and self.api_key_required is not False and not self._has_key_header:
             key = key_of_environment(endpoint.origin)
         credentials = merged(self._credentials(key) if key else {}, self.headers)
-        # Two keys for one model are two accounts, each with limits of its own.
+        # Two keys for one model are two accounts, each with its own limits.
         who = f"{self.model} ({fingerprint(credentials)})" if credentials else self.model
-        known = capabilities_of(self.API, self.base_url, self.model)
+        capabilities = capabilities_of(self.API, self.base_url, self.model)
         self._set(
             _endpoint=endpoint,
             _key=key,
             _sent_headers=merged({"content-type": "application/json"}, self._own_headers(), credentials),
             _identities=frozenset({(endpoint.place, who), (endpoint.root, who)}),
-            capabilities=known if self._given is None else self._given.or_else(known),
+            capabilities=capabilities
+            if self._own_capabilities is None
+            else self._own_capabilities.or_else(capabilities),
         )
 
     def _set(self, **values: Any) -> None:
@@ -228,7 +195,7 @@ class HttpBackend(ABC):
         """Refuse reserved parameters.
 
         Raises:
-            ConfigurationError: one of them does.
+            ConfigurationError: a parameter is reserved.
         """
         for name, instead in cls.RESERVED.items():
             if name in parameters:
@@ -239,7 +206,7 @@ class HttpBackend(ABC):
         """Return the common parameters that this protocol does not support, each with the reason.
 
         Arguments:
-            parameters: the common ones among those of a request, as they were given.
+            parameters: the common ones among a request's parameters.
         """
         return {}
 
@@ -249,10 +216,10 @@ class HttpBackend(ABC):
 
     def _cannot_say(self, request: Request) -> Mapping[str, str]:
         """Return the common parameters of a request that are left out, each with the reason."""
-        said = self._asked_of(request)
-        if not said:
+        parameters = self._asked_of(request)
+        if not parameters:
             return {}
-        common = {name: said[name] for name in COMMON_PARAMETERS & said.keys()}
+        common = {name: parameters[name] for name in COMMON_PARAMETERS & parameters.keys()}
         return self.lost_parameters({name: value for name, value in common.items() if value is not None})
 
     def _asked_of(self, request: Request) -> Mapping[str, Any]:
@@ -264,8 +231,8 @@ class HttpBackend(ABC):
     def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
         """Return what this protocol leaves out of a request, in a short sentence each."""
         unsaid, form = self._cannot_say(request), self.shapes
-        wish = in_words(self._asked_of(request), unsaid, form, frozenset())
-        return losses(request, unsaid, form, wish, is_portable=is_portable)
+        json_format = in_words(self._asked_of(request), unsaid, form, frozenset())
+        return losses(request, unsaid, form, json_format, is_portable=is_portable)
 
     def lost_behind(self, request: Request) -> tuple[str, ...]:
         """Return the same for a request that was written for another backend, the first of the chain."""
@@ -284,7 +251,7 @@ class HttpBackend(ABC):
     def identities(self) -> frozenset[tuple[str, str]]:
         """Return what identifies duplicates: the host and the base URL, each with the model.
 
-        A key and headers stand beside the model as a number that only this process could have made of them.
+        The key and headers are part of it as a fingerprint that only this process can compute.
         """
         return self._identities
 
@@ -377,7 +344,7 @@ class HttpBackend(ABC):
     def provider(self) -> str:
         """Name the owner of signatures and encrypted blocks in this backend's replies: protocol, host and model.
 
-        The protocol is told too: some hosts serve a model in several, and each has a form of its own for them.
+        The protocol is included: some hosts serve a model in several, each with its own form of signatures.
         """
         return f"{self.API}:{self._endpoint.place}/{self.model}"
 
@@ -385,7 +352,7 @@ class HttpBackend(ABC):
         """Write the HTTP request of one attempt.
 
         Raises:
-            ConfigurationError: a parameter or a header of the request is not of its form, or has no form in JSON.
+            ConfigurationError: a parameter or a header of the request is malformed, or has no JSON form.
         """
         headers = self._sent_headers
         if send.headers:
@@ -402,7 +369,7 @@ class HttpBackend(ABC):
         """Read a whole response, of any status."""
         if not 200 <= status < 300:
             return classified(status, headers, unframed(body))
-        if is_event_stream(body):  # some proxies stream whatever was asked for
+        if is_event_stream(body):  # some proxies stream even if nobody asked for it
             return self._read_stream(headers, body)
         return described(self._read(headers, body), headers, body)
 

@@ -7,6 +7,7 @@ import math
 import re
 from array import array
 from collections.abc import Mapping
+from hashlib import sha256
 from io import StringIO
 from itertools import accumulate
 from typing import Any, Final
@@ -55,20 +56,20 @@ def _weight_outside_strings(data: bytes, most: int) -> int:
     """Weigh what is outside of strings, a window at a time: a copy in small pieces would outweigh the objects."""
     weight = place = 0
     while place < len(data) and weight <= most:
-        found = _WHOLE_STRINGS.match(data, place, place + _WINDOW)
-        if found and found[0]:
-            weight += _weight(_STRING.sub(b"", found[0]))
+        match = _WHOLE_STRINGS.match(data, place, place + _WINDOW)
+        if match and match[0]:
+            weight += _weight(_STRING.sub(b"", match[0]))
         else:
-            found = _STRING.match(data, place)  # a string longer than a window
-        assert found is not None
-        place = found.end()
+            match = _STRING.match(data, place)  # a string longer than a window
+        assert match is not None
+        place = match.end()
     return weight
 
 
 def load(data: bytes) -> Any:
     """Return the JSON value in `data`; `NaN`, long integers and broken UTF-8 are accepted.
 
-    Halves of surrogate pairs stay in its strings, for `mended`: the other half may be in the next piece of a text.
+    Halves of surrogate pairs stay in strings, for `mended`: the other half may be in the next piece of a text.
 
     Raises:
         ValueError: it is not JSON, or too much of it.
@@ -105,8 +106,8 @@ def object_of(arguments: str) -> dict[str, Any]:
 def as_json(value: object) -> str:
     """Return `value` as JSON text, or `null` if it has no JSON form.
 
-    A number that no JSON has stands there by the name that it has elsewhere (`NaN`): whoever reads it strictly sees
-    that something is wrong with it, which `null` would hide.
+    A number that JSON lacks is written by its usual name (`NaN`): a strict reader notices
+    that something is wrong, which `null` would hide.
     """
     try:
         text = orjson.dumps(value, default=_plain)
@@ -133,7 +134,7 @@ def _written(value: Any, *, names: bool = False) -> Any:
 
     Arguments:
         value: it.
-        names: whether numbers that no JSON has are written all the same.
+        names: whether numbers that JSON lacks are written all the same.
     """
     if isinstance(value, str):
         return without_halves(value)
@@ -211,24 +212,24 @@ class ObjectScanner:
 
     def _within(self, piece: str, place: int) -> int:
         """Skip much text at once if that cannot end the object; return how far, or 0 if it could."""
-        found = self._WHOLE.match(piece, place, place + _WINDOW)
-        assert found is not None
-        depths = array("b", self._NO_BRACKETS.sub("", found[0]).encode().translate(self._STEPS))
-        if not found[0] or min(accumulate(depths, initial=self._depth)) < 1:
+        match = self._WHOLE.match(piece, place, place + _WINDOW)
+        assert match is not None
+        depths = array("b", self._NO_BRACKETS.sub("", match[0]).encode().translate(self._STEPS))
+        if not match[0] or min(accumulate(depths, initial=self._depth)) < 1:
             return 0
         self._depth += sum(depths)
-        return found.end()
+        return match.end()
 
     def _string(self, piece: str, place: int) -> int:
-        found = self._REST.match(piece, place)
-        assert found is not None
-        self._inside = {'"': "", "\\": '"\\', "": '"'}[found[1]]
-        return found.end()
+        match = self._REST.match(piece, place)
+        assert match is not None
+        self._inside = {'"': "", "\\": '"\\', "": '"'}[match[1]]
+        return match.end()
 
     def _plain(self, piece: str, place: int) -> int:
-        found = self._NEXT.match(piece, place)
-        assert found is not None
-        mark, end = found[1], found.end()
+        match = self._NEXT.match(piece, place)
+        assert match is not None
+        mark, end = match[1], match.end()
         if not self._depth:
             begins = mark == "{" and not self._started
             self._broken |= bool(piece[place : end - begins].strip())
@@ -244,7 +245,7 @@ def dump(value: Any) -> bytes:
     """Return JSON for a request; halves of surrogate pairs, which no server takes, are replaced.
 
     Raises:
-        ConfigurationError: a value has no form in JSON.
+        ConfigurationError: a value has no JSON form.
     """
     try:
         return orjson.dumps(value, default=_plain)
@@ -268,9 +269,14 @@ def _plain(value: Any) -> Any:
 class HeldText(StringIO):
     """Hold a text until the last reference is gone.
 
-    The collector closes a `StringIO` of a stream that was left in a cycle before that stream ends its call, which reads
-    it once more.
+    The garbage collector closes the `StringIO` of an abandoned stream in a cycle before the stream ends its call, which
+    reads it once more.
     """
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""
+
+
+def digest_of(value: object) -> str:
+    """Return the SHA-256 of JSON data, in hexadecimal."""
+    return sha256(as_json(value).encode()).hexdigest()

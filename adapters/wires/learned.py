@@ -1,9 +1,9 @@
 """What this process learned from servers, so that no later call has to learn it again.
 
-A lesson is of a place: a host or a base URL, with a model, whatever the key. It enters a call when that begins
+A lesson belongs to a place: a host or a base URL, with a model, whatever the key. A call reads it when it begins
 (`fsm/call/conversation/link.py`), and the journal of the call says so. It can be wrong: a server is upgraded, a
-proxy turns to another one. What contradicts a lesson takes it back, and `LEARNED.forget()` takes all of them back. A
-backend with `learns=False` neither teaches nor heeds any.
+proxy switches to another one. A reply that contradicts a lesson removes it, and `LEARNED.forget()` removes all. A
+backend with `learns=False` neither adds lessons nor applies them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FORGOABLE: Final = frozenset(
 )
 """The parameters that later calls may leave out: without them the answer still answers the question.
 
-Those that shape the answer (`response_format`, `tool_choice`, `stop`, ...) are left out only where a server has just
+Those that shape the answer (`response_format`, `tool_choice`, `stop`, ...) are left out only if a server has just
 rejected them, if at all, and so are those of reasoning, of which it may reject one value alone."""
 
 
@@ -60,22 +60,22 @@ class Learned:
         """Return what is remembered of a backend.
 
         Arguments:
-            places: what it is known by.
+            places: the backend's places.
         """
-        known = self._known
-        if not known:
+        lessons_of = self._known
+        if not lessons_of:
             return NO_LESSONS
         lessons = NO_LESSONS
         for place in places:
-            lessons = lessons.joined(known.get(place, NO_LESSONS))
+            lessons = lessons.joined(lessons_of.get(place, NO_LESSONS))
         return lessons
 
     def learn(self, places: Iterable[Place], lessons: Lessons) -> None:
         """Remember a lesson; parameters that must not be left out by default are ignored.
 
         Arguments:
-            places: what the backend is known by.
-            lessons: what it has taught.
+            places: the backend's places.
+            lessons: the lessons.
         """
         dropped = lessons.dropped & FORGOABLE
         if dropped >= CAPS:  # then nothing would bound its answers
@@ -116,7 +116,7 @@ class Learned:
         """Forget everything, for tests, or after a server's upgrade.
 
         Arguments:
-            places: the `places` and `identities` of the backend that is to be forgotten; None forgets all.
+            places: the `places` and `identities` of the backend to forget; None forgets all.
         """
         with self._lock:
             for memory in (self._known, self._servers):
@@ -150,13 +150,14 @@ if hasattr(os, "register_at_fork"):
 def learn_from(backend: Backend, send: Send, reply: Reply | Failure) -> None:
     """Remember what a reply reveals about the server.
 
-    That a parameter is not taken, or reasoning wanted back, is learned once a request that was mended so has brought a
+    That a parameter is not accepted, or reasoning wanted back, is learned once a request repaired that way has brought
+    a
     reply: a server may name the wrong thing.
 
     Arguments:
-        backend: who was asked.
+        backend: the backend that was asked.
         send: what was sent.
-        reply: what came of it.
+        reply: the reply, or why there is none.
     """
     if not getattr(backend, "learns", True):
         return

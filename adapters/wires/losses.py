@@ -52,8 +52,8 @@ def unread_of_message(message: PlainMessage) -> Iterator[str]:
             yield label(name)
     for place in ("content", "parts", "output", "tool_calls"):
         for block in _list_of(message.get(place)):
-            found = _in_call(block) if place == "tool_calls" else _in_block(block, "part" if place == "parts" else "")
-            yield from (each for each in found if not is_answer or each in (MARK, MARKED_CALL))
+            unread = _in_call(block) if place == "tool_calls" else _in_block(block, "part" if place == "parts" else "")
+            yield from (each for each in unread if not is_answer or each in (MARK, MARKED_CALL))
 
 
 def unread_of_tool(tool: Mapping[str, Any]) -> Iterator[str]:
@@ -85,7 +85,7 @@ def _in_block(block: Any, kind: str = "") -> Iterator[str]:
     read = _read().get(kind, frozenset())
     if kind == "tool_use":
         yield from (MARKED_CALL,) if block.get(MARK) else ()
-    elif any(name != "type" and _camel(name) in read for name in block):  # another is told as a whole
+    elif any(name != "type" and _camel(name) in read for name in block):  # any other block is reported as a whole
         yield from _members(block, kind)
 
 
@@ -130,10 +130,10 @@ def in_words(
     """Return the JSON format that is left out, so that the prompt must ask for it; None if there is none.
 
     Arguments:
-        asked: the parameters that count.
-        unsaid: those that are left out.
-        form: that of the protocol.
-        dropped: those that the server has rejected.
+        asked: the effective parameters.
+        unsaid: the parameters that are left out.
+        form: the protocol's form.
+        dropped: the parameters that the server rejected.
     """
     if FORMAT_PARAMETER in dropped:
         return form.wanted_json(asked)
@@ -155,9 +155,9 @@ def losses(
     Arguments:
         request: what the caller asks.
         unsaid: the parameters that are left out, each with the reason.
-        form: that of the protocol.
-        wish: the format that is asked for in words.
-        is_portable: whether it was written for another backend, so that what is a provider's own is left out.
+        form: the protocol's form.
+        wish: the JSON format that the prompt asks for.
+        is_portable: whether it was written for another backend, so that a provider's own parts are left out.
     """
     if wish is not None:
         unsaid = {**unsaid, FORMAT_PARAMETER: f"asked for in words ({unsaid[FORMAT_PARAMETER]})"}
@@ -170,18 +170,20 @@ def losses(
             foreign.append(one)
     if not (foreign or request.tools or unsaid or is_portable):
         return ()  # nearly always
-    said, tools = _unread(foreign, form), _unread_of_tools(request.tools, form)
+    in_messages, tools = _unread(foreign, form), _unread_of_tools(request.tools, form)
     lost_tools = form.lost_tools(request.tools)
-    marks = sum(_POINT in tool for tool in lost_tools) + sum((said + tools)[each] for each in _MARKS - form.MARKS)
+    marks = sum(_POINT in tool for tool in lost_tools) + sum(
+        (in_messages + tools)[each] for each in _MARKS - form.MARKS
+    )
     if is_portable:
         marks += sum([_marks_of(one) - _marks_of(form.unsigned(one)) for one in own])
-        said.update(_REFERENCE for one in own if one.get("type") == _REFERENCE)
+        in_messages.update(_REFERENCE for one in own if one.get("type") == _REFERENCE)
     return (
         *[f"{name}: {why}" for name, why in unsaid.items()],
         *[f"the tool {_name_of(tool)}: it has no form here" for tool in lost_tools if _POINT not in tool],
         *[f"the grammar of the tool {name}: it has no form here" for name in _grammars(request.tools, form)],
         *_told(tools, "of the tools"),
-        *_told(said, "in the messages"),
+        *_told(in_messages, "in the messages"),
         *([f"cache marks, {marks} x: they have no form here"] if marks else []),
     )
 
@@ -195,8 +197,8 @@ def _grammars(tools: Iterable[Mapping[str, Any]], form: Form) -> Iterator[object
     """Name the free-text tools whose grammar is lost because they are sent as tools with an object."""
     for tool in tools:
         inner = tool.get("custom", tool) if tool.get("type") == "custom" else {}
-        given = inner.get("format") if isinstance(inner, Mapping) else None
-        has_grammar = isinstance(given, Mapping) and given.get("type") == "grammar"
+        format = inner.get("format") if isinstance(inner, Mapping) else None
+        has_grammar = isinstance(format, Mapping) and format.get("type") == "grammar"
         if has_grammar and not any(written.get("type") == "custom" for written in form.written_tools((tool,))):
             yield inner.get("name")
 
@@ -215,24 +217,26 @@ def _marks_of(message: PlainMessage) -> int:
 
 def _unread_of_tools(tools: Iterable[Mapping[str, Any]], form: Form) -> Counter[str]:
     """Count the tool fields that the target protocol does not have, by name."""
-    found: Counter[str] = Counter()
+    counted: Counter[str] = Counter()
     for tool in (each for one in tools if not form.is_own_tool(one) for each in parted(one)):
         written = form.written_tools((tool,))
-        if written and not any(each.get("type") == "custom" for each in written):  # which goes out with all it has
-            found.update(each for each in unread_of_tool(tool) if each not in form.SAYS)
-    return found
+        if written and not any(each.get("type") == "custom" for each in written):  # these are sent with all members
+            counted.update(each for each in unread_of_tool(tool) if each not in form.SAYS)
+    return counted
 
 
 def _unread(messages: Iterable[PlainMessage | Message], form: Form) -> Counter[str]:
     """Count the parts that the target protocol does not have, by type or name."""
-    found: Counter[str] = Counter()
+    counted: Counter[str] = Counter()
     messages = [*messages]
-    for given in messages:
-        found.update(_marks(given) if isinstance(given, Message) else unread_of_message(given))
+    for message_given in messages:
+        counted.update(
+            _marks(message_given) if isinstance(message_given, Message) else unread_of_message(message_given)
+        )
     for message in read_messages(messages):
         for part in message.parts:
-            found.update(_lost_of(part, form, is_answer=message.role == "assistant"))
-    return found
+            counted.update(_lost_of(part, form, is_answer=message.role == "assistant"))
+    return counted
 
 
 def _marks(message: Message) -> Iterator[str]:
@@ -243,7 +247,7 @@ def _lost_of(part: Part, form: Form, *, is_answer: bool = False) -> Iterator[str
     if isinstance(part, OpaquePart):
         block = part.block if isinstance(part.block, Mapping) else {}
         kind = label(str(block.get("type") or next(iter(block), "something"))) or "something"
-        # What an assistant has besides is its provider's own, but for what stands in the place of something said.
+        # Other parts of an assistant are its provider's own, except for references and cache marks.
         if not part.provider and (not is_answer or kind in (_REFERENCE, _POINT)):
             yield MARKED_MESSAGE if kind == _POINT else kind
     elif is_answer:

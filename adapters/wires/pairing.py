@@ -1,6 +1,6 @@
 """Pair tool calls with their results, and answer calls without one: every provider requires a result.
 
-What a provider has run by itself is no call here: it is read as a part of its own, and needs no result.
+A tool that the provider ran is not a call here: it is read as a provider's own part, and needs no result.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def stand_in(call: ToolCall) -> ToolResult:
 class Results:
     """Hold the tool results that no call has taken yet, by their ids, each with the place of its message.
 
-    One without an id goes by the name of its tool and its place: it belongs to the calls that stand last before it.
+    A result without an id is matched by its tool's name and its place: it belongs to the last calls before it.
     """
 
     waiting: dict[tuple[str, str], deque[tuple[int, ToolResult]]]
@@ -68,7 +68,7 @@ class Results:
     def take(self, call: ToolCall, place: int) -> ToolResult | None:
         """Return the first result behind a call; one without an id goes by its place and its name.
 
-        What stands behind the next call under the same id is that call's: some servers count in each reply.
+        A result after the next call with the same id belongs to that call: some servers restart ids in each reply.
         """
         used = self.uses[call.id]
         used.popleft()
@@ -98,9 +98,9 @@ class _Gap:
     """Hold what is missing after some calls.
 
     Arguments:
-        calling: the message that calls, as it was given.
-        calls: those of the turn.
-        lacking: what stands for the results that are missing.
+        calling: the original message with the calls.
+        calls: the calls of the turn.
+        lacking: stand-ins for the missing results.
         is_begun: whether the message before the gap holds results of the same turn.
     """
 
@@ -114,8 +114,8 @@ def answered(messages: Sequence[_Given], form: Form) -> Sequence[_Given]:
     """Return a conversation in which each call has a result; everything else stays unchanged.
 
     Arguments:
-        messages: the conversation; itself is returned where nothing is missing.
-        form: that of the protocol.
+        messages: the conversation, which is returned itself if nothing is missing.
+        form: the protocol's form.
     """
     if _all_have_results(messages):
         return messages
@@ -142,21 +142,21 @@ def _gaps(rows: Sequence[tuple[list[_Given], tuple[Message, ...]]]) -> dict[int,
     """Return what is missing, by the place of the message before which it belongs."""
     results = Results.of([message for _, read in rows for message in read])
     gaps: dict[int, _Gap] = {}
-    said = begin = 0
-    for at, (given, read) in enumerate(rows):
+    count = begin = 0
+    for at, (originals, read) in enumerate(rows):
         calls = tuple([call for message in read for call in message.tool_calls])
-        lacking: list[ToolResult] = []
+        missing: list[ToolResult] = []
         for message in read:
-            lacking += [stand_in(call) for call in message.tool_calls if results.take(call, said) is None]
-            said += 1
-        if lacking:
+            missing += [stand_in(call) for call in message.tool_calls if results.take(call, count) is None]
+            count += 1
+        if missing:
             behind = _results_behind(rows, at)
             next_one = rows[at + 1 + behind][0][:1] if at + 1 + behind < len(rows) else []
-            if not any(map(_is_reference, (*given, *next_one))):
-                last = max(place for place, each in enumerate(given) if calls_tools(each))
-                place = begin + (len(given) + behind if behind else last + 1)
-                gaps[place] = _Gap(given[last], calls, lacking, is_begun=bool(behind))
-        begin += len(given)
+            if not any(map(_is_reference, (*originals, *next_one))):
+                last = max(place for place, each in enumerate(originals) if calls_tools(each))
+                place = begin + (len(originals) + behind if behind else last + 1)
+                gaps[place] = _Gap(originals[last], calls, missing, is_begun=bool(behind))
+        begin += len(originals)
     return gaps
 
 
@@ -234,8 +234,8 @@ def is_own_call(call: ToolCall, provider: str) -> bool:
 
 def calls_tools(message: _Given) -> bool:
     """Tell whether a message calls tools."""
-    is_told = isinstance(message, Message) or message.get("role") in (None, "assistant", "model")
-    return is_told and any(is_call for is_call, _ in _ids(message))
+    is_answer = isinstance(message, Message) or message.get("role") in (None, "assistant", "model")
+    return is_answer and any(is_call for is_call, _ in _ids(message))
 
 
 def _blocks(content: Any) -> Sequence[Any]:

@@ -1,7 +1,7 @@
 """Make a conversation valid for a protocol, whatever form it has and whichever models answered in it.
 
-No visible text, tool call or result is lost on the way, and what is portable survives the way back. What a provider
-alone can read stays with that provider.
+No visible text, tool call or result is lost on the way, and portable parts survive the way back. What only a provider
+can read stays with that provider.
 """
 
 from __future__ import annotations
@@ -43,30 +43,30 @@ def written(
 ) -> list[PlainMessage]:
     """Return a conversation in the form of a protocol.
 
-    What was written in that form goes out word for word, and behind each tool call that nobody has answered what
-    stands for its result; what was not, or may hold what another provider alone can read, goes through `portable`.
+    Messages in that form are sent unchanged, with a stand-in after each unanswered tool call. Messages in other forms,
+    or that may hold another provider's own parts, are made portable first.
 
     Arguments:
         messages: the conversation.
-        form: that of the protocol.
+        form: the protocol's form.
         provider: whose own parts may go out.
         is_portable: whether plain messages may hold another provider's signatures.
-        rules: what this one server demands, where that is not what its protocol does.
+        rules: this server's rules, if they differ from its protocol's.
     """
     rules = rules or form.rules
     is_settled = not is_portable and all(_is_settled(message, form, provider) for message in messages)
     if is_settled:
         return [each for one in answered(messages, form) for each in _as_it_is(one, form, provider)]
-    said: list[Message] = []
+    neutral: list[Message] = []
     origins: dict[int, list[PlainMessage]] = {}
     for message, plains in _read(messages, form, is_portable=is_portable):
-        said.append(_without_foreign(message, provider, rules))
+        neutral.append(_without_foreign(message, provider, rules))
         if plains is not None:
-            origins[id(said[-1])] = plains
-    plain = _grouped(said)
+            origins[id(neutral[-1])] = plains
+    plain = _grouped(neutral)
     sound = _mended(plain, rules, provider)
     if sound == plain and all(isinstance(one, Message) or form.is_own(one) for one in messages):
-        # Nothing is wrong with it but the signatures: what the caller said besides goes along.
+        # Only the signatures were wrong: everything else of the caller's messages is sent.
         return [
             each
             for one in messages
@@ -105,18 +105,18 @@ def portable(messages: Sequence[PlainMessage | Message], rules: Rules, provider:
 
     Arguments:
         messages: the conversation, in any forms.
-        rules: what the protocol demands.
+        rules: the protocol's rules.
         provider: whose own parts may go out.
     """
-    said = [_without_foreign(message, provider, rules) for message in read_messages(messages)]
-    return _mended(_grouped(said), rules, provider)
+    neutral = [_without_foreign(message, provider, rules) for message in read_messages(messages)]
+    return _mended(_grouped(neutral), rules, provider)
 
 
 # what is another provider's
 
 
 def _without_foreign(message: Message, provider: str, rules: Rules) -> Message:
-    parts = tuple([kept for part in message.parts for kept in _own(part, provider, rules)])
+    parts = tuple([own_part for part in message.parts for own_part in _own(part, provider, rules)])
     return message if parts == message.parts else Message(message.role, parts)
 
 
@@ -140,8 +140,8 @@ def _grouped(messages: Iterable[Message]) -> tuple[Message, ...]:
     names: dict[str, str] = {}
     for is_tool, row in groupby(messages, lambda message: message.role == "tool"):
         if is_tool:
-            told = [result for message in row for result in message.tool_results]
-            grouped.append(Message("tool", [_same(each, name=each.name or names.get(each.id, "")) for each in told]))
+            results = [result for message in row for result in message.tool_results]
+            grouped.append(Message("tool", [_same(each, name=each.name or names.get(each.id, "")) for each in results]))
             continue
         for message in row:
             names |= {call.id: call.name for call in message.tool_calls}
@@ -151,11 +151,13 @@ def _grouped(messages: Iterable[Message]) -> tuple[Message, ...]:
 
 def _mended(messages: Sequence[Message], rules: Rules, provider: str) -> tuple[Message, ...]:
     paired = _paired(messages, _Ids(rules, provider))
-    said = _joined([one for one in map(_with_something, paired) if one is not None], rules)
-    first = next((index for index, message in enumerate(said) if message.role != "system"), len(said))
-    if first == len(said) or (rules.begins_with_user and said[first].role != "user"):
-        said.insert(first, Message.saying("user", BEGINNING if first < len(said) else NO_TEXT))
-    return tuple(said)
+    messages_joined = _joined([one for one in map(_with_something, paired) if one is not None], rules)
+    first = next(
+        (index for index, message in enumerate(messages_joined) if message.role != "system"), len(messages_joined)
+    )
+    if first == len(messages_joined) or (rules.begins_with_user and messages_joined[first].role != "user"):
+        messages_joined.insert(first, Message.saying("user", BEGINNING if first < len(messages_joined) else NO_TEXT))
+    return tuple(messages_joined)
 
 
 @define(eq=False)
@@ -171,8 +173,8 @@ class _Ids:
         id, turn = call.id, 0
         is_own = self.rules.takes_own_ids and bool(id) and is_own_call(call, self.provider)
         while id in self._taken or not (is_own or self.rules.call_id.fullmatch(id)):
-            told = sha256(f"{len(self._taken)} {turn} {call.id}".encode("utf-8", "surrogatepass")).hexdigest()
-            id, turn = told[: self.rules.id_length], turn + 1
+            digest = sha256(f"{len(self._taken)} {turn} {call.id}".encode("utf-8", "surrogatepass")).hexdigest()
+            id, turn = digest[: self.rules.id_length], turn + 1
         self._taken.add(id)
         return id
 
@@ -190,15 +192,15 @@ def _paired(messages: Sequence[Message], ids: _Ids) -> list[Message]:
         elif not message.tool_calls:
             paired.append(message)
         else:
-            parts, told = [], []
+            parts, results_here = [], []
             for part in message.parts:
                 if isinstance(part, ToolCall):
-                    found = answers[id(part), place] or stand_in(part)
+                    result = answers[id(part), place] or stand_in(part)
                     part = _same(part, id=ids.of(part))
-                    told.append(_same(found, id=part.id, name=found.name or part.name))
+                    results_here.append(_same(result, id=part.id, name=result.name or part.name))
                 parts.append(part)
             same = all(one is other for one, other in zip(parts, message.parts, strict=True))
-            paired += [message if same else Message(message.role, parts), Message("tool", told)]
+            paired += [message if same else Message(message.role, parts), Message("tool", results_here)]
     return paired
 
 
@@ -215,7 +217,7 @@ def _same(value: Any, **changes: Any) -> Any:
 def _with_something(message: Message) -> Message | None:
     """Return a message without blank texts, or None if nothing remains.
 
-    A text right behind a part of the provider's own stays: that may be its signature, and would sign what follows.
+    A blank text right after a provider's own part stays: that part may be its signature, and would sign the next part.
     """
     if message.role == "tool":
         return message
@@ -238,8 +240,8 @@ def _joined(messages: Sequence[Message], rules: Rules) -> list[Message]:
         return [*messages]
     joined: list[Message] = []
     for role, row in groupby(messages, lambda message: message.role):
-        said = [*row]
-        if len(said) > 1 and role in ("user", "assistant"):
-            said = [Message(role, [part for message in said for part in message.parts])]
-        joined += said
+        group = [*row]
+        if len(group) > 1 and role in ("user", "assistant"):
+            group = [Message(role, [part for message in group for part in message.parts])]
+        joined += group
     return joined

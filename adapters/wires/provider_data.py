@@ -11,7 +11,7 @@ from rungwise.adapters.wires.json_text import as_json, weight_of
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.frozen_map import sendable_copy
 
-_MOST: Final = 2**18  # bytes of memory for what stands beside a reply; it is for diagnosis
+_MOST: Final = 2**18  # the most bytes of memory for data besides a reply, which are for diagnosis
 
 
 def kept_copy(value: Any) -> Any:
@@ -32,8 +32,8 @@ class Aside:
     """Gather what a stream brings besides the reply, in the places that a whole body has for it.
 
     Arguments:
-        size: how many bytes of memory, about, it takes up.
-        said: what has come; empty where there is nothing.
+        size: roughly how many bytes of memory it takes up.
+        said: the data so far.
     """
 
     size: int = field(default=0, init=False)
@@ -42,10 +42,10 @@ class Aside:
     def take(self, new: Mapping[str, Any], *, grows: frozenset[str] = frozenset()) -> None:
         """Take more data, up to a limit of memory.
 
-        Lists inside of a member grow; anything else is its last edition.
+        Lists inside of a member grow; of anything else the last version counts.
 
         Arguments:
-            new: what has come.
+            new: the new data.
             grows: the members that are lists themselves, and grow.
         """
         if not new:
@@ -66,8 +66,8 @@ class Aside:
 
 
 def _extend(said: dict[str, Any], name: str, value: Any) -> None:
-    known = said.get(name)
-    if isinstance(known, list) and isinstance(value, list):
-        known.extend(value)
+    old = said.get(name)
+    if isinstance(old, list) and isinstance(value, list):
+        old.extend(value)
     else:
         said[name] = [*value] if isinstance(value, list) else value

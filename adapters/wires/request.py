@@ -39,7 +39,7 @@ class BodyWriter(ABC):
         """Return the body as JSON.
 
         Raises:
-            ConfigurationError: a value has no form in JSON.
+            ConfigurationError: a value has no JSON form.
         """
         return dump(self.body())
 

@@ -20,13 +20,13 @@ from rungwise.fsm.values.label import short
 
 
 def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str = "") -> Result:
-    """Run a recorded call again and return its result; its text is there only if the journal holds contents.
+    """Run a recorded call again and return its result, which has a text only if the journal has contents.
 
     Arguments:
-        journal: what was recorded, complete or not; a call that had not ended is cancelled where the journal ends.
-        policy: the policy to replay under; the recorded one where None. A table of your own is not recorded and must
-            be passed.
-        gathered: the text that the call went on from, where its journal came to hold no step that tells.
+        journal: the journal, complete or not; a call that had not ended is cancelled where the journal ends.
+        policy: the policy to replay under; None for the recorded one. A journal does not contain a table of your own,
+            so pass a policy with that table.
+        gathered: the text that the call resumed, if no step of its journal records it.
 
     Raises:
         JournalMismatch: a step differs; the message names the first one and what differs in it.
@@ -42,17 +42,17 @@ def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str
     draws: Iterator[float] = iter([step.draw for step in recorded if step.draw is not None])
     call = call_again(journal, policy, jitter=lambda: next(draws, 0.0), gathered=gathered)
     call.begin(0.0)
-    alike = 0  # steps that were compared, so that none is compared again
+    alike = 0  # steps compared so far
     for step in recorded:
         try:
             _repeat(call, step)
         except IllegalEvent as error:
             raise JournalMismatch(f"step {step.number}: {error}") from None
         except Exception as error:
-            # A stranger's step can be of its form and still claim what no call can be told, such as a fallback where
-            # the chain has ended. Whatever it does to the call, it is not what the call did.
+            # A forged step can be well formed and still impossible, such as a fallback after the last backend. Whatever
+            # it does to the call, the call did not take it.
             raise JournalMismatch(f"step {step.number}: no call can have taken it ({type(error).__name__})") from error
-        if step.event != "skipped":  # it is written down together with the row that follows
+        if step.event != "skipped":  # it is recorded together with the row that follows
             alike = _compare(call.journal, recorded, alike, step.number)
     if not call.is_over:
         call.cancel()
@@ -63,13 +63,13 @@ def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str
 
 
 def call_again(journal: Journal, policy: Policy, *, jitter: Callable[[], float], gathered: str = "") -> Call:
-    """Return a call with the setting of a recorded one, which has not begun.
+    """Return a new call with the setting of a recorded one.
 
     Arguments:
-        journal: what was recorded.
+        journal: the journal of the recorded call.
         policy: the policy to run under.
-        jitter: gives the random numbers that placed the waits.
-        gathered: the text that it goes on from, where no step of its journal tells.
+        jitter: returns the random numbers of the waits.
+        gathered: the text that it resumes, if no step of its journal records it.
     """
     recorded, setting = journal.steps, journal.setting
     return Call(
@@ -88,12 +88,12 @@ def call_again(journal: Journal, policy: Policy, *, jitter: Callable[[], float],
 
 
 def _prompts(recorded: tuple[Step, ...]) -> Iterator[int]:
-    """Give back the count of each prompt that was counted."""
+    """Return the recorded token counts of the prompts."""
     return iter([step.input_tokens for step in recorded if step.input_tokens is not None])
 
 
 def _turn(recorded: tuple[Step, ...], gathered: str) -> TurnContext:
-    """Give back what a call knew of its turn: the prior answer, and the text that it went on from."""
+    """Return what the call knew of its turn: the prior answer, and the text that it resumed."""
     contents = [step.content for step in recorded if step.content]
     prior = next((each["prior_answer"] for each in contents if "prior_answer" in each), None)
     gathered = next((each["gathered"] for each in contents if "gathered" in each), gathered)
@@ -101,7 +101,7 @@ def _turn(recorded: tuple[Step, ...], gathered: str) -> TurnContext:
 
 
 def _repeat(call: Call, step: Step) -> None:
-    """Do what the recorded step did; steps that follow from others by themselves are only compared."""
+    """Repeat a recorded step; steps that the call takes by itself are only compared."""
     if call.journal.size >= step.number or step.event == "skipped":
         return
     if step.event in ("sent", "ran_out"):
@@ -111,10 +111,10 @@ def _repeat(call: Call, step: Step) -> None:
 
 
 def observation_of(step: Step, backend: int) -> Observation:
-    """Return what was observed at a step of a call; its texts are there only if the journal holds contents."""
+    """Return what the call observed at a step; texts are there only if the journal has contents."""
     content = step.content or {}
     delivered = content.get("delivered", "")
-    kept = delivered if step.event == "cancelled" else ""
+    remaining = delivered if step.event == "cancelled" else ""
     failure = reply = None
     if step.reason is not None:
         failure = Failure(
@@ -145,8 +145,8 @@ def observation_of(step: Step, backend: int) -> Observation:
             asked_wait=step.asked_wait,
             repair=step.note if "repair_known" in step.facts else None,
         ),
-        part=content.get("part", kept),
-        new=content.get("new", kept),
+        part=content.get("part", remaining),
+        new=content.get("new", remaining),
         spare=content.get("spare", ""),
         unsays=content.get("unsays", False),
         reasoning=content.get("reasoning", ""),
@@ -159,7 +159,7 @@ def observation_of(step: Step, backend: int) -> Observation:
 
 
 def _compare(replayed: Journal, recorded: tuple[Step, ...], alike: int, number: int) -> int:
-    """Compare the replay with the journal up to a step, but for those that were compared; return how many now are."""
+    """Compare the replay with the journal up to a step, from the first step not yet compared; return that step."""
     if replayed.size < number:
         raise JournalMismatch(f"step {number}: the journal has {recorded[number - 1]}, the replay took no step")
     for was, now in zip(recorded[alike:number], replayed.steps_from(alike + 1), strict=False):

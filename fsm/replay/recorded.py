@@ -1,4 +1,4 @@
-"""The shared budget of a recorded call: what other calls left of it then, the journal tells."""
+"""Comparing recorded steps, and the shared budget of a recorded call as its journal describes it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rungwise.fsm.values.usage import Usage
 
 
 def check_alike(was: Step, now: Step) -> None:
-    """Refuse a step that is not what was recorded.
+    """Check that a step of the replay equals the recorded one.
 
     Arguments:
         was: the recorded step.
-        now: that of the replay.
+        now: the step of the replay.
 
     Raises:
         JournalMismatch: they differ; the message names the step and the first difference.
@@ -31,20 +31,20 @@ def check_alike(was: Step, now: Step) -> None:
     for attribute in attrs.fields(Step):
         before, after = getattr(was, attribute.name), getattr(now, attribute.name)
         if before != after and attribute.name != "content":
-            told = f"{attribute.name} is {short(before)} in the journal and {short(after)} in the replay"
-            raise JournalMismatch(f"step {was.number}: {told}")
+            difference = f"{attribute.name} is {short(before)} in the journal and {short(after)} in the replay"
+            raise JournalMismatch(f"step {was.number}: {difference}")
     raise JournalMismatch(f"step {was.number}: the contents differ")
 
 
 def recorded_budget(
     budgets: tuple[Budget, ...], steps: tuple[Step, ...], deadline: float | None
 ) -> SharedBudget | None:
-    """Return what a call shared when it was recorded; None where it shared nothing.
+    """Return the budget that a recorded call shared; None if it shared none.
 
     Arguments:
-        budgets: the ceilings of each level, the innermost first.
-        steps: what the journal holds.
-        deadline: when the time of one of them was up, in seconds from the beginning of the call; None for no limit.
+        budgets: the limits of each level, the innermost first.
+        steps: the steps of the journal.
+        deadline: the earliest deadline among them, in seconds from the start of the call; None for no limit.
     """
     if not budgets:
         return None
@@ -56,11 +56,11 @@ def recorded_budget(
 
 @define(eq=False, repr=False)
 class RecordedBudget(SharedBudget):
-    """Give one call what it was given then; its own time is all that runs.
+    """Grant a call what it was granted when it was recorded.
 
     Arguments:
-        steps: what the journal holds.
-        recorded_deadline: when its time was up, in seconds from the beginning of the call.
+        steps: the steps of the journal.
+        recorded_deadline: the deadline, in seconds from the start of the call.
     """
 
     _steps: tuple[Step, ...] = field(kw_only=True)
@@ -68,14 +68,14 @@ class RecordedBudget(SharedBudget):
 
     @property
     def deadline(self) -> float | None:
-        """Return when the call must have ended."""
+        """Return the deadline of the call."""
         return self._recorded_deadline
 
     def begin(self, now: float) -> None:
-        """Begin nothing: when it began is not known."""
+        """Do nothing: the journal does not record when the budget began."""
 
     def share(self) -> Share:
-        """Return the share that the call had."""
+        """Return the share of the call."""
         verdicts = [step for step in self._steps if step.event in ("sent", "ran_out")]
         plain = SharedBudget.share(self)
         return RecordedShare(self, plain._queue, plain._reservation, verdicts)
@@ -83,23 +83,23 @@ class RecordedBudget(SharedBudget):
 
 @define(eq=False, repr=False)
 class RecordedShare(Share):
-    """Let each attempt go out with the cap that it had, or end the call where it ended.
+    """Grant each attempt its recorded cap, or end the call where it ended.
 
     Arguments:
-        verdicts: the steps that sent something or could not, in order.
+        verdicts: the recorded steps `sent` and `ran_out`, in order.
     """
 
     _verdicts: list[Step]
-    _given: int | None = field(default=None, init=False)
+    _granted: int | None = field(default=None, init=False)
 
     @property
     def cap(self) -> int | None:
-        """Return the output cap that was granted then, in tokens."""
-        return self._given
+        """Return the recorded output cap, in tokens."""
+        return self._granted
 
     @property
     def attempts_left(self) -> int:
-        """Return more than any call makes: where they ended, the journal tells."""
+        """Return more than any call makes: the recorded steps decide where attempts ended."""
         return MOST_ATTEMPTS
 
     def left(self) -> list[tuple[Budget, int, float]]:
@@ -109,7 +109,7 @@ class RecordedShare(Share):
     def lowered(
         self, cap: int | None, input_tokens: int, prices: Prices | None, *, reserved_tokens: int, reserved_money: float
     ) -> int | None:
-        """Return the cap as it is: the step that sends it tells what was left of it."""
+        """Return the cap unchanged: the recorded step has the one that was sent."""
         return cap
 
     def shortfall(self, now: float, wait: float, input_tokens: int | None, prices: Prices | None) -> str | None:
@@ -140,7 +140,7 @@ class RecordedShare(Share):
     def send(self, cap: int | None, input_tokens: int | None, prices: Prices | None) -> str | None:
         """Let the attempt go out with the cap that it had, which was no larger than what was wanted."""
         then = self._verdicts.pop(0).cap if self._verdicts else None
-        self._given = cap if cap is None or then is None else min(cap, then)
+        self._granted = cap if cap is None or then is None else min(cap, then)
         return None
 
     def settle(self, usage: Usage, prices: Prices | None, overran: int | None) -> None:

@@ -20,16 +20,16 @@ def replay(journal: Journal, policy: Policy | None = None) -> Result: ...
 @overload
 def replay(journal: TurnJournal, policy: TurnPolicy | None = None) -> TurnResult: ...
 def replay(journal: Journal | TurnJournal, policy: Policy | TurnPolicy | None = None) -> Result | TurnResult:
-    """Run a recorded call or turn again and return its result; texts are there only if the journal holds contents.
+    """Run a recorded call or turn again and return its result, which has texts only if the journal has contents.
 
     Arguments:
-        journal: what was recorded, complete or not; what had not ended is cancelled where the journal ends.
-        policy: the policy to replay under; the recorded one where None. A table of your own is not recorded and must
-            be passed, for the calls of a turn as its `TurnPolicy.call`.
+        journal: the journal, complete or not; a run that had not ended is cancelled where the journal ends.
+        policy: the policy to replay under; None for the recorded one. A journal does not contain a table of your own,
+            so pass a policy with that table; for the calls of a turn, as `TurnPolicy.call`.
 
     Raises:
         JournalMismatch: a step differs; the message names the first one and what differs in it.
-        ConfigurationError: `journal` or `policy` is none, or no call can have this policy with the recorded chain.
+        ConfigurationError: an argument is of another type, or no call can have this policy with the recorded chain.
     """
     if isinstance(journal, TurnJournal):
         if policy is not None and not isinstance(policy, TurnPolicy):

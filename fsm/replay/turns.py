@@ -29,12 +29,12 @@ from rungwise.fsm.values.label import short
 
 
 @define(eq=False, repr=False)
-class Retold:
-    """Gather a conversation once more.
+class RebuiltConversation:
+    """Rebuild the conversation of a recorded turn.
 
     Arguments:
-        policy: how many calls of a reply are run, and what is said of the others.
-        contents: whether there is anything to gather.
+        policy: the limits of a reply's tool calls, and the hints.
+        contents: whether the journal has contents; without them the conversation stays empty.
         handed_off: the terminating tool calls that ended the turn.
     """
 
@@ -51,21 +51,28 @@ class Retold:
 
     @property
     def messages(self) -> tuple[PlainMessage | Message, ...]:
-        """Return what was said since the turn began, or since its last compaction."""
+        """Return the messages since the turn began, or since its last compaction."""
         return self._conversation.messages
 
     @property
     def ids(self) -> dict[str, list[str]] | None:
-        """Return what a journal tells of the tool calls that wait for results; None where there are none."""
+        """Return the ids of the pending tool calls, as a journal records them; None without any."""
         return {"ids": [call.id for call in self._calls]} if self._calls else None
 
     @property
     def gathered(self) -> str:
-        """Return the text that the next call goes on from."""
+        """Return the text that the next call resumes."""
         return self._conversation.gathered
 
     def call_ended(self, result: Result, event: str, step: Step | None, *, is_summary: bool) -> None:
-        """Take what a call ended with, what that was for the turn, and the step that it was taken for."""
+        """Add the result of a call.
+
+        Arguments:
+            result: the result.
+            event: the event that it was for the turn.
+            step: the recorded step; None if the turn was cancelled.
+            is_summary: whether the call asked for the summary.
+        """
         if not self.contents:
             return
         ids, calls = None, result.tool_calls
@@ -76,9 +83,9 @@ class Retold:
         self._conversation.add_result(result, event, is_summary=is_summary, ids=ids)
 
     def tools_ran(self, step: Step) -> dict[str, bool]:
-        """Take the results of a round of tools, and return what that says of the turn.
+        """Add the results of a round of tools, and return the facts of the round.
 
-        Without contents that is what the journal says.
+        Without contents these are the recorded facts.
         """
         if not self.contents:
             names = ("tool_worked", "repeats_calls", "over_tool_limit", "was_handed_off")
@@ -98,15 +105,15 @@ class Retold:
         }
 
     def add_results(self, step: Step) -> list[ToolResult]:
-        """Add the results that a step holds, each for its call."""
+        """Add the results that a step records."""
         return self._conversation.add_tool_results(self._entries(step)) if self.contents else []
 
     def compacted(self) -> None:
-        """Forget what was said: what the compactor left of it is not recorded."""
+        """Drop the messages: a journal does not record what the compactor left."""
         self._conversation.messages = ()
 
     def end(self) -> None:
-        """Close what is open."""
+        """Complete the conversation."""
         self._conversation.close(self.policy.hints.not_run)
 
     @property
@@ -123,18 +130,18 @@ class Retold:
 
 
 _ANSWERS = {"use_tools": ("tools_ran",), "compact": ("compacted", "stayed_long", "ran_out")}
-"""What can come back from what is no call."""
+"""The events that can follow the rungs that make no call."""
 
 
 def replay_turn(journal: TurnJournal, policy: TurnPolicy | None = None) -> TurnResult:
     """Run a recorded turn again and return its result.
 
-    The messages and the tools are not recorded. With contents, what was said and done since then is there; without,
-    nothing is. What the compactor left is not recorded either: there, the messages begin anew.
+    A journal does not record the first messages and the tools. With contents, the result has the messages since the
+    start, or since the last compaction; without, it has none.
 
     Arguments:
-        journal: what was recorded, complete or not; a turn that had not ended is cancelled where the journal ends.
-        policy: the policy to replay under; the recorded one where None.
+        journal: the journal, complete or not; a turn that had not ended is cancelled where the journal ends.
+        policy: the policy to replay under; None for the recorded one.
 
     Raises:
         JournalMismatch: a step differs; the message names the first one, as in `call 3, step 7`.
@@ -145,7 +152,7 @@ def replay_turn(journal: TurnJournal, policy: TurnPolicy | None = None) -> TurnR
     recorded = journal.steps
     if journal.made != len(journal.calls):
         raise JournalMismatch(f"the journal holds {len(journal.calls)} calls, but its steps made {journal.made}")
-    again = _Again(journal, policy or journal.setting.policy, None if policy is None else policy.call)
+    again = _TurnReplay(journal, policy or journal.setting.policy, None if policy is None else policy.call)
     for step in recorded:
         try:
             again.take(step)
@@ -166,13 +173,13 @@ def _replay(call: Journal, number: int, policy: Policy | None, gathered: str) ->
 
 
 @define(eq=False, repr=False)
-class _Again:
-    """Take the recorded steps of a turn once more.
+class _TurnReplay:
+    """Repeat the recorded steps of a turn.
 
     Arguments:
         recorded: the journal.
-        policy: how often what may be done.
-        of_calls: the policy of its calls; the recorded one of each where None.
+        policy: the policy of the turn.
+        of_calls: the policy of its calls; None for the recorded one of each.
     """
 
     recorded: TurnJournal
@@ -180,22 +187,22 @@ class _Again:
     of_calls: Policy | None
     journal: TurnJournal = field(init=False)
     position: Run = field(init=False)
-    retold: Retold = field(init=False)
+    conversation: RebuiltConversation = field(init=False)
     doing: str = field(default="", init=False)
     last: Result | None = field(default=None, init=False)
     tally: Tally = field(factory=lambda: Tally(began=0.0), init=False)
     recorder: TurnRecorder = field(init=False)
-    why: str | None = field(default=None, init=False)
+    last_cause: str | None = field(default=None, init=False)
     cause: str | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        known = self.recorded
+        recorded = self.recorded
         self.position = Run.at_start(TURN, self.policy.limits)
         self.journal = TurnJournal(
-            table=TURN.name, counters=TURN.counters, contents=known.contents, setting=known.setting
+            table=TURN.name, counters=TURN.counters, contents=recorded.contents, setting=recorded.setting
         )
         self.recorder = TurnRecorder(self.journal, self.position, self.tally, None)
-        self.retold = Retold(self.policy, contents=known.contents)
+        self.conversation = RebuiltConversation(self.policy, contents=recorded.contents)
 
     def take(self, step: Step) -> None:
         """Do what the recorded step did."""
@@ -207,7 +214,7 @@ class _Again:
             if source in CALLS:
                 self._make_call()
             self.recorder.record(row)
-        elif step.event == "cancelled" and not (step.facts or step.backend):  # the turn was, and not its call alone
+        elif step.event == "cancelled" and not (step.facts or step.backend):  # the turn was cancelled, not just a call
             self._cancel(step)
         elif source != TURN.hub:
             row = self.position.fire(step.event)
@@ -219,20 +226,20 @@ class _Again:
             self._answered(step)
 
     def end(self) -> TurnResult:
-        """Settle; what has not ended is cancelled."""
-        recorded, retold = self.recorded, self.retold
+        """Return the result; a turn that has not ended is cancelled."""
+        recorded, conversation = self.recorded, self.conversation
         if self.position.state not in OUTCOMES:
             self._cancel(None)
         outcome = self.journal.outcome = self.position.state
         if recorded.outcome is not None and recorded.outcome != outcome:
             raise JournalMismatch(f"the journal ends in {short(recorded.outcome)}, the replay in {outcome!r}")
-        retold.end()
+        conversation.end()
         tally = self.tally
         return TurnResult(
             outcome=outcome,
-            text=retold.text,
-            messages=retold.messages,
-            handed_off=retold.handed_off,
+            text=conversation.text,
+            messages=conversation.messages,
+            handed_off=conversation.handed_off,
             usage=tally.usage,
             cost=tally.cost,
             seconds=tally.elapsed,
@@ -245,9 +252,9 @@ class _Again:
 
     def _make_call(self) -> None:
         calls = self.journal.calls
-        if len(calls) < len(self.recorded.calls):  # or this step will be found to be another than the recorded one
+        if len(calls) < len(self.recorded.calls):  # otherwise the steps differ, which `check_alike` reports
             made = self.recorded.calls[len(calls)]
-            self.last = _replay(made, len(calls) + 1, self.of_calls, self.retold.gathered)
+            self.last = _replay(made, len(calls) + 1, self.of_calls, self.conversation.gathered)
             calls.append(self.last.journal)
 
     @property
@@ -256,7 +263,7 @@ class _Again:
 
     def _settle(self) -> Result:
         result = self.last
-        assert result is not None  # there are as many calls as steps that made one
+        assert result is not None  # `replay_turn` checks that each such step has a call
         self.doing = ""
         self.tally.add(result)
         return result
@@ -265,28 +272,28 @@ class _Again:
         is_summary = self._is_summary
         result = self._settle()
         event = event_of(result)
-        self.retold.call_ended(result, event, step, is_summary=is_summary)
+        self.conversation.call_ended(result, event, step, is_summary=is_summary)
         has_compactor = self.recorded.setting.has_compactor
         facts = facts_of(result, self.position, has_compactor=has_compactor, is_summary=is_summary)
-        self._advance(event, facts, result=result, content=self.retold.ids)
+        self._advance(event, facts, result=result, content=self.conversation.ids)
 
     def _answered(self, step: Step) -> None:
-        """Take what came back from the tools or the compactor; it is known from the step alone."""
+        """Repeat the outcome of the tools or the compactor, which the step alone describes."""
         if step.event not in _ANSWERS.get(self.doing, ()):
             raise JournalMismatch(f"step {step.number}: {short(step.event)} cannot come back from {self.doing!r}")
         self.doing = ""
         facts: tuple[str, ...] = ()
         if step.event == "tools_ran":
-            facts = facts_of_tools(self.position, **self.retold.tools_ran(step))
+            facts = facts_of_tools(self.position, **self.conversation.tools_ran(step))
         elif step.event == "compacted":
-            self.retold.compacted()
+            self.conversation.compacted()
         self._advance(step.event, facts, step=step, content=step.content if step.event == "tools_ran" else None)
 
     def _cancel(self, step: Step | None) -> None:
         if self.doing in CALLS:
-            self.retold.call_ended(self._settle(), "cancelled", None, is_summary=False)
+            self.conversation.call_ended(self._settle(), "cancelled", None, is_summary=False)
         if step is not None and self.doing == "use_tools":
-            self.retold.add_results(step)
+            self.conversation.add_results(step)
         self._advance("cancelled", (), step=step, content=None if step is None else step.content)
 
     def _advance(
@@ -300,18 +307,18 @@ class _Again:
     ) -> None:
         row = self.position.fire(event, facts)
         is_last = row.target in OUTCOMES
-        told = "" if is_last else counts_of(self.position, row, self.policy)
-        note = None if step is None else _besides(step, told)
-        why = cause_of(row, facts, self.policy, result, note)
+        counts = "" if is_last else counts_of(self.position, row, self.policy)
+        note = None if step is None else _remark(step, counts)
+        cause = cause_of(row, facts, self.policy, result, note)
         if is_last:
-            self.cause = self.why if self._is_summary and row.target == "limit_reached" else why
-        self.why = why
-        noted = "; ".join(filter(None, (told, note))) or None
-        self.recorder.record(row, facts, result=result, note=noted, content=content)
+            self.cause = self.last_cause if self._is_summary and row.target == "limit_reached" else cause
+        self.last_cause = cause
+        notes = "; ".join(filter(None, (counts, note))) or None
+        self.recorder.record(row, facts, result=result, note=notes, content=content)
 
 
-def _besides(step: Step, told: str) -> str | None:
-    """Return what the note of a step says besides what follows from the counters."""
-    if not told or step.note is None:
+def _remark(step: Step, counts: str) -> str | None:
+    """Return the note of a step without the counts of the rung."""
+    if not counts or step.note is None:
         return step.note
-    return step.note.removeprefix(told).removeprefix("; ") or None
+    return step.note.removeprefix(counts).removeprefix("; ") or None

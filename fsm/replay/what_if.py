@@ -1,7 +1,7 @@
-"""What a past call would have done under another policy, as far as its journal can tell.
+"""What a past call would have done under another policy, as far as its journal shows.
 
-The recorded replies are played to a call under the new policy, each after as long as it took then. Where the new call
-does something else, the rest is not known: no journal holds the reply to what was never asked.
+The recorded replies are played to a call under the new policy, each after the same time. Where the new call does
+something else, the rest is unknown: no journal has the reply to a request that was never sent.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from rungwise.fsm.machine.table import Table
 from rungwise.fsm.replay.calls import call_again, observation_of
 
 CUT_AT_CAP = frozenset({"truncated", "tools_truncated", "json_truncated", "reasoning_truncated"})
-"""The events of a reply that its cap has cut."""
+"""The events of a reply that was cut at its cap."""
 
 HINTS = {"nudge": ("nudge", "placeholder"), "continuation": ("continuation",), "prefill": ("seed",)}
-"""The hints that the requests of a rung hold."""
+"""The hints in the requests of each rung."""
 
 
 def unclear_reply(journal: Journal, policy: Policy, was_sent: Step, sent: Step, reply: Step) -> str | None:
-    """Say why the reply to an attempt may be another one under a policy; None where nothing speaks for that.
+    """Say why the reply to an attempt may differ under a policy; None if nothing suggests that.
 
     Arguments:
-        journal: what was recorded, with the policy that the call had.
+        journal: the journal, with the policy that the call had.
         policy: the other policy.
-        was_sent, sent: the attempt then, and that of the other policy.
-        reply: what came back then.
+        was_sent, sent: the recorded attempt, and that under the other policy.
+        reply: the recorded step of the reply.
     """
     return next(_reasons(journal, policy, was_sent, sent, reply), None)
 
@@ -45,9 +45,9 @@ def _reasons(journal: Journal, policy: Policy, was_sent: Step, sent: Step, reply
     rung = was_sent.source
     for name in HINTS.get(rung, ()):
         if getattr(old.hints, name) != getattr(policy.hints, name):
-            yield f"hints.{name} is worded otherwise, so the reply to {rung} is not known"
+            yield f"hints.{name} has changed, so the reply to {rung} is unknown"
     if _own_hint(journal, rung) != policy.hints.rungs.get(rung) and rung in policy.table.rungs:
-        yield f"the hint of {rung} is worded otherwise, so the reply to it is not known"
+        yield f"the hint of {rung} has changed, so the reply to it is unknown"
     used = reply.usage.output_tokens
     if was_sent.cap != sent.cap:
         before, now = ("none" if step.cap is None else f"{step.cap:,} tokens" for step in (was_sent, sent))
@@ -61,7 +61,7 @@ def _reasons(journal: Journal, policy: Policy, was_sent: Step, sent: Step, reply
 
 
 def _own_hint(journal: Journal, rung: str) -> str | None:
-    """Return what a rung of one's own said then; a journal that was read has it beside its policy."""
+    """Return the recorded hint of a rung of your own; a journal that was read has it beside its policy."""
     recorded = journal.setting.recorded
     rungs = journal.setting.policy.hints.rungs if recorded is None else recorded.get("hints", {}).get("rungs", {})
     hint: str | None = rungs.get(rung)
@@ -69,7 +69,7 @@ def _own_hint(journal: Journal, rung: str) -> str | None:
 
 
 def _clocks(old: Timeouts, new: Timeouts, own: set[str], reply: Step, lasted: float) -> Iterator[str]:
-    """Yield what the clocks of one attempt would have made of it; those that a backend has of its own stay."""
+    """Yield how the time limits of an attempt would change it; a backend's own limits stay."""
     for name, what in (("total", "an attempt"), ("first_token", "the first content"), ("stall", "a silence")):
         if name in own:
             continue
@@ -79,7 +79,7 @@ def _clocks(old: Timeouts, new: Timeouts, own: set[str], reply: Step, lasted: fl
         if ended and now > before and lasted >= before:
             yield f"the attempt was given up after {lasted:.3g} s, and {what} may take longer now"
         elif not ended and now < before and lasted > now:
-            sure = "" if not is_silence else "; when its pieces came is not in the journal"
+            sure = "" if not is_silence else "; the journal does not say when its pieces arrived"
             yield f"the attempt took {lasted:.3g} s, and {what} may take {now:g} s at most now{sure}"
 
 
@@ -89,24 +89,24 @@ def _endless(seconds: float | None) -> float:
 
 Kind = Literal["same", "differs", "ends earlier", "unclear", "not replayed"]
 MOST_UNKNOWN = 4
-"""Facts of which each combination is tried; with more of them, nothing is said."""
+"""The most unknown facts of which every combination is tried; with more, the result is unclear."""
 
 
 @frozen(kw_only=True)
 class WhatIf:
-    """Say what a past call or turn would have done.
+    """Describe what a past call or turn would have done.
 
     Arguments:
-        name: of the journal.
-        kind: whether its path is the same to the end, differs from a step on, ends there, or cannot be told from there.
-        where: the step from which that is so, as in `step 7` or `call 3, step 7`; "" where nothing differs.
-        before, now: what was done there, and what would be.
-        why: why that is so, or cannot be told.
-        steps, of: how many steps of its path are told, of how many.
-        attempts: the attempts that it made up to there, and those that it would have made.
+        name: the name of the journal.
+        kind: whether its path stays the same, differs from a step on, ends at a step, or is unclear from a step on.
+        where: that step, as in `step 7` or `call 3, step 7`; "" if the path stays the same.
+        before, now: what it did at that step, and what it would do.
+        why: the reason.
+        steps, of: how many steps of its path were followed, of how many.
+        attempts: the attempts up to there, recorded and under the new policy.
         waits: the seconds of waits up to there, likewise.
-        outcome: how it ended.
-        notes: what else there is to know.
+        outcome: the recorded outcome.
+        notes: other remarks.
     """
 
     name: str
@@ -129,11 +129,11 @@ def what_if(
     """Play the replies of a recorded call to one under another policy, up to the first difference.
 
     Arguments:
-        journal: what was recorded, complete or not.
+        journal: the journal, complete or not.
         policy: the other policy.
-        name: what the journal is called.
-        old_table: the machine that the recorded call ran on, where it was not that of the policy.
-        gathered: the text that the call went on from, where its journal came to hold no step that tells.
+        name: the name of the journal.
+        old_table: the machine that the recorded call ran on, if it was not that of the policy.
+        gathered: the text that the call resumed, if no step of its journal records it.
     """
     recorded = [step for step in journal.steps if step.event != "skipped"]
     blank = WhatIf(name=name, kind="not replayed", of=len(recorded), outcome=journal.outcome)
@@ -142,23 +142,22 @@ def what_if(
     policy, notes = _payable(journal, policy)
     try:
         play = _Play(journal, policy, old_table or policy.table, recorded, gathered)
-        found = play.run(evolve(blank, notes=notes))
+        return play.run(evolve(blank, notes=notes))
     except (ConfigurationError, IllegalEvent) as error:
         return evolve(blank, why=str(error), notes=notes)
-    return found
 
 
 def _payable(journal: Journal, policy: Policy) -> tuple[Policy, tuple[str, ...]]:
-    """Leave a budget of money out of account where the journal does not know what was paid for."""
+    """Remove a budget of money if the journal does not record what was paid for."""
     if policy.budget.money is None:
         return policy, ()
     is_priced = all(link.prices is not None for link in journal.setting.chain)
     is_counted = any(step.input_tokens is not None for step in journal.steps)
     if is_priced and is_counted:
         return policy, ()
-    lacks = "prices of its backends" if not is_priced else "tokens of its prompts"
-    told = f"the budget of money is left out of account: the journal holds no {lacks}"
-    return evolve(policy, budget=evolve(policy.budget, money=None)), (told,)
+    missing = "prices of its backends" if not is_priced else "tokens of its prompts"
+    note = f"the budget of money is ignored: the journal has no {missing}"
+    return evolve(policy, budget=evolve(policy.budget, money=None)), (note,)
 
 
 @define(eq=False)
@@ -176,7 +175,7 @@ class _Play:
 
     @property
     def taken(self) -> list[Step]:
-        """List what the new call has done."""
+        """Return the steps of the new call."""
         return [step for step in self.call.journal.steps if step.event != "skipped"]
 
     def run(self, blank: WhatIf) -> WhatIf:
@@ -184,40 +183,40 @@ class _Play:
         call, recorded = self.call, self.recorded
         call.begin(0.0)
         for place, was in enumerate(recorded):
-            found = self._found(blank, place)
+            result = self._so_far(blank, place)
             if len(self.taken) <= place:
                 why = self._take(place, was)
                 if why is not None:
-                    return evolve(found, kind="unclear", why=why, before=step_text(recorded, place))
+                    return evolve(result, kind="unclear", why=why, before=step_text(recorded, place))
             now = self.taken[place]
             if (was.event, was.source, was.target, was.backend) == (now.event, now.source, now.target, now.backend):
                 continue
             if self.journal.setting.within and was.event == "ran_out":
                 why = "a budget that it shared with others ended it, and what is left of that is not known"
-                return evolve(found, kind="unclear", why=why, before=step_text(recorded, place))
+                return evolve(result, kind="unclear", why=why, before=step_text(recorded, place))
             ends = now.target in self.policy.table.outcomes and was.target not in self.old_table.outcomes
             return evolve(
-                found,
+                result,
                 kind="ends earlier" if ends else "differs",
                 before=step_text(recorded, place),
                 now=step_text(self.taken, place),
                 why=now.note or "" if now.event == "ran_out" else "",
             )
-        found = self._found(blank, len(recorded))
-        return evolve(found, kind="same", where="", notes=(*found.notes, *self._left_open()))
+        result = self._so_far(blank, len(recorded))
+        return evolve(result, kind="same", where="", notes=(*result.notes, *self._open_end()))
 
-    def _left_open(self) -> Iterator[str]:
+    def _open_end(self) -> Iterator[str]:
         if self.journal.outcome is None:
-            yield "it had not ended where the journal does"
+            yield "the journal stops before it ended"
 
-    def _found(self, blank: WhatIf, place: int) -> WhatIf:
+    def _so_far(self, blank: WhatIf, place: int) -> WhatIf:
         now = self.taken[: place + 1]
         attempts = (_attempts(self.recorded[:place]), _attempts(now[:place]))
         waits = (_waits(self.recorded[:place]), _waits(now[:place]))
         return evolve(blank, where=f"step {place + 1}", steps=place, attempts=attempts, waits=waits)
 
     def _take(self, place: int, was: Step) -> str | None:
-        """Do what the recorded step did; return why that cannot be told, if it cannot."""
+        """Repeat a recorded step; return why its result is unclear, if it is."""
         call, at = self.call, self._time(place, was)
         if was.event in ("sent", "ran_out"):
             call.sending(at)
@@ -227,7 +226,7 @@ class _Play:
             call.observed(observation, was.facts, at)
             return None
         why = unclear_reply(self.journal, self.policy, self.recorded[place - 1], self.taken[place - 1], was)
-        why = why or self._asked_otherwise(self.recorded[place - 1].source)
+        why = why or self._changed_request(self.recorded[place - 1].source)
         if why is not None:
             return why
         call.spending.pass_time(at)
@@ -238,14 +237,14 @@ class _Play:
         call.observed(observation, facts, at)
         return None
 
-    def _asked_otherwise(self, rung: str) -> str | None:
+    def _changed_request(self, rung: str) -> str | None:
         was, now = self.old_table.rung(rung), self.policy.table.rung(rung)
         if was is None or now is None or was.change == now.change:
             return None
-        return f"{rung} changes the request otherwise, so the reply to it is not known"
+        return f"{rung} changes the request in another way, so the reply to it is unknown"
 
     def _time(self, place: int, was: Step) -> float:
-        """Return when the step would have been taken: as long after the one before as then, but for its wait."""
+        """Return the time of the step: as long after the step before it as recorded, except for waits."""
         if place == 0:
             return was.at
         before, now = self.recorded[place - 1], self.taken[place - 1]
@@ -253,14 +252,14 @@ class _Play:
         return now.at + now.wait + passed
 
     def _facts(self, was: Step, observation: Observation) -> tuple[str, ...] | str:
-        """Return the facts that would hold, or why they are not known where they would decide."""
+        """Return the facts that would hold, or say why they are unclear where they would decide."""
         position = self.call.position
         if position.is_guarded(was.event) and was.event not in self.old_table.guarded_events:
-            return f"nothing decided on {was.event} then, so no fact of it is in the journal"
+            return f"no guard decided on {was.event} then, so the journal has no facts for it"
         settled = self.call.settled_facts(observation)
-        known = {fact.name for fact in self.policy.table.facts}
-        held = {name for name in was.facts if name in known} - settled.keys()
-        held |= {name for name, holds in settled.items() if holds and name in known}
+        declared = {fact.name for fact in self.policy.table.facts}
+        held = {name for name in was.facts if name in declared} - settled.keys()
+        held |= {name for name, holds in settled.items() if holds and name in declared}
         unknown = sorted(self._unknown(was, held))
         if len(unknown) > MOST_UNKNOWN:
             return f"the journal does not say whether these held: {', '.join(unknown)}"
@@ -276,7 +275,7 @@ class _Play:
         return tuple(sorted(held))
 
     def _unknown(self, was: Step, held: set[str]) -> Iterator[str]:
-        """Yield the facts of which the journal does not tell whether they would hold."""
+        """Yield the facts that would hold or not, where the journal does not say which."""
         old, new = self.journal.setting.policy.nudge_window, self.policy.nudge_window
         if "follows_tool_result" in held and new == 0:
             held.discard("follows_tool_result")
@@ -287,7 +286,7 @@ class _Play:
 
 
 def step_text(steps: Sequence[Step], place: int) -> str:
-    """Write a step as what was done: `retry 3 after 8 s`, `ends as failed`."""
+    """Describe what a step did: `retry 3 after 8 s`, `ends as failed`."""
     step = steps[place]
     if step.event == "sent":
         return f"sends to {step.backend}"

@@ -1,4 +1,4 @@
-"""What a past turn would have done under another policy, as far as its journal can tell."""
+"""What a past turn would have done under another policy, as far as its journal shows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def what_if_recorded(
     name: str = "the journal",
     old_table: Table | None = None,
 ) -> WhatIf:
-    """Say what a past call or turn would have done under another policy; see `what_if`.
+    """Describe what a past call or turn would have done under another policy; see `what_if`.
 
     Raises:
         ConfigurationError: the journal is of a turn and the policy of calls.
@@ -33,7 +33,7 @@ def what_if_recorded(
     if isinstance(journal, TurnJournal):
         if isinstance(policy, TurnPolicy):
             return what_if_turn(journal, policy, name=name, old_table=old_table)
-        raise ConfigurationError(f"{name} is the journal of a turn, and the policies are of calls")
+        raise ConfigurationError(f"{name} is the journal of a turn, but the policies are for calls")
     return what_if(
         journal, policy.of_calls if isinstance(policy, TurnPolicy) else policy, name=name, old_table=old_table
     )
@@ -45,10 +45,10 @@ def what_if_turn(
     """Follow a recorded turn under another policy, call by call, up to the first difference.
 
     Arguments:
-        journal: what was recorded, complete or not.
+        journal: the journal, complete or not.
         policy: the other policy.
-        name: what the journal is called.
-        old_table: the machine that its calls ran on, where it was not that of the policy.
+        name: the name of the journal.
+        old_table: the machine that its calls ran on, if it was not that of the policy.
     """
     blank = WhatIf(name=name, kind="not replayed", of=len(journal.steps), outcome=journal.outcome)
     if not journal.steps:
@@ -77,43 +77,43 @@ class _Follow:
         """Take one step after another, until one differs."""
         steps = self.journal.steps
         for place, step in enumerate(steps):
-            known = evolve(blank, steps=place, attempts=(self.attempts, self.attempts), waits=self.waits)
-            found = self._taken(known, steps, place, step)
-            if found is not None:
-                return found
-        open_end = () if self.journal.outcome else ("it had not ended where the journal does",)
-        told = {"steps": len(steps), "attempts": (self.attempts, self.attempts), "waits": self.waits}
-        return evolve(blank, kind="same", notes=open_end, **told)  # type: ignore[arg-type]
+            so_far = evolve(blank, steps=place, attempts=(self.attempts, self.attempts), waits=self.waits)
+            result = self._taken(so_far, steps, place, step)
+            if result is not None:
+                return result
+        open_end = () if self.journal.outcome else ("the journal stops before it ended",)
+        amounts = {"steps": len(steps), "attempts": (self.attempts, self.attempts), "waits": self.waits}
+        return evolve(blank, kind="same", notes=open_end, **amounts)  # type: ignore[arg-type]
 
-    def _taken(self, known: WhatIf, steps: Sequence[Step], place: int, step: Step) -> WhatIf | None:
+    def _taken(self, so_far: WhatIf, steps: Sequence[Step], place: int, step: Step) -> WhatIf | None:
         where, before = f"step {step.number}", step_text(steps, place)
         if step.event == "sent":
             self.doing = step.source
             if step.source in CALLS:
-                return self._call(evolve(known, where=where, before=before), step)
+                return self._call(evolve(so_far, where=where, before=before), step)
             self.position.fire("sent")
             return None
-        unclear = self._reworded()
+        unclear = self._changed_hint()
         if unclear is not None:
-            return evolve(known, kind="unclear", where=where, before=before, why=unclear)
+            return evolve(so_far, kind="unclear", where=where, before=before, why=unclear)
         facts = self._facts(step)
         unknown = set(self._unknown(step))
         taken = {self._target(step, way) for way in ({*facts} - unknown, {*facts} | unknown)}
         if len(taken) > 1:
             why = f"the journal does not say whether this held: {', '.join(sorted(unknown))}"
-            return evolve(known, kind="unclear", where=where, before=before, why=why)
+            return evolve(so_far, kind="unclear", where=where, before=before, why=why)
         row = self.position.fire(step.event, facts)
         if row.target == step.target:
             return None
         ends = row.target in TURN.outcomes and step.target not in TURN.outcomes
         now = f"ends as {row.target} ({row.event})" if row.target in TURN.outcomes else f"{row.target} ({row.event})"
-        return evolve(known, kind="ends earlier" if ends else "differs", where=where, before=before, now=now)
+        return evolve(so_far, kind="ends earlier" if ends else "differs", where=where, before=before, now=now)
 
     def _target(self, step: Step, facts: set[str]) -> str:
         row = self.position.would_take(step.event, facts) if self.position.state == TURN.hub else None
         return step.target if row is None else row.target
 
-    def _call(self, known: WhatIf, step: Step) -> WhatIf | None:
+    def _call(self, so_far: WhatIf, step: Step) -> WhatIf | None:
         budget = self.policy.budget
         spent = [
             f"all {budget.attempts} attempts of the turn are used" if self.attempts >= budget.attempts else "",
@@ -123,38 +123,38 @@ class _Follow:
         ]
         if any(spent):
             return evolve(
-                known, kind="ends earlier", now="ends as over_budget (ran_out)", why="; ".join(filter(None, spent))
+                so_far, kind="ends earlier", now="ends as over_budget (ran_out)", why="; ".join(filter(None, spent))
             )
         self.position.fire("sent")
         self.made += 1
         if self.made > len(self.journal.calls):
             return None
         call = self.journal.calls[self.made - 1]
-        found = what_if(call, self.policy.of_calls, name=known.name, old_table=self.old_table)
-        attempts = (self.attempts + found.attempts[0], self.attempts + found.attempts[1])
-        self.waits = (self.waits[0] + found.waits[0], self.waits[1] + found.waits[1])
-        self.attempts += found.attempts[0]
-        if found.kind in ("same", "not replayed"):
+        result = what_if(call, self.policy.of_calls, name=so_far.name, old_table=self.old_table)
+        attempts = (self.attempts + result.attempts[0], self.attempts + result.attempts[1])
+        self.waits = (self.waits[0] + result.waits[0], self.waits[1] + result.waits[1])
+        self.attempts += result.attempts[0]
+        if result.kind in ("same", "not replayed"):
             return None
-        where = f"call {self.made}, {found.where}"
-        told = {"of": known.of, "steps": known.steps, "outcome": known.outcome}
-        return evolve(found, where=where, attempts=attempts, waits=self.waits, **told)  # type: ignore[arg-type]
+        where = f"call {self.made}, {result.where}"
+        amounts = {"of": so_far.of, "steps": so_far.steps, "outcome": so_far.outcome}
+        return evolve(result, where=where, attempts=attempts, waits=self.waits, **amounts)  # type: ignore[arg-type]
 
-    def _reworded(self) -> str | None:
-        """Say that what was asked is worded otherwise, so that what came back is not known."""
+    def _changed_hint(self) -> str | None:
+        """Say which hint of the last action changed, so that its result is unknown; None if none did."""
         old, new = self.journal.setting.policy.hints, self.policy.hints
         if self.doing == "summarize" and old.summary != new.summary:
-            return "hints.summary is worded otherwise, so the summary is not known"
+            return "hints.summary has changed, so the summary is unknown"
         return None
 
     def _facts(self, step: Step) -> tuple[str, ...]:
-        """Return the recorded facts, those of counters as they would stand."""
+        """Return the recorded facts, with those that follow from counters as they would be."""
         lasting = {fact.name: fact.lasts for fact in TURN.facts if fact.lasts is not None}
         held = [name for name in step.facts if name not in lasting and name in {fact.name for fact in TURN.facts}]
         return (*held, *(name for name, counter in lasting.items() if self.position.has_left(counter)))
 
     def _unknown(self, step: Step) -> Iterator[str]:
-        """Yield the facts of which the journal does not tell whether they would hold."""
+        """Yield the facts that would hold or not, where the journal does not say which."""
         if step.event != "tools_ran":
             return
         old, new = self.journal.setting.policy, self.policy

@@ -1,4 +1,4 @@
-"""A turn in brief, from its journal: how it ended and why, what it took, and a line for each of its actions."""
+"""The summary of a turn, from its journal: how it ended and why, what it used, and a line for each action."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def turn_path_of(path: Path, calls: Sequence[Record], table: Table) -> TurnPath:
 
 
 def _numbers(path: Path) -> Iterator[tuple[int, int]]:
-    """Yield the number of each step that has to do with a call, and that of the call."""
+    """Yield the number of each step that belongs to a call, and the number of the call."""
     made, in_flight = 0, False
     for step in path.steps:
         if step.event == "sent":
@@ -81,15 +81,15 @@ def _paths(calls: Sequence[Record], table: Table) -> Iterator[Path | None]:
 
 
 KINDS: Final = {"use_tools": "tools", "compact": "compaction"}
-"""What a rung that makes no call is drawn as."""
+"""The kind of bar for each rung that makes no call."""
 
 
 def digest_of_turn(turn: TurnPath, says: str = "") -> Digest:
-    """Tell a turn in brief.
+    """Sum up a turn.
 
     Arguments:
-        turn: its path.
-        says: the beginning of what came of it.
+        turn: the path of the turn.
+        says: the first words of its text.
     """
     calls = tuple(None if call is None else digest_of_call(call) for call in turn.calls)
     return digest_of(
@@ -145,7 +145,7 @@ def _spent(turn: TurnPath, calls: tuple[Digest | None, ...]) -> Spent:
 
 
 def _cause(turn: TurnPath, calls: tuple[Digest | None, ...]) -> str:
-    """Say why a turn ended as it did; where a call of it did not succeed, how that ended and why."""
+    """Say why a turn ended as it did; after a failed call, how that ended and why."""
     last, row = turn.path.steps[-1], turn.path.rows[-1]
     number = turn.call_of.get(last.number)
     call = None if number is None else calls[number - 1]

@@ -29,8 +29,8 @@ def read_turn(text: str | bytes, table: Table = CALL) -> TurnPath:
     """Read the journal of a turn and find the rows that its steps took, and those of its calls.
 
     Arguments:
-        text: a journal as JSON; nothing in it is trusted.
-        table: the machine that its calls ran on; one of your own is not recorded and must be passed.
+        text: a journal as JSON; it is checked in full.
+        table: the machine that its calls ran on; a journal does not contain a table of your own, so pass it.
 
     Raises:
         ConfigurationError: the text is no journal of a turn; the message says where.
@@ -41,7 +41,7 @@ def read_turn(text: str | bytes, table: Table = CALL) -> TurnPath:
 
 
 def read_recorded(text: str | bytes, table: Table = CALL) -> Path | TurnPath:
-    """Read the journal of a call or of a turn, whichever it says it is; see `read_call` and `read_turn`."""
+    """Read the journal of a call or of a turn; see `read_call` and `read_turn`."""
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -57,13 +57,13 @@ def explain_turn(turn: TurnPath) -> str:
     """Write the page of a recorded turn: its path on the diagram, its timeline, every step, and every call's own page.
 
     Arguments:
-        turn: its path; everything that a stranger wrote into it is escaped.
+        turn: the path of the turn; everything in it is escaped.
     """
     policy = turn.policy
     setup = Setup(limits=policy.limits, budget=asdict(policy.budget))
     digest = digest_of_turn(turn)
-    shown = (*digest.lines, *(each for line in digest.lines if line.within for each in line.within.lines))
-    kinds = {bar.kind for line in shown for bar in bars_of(line)}
+    lines = (*digest.lines, *(each for line in digest.lines if line.within for each in line.within.lines))
+    kinds = {bar.kind for line in lines for bar in bars_of(line)}
     details = RunDetails(
         used=tuple(_used(turn)),
         digest=digest,
@@ -77,7 +77,7 @@ def explain_turn(turn: TurnPath) -> str:
 
 
 def _asides(turn: TurnPath) -> Iterator[tuple[int, str]]:
-    """Yield what stands beside a step: what came back after how long, and how often that may go on."""
+    """Yield the remark beside a step: what came back after how long, and the units spent of how many."""
     limits = turn.policy.limits
     for before, step in pairwise(turn.path.steps):
         parts = []
@@ -93,7 +93,7 @@ def _asides(turn: TurnPath) -> Iterator[tuple[int, str]]:
 
 
 def _used(turn: TurnPath) -> Iterator[Used]:
-    """Yield what was used up after each step of the turn, as the journals of its calls tell it."""
+    """Yield what was used after each step of the turn, according to the journals of its calls."""
     attempts, tokens, money, settled = 0, 0, 0.0 if turn.calls else None, 0
     for step in turn.path.steps:
         number = turn.call_of.get(step.number)

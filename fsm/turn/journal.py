@@ -29,13 +29,13 @@ class TurnStep(Step):
 
 @define(eq=False)
 class TurnSetting:
-    """Hold what a turn was given, without its messages and tools.
+    """Hold the arguments of a turn, without its messages and tools.
 
     Arguments:
-        policy: as the turn got it.
+        policy: the policy of the turn.
         has_compactor: whether the conversation could be shortened.
-        deadline: seconds from the beginning of the turn to a deadline that stands beside its budget; None without one.
-        recorded: after reading, the policy of the calls as it was recorded, with what rungs of one's own have in it.
+        deadline: seconds from the start of the turn to the caller's deadline; None without one.
+        recorded: after reading, the policy of the calls as recorded, including the fields of rungs of your own.
     """
 
     policy: TurnPolicy
@@ -53,8 +53,8 @@ class TurnJournal(Displayable, Record):
     """Record one turn.
 
     Arguments:
-        setting: what the turn was given.
-        calls: the journals of its calls, in the order in which they were made.
+        setting: the arguments of the turn.
+        calls: the journals of its calls, in order.
         table, counters: the name of the table, and the names of its counters.
         contents: whether texts and tool calls are recorded.
         outcome: how the turn ended; None until then.
@@ -72,7 +72,7 @@ class TurnJournal(Displayable, Record):
     calls: list[Journal] = field(factory=list)
 
     def _digest(self) -> Digest | None:
-        from rungwise.fsm.turn.digest import digest_of_turn_journal  # as in `Journal`
+        from rungwise.fsm.turn.digest import digest_of_turn_journal  # loaded when somebody looks at a journal
 
         return digest_of_turn_journal(self, self.calls)
 
@@ -81,7 +81,7 @@ class TurnJournal(Displayable, Record):
 
     @property
     def made(self) -> int:
-        """Count the calls that its steps made, which are those that it holds."""
+        """Count the calls that its steps made; it has a journal for each of them."""
         return sum(step.event == "sent" and step.source in CALLS for step in self.steps)
 
     def _setting_document(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class TurnJournal(Displayable, Record):
 
     @classmethod
     def from_document(cls, document: Any) -> Self:
-        """Read a record back from plain values."""
+        """Read a record from plain values."""
         record = super().from_document(document)
         if record.made != len(document["calls"]):
             raise ConfigurationError(f"it holds {len(document['calls'])} calls, but its steps made {record.made}")
@@ -110,9 +110,9 @@ class TurnJournal(Displayable, Record):
 
     @classmethod
     def _read_setting(cls, document: Mapping[str, Any]) -> TurnSetting:
-        values, given = dict(document["policy"]), (document["has_compactor"], document.get("deadline"))
+        values, others = dict(document["policy"]), (document["has_compactor"], document.get("deadline"))
         if "call" not in values:
-            return TurnSetting(from_mapping(TurnPolicy, values), *given)
+            return TurnSetting(from_mapping(TurnPolicy, values), *others)
         limits = values["call"].get("limits") if isinstance(values["call"], Mapping) else None
         call, recorded = read_policy(values.pop("call"), limits if isinstance(limits, Mapping) else ())
-        return TurnSetting(from_mapping(TurnPolicy, values, call=call), *given, recorded)
+        return TurnSetting(from_mapping(TurnPolicy, values, call=call), *others, recorded)

@@ -1,4 +1,4 @@
-"""What a turn may do and spend: `TurnPolicy`, validated when built, loadable from TOML."""
+"""What a turn may do and spend: `TurnPolicy`, validated when built and loadable from TOML."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rungwise.fsm.values.fields import flag, instance, number, optional, text, w
 from rungwise.fsm.values.toml import text_of_file
 
 LARGEST_WINDOW = 10**9
-"""No context is taken to hold more tokens than this."""
+"""The largest context of a model, in tokens, that a policy accepts."""
 
 
 def _share(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
@@ -25,13 +25,13 @@ def _share(instance: object, attribute: attrs.Attribute[Any], value: object) -> 
 
 @frozen(kw_only=True)
 class TurnHints:
-    """Word what the turn says to the model by itself; none of it stays in the conversation but `handed_off`.
+    """Hold the texts that the turn itself sends to the model; the request for a summary does not stay in the messages.
 
     Arguments:
-        summary: asks for the summary at the ceiling.
-        handed_off: the result of a terminating tool that has no function.
-        not_run: the result of a tool call that was not run, because the turn ended before.
-        too_many: the result of each call beyond the most that one reply may make.
+        summary: asks for the summary at the limit.
+        handed_off: the result of a terminating tool without a function.
+        not_run: the result of a tool call that did not run because the turn had ended.
+        too_many: the result of each call beyond `calls_per_reply`.
     """
 
     summary: str = field(
@@ -46,26 +46,26 @@ class TurnHints:
 
 @frozen(kw_only=True)
 class TurnPolicy:
-    """Say everything about how a turn goes on and what it may spend.
+    """Set how often a turn may continue and what it may spend.
 
     Arguments:
-        call: the policy of each call, whose budget is that of one call; None is the client's, or else the default.
-        budget: what the whole turn may spend, tools' time included; nothing ever gives any of it back.
-        auto_continues: how often the turn may go on by itself, after tools, a cut answer, or a compaction, all of them
-            together; 0 switches all of it off, the summary too.
-        faults: how many rounds of tools in a row may bring nothing but faults; the last of them ends the turn.
+        call: the policy of each call, with the budget of one call; None for the client's policy, or the default.
+        budget: the budget of the whole turn, including the time of tools; it is never refilled.
+        auto_continues: how often the turn may continue by itself, counting tools, cut answers and compactions together;
+            0 switches all of these off, and the summary.
+        faults: how many rounds of tools in a row may fail completely; the last of them ends the turn.
         compactions: how often the conversation may be shortened.
-        summary: whether a last call without tools asks for a summary, where tools have run and the turn may not go on.
-        same_calls: how often the same call may bring the same result in one turn; the last of them ends it.
-        calls_per_reply: how many tool calls of one reply are run; a reply with more ends the turn.
-        calls_at_once: how many tools may run side by side.
-        tool_seconds: how long a tool may take, in seconds.
-        window: the tokens that the context of the model holds; what results and compactions are measured by.
+        summary: whether a last call without tools asks for a summary when tools have run and the turn may not continue.
+        same_calls: how often the same call may return the same result in a turn; the last of them ends it.
+        calls_per_reply: how many tool calls of one reply run; a reply with more ends the turn.
+        calls_at_once: how many tools may run in parallel.
+        tool_seconds: the time limit of a tool, in seconds.
+        window: the tokens of the model's context, by which results and compactions are measured.
         results_share: the share of the window that the results of one reply may fill together; longer ones are cut.
-        hints: see `TurnHints`.
+        hints: the texts that the turn sends to the model.
 
     Raises:
-        ConfigurationError: a field is not of its form; the message names it and says what would be right.
+        ConfigurationError: a field is invalid; the message names it and says what would be valid.
     """
 
     parts: ClassVar[Mapping[str, type[Any]]] = {"call": Policy, "budget": Budget, "hints": TurnHints}
@@ -108,13 +108,14 @@ class TurnPolicy:
 
     @classmethod
     def from_toml(cls, text: str, *, source: str = "policy") -> TurnPolicy:
-        """Read a policy from TOML; every key is optional and named as the field, as in `[call.limits]`.
+        """Read a policy from TOML; keys have the names of the fields, such as `[call.limits]`, and are optional.
 
         Arguments:
-            source: what errors call the text.
+            text: the TOML.
+            source: the name of the text in errors.
 
         Raises:
-            ConfigurationError: the text is no TOML, or a key or value is wrong; `source` is named in the message.
+            ConfigurationError: the text is no TOML, or a key or value is invalid.
         """
         policy: TurnPolicy = from_toml(cls, text, source)
         return policy

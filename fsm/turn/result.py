@@ -1,4 +1,4 @@
-"""What a turn ends with: the `TurnResult`, and the errors of the outcomes that raise."""
+"""The `TurnResult`, and the errors of the outcomes that raise."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 @frozen(repr=False)
 class TurnResult(Displayable):
-    """Hold the end of a turn, whatever it was.
+    """Hold the result of a turn, whatever its outcome.
 
     Arguments:
         outcome: the final state of the machine.
-        text: the last text that the model showed: its answer, its summary, or what it said beside its last tool calls.
-        messages: the conversation to go on from: the caller's messages, as the compactor left them, and all that was
-            said and done. Every tool call has its result, and nothing that only steered the turn is among them.
+        text: the last text of the model: its answer, its summary, or the text beside its last tool calls.
+        messages: the conversation, ready for the next turn: the caller's messages, shortened by compactions, and
+            everything since. Every tool call has a result, and hints that only steered the turn are not among them.
         handed_off: the terminating tool calls that ended the turn.
         usage: the tokens of every attempt of every call.
-        cost: in the currency of the backends' prices; None where a backend that was asked has none.
-        seconds: from the beginning of the turn to its end.
+        cost: in the currency of the backends' prices; None if a backend that was asked has none.
+        seconds: from the start of the turn to its end.
         calls: how many model calls were made.
         attempts: how many requests they sent.
         cause: why the turn did not simply finish, in a sentence; None for `finished` and `handed_off`.
-        last: the result of the last call; None where there was none.
+        last: the result of the last call; None if there was none.
         journal: every step, and the journals of the calls.
-        error: what the compactor raised, where that ended the turn.
-        shapes: the form in which the last backend is written to.
+        error: the exception of the compactor, if that ended the turn.
+        shapes: the message format of the last backend.
     """
 
     outcome: str
@@ -60,7 +60,7 @@ class TurnResult(Displayable):
     shapes: Shapes = field(default=NEUTRAL, eq=False)
 
     def __repr__(self) -> str:
-        from rungwise.fsm.journal.digest import Spent  # as in `Result`
+        from rungwise.fsm.journal.digest import Spent  # loaded when somebody looks at a result
         from rungwise.fsm.journal.digest.text import brief
 
         taken = {name: getattr(self, name) for name in ("calls", "attempts", "seconds", "usage", "cost")}
@@ -78,7 +78,7 @@ class TurnResult(Displayable):
 
     @property
     def plain_messages(self) -> list[dict[str, Any]]:
-        """Return the conversation as plain messages for the last backend, such as can be stored as JSON."""
+        """Return the conversation as plain messages in the format of the last backend, ready to be stored as JSON."""
         plain: list[dict[str, Any]] = []
         for message in self.messages:
             plain += self.shapes.plain_of(message) if isinstance(message, Message) else [thawed(message)]
@@ -92,8 +92,8 @@ class TurnResult(Displayable):
         """
         if self.is_success:
             return self
-        told = f"{self.outcome} after {_count(self.calls, 'call')}: {self.cause}"
-        raise ERRORS[self.outcome](told, self) from self.error
+        message = f"{self.outcome} after {_count(self.calls, 'call')}: {self.cause}"
+        raise ERRORS[self.outcome](message, self) from self.error
 
 
 class TurnError(RungwiseError):

@@ -1,4 +1,4 @@
-"""What must be true of the table that runs turns, besides that every path ends: the honest endings."""
+"""The rules for a table of turns, beside the proof that every path ends: the outcomes must be honest."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from rungwise.fsm.machine.table import Table
 from rungwise.fsm.turn.table import TURN
 
 Need = tuple[str, bool, str]
-"""A fact, whether it must hold or must not, and why."""
+"""A fact, whether it must hold, and why."""
 
 OWN = {"cancelled": "cancelled", "ran_out": "over_budget"}
-"""The outcomes of what the caller and the budget do, and of nothing else."""
+"""The outcomes that only the caller and the budget cause."""
 
 ENDS: dict[str, tuple[str, Need]] = {
     "finished": ("answered", ("is_summary", False, "a summary is no answer")),
     "handed_off": ("tools_ran", ("was_handed_off", True, "no terminating tool may have taken its call")),
 }
-"""The one event on which an outcome is honest, and what must have been found."""
+"""The only event on which an outcome is honest, and the fact that it needs."""
 
 LAST: Need = ("is_summary", False, "nothing follows the summary")
 FEW: Need = ("over_tool_limit", False, "a reply that called too many tools ends the turn")
@@ -32,7 +32,7 @@ NEEDS: dict[tuple[str, str], tuple[Need, ...]] = {
         ("may_go_on_later", True, "no call may be left to send what was shortened"),
     ),
 }
-"""What the way from an event to a rung must have found, besides that this was no summary."""
+"""The facts that a row from an event to a rung needs, beside `is_summary` being false."""
 
 
 def faults_of_turn(table: Table) -> Iterator[str]:

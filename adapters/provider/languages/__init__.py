@@ -21,7 +21,7 @@ LANGUAGES: Final[tuple[Language, ...]] = tuple(_languages())
 
 
 def language_of(path: str) -> Language | None:
-    """Return the protocol of a POST to this path, or None where there is none."""
+    """Return the protocol of a POST to this path, or None."""
     path = path.partition("?")[0]
     return next((language for language in LANGUAGES if language.speaks(path)), None)
 

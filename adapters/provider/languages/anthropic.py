@@ -14,7 +14,9 @@ from rungwise.adapters.provider.languages.language import (
     ScriptRequest,
     answer_tokens,
     characters,
+    contents_of,
     event,
+    input_of,
     split,
     tokens,
 )
@@ -63,7 +65,7 @@ class Messages(Language):
         return orjson.dumps(message)
 
     def events(self, reply: ScriptedReply, asked: ScriptRequest) -> Iterator[bytes]:
-        """Yield the pieces of a stream; one that is not `done` lacks the two events that end it."""
+        """Yield the pieces of a stream; unless `done`, the two events that end it are missing."""
         usage = _usage(reply, asked)
         begun = {**_message(reply, asked), "content": [], **_NO_STOP}
         if usage:
@@ -79,8 +81,8 @@ class Messages(Language):
         if reply.error_event is not None:
             yield event(_error(reply.error_event, 500), "error")
         elif reply.done:
-            told = {"usage": _last_usage(usage)} if usage else {}
-            yield _event("message_delta", delta=_stop(reply), **told)
+            usage_member = {"usage": _last_usage(usage)} if usage else {}
+            yield _event("message_delta", delta=_stop(reply), **usage_member)
             yield _event("message_stop")
 
 
@@ -126,17 +128,17 @@ def _blocks(reply: ScriptedReply) -> Iterator[dict[str, Any]]:
     if reply.text:
         yield {"type": "text", "text": reply.text, "citations": None}
     for call in reply.tool_calls:
-        yield {**_tool_use(call), "input": _input(call.arguments)}
+        yield {**_tool_use(call), "input": input_of(call.arguments)}
 
 
 def _streamed(reply: ScriptedReply) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """Yield each block as it starts, with what is added to it."""
+    """Yield the start of each block, with its deltas."""
     size = reply.chunk_size
     if reply.reasoning:
         whole = _thinking(reply)
-        said = [{"type": "thinking_delta", "thinking": piece} for piece in split(reply.reasoning, size)]
+        deltas = [{"type": "thinking_delta", "thinking": piece} for piece in split(reply.reasoning, size)]
         signed = {"type": "signature_delta", "signature": whole["signature"]}
-        yield {**whole, "thinking": "", "signature": ""}, [*said, signed]
+        yield {**whole, "thinking": "", "signature": ""}, [*deltas, signed]
     if reply.text:
         texts = [{"type": "text_delta", "text": piece} for piece in split(reply.text, size)]
         yield {"type": "text", "text": "", "citations": None}, texts
@@ -152,23 +154,11 @@ def _tool_use(call: ToolCall) -> dict[str, Any]:
     return {"type": "tool_use", "id": call.id, "name": call.name}
 
 
-def _input(arguments: str) -> Any:
-    """Return the arguments as the object that they must be; what is none goes out as the text that it is."""
-    try:
-        value = orjson.loads(arguments or "{}")
-    except orjson.JSONDecodeError:
-        return arguments
-    return value if isinstance(value, dict) else arguments
-
-
 def _usage(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
     if reply.usage is not None:
         return dict(reply.usage)
-    messages, system = asked.body.get("messages"), asked.body.get("system")
-    messages = messages if isinstance(messages, list) else []
-    contents = [message.get("content") for message in messages if isinstance(message, Mapping)]
     usage: dict[str, Any] = {
-        "input_tokens": tokens(characters([system, contents])),
+        "input_tokens": tokens(characters([asked.body.get("system"), contents_of(asked.body)])),
         "output_tokens": answer_tokens(reply),
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0,
@@ -179,7 +169,7 @@ def _usage(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
 
 
 def _last_usage(usage: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the last event tells of it: its counts, of which the output must be one."""
+    """Return the counts of the last event, which must include the output."""
     return {"output_tokens": 0, **usage}
 
 

@@ -1,4 +1,4 @@
-"""Converse, of Amazon Bedrock; a stream is one of binary frames, each with checksums."""
+"""Amazon Bedrock's Converse; a stream consists of binary frames, each with checksums."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from rungwise.adapters.provider.languages.language import (
     ScriptRequest,
     answer_tokens,
     characters,
+    contents_of,
+    input_of,
     split,
     tokens,
 )
@@ -43,7 +45,7 @@ _LATENCY: Final = {"latencyMs": 1}
 
 
 class Converse(Language):
-    """Write replies as Converse's."""
+    """Write replies of Converse."""
 
     stream_type = "application/vnd.amazon.eventstream"
 
@@ -52,7 +54,7 @@ class Converse(Language):
         return path.endswith(("/converse", "/converse-stream"))
 
     def asked(self, path: str, body: Mapping[str, Any], number: int) -> ScriptRequest:
-        """Return what matters of a request; the path tells the model, and whether it streams."""
+        """Return what matters of a request; the path holds the model, and whether it streams."""
         parts = path.rsplit("/", 2)
         return ScriptRequest(unquote(parts[-2]), parts[-1] == "converse-stream", body, number)
 
@@ -65,14 +67,14 @@ class Converse(Language):
         """Return the body of a reply that is not streamed."""
         if reply.error_event is not None:
             return self.error(reply.error_event, 500)
-        told: dict[str, Any] = {"output": {"message": {"role": "assistant", "content": [*_blocks(reply)]}}}
-        told |= _stop(reply)
+        answer: dict[str, Any] = {"output": {"message": {"role": "assistant", "content": [*_blocks(reply)]}}}
+        answer |= _stop(reply)
         if usage := _usage(reply, asked):
-            told["usage"] = usage
-        return orjson.dumps({**told, "metrics": _LATENCY})
+            answer["usage"] = usage
+        return orjson.dumps({**answer, "metrics": _LATENCY})
 
     def events(self, reply: ScriptedReply, asked: ScriptRequest) -> Iterator[bytes]:
-        """Yield the pieces of a stream; one that is not `done` lacks the two events that end it."""
+        """Yield the pieces of a stream; unless `done`, the two events that end it are missing."""
         yield frame("messageStart", {"role": "assistant"})
         for index, (start, deltas) in enumerate(_streamed(reply)):
             if start:
@@ -91,16 +93,16 @@ class Converse(Language):
 
 
 def frame(name: str, payload: Mapping[str, Any], *, is_exception: bool = False) -> bytes:
-    """Return an event as it goes over the wire: lengths and checksums around its headers and its payload.
+    """Return an event as it is sent: lengths and checksums around its headers and its payload.
 
     Arguments:
-        name: of the event, or of the exception.
-        payload: what it says.
-        is_exception: which of the two it is.
+        name: the name of the event or the exception.
+        payload: its JSON.
+        is_exception: whether it is an exception.
     """
     kind = "exception" if is_exception else "event"
-    told = {f":{kind}-type": name, ":content-type": "application/json", ":message-type": kind}
-    headers = b"".join([_header(*each) for each in told.items()])
+    fields = {f":{kind}-type": name, ":content-type": "application/json", ":message-type": kind}
+    headers = b"".join([_header(*each) for each in fields.items()])
     body = orjson.dumps(payload)
     lengths = (len(headers) + len(body) + 16).to_bytes(4, "big") + len(headers).to_bytes(4, "big")
     message = lengths + crc32(lengths).to_bytes(4, "big") + headers + body
@@ -132,15 +134,15 @@ def _blocks(reply: ScriptedReply) -> Iterator[dict[str, Any]]:
     if reply.text or reply.refusal:
         yield {"text": reply.text + reply.refusal}
     for call in reply.tool_calls:
-        yield {"toolUse": {"toolUseId": call.id, "name": call.name, "input": _input(call.arguments)}}
+        yield {"toolUse": {"toolUseId": call.id, "name": call.name, "input": input_of(call.arguments)}}
 
 
 def _streamed(reply: ScriptedReply) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """Yield each block as it starts, where that is said, with what is added to it."""
+    """Yield the start of each block, if it is announced, with its deltas."""
     size = reply.chunk_size
     if reply.reasoning:
-        said = [{"reasoningContent": {"text": piece}} for piece in split(reply.reasoning, size)]
-        yield {}, [*said, {"reasoningContent": {"signature": reply.signature or SIGNATURE}}]
+        deltas = [{"reasoningContent": {"text": piece}} for piece in split(reply.reasoning, size)]
+        yield {}, [*deltas, {"reasoningContent": {"signature": reply.signature or SIGNATURE}}]
     if reply.text or reply.refusal:
         yield {}, [{"text": piece} for piece in split(reply.text + reply.refusal, size)]
     for call in reply.tool_calls:
@@ -148,22 +150,10 @@ def _streamed(reply: ScriptedReply) -> Iterator[tuple[dict[str, Any], list[dict[
         yield start, [{"toolUse": {"input": piece}} for piece in split(call.arguments, size)]
 
 
-def _input(arguments: str) -> Any:
-    """Return the arguments as the object that they must be; what is none goes out as the text that it is."""
-    try:
-        value = orjson.loads(arguments or "{}")
-    except orjson.JSONDecodeError:
-        return arguments
-    return value if isinstance(value, dict) else arguments
-
-
 def _usage(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
     if reply.usage is not None:
         return dict(reply.usage)
-    messages, system = asked.body.get("messages"), asked.body.get("system")
-    messages = messages if isinstance(messages, list) else []
-    contents = [message.get("content") for message in messages if isinstance(message, Mapping)]
-    prompt, answer = tokens(characters([system, contents])), answer_tokens(reply)
+    prompt, answer = tokens(characters([asked.body.get("system"), contents_of(asked.body)])), answer_tokens(reply)
     return {"inputTokens": prompt, "outputTokens": answer, "totalTokens": prompt + answer}
 
 

@@ -14,6 +14,7 @@ from rungwise.adapters.provider.languages.language import (
     ScriptRequest,
     answer_tokens,
     characters,
+    contents_of,
     event,
     split,
     tokens,
@@ -43,11 +44,11 @@ class ChatCompletions(Language):
         return path.endswith("/chat/completions")
 
     def listing(self, path: str, models: Iterable[str]) -> Any:
-        """Return what a GET of this path answers: the list of models."""
+        """Return the answer to a GET of this path: the list of models."""
         if not path.endswith("/models"):
             return None
-        known = {"object": "model", "created": CREATED, "owned_by": "rungwise"}
-        return {"object": "list", "data": [{"id": model, **known} for model in models]}
+        shared = {"object": "model", "created": CREATED, "owned_by": "rungwise"}
+        return {"object": "list", "data": [{"id": model, **shared} for model in models]}
 
     def error(self, given: Mapping[str, Any] | None, status: int) -> bytes:
         """Return the body of an error."""
@@ -56,8 +57,8 @@ class ChatCompletions(Language):
     def whole(self, reply: ScriptedReply, asked: ScriptRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
         if reply.error_event is not None:
-            told = {} if reply.usage is None else {"usage": dict(reply.usage)}
-            return orjson.dumps({**orjson.loads(_error(reply.error_event, 500)), **told})
+            usage = {} if reply.usage is None else {"usage": dict(reply.usage)}
+            return orjson.dumps({**orjson.loads(_error(reply.error_event, 500)), **usage})
         return orjson.dumps(_completion(reply, asked.body, _envelope(reply, asked)))
 
     def events(self, reply: ScriptedReply, asked: ScriptRequest) -> Iterator[bytes]:
@@ -80,7 +81,7 @@ def _error(given: Mapping[str, Any] | None, status: int) -> bytes:
     kind, code, message = ERRORS.get(status, other)
     default = {"message": message, "type": kind, "param": None, "code": code}
     if given is not None:
-        # The default code belongs to the default message; beside another one it might contradict.
+        # The default code belongs to the default message; it might contradict another one.
         default = {**default, "code": None, **given}
     return orjson.dumps({"error": default})
 
@@ -152,10 +153,7 @@ def _reasoning(reply: ScriptedReply, text: str) -> dict[str, Any]:
 def _usage(reply: ScriptedReply, request: Mapping[str, Any]) -> dict[str, Any]:
     if reply.usage is not None:
         return dict(reply.usage)
-    messages = request.get("messages")
-    messages = messages if isinstance(messages, list) else []
-    contents = [message.get("content") for message in messages if isinstance(message, Mapping)]
-    prompt, completion = tokens(characters(contents)), answer_tokens(reply)
+    prompt, completion = tokens(characters(contents_of(request))), answer_tokens(reply)
     usage: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": completion}
     if reply.reasoning:
         usage["completion_tokens_details"] = {"reasoning_tokens": tokens(len(reply.reasoning))}

@@ -42,20 +42,20 @@ METHODS: Final = re.compile(r"/(?P<model>[^/]+):(?P<method>generateContent|strea
 
 
 class GeminiLanguage(Language):
-    """Write replies as generateContent does, and as events where they are streamed."""
+    """Write replies of generateContent, whole or as events."""
 
     def speaks(self, path: str) -> bool:
         """Tell whether a POST to this path is a request in this protocol."""
         return METHODS.search(path) is not None
 
     def asked(self, path: str, body: Mapping[str, Any], number: int) -> ScriptRequest:
-        """Return what matters of a request: the model and the method stand in its path."""
-        found = METHODS.search(path)
-        model, method = (found["model"], found["method"]) if found else (DEFAULT_MODEL, "")
+        """Return what matters of a request: the path holds the model and the method."""
+        match = METHODS.search(path)
+        model, method = (match["model"], match["method"]) if match else (DEFAULT_MODEL, "")
         return ScriptRequest(model, method == "streamGenerateContent", body, number)
 
     def listing(self, path: str, models: Iterable[str]) -> Any:
-        """Return what a GET of this path answers: the list of models."""
+        """Return the answer to a GET of this path: the list of models."""
         if not path.endswith("/v1beta/models"):
             return None
         methods = ["generateContent", "streamGenerateContent"]
@@ -100,18 +100,18 @@ class GeminiLanguage(Language):
 
 def _error(given: Mapping[str, Any] | None, status: int) -> dict[str, Any]:
     name, message = STATUSES.get(status, ("UNKNOWN", f"{responses.get(status, 'Unknown status')}."))
-    told: dict[str, Any] = {"code": status, "message": message, "status": name}
+    error: dict[str, Any] = {"code": status, "message": message, "status": name}
     given = given or {}
-    told |= {own: given[word] for word, own in (("message", "message"), ("type", "status")) if word in given}
+    error |= {own: given[word] for word, own in (("message", "message"), ("type", "status")) if word in given}
     details: list[dict[str, Any]] = []
     if isinstance(given.get("code"), int):
-        told["code"] = given["code"]
+        error["code"] = given["code"]
     elif "code" in given:
         details.append({"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": given["code"]})
     if "param" in given:
-        violation = {"field": given["param"], "description": told["message"]}
+        violation = {"field": given["param"], "description": error["message"]}
         details.append({"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]})
-    return {"error": {**told, **({"details": details} if details else {})}}
+    return {"error": {**error, **({"details": details} if details else {})}}
 
 
 def _envelope(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _candidate(parts: list[dict[str, Any]], *, index: bool) -> dict[str, Any]:
 
 
 def _last(reply: ScriptedReply, candidate: dict[str, Any]) -> dict[str, Any]:
-    """Return the candidate with which a reply ends; a refusal stands beside its finish reason."""
+    """Return the last candidate of a reply; a refusal stands next to its finish reason."""
     finish = reply.finish_reason
     if reply.refusal and reply.finish is None:
         finish = "content_filter"
@@ -162,7 +162,7 @@ def _calls(reply: ScriptedReply) -> list[dict[str, Any]]:
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    """Return a call; one whose arguments are no object is one that has begun and did not end."""
+    """Return a call; without an object as arguments it is one that began and did not end."""
     begun = {"id": call.id, "name": call.name}
     try:
         args = orjson.loads(call.arguments)
@@ -172,7 +172,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _signed(reply: ScriptedReply, candidate: dict[str, Any], *, is_last: bool = False) -> dict[str, Any]:
-    """Sign the last part of a reply without calls: that of a stream is empty otherwise."""
+    """Sign the last part of a reply without calls; in a stream that part is otherwise empty."""
     parts = candidate["content"].get("parts", [])
     if reply.tool_calls or not (parts or is_last) or not _signature(reply):
         return candidate

@@ -1,4 +1,4 @@
-"""What a protocol of the embedded provider is: which paths it has, and how a scripted reply is written in it."""
+"""What a protocol of the embedded provider is: its paths, and how it writes a scripted reply."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CREATED: Final = 1_750_000_000  # fixed, so that `cut_after` cuts at the same pl
 DEFAULT_MODEL: Final = "embedded"
 CHARACTERS_PER_TOKEN: Final = 4
 SIGNATURE: Final = "c2lnbmVkIGJ5IHRoZSBlbWJlZGRlZCBwcm92aWRlcg=="
-"""What signs reasoning where the script says nothing, in protocols that sign it."""
+"""The default signature of reasoning, in protocols that sign it."""
 
 
 @frozen
@@ -56,7 +56,7 @@ class Language(ABC):
         return ScriptRequest(str(body.get("model") or DEFAULT_MODEL), body.get("stream") is True, body, number)
 
     def listing(self, path: str, models: Iterable[str]) -> Any:
-        """Return what a GET of this path answers, as JSON, or None where this protocol has no such path."""
+        """Return the answer to a GET of this path as JSON, or None if this protocol has no such path."""
         return None
 
     @abstractmethod
@@ -64,7 +64,7 @@ class Language(ABC):
         """Return the body of an error.
 
         Arguments:
-            given: what the script says of it, or None.
+            given: the script's members of the error, or None.
             status: the HTTP status.
         """
 
@@ -74,22 +74,22 @@ class Language(ABC):
 
     @abstractmethod
     def events(self, reply: ScriptedReply, asked: ScriptRequest) -> Iterator[bytes]:
-        """Yield the pieces of a stream, in which they are written."""
+        """Yield the pieces of a stream as they are sent."""
 
 
 def event(value: object, name: str = "") -> bytes:
-    """Return an event of a stream; bytes stand in it as they are."""
+    """Return an event of a stream; bytes are written unchanged."""
     data = value if isinstance(value, bytes) else orjson.dumps(value)
     return (b"event: %b\n" % name.encode() if name else b"") + b"data: " + data + b"\n\n"
 
 
 def split(text: str, size: int) -> Iterator[str]:
-    """Yield a text in pieces of so many characters."""
+    """Yield a text in pieces of this many characters."""
     return (text[start : start + size] for start in range(0, len(text), size))
 
 
 def characters(content: object) -> int:
-    """Return how many characters of text stand in some content, at any depth."""
+    """Count the characters of text in some content, at any depth."""
     if isinstance(content, str):
         return len(content)
     if isinstance(content, list):
@@ -100,11 +100,26 @@ def characters(content: object) -> int:
 
 
 def tokens(count: int) -> int:
-    """Return the tokens of so many characters."""
+    """Return the tokens of this many characters."""
     return -(-count // CHARACTERS_PER_TOKEN)
 
 
 def answer_tokens(reply: ScriptedReply) -> int:
-    """Return the tokens of all that a reply says, its reasoning included."""
+    """Return the tokens of a whole reply, reasoning included."""
     calls = sum(len(call.name) + len(call.arguments) for call in reply.tool_calls)
     return tokens(len(reply.text) + len(reply.reasoning) + len(reply.refusal) + calls)
+
+
+def input_of(arguments: str) -> Any:
+    """Return the arguments as an object; anything else is sent as text."""
+    try:
+        value = orjson.loads(arguments or "{}")
+    except orjson.JSONDecodeError:
+        return arguments
+    return value if isinstance(value, dict) else arguments
+
+
+def contents_of(body: Mapping[str, Any]) -> list[Any]:
+    """Return the contents of the messages in a request."""
+    messages = body.get("messages")
+    return [one.get("content") for one in messages if isinstance(one, Mapping)] if isinstance(messages, list) else []

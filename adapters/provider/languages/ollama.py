@@ -17,6 +17,7 @@ from rungwise.adapters.provider.languages.language import (
     ScriptRequest,
     answer_tokens,
     characters,
+    contents_of,
     split,
     tokens,
 )
@@ -37,7 +38,7 @@ ERRORS: Final[Mapping[int, str]] = {
     529: "the server is overloaded",
 }
 _CREATED: Final = datetime.fromtimestamp(CREATED, UTC).isoformat().replace("+00:00", "Z")
-_TOKEN_SECONDS: Final = 20_000_000  # nanoseconds that a token takes, so that the durations say something
+_TOKEN_SECONDS: Final = 20_000_000  # nanoseconds for a token, so that the durations are realistic
 
 
 class OllamaChat(Language):
@@ -50,17 +51,17 @@ class OllamaChat(Language):
         return path.endswith("/api/chat")
 
     def asked(self, path: str, body: Mapping[str, Any], number: int) -> ScriptRequest:
-        """Return what matters of a request; a reply is streamed unless it says no."""
+        """Return what matters of a request; replies are streamed by default."""
         return ScriptRequest(str(body.get("model") or DEFAULT_MODEL), body.get("stream") is not False, body, number)
 
     def listing(self, path: str, models: Iterable[str]) -> Any:
-        """Return what a GET of this path answers: the server's version, or the list of models."""
+        """Return the answer to a GET of this path: the server's version, or the list of models."""
         if path.endswith("/api/version"):
             return {"version": VERSION}
         return {"models": [_listed(model) for model in models]} if path.endswith("/api/tags") else None
 
     def error(self, given: Mapping[str, Any] | None, status: int) -> bytes:
-        """Return the body of an error: a message and nothing else."""
+        """Return the body of an error, which is only a message."""
         return _error(given, status)
 
     def whole(self, reply: ScriptedReply, asked: ScriptRequest) -> bytes:
@@ -101,13 +102,13 @@ def _message(text: str, reasoning: str = "", calls: Iterable[ToolCall] = ()) -> 
     message: dict[str, Any] = {"role": "assistant", "content": text}
     if reasoning:
         message["thinking"] = reasoning
-    if said := [{"function": {"name": call.name, "arguments": _arguments(call.arguments)}} for call in calls]:
-        message["tool_calls"] = said
+    if tool_calls := [{"function": {"name": call.name, "arguments": _arguments(call.arguments)}} for call in calls]:
+        message["tool_calls"] = tool_calls
     return message
 
 
 def _arguments(text: str) -> Any:
-    """Return the arguments of a call: the object that they always are, and half of one as the text that it is."""
+    """Return the arguments of a call as an object; half an object is sent as text."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -119,11 +120,7 @@ def _end(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
     end: dict[str, Any] = {"done": True, **({"done_reason": finish} if finish else {})}
     if reply.usage is not None:
         return {**end, **reply.usage}
-    messages = asked.body.get("messages")
-    contents = (
-        [one.get("content") for one in messages if isinstance(one, Mapping)] if isinstance(messages, list) else []
-    )
-    prompt, answer = tokens(characters(contents)), answer_tokens(reply)
+    prompt, answer = tokens(characters(contents_of(asked.body))), answer_tokens(reply)
     took = [count * _TOKEN_SECONDS for count in (1, prompt, answer)]
     return {
         **end,

@@ -29,7 +29,7 @@ _FINISHES: Final[Mapping[str | None, tuple[str | None, str | None]]] = {
     "length": ("incomplete", "max_output_tokens"),
     **{status: (status, None) for status in _STATUSES},
 }
-"""The status and the reason that a finish in chat's words is; any other word is a reason."""
+"""The status and reason for each finish reason of chat completions; any other word is a reason."""
 _CHUNK: Final = 16  # characters that padding makes a piece a multiple of
 _ERROR: Final = {"code": "server_error", "message": "The server had an error while processing your request."}
 
@@ -94,11 +94,14 @@ def _item_events(item: Item, index: int, reply: ScriptedReply, *, pads: bool) ->
     if kind == "message":
         for at, part in enumerate(item["content"]):
             name = "output_text" if part["type"] == "output_text" else "refusal"
-            where, said = {**place, "content_index": at}, "text" if name == "output_text" else "refusal"
-            yield "response.content_part.added", {**where, "part": {**part, said: ""}}
-            # What is said whole may be another edition of what was said in pieces.
+            where, member = {**place, "content_index": at}, "text" if name == "output_text" else "refusal"
+            yield "response.content_part.added", {**where, "part": {**part, member: ""}}
+            # The whole text may differ from its pieces.
             yield from deltas(name, reply.text if name == "output_text" else reply.refusal, where)
-            yield f"response.{name}.done", {**where, said: part[said], **({"logprobs": []} if said == "text" else {})}
+            yield (
+                f"response.{name}.done",
+                {**where, member: part[member], **({"logprobs": []} if member == "text" else {})},
+            )
             yield "response.content_part.done", {**where, "part": part}
     elif kind == "reasoning":
         for at, part in enumerate(item["summary"]):
@@ -115,7 +118,7 @@ def _item_events(item: Item, index: int, reply: ScriptedReply, *, pads: bool) ->
 
 
 def _ended(reply: ScriptedReply, asked: ScriptRequest) -> Item:
-    """Return the response as it is at its end."""
+    """Return the final response."""
     status, reason = _FINISHES.get(reply.finish_reason, ("incomplete", reply.finish_reason))
     response = {**_response(reply, asked), "output": _output(reply, asked), "status": status}
     if reply.error_event is not None:
@@ -132,8 +135,8 @@ def _told(given: Mapping[str, Any]) -> Item:
 
 
 def _member(asked: ScriptRequest, name: str) -> Mapping[str, Any]:
-    found = asked.body.get(name)
-    return found if isinstance(found, Mapping) else {}
+    value = asked.body.get(name)
+    return value if isinstance(value, Mapping) else {}
 
 
 def _response(reply: ScriptedReply, asked: ScriptRequest) -> Item:
@@ -185,16 +188,16 @@ def _output(reply: ScriptedReply, asked: ScriptRequest) -> list[Item]:
         message = {"id": f"msg_{asked.number:08d}", "type": "message", "status": status}
         output.append({**message, "role": "assistant", "content": content})
     for index, call in enumerate(reply.tool_calls):
-        known = {"id": f"fc_{asked.number:08d}{index:04d}", "type": "function_call", "status": status}
-        output.append({**known, "call_id": call.id, "name": call.name, "arguments": call.arguments})
+        envelope = {"id": f"fc_{asked.number:08d}{index:04d}", "type": "function_call", "status": status}
+        output.append({**envelope, "call_id": call.id, "name": call.name, "arguments": call.arguments})
     return output
 
 
 def _usage(reply: ScriptedReply, asked: ScriptRequest) -> Item | None:
     if reply.usage is not None:
         return dict(reply.usage) or None
-    given = asked.body.get("input")
-    prompt, answer = tokens(characters(given) + characters(asked.body.get("instructions"))), answer_tokens(reply)
+    messages = asked.body.get("input")
+    prompt, answer = tokens(characters(messages) + characters(asked.body.get("instructions"))), answer_tokens(reply)
     return {
         "input_tokens": prompt,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},

@@ -43,19 +43,19 @@ def _check_names(instance: object, attribute: Any, value: Any) -> None:
 class Anthropic(HttpBackend):
     """Speak Anthropic's Messages with one model.
 
-    System messages go out apart. The API wants an output cap: where neither the call nor `parameters` give one it is
-    4096 tokens, and as much more as `parameters` give to reasoning, but never more than the model is known to write.
-    Reasoning with a budget that would fill the cap gets half of it, and none under a cap of 1024 tokens. It is left out
-    of a request that forces a tool, and of one in a tool loop that another provider has begun without it.
+    System messages are sent separately. The API requires an output cap: if neither the call nor `parameters` set one,
+    it is 4096 tokens plus the reasoning budget in `parameters`, but never more than the model is known to write.
+    A reasoning budget that would fill the cap gets half of it, and none under a cap of 1024 tokens. Reasoning is left
+    out of a request that forces a tool, and of one in a tool loop that another provider began without it.
 
     Arguments:
-        what every backend takes: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends before
+        every backend's arguments: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends before
             `/messages`.
         api_key: the key, sent as `x-api-key`.
         beta: the beta features to ask for.
 
     Raises:
-        ConfigurationError: a field is not of its form.
+        ConfigurationError: a field is malformed.
     """
 
     DEFAULT_URL: ClassVar[str] = "https://api.anthropic.com/v1"
@@ -82,18 +82,18 @@ class Anthropic(HttpBackend):
         return thinks(parameters, self._generation) or bool(self.FORM.asks_for_json(parameters))
 
     def _cannot_say(self, request: Request) -> Mapping[str, str]:
-        most, asked = self.max_tokens, super().max_tokens
-        told = lost_parameters(self._asked_of(request), self._generation, request.max_tokens or most)
-        if request.max_tokens is None and asked is not None and asked > most:
-            told[f"max_tokens above {most}"] = f"it is sent as {most}"
-        return told
+        most, own_cap = self.max_tokens, super().max_tokens
+        lost = lost_parameters(self._asked_of(request), self._generation, request.max_tokens or most)
+        if request.max_tokens is None and own_cap is not None and own_cap > most:
+            lost[f"max_tokens above {most}"] = f"it is sent as {most}"
+        return lost
 
     def _credentials(self, key: Secret) -> dict[str, str]:
         return {"x-api-key": key.reveal()}
 
     def _own_headers(self) -> dict[str, str]:
-        asked = {"anthropic-beta": ",".join(self.beta)} if self.beta else {}
-        return {"anthropic-version": VERSION, **asked}
+        beta = {"anthropic-beta": ",".join(self.beta)} if self.beta else {}
+        return {"anthropic-version": VERSION, **beta}
 
     def _writing(self, send: Send) -> Mapping[str, Any]:
         return {"generation": self._generation, "cap": send.max_tokens or self.max_tokens}

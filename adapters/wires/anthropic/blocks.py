@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import sha256
 from typing import Any, Final
 
 from attrs import evolve
 
 from rungwise.adapters.wires.draft import text_at
-from rungwise.adapters.wires.json_text import as_json, mended
+from rungwise.adapters.wires.json_text import as_json, digest_of, mended
 from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.frozen_map import sendable_copy
@@ -33,8 +32,8 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
     """Yield the parts of one whole block; nothing if it is not a block.
 
     Arguments:
-        block: it, as JSON data.
-        provider: whose reply it stands in.
+        block: the block, as JSON data.
+        provider: who sent the reply.
     """
     if not isinstance(block, dict):
         return
@@ -44,8 +43,8 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
     elif kind == "thinking":
         yield from thinking_parts(text_at(block, "thinking"), block.get("signature"), provider)
     elif kind == "tool_use":
-        given = block.get("input")
-        arguments = given if isinstance(given, str) else "" if given is None else as_json(given)
+        input = block.get("input")
+        arguments = input if isinstance(input, str) else "" if input is None else as_json(input)
         yield tool_call(block, arguments, provider)
     elif isinstance(kind, str):
         yield from opaque_parts(block, provider)
@@ -85,15 +84,15 @@ def identified(parts: Iterable[Part], about: object) -> tuple[Part, ...]:
 
     Arguments:
         parts: the parts.
-        about: what tells this reply from others.
+        about: what distinguishes this reply from others.
     """
     taken: set[str] = set()
-    told: list[Part] = []
+    unique: list[Part] = []
     for part in parts:
         if isinstance(part, ToolCall):
             if not part.id.strip() or part.id in taken:
-                seen = as_json([as_json(about), len(taken), part.name, part.arguments])
-                part = evolve(part, id=f"toolu_{sha256(seen.encode()).hexdigest()[:24]}")
+                digest = digest_of([as_json(about), len(taken), part.name, part.arguments])
+                part = evolve(part, id=f"toolu_{digest[:24]}")
             taken.add(part.id)
-        told.append(part)
-    return tuple(told)
+        unique.append(part)
+    return tuple(unique)

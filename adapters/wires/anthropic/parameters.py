@@ -25,7 +25,7 @@ class Generation:
 
     Arguments:
         thinking: how their reasoning is asked for.
-        samples: whether they take `temperature` and `top_p`.
+        samples: whether they accept `temperature` and `top_p`.
         schemas: whether an answer can be held to a JSON schema.
     """
 
@@ -94,27 +94,27 @@ def lost_parameters(parameters: Mapping[str, Any], generation: Generation, cap: 
     """Return the common parameters that this model does not support, each with the reason.
 
     Arguments:
-        parameters: of a request, called as in chat completions.
-        generation: what the model takes.
-        cap: the output cap in tokens, of which reasoning would take a share; None where it is not known.
+        parameters: a request's, by their names in chat completions.
+        generation: what the model accepts.
+        cap: the output cap in tokens, of which reasoning would take a share; None if unknown.
     """
-    told: dict[str, str] = {}
+    lost: dict[str, str] = {}
     if parameters.get("seed") is not None:
-        told["seed"] = "Anthropic has none"
-    told |= _lost_format(parameters, generation)
+        lost["seed"] = "Anthropic has none"
+    lost |= _lost_format(parameters, generation)
     is_forced = (_choice(parameters.get("tool_choice")) or {}).get("type") in FORCED
-    told |= _lost_effort(parameters.get("reasoning_effort"), generation, cap, is_forced=is_forced)
-    told |= _lost_thinking(parameters, cap, is_forced=is_forced)
-    reasons = thinks(parameters, generation) and not is_forced and told.keys().isdisjoint(_REASONING)
+    lost |= _lost_effort(parameters.get("reasoning_effort"), generation, cap, is_forced=is_forced)
+    lost |= _lost_thinking(parameters, cap, is_forced=is_forced)
+    reasons = thinks(parameters, generation) and not is_forced and lost.keys().isdisjoint(_REASONING)
     if reasons or not generation.samples:
         why = "this model takes none" if not generation.samples else "this model takes none while it reasons"
-        told |= {name: why for name in SAMPLING if parameters.get(name) is not None}
+        lost |= {name: why for name in SAMPLING if parameters.get(name) is not None}
     else:
-        told |= lowered_sampling(parameters)
-    told |= blank_stops(parameters.get("stop"))
+        lost |= lowered_sampling(parameters)
+    lost |= blank_stops(parameters.get("stop"))
     if parameters.get("tool_choice") is not None and _choice(parameters["tool_choice"]) is None:
-        told["tool_choice"] = "it has no form here"
-    return told
+        lost["tool_choice"] = "it has no form here"
+    return lost
 
 
 def lowered_sampling(parameters: Mapping[str, Any]) -> dict[str, str]:
@@ -128,12 +128,12 @@ def lowered_sampling(parameters: Mapping[str, Any]) -> dict[str, str]:
 
 def blank_stops(stop: Any) -> dict[str, str]:
     """Return the blank stop sequences, which are left out."""
-    given = [stop] if isinstance(stop, str) else stop if isinstance(stop, list | tuple) else []
-    kept = stops(stop)
-    blank = len(given) - len(kept)
-    if not stop or (kept and not blank):
+    sequences = [stop] if isinstance(stop, str) else stop if isinstance(stop, list | tuple) else []
+    sendable = stops(stop)
+    blank = len(sequences) - len(sendable)
+    if not stop or (sendable and not blank):
         return {}
-    return {f"blank sequences in stop, {blank} x" if kept else "stop": "no blank sequence is taken"}
+    return {f"blank sequences in stop, {blank} x" if sendable else "stop": "no blank sequence is taken"}
 
 
 def _lost_format(parameters: Mapping[str, Any], generation: Generation) -> dict[str, str]:
@@ -152,8 +152,8 @@ def _lost_effort(effort: Any, generation: Generation, cap: int | None, *, is_for
     if generation.thinking == "none" or effort not in _EFFORTS:
         why = "this model does not reason" if effort in _EFFORTS else "it is not a known effort"
     elif generation.thinking == "adaptive":
-        told = _EFFORTS[effort]
-        return {} if told == effort else {f"reasoning_effort {effort}": f"it is sent as {told}"}
+        sent = _EFFORTS[effort]
+        return {} if sent == effort else {f"reasoning_effort {effort}": f"it is sent as {sent}"}
     elif is_forced:
         why = _FORCES
     elif cap is not None and cap <= LEAST_BUDGET:
@@ -179,14 +179,14 @@ def translated(given: Mapping[str, Any], generation: Generation, *, cap: int) ->
     """Return the parameters in Anthropic's form; those without an equivalent are left out.
 
     Arguments:
-        given: the parameters, in chat completions' words or in Anthropic's, which win.
-        generation: what the model takes.
+        given: the parameters, in the form of chat completions or Anthropic's, which wins.
+        generation: what the model accepts.
         cap: the output cap in tokens, of which reasoning takes a share.
     """
     body: Body = {name: each for name, each in given.items() if name not in COMMON_PARAMETERS | {*CAP_PARAMETERS}}
     body |= sampling(given) if generation.samples else {}
-    if told := stops(given.get("stop")):
-        body.setdefault("stop_sequences", told)
+    if sequences := stops(given.get("stop")):
+        body.setdefault("stop_sequences", sequences)
     wanted = _format(given.get("response_format"), generation)
     if wanted is not None and "output_format" not in body:
         body["output_config"] = {"format": wanted, **_mapping(body.get("output_config"))}
@@ -197,8 +197,8 @@ def translated(given: Mapping[str, Any], generation: Generation, *, cap: int) ->
 
 def sampling(given: Mapping[str, Any]) -> Body:
     """Return the sampling parameters, lowered to the largest value allowed."""
-    said = {name: given[name] for name in SAMPLING if given.get(name) is not None}
-    return {name: min(value, MOST_SAMPLING) if is_number(value, 0) else value for name, value in said.items()}
+    values = {name: given[name] for name in SAMPLING if given.get(name) is not None}
+    return {name: min(value, MOST_SAMPLING) if is_number(value, 0) else value for name, value in values.items()}
 
 
 def thinks(given: Mapping[str, Any], generation: Generation) -> bool:
@@ -257,20 +257,20 @@ def _set_effort(body: Body, effort: Any, generation: Generation, cap: int) -> No
 
 
 def _set_choice(body: Body, choice: Any, parallel: Any) -> None:
-    found = None if choice is None else _choice(choice)
-    if parallel is False and (found is None or found["type"] != "none"):
-        found = {**(found or {"type": "auto"}), "disable_parallel_tool_use": True}
-    if found is not None:
-        body["tool_choice"] = found
+    written = None if choice is None else _choice(choice)
+    if parallel is False and (written is None or written["type"] != "none"):
+        written = {**(written or {"type": "auto"}), "disable_parallel_tool_use": True}
+    if written is not None:
+        body["tool_choice"] = written
 
 
 def _choice(choice: Any) -> Body | None:
     """Return a tool choice of any form in this form."""
     if isinstance(choice, Mapping) and choice.get("type") in ("auto", "any", "none", "tool"):
         return dict(choice)
-    said, name = chat_choice(choice), forced_name(choice)
-    if isinstance(said, str):
-        return {"type": _CHOICES[said]} if said in _CHOICES else None
+    word, name = chat_choice(choice), forced_name(choice)
+    if isinstance(word, str):
+        return {"type": _CHOICES[word]} if word in _CHOICES else None
     return {"type": "tool", "name": name} if name else None
 
 
@@ -284,8 +284,8 @@ def _format(wanted: Any, generation: Generation) -> Body | None:
 
 def stops(stop: Any) -> list[str]:
     """Return the stop sequences that are not blank; the API refuses blank ones."""
-    found = [stop] if isinstance(stop, str) else stop if isinstance(stop, list | tuple) else []
-    return [each for each in found if isinstance(each, str) and each.strip()]
+    sequences = [stop] if isinstance(stop, str) else stop if isinstance(stop, list | tuple) else []
+    return [each for each in sequences if isinstance(each, str) and each.strip()]
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -52,21 +52,21 @@ def draft_of(
 def usage_of(reports: Sequence[Counts]) -> Usage | None:
     """Return the tokens of a reply as Rungwise counts them, or None if the provider counted none.
 
-    Anthropic counts what went through the cache beside the input, and a compaction beside everything; all of that is
+    Anthropic counts cached tokens separately from the input, and a compaction separately from everything; all of it is
     paid for, so it is added up here.
 
     Arguments:
-        reports: what the provider reported, from the first to the last; what a later one says counts.
+        reports: the provider's reports in order; later ones win.
     """
-    said: dict[str, Any] = {}
+    report_so_far: dict[str, Any] = {}
     for report in reports:
-        said |= {name: value for name, value in report.items() if value is not None}
-    made = said.get("iterations")
-    counted = [_counts(said)]
+        report_so_far |= {name: value for name, value in report.items() if value is not None}
+    made = report_so_far.get("iterations")
+    counted = [_counts(report_so_far)]
     if isinstance(made, list):
         counted += [_counts(each) for each in made if isinstance(each, dict) and each.get("type") == "compaction"]
     fresh, output, read, created = (sum(numbers) for numbers in zip(*counted, strict=True))
-    details = said.get("output_tokens_details")
+    details = report_so_far.get("output_tokens_details")
     reasoning = count_of(details.get("thinking_tokens")) if isinstance(details, dict) else 0
     if not fresh + read + created and not output:
         return None
@@ -80,8 +80,8 @@ def usage_of(reports: Sequence[Counts]) -> Usage | None:
 
 
 def _counts(said: Counts) -> tuple[int, int, int, int]:
-    created, kept = count_of(said.get("cache_creation_input_tokens")), said.get("cache_creation")
-    if not created and isinstance(kept, dict):
-        created = sum(map(count_of, kept.values()))
+    created, by_lifetime = count_of(said.get("cache_creation_input_tokens")), said.get("cache_creation")
+    if not created and isinstance(by_lifetime, dict):
+        created = sum(map(count_of, by_lifetime.values()))
     read = count_of(said.get("cache_read_input_tokens"))
     return count_of(said.get("input_tokens")), count_of(said.get("output_tokens")), read, created

@@ -49,9 +49,9 @@ class AnthropicBody(BodyWriter):
         system, turns = _parted(written(send.messages, ANTHROPIC, self.own, is_portable=send.portable))
         if send.prefill:
             _strip_end(turns)
-        given = {name: each for name, each in self.given.items() if name not in send.dropped}
-        tools = given.pop("tools", send.tools)
-        body = {**translated(given, self.generation, cap=cap), "model": self.model, "max_tokens": cap}
+        parameters = {name: each for name, each in self.given.items() if name not in send.dropped}
+        tools = parameters.pop("tools", send.tools)
+        body = {**translated(parameters, self.generation, cap=cap), "model": self.model, "max_tokens": cap}
         body["messages"] = turns
         if system:
             body["system"] = system
@@ -59,7 +59,7 @@ class AnthropicBody(BodyWriter):
             body["tools"] = ANTHROPIC.written_tools(tools)
         if not body.get("tools"):
             body.pop("tools", None)
-            body.pop("tool_choice", None)  # which means nothing without them, and is refused
+            body.pop("tool_choice", None)  # the API refuses it without tools
         if send.lower_reasoning:
             lower_reasoning(body, self.generation)
         fit_budget(body, cap)
@@ -76,9 +76,9 @@ def _drop(body: Body, names: frozenset[str]) -> None:
     is_unformatted = "response_format" in names
     if is_unformatted:
         body.pop("output_format", None)
-    left_out = {"effort"} & names | ({"format"} if is_unformatted else set())
-    if left_out and isinstance(body.get("output_config"), Mapping):
-        config = {name: each for name, each in body.pop("output_config").items() if name not in left_out}
+    rejected = {"effort"} & names | ({"format"} if is_unformatted else set())
+    if rejected and isinstance(body.get("output_config"), Mapping):
+        config = {name: each for name, each in body.pop("output_config").items() if name not in rejected}
         if config:
             body["output_config"] = config
 
@@ -88,17 +88,17 @@ def _drop(body: Body, names: frozenset[str]) -> None:
 
 def _parted(messages: Sequence[PlainMessage]) -> tuple[Any, list[PlainMessage]]:
     """Return the system prompt and the turns; consecutive turns of one role that Rungwise wrote are joined."""
-    told = [message for message in messages if message["content"]]
-    system = [message["content"] for message in told if message["role"] == "system"]
+    not_empty = [message for message in messages if message["content"]]
+    system = [message["content"] for message in not_empty if message["role"] == "system"]
     turns: list[PlainMessage] = []
     for (role, is_ours), row in groupby(
-        (message for message in told if message["role"] != "system"),
+        (message for message in not_empty if message["role"] != "system"),
         lambda message: (message["role"], type(message) is dict),
     ):
-        said = [*row]
-        if is_ours and len(said) > 1:
-            said = [{"role": role, "content": _in_order([block for each in said for block in _blocks(each)])}]
-        turns += said
+        group = [*row]
+        if is_ours and len(group) > 1:
+            group = [{"role": role, "content": _in_order([block for each in group for block in _blocks(each)])}]
+        turns += group
     if not turns or turns[0]["role"] != "user":
         turns.insert(0, {"role": "user", "content": BEGINNING if turns else NO_TEXT})
     if len(system) > 1:

@@ -34,7 +34,7 @@ _PDF: Final = "application/pdf"
 def media_block(part: MediaPart) -> Body:
     """Return the block of a picture, a document or a recording.
 
-    What has no place here is named, so that the model can say that it did not get it.
+    Other media are named, so that the model can say that it did not get them.
     """
     source = _source(part)
     if source is None:
@@ -64,10 +64,10 @@ def _base64(part: MediaPart, kind: str) -> dict[str, Any]:
 
 def _text(part: MediaPart) -> Body | None:
     try:
-        said = base64.b64decode(part.data, validate=True).decode()
+        text = base64.b64decode(part.data, validate=True).decode()
     except (binascii.Error, ValueError):
         return None
-    return {"type": "text", "media_type": "text/plain", "data": said} if said.strip() else None
+    return {"type": "text", "media_type": "text/plain", "data": text} if text.strip() else None
 
 
 _MEMBERS: Final = frozenset({"role", "content"})
@@ -148,8 +148,8 @@ class AnthropicShapes(Form):
 
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
         """Return the definition of a tool."""
-        told = {"description": description} if description else {}
-        return {"name": name, **told, "input_schema": parameters}
+        described = {"description": description} if description else {}
+        return {"name": name, **described, "input_schema": parameters}
 
     def strictly(self, definition: Body, strict: bool) -> Body:
         """Return the definition of a tool with `strict` set."""
@@ -184,8 +184,8 @@ class AnthropicShapes(Form):
         content = message.get("content")
         if message.get("role") != "assistant" or isinstance(content, str) or not isinstance(content, list | tuple):
             return message
-        kept = [block for block in content if isinstance(block, Mapping) and block.get("type") in _PORTABLE]
-        return message if len(kept) == len(content) else {**message, "content": kept}
+        portable = [block for block in content if isinstance(block, Mapping) and block.get("type") in _PORTABLE]
+        return message if len(portable) == len(content) else {**message, "content": portable}
 
     def with_results(self, message: PlainMessage, results: Sequence[ToolResult]) -> PlainMessage | None:
         """Add tool results to a user message: all results of a turn stand in one message, before any text."""
@@ -217,7 +217,7 @@ def _blocks(parts: Iterable[Part], provider: str) -> Iterator[Body]:
     cited: Any = None
     for part in parts:
         if isinstance(part, TextPart):
-            if not is_blank(part.text):  # which no block may be
+            if not is_blank(part.text):  # no block may be blank
                 yield {"type": "text", "text": part.text, **_cache(part.cache), **({CITATIONS: cited} if cited else {})}
             cited = None
         elif isinstance(part, MediaPart):
@@ -243,8 +243,8 @@ def _result(result: ToolResult) -> Body:
     text = result.text or (NO_REPORT if result.is_fault and not result.media else "")
     content: Any = text
     if result.media:
-        told = [{"type": "text", "text": text}] if not is_blank(text) else []
-        content = [*told, *map(media_block, result.media)]
+        texts = [{"type": "text", "text": text}] if not is_blank(text) else []
+        content = [*texts, *map(media_block, result.media)]
     return {
         "type": "tool_result",
         "tool_use_id": result.id,

@@ -41,7 +41,7 @@ _DELTAS: Final[Mapping[object, tuple[str, type[Text] | type[Reasoning]]]] = {
     "text_delta": ("text", Text),
     "thinking_delta": ("thinking", Reasoning),
 }
-_TOLD: Final = {Text: "text", Reasoning: "thinking"}
+_KINDS: Final = {Text: "text", Reasoning: "thinking"}
 _WEIGHT: Final = 1_000
 """The bytes that a block counts for, without its text."""
 
@@ -67,9 +67,9 @@ class _MessageBlock:
     @property
     def input(self) -> str:
         """Return the input as JSON text; a complete call without input has an empty object."""
-        found = self.texts.get("partial_json")
-        if found is not None and found.tell():
-            return found.getvalue()
+        json = self.texts.get("partial_json")
+        if json is not None and json.tell():
+            return json.getvalue()
         return "{}" if self.is_whole else ""
 
     def parts(self, text: str, provider: str) -> Iterator[Part]:
@@ -82,11 +82,11 @@ class _MessageBlock:
                 yield from parts_of(self.start, provider)
             else:
                 yield tool_call(self.start, self.input, provider)
-        elif self.is_whole:  # half a block is nothing that anyone could take back
-            said = {name: held.getvalue() for name, held in self.texts.items() if name != "partial_json"}
-            yield from opaque_parts({**self.start, **said, **self._given()}, provider)
+        elif self.is_whole:  # half a block cannot be sent back
+            members = {name: held.getvalue() for name, held in self.texts.items() if name != "partial_json"}
+            yield from opaque_parts({**self.start, **members, **self._read_input()}, provider)
 
-    def _given(self) -> dict[str, Any]:
+    def _read_input(self) -> dict[str, Any]:
         if "partial_json" not in self.texts:
             return {}
         try:
@@ -106,7 +106,7 @@ class AnthropicDecoder(StreamDecoder):
     _details: object = field(default=None, init=False)
     _blocks: list[_MessageBlock] = field(factory=list, init=False)
     _open: dict[object, _MessageBlock] = field(factory=dict, init=False)
-    _given: Kind | None = field(default=None, init=False)
+    _current: Kind | None = field(default=None, init=False)
     _held: int = field(default=0, init=False)
 
     @property
@@ -129,10 +129,10 @@ class AnthropicDecoder(StreamDecoder):
 
     def take_piece(self, kind: Kind, text: str) -> None:
         """Take a piece of the block that is open under this index."""
-        if kind != self._given:
+        if kind != self._current:
             self._flush()
-            self._given = kind
-            block = self._block(kind[1], _TOLD[kind[0]])
+            self._current = kind
+            block = self._block(kind[1], _KINDS[kind[0]])
             self._kind = (kind[0], block.place)
             self.started = True
         self._new.append(text)
@@ -148,7 +148,7 @@ class AnthropicDecoder(StreamDecoder):
         block = _MessageBlock(len(self._blocks), start)
         self._blocks.append(block)
         self._open[index] = block
-        self._given = None
+        self._current = None
         return block
 
     # all other events
@@ -166,7 +166,7 @@ class AnthropicDecoder(StreamDecoder):
             self._take_delta(value.get("index"), value.get("delta"), data)
         elif kind == "content_block_stop":
             block = self._open.pop(_key(value.get("index")), None)
-            self._given = None
+            self._current = None
             if block is not None:
                 block.is_whole = True
         elif kind == "message_delta":
@@ -200,14 +200,14 @@ class AnthropicDecoder(StreamDecoder):
         self.started = True
         self._flush()
         block = self._begin(_key(index), start)
-        if block.kind in _TOLD.values():
-            said = text_at(start, block.kind)
+        if block.kind in _KINDS.values():
+            text = text_at(start, block.kind)
             block.start = {"type": block.kind}
             block.signature = start.get("signature")
             if isinstance(start.get(CITATIONS), list):
                 block.citations += start[CITATIONS]
-            if said:
-                self.take_piece((Text if block.kind == "text" else Reasoning, _key(index)), said)
+            if text:
+                self.take_piece((Text if block.kind == "text" else Reasoning, _key(index)), text)
                 self._flush()
         elif block.kind == "tool_use":
             self.unshown += len(text_at(start, "name"))
@@ -240,7 +240,7 @@ class AnthropicDecoder(StreamDecoder):
         elif kind == "citations_delta":
             block.citations.append(delta.get("citation"))
             self._held += weight_of(data)
-        else:  # a delta of a block that is the provider's own, such as a compaction
+        else:  # a delta of a provider's own block, such as a compaction
             for name, text in delta.items():
                 if name != "type" and isinstance(text, str):
                     block.add(name, text)
@@ -284,10 +284,10 @@ class AnthropicDecoder(StreamDecoder):
 
     def _usage(self, parts: tuple[Part, ...]) -> Usage | None:
         """Return the tokens; before the end the provider has counted only the prompt."""
-        known = usage_of(self._reports) if self._reports else None
-        if known is None or self._is_counted:
-            return known
-        return at_least(known, parts)
+        counted = usage_of(self._reports) if self._reports else None
+        if counted is None or self._is_counted:
+            return counted
+        return at_least(counted, parts)
 
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the message of a whole body."""

@@ -16,8 +16,9 @@ from rungwise.adapters.wires.bedrock.shapes import CONVERSE, lost_marks, marks_t
 from rungwise.adapters.wires.bedrock.signing import OWN_HOST, Account
 from rungwise.adapters.wires.bedrock.stream import ConverseDecoder
 from rungwise.adapters.wires.endpoint import as_secret, check_key, merged
+from rungwise.adapters.wires.fields import optional
 from rungwise.adapters.wires.form import Form
-from rungwise.adapters.wires.http_backend import HttpBackend, optional
+from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.request import Request, Send
@@ -34,23 +35,23 @@ def _check_secret(instance: object, attribute: Any, value: Any) -> None:
 class Bedrock(HttpBackend):
     """Speak Converse with one model of Amazon Bedrock; it needs `pip install 'rungwise[bedrock]'`.
 
-    Requests are signed with the credentials that are given, or else with those that AWS's own tools would find in the
-    environment, their files and the machine; an API key of Bedrock's, which is not signed with, goes before the latter.
-    What is found so goes to AWS's own hosts alone; to any other go the credentials that are given, or of a `profile`.
+    Requests are signed with the given credentials, or else with those that AWS's own tools would find in the
+    environment, their files and the machine. A Bedrock API key takes precedence over the latter; it signs nothing.
+    Credentials found that way go to AWS's own hosts only; other hosts get given credentials, or those of a `profile`.
 
     Arguments:
-        what every backend takes: see `rungwise.adapters.wires.http_backend.HttpBackend`. A model is also an inference
+        every backend's arguments: see `rungwise.adapters.wires.http_backend.HttpBackend`. A model is also an inference
             profile or an ARN.
-        base_url: None is the service in the region.
-        api_key: an API key of Bedrock's, which is sent as a bearer token; None takes `AWS_BEARER_TOKEN_BEDROCK` from
+        base_url: the default is the service in the region.
+        api_key: a Bedrock API key, sent as a bearer token; None takes `AWS_BEARER_TOKEN_BEDROCK` from
             the environment, for AWS's own hosts.
-        region: None is that of AWS's own configuration, such as `AWS_REGION`; not needed where `base_url` is given and
+        region: None reads AWS's own configuration, such as `AWS_REGION`; not needed if `base_url` is given and
             nothing is signed.
-        profile: of AWS's own files; None is the default one.
+        profile: a profile in AWS's own files; None is the default one.
         access_key_id, secret_access_key, session_token: credentials to sign with.
 
     Raises:
-        ConfigurationError: a field is not of its form, there is no region, or botocore is not installed.
+        ConfigurationError: a field is malformed, there is no region, or botocore is not installed.
     """
 
     DEFAULT_URL: ClassVar[str] = "https://bedrock-runtime.amazonaws.com"
@@ -85,7 +86,7 @@ class Bedrock(HttpBackend):
             self._set(base_url=f"https://{account.host}")
         key, secret = self.access_key_id, self.secret_access_key
         if key and secret and self.api_key is None:
-            self._set(api_key=Secret(""))  # so that none of the environment goes before what is given
+            self._set(api_key=Secret(""))  # so that no key in the environment takes precedence
         super().__attrs_post_init__()
         if key and secret:
             account = Account.given(account.region, key, secret, self.session_token)
@@ -108,15 +109,15 @@ class Bedrock(HttpBackend):
         """Refuse reserved parameters, and an output cap under another name.
 
         Raises:
-            ConfigurationError: one of them does.
+            ConfigurationError: a parameter is reserved.
         """
         super().refuse_reserved(parameters, where)
         if "maxTokens" in mapping(parameters.get("inferenceConfig")):
             raise ConfigurationError(f"{where} cannot set 'inferenceConfig.maxTokens': it is called 'max_tokens'")
         for name in ("max_tokens", "maxTokens", "max_gen_len", "max_new_tokens", "maxTokenCount"):
             if name in mapping(parameters.get("additionalModelRequestFields")):
-                told = f"{where} cannot set 'additionalModelRequestFields.{name}'"
-                raise ConfigurationError(f"{told}: it is called 'max_tokens', among the parameters themselves")
+                problem = f"{where} cannot set 'additionalModelRequestFields.{name}'"
+                raise ConfigurationError(f"{problem}: it is called 'max_tokens', among the parameters themselves")
 
     @property
     def _generation(self) -> Generation | None:
@@ -127,13 +128,13 @@ class Bedrock(HttpBackend):
         """Say why the backend cannot be used, such as missing credentials; None if it can."""
         if self._account is not None:
             return self._endpoint.problem
-        found = super().problem
-        if found is not None and found.startswith("api_key is missing"):
+        problem = super().problem
+        if problem is not None and problem.startswith("api_key is missing"):
             return (
                 "credentials are missing: give api_key, or access_key_id and secret_access_key, or set AWS's own up, "
                 "which go to AWS's own hosts"
             )
-        return found
+        return problem
 
     def _bars_prefill(self, parameters: Mapping[str, Any]) -> bool:
         return thinks(parameters, self._generation) or bool(self.FORM.asks_for_json(parameters))
@@ -143,8 +144,8 @@ class Bedrock(HttpBackend):
 
     def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
         """Return what this model does not get of a request, in a short sentence each."""
-        told = super().lost(request, is_portable=is_portable)
-        return (*told, *lost_marks(request, self.model, self.capabilities.caches))
+        lost = super().lost(request, is_portable=is_portable)
+        return (*lost, *lost_marks(request, self.model, self.capabilities.caches))
 
     def _url(self, *, stream: bool) -> str:
         method = "converse-stream" if stream else "converse"
@@ -154,7 +155,7 @@ class Bedrock(HttpBackend):
         """Write the HTTP request of one attempt, signed at this time.
 
         Raises:
-            ConfigurationError: a parameter or a header of the request is not of its form, or has no form in JSON.
+            ConfigurationError: a parameter or a header of the request is malformed, or has no JSON form.
         """
         request = super().encode(send, stream=stream)
         if self._account is None or any(name.lower() == "authorization" for name in request.headers):

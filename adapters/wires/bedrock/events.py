@@ -1,8 +1,8 @@
 """Split a Bedrock stream into events; botocore's parser reads each one.
 
-It reads the headers of each kind of event once: those that come again, byte for byte, are known, and of the event there
-remain its checksums. On CPython 3.11 an event of 174 bytes takes 7.3 µs in the parser; known so, 2.4 µs with its JSON,
-and half of that where it differs from an earlier one in nothing but its text and its padding.
+The parser reads the headers of each kind of event once. If the same bytes come again, they are known, and only the
+checksums remain. On CPython 3.11 an event of 174 bytes takes 7.3 µs in the parser; with known headers, 2.4 µs with
+JSON, and half of that if it differs from an earlier event only in its text and padding.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class FrameReader:
     has_halves: bool = field(default=False, init=False)
     plain: bytearray = field(factory=bytearray, init=False)
     _rest: bytearray = field(factory=bytearray, init=False)  # of an event that has not ended
-    _wanted: int = field(default=_PRELUDE, init=False)  # the bytes that it must have before it is looked at again
+    _wanted: int = field(default=_PRELUDE, init=False)  # the bytes that must be there before it is read again
     _parser: Any = field(factory=_new_buffer, init=False)
     _known: dict[bytes, Mapping[str, Any]] = field(factory=dict, init=False)
     _alike: AlikeLines = field(factory=lambda: AlikeLines(_PADDING), init=False)  # of events with the learned headers
@@ -85,7 +85,7 @@ class FrameReader:
             start = _PRELUDE + headers_length
             headers = self._known.get(frame[_PRELUDE:start])
             place += length
-            # Both checksums are looked at, as botocore's parser does.
+            # Both checksums are verified, as in botocore's parser.
             if headers is None or crc32(frame[:8]) != checksum or crc32(frame[:-4]) != _CHECKSUM(frame, length - 4)[0]:
                 self._parse(frame, handler)
             else:
@@ -153,16 +153,16 @@ class _Payloads:
 
 def _error(code: str, payload: bytes, message: Any) -> bytes:
     """Return an error in the form of a response's body."""
-    told: dict[str, Any] = {}
+    error: dict[str, Any] = {}
     try:
         value = load(payload) if payload else {}
     except ValueError:
         value = {}
     if isinstance(value, Mapping):
-        told = {name: value[name] for name in ("message", "originalMessage", "originalStatusCode") if name in value}
+        error = {name: value[name] for name in ("message", "originalMessage", "originalStatusCode") if name in value}
     if isinstance(message, str):
-        told.setdefault("message", message)
+        error.setdefault("message", message)
     try:
-        return orjson.dumps({"__type": code, **told})
+        return orjson.dumps({"__type": code, **error})
     except TypeError:  # halves of surrogate pairs
         return orjson.dumps({"__type": code.encode("utf-8", "replace").decode()})

@@ -23,37 +23,37 @@ def lost_parameters(
     """Return the common parameters that this model does not support, each with the reason.
 
     Arguments:
-        parameters: of a request, called as in chat completions.
-        generation: what the model takes, where it is one of Anthropic's.
+        parameters: a request's, by their names in chat completions.
+        generation: what the model accepts, if it is one of Anthropic's.
         cap: the output cap in tokens, if any.
     """
-    told: dict[str, str] = {}
+    lost: dict[str, str] = {}
     choice = parameters.get("tool_choice")
     if generation is None:
-        told = anthropic.lowered_sampling(parameters) | anthropic.blank_stops(parameters.get("stop"))
+        lost = anthropic.lowered_sampling(parameters) | anthropic.blank_stops(parameters.get("stop"))
     else:
         own = thinking_in(parameters)
-        given = {**parameters, "tool_choice": "any" if forces_tool(choice) else None}
-        told = anthropic.lost_parameters({**given, **({"thinking": own} if own else {})}, generation, cap)
+        forced = {**parameters, "tool_choice": "any" if forces_tool(choice) else None}
+        lost = anthropic.lost_parameters({**forced, **({"thinking": own} if own else {})}, generation, cap)
     if parameters.get("seed") is not None:
-        told["seed"] = "Converse has none"
+        lost["seed"] = "Converse has none"
     if choice is not None and choice_of(choice) is None and not forbids_tools(choice):
-        told["tool_choice"] = "it has no form here"
+        lost["tool_choice"] = "it has no form here"
     if parameters.get("parallel_tool_calls") is False:
-        told["parallel_tool_calls"] = "Converse has none"
+        lost["parallel_tool_calls"] = "Converse has none"
     wanted = parameters.get("response_format")
     asks = wanted is not None and not (isinstance(wanted, Mapping) and wanted.get("type") == "text")
-    if asks and _format(wanted) is None and "response_format" not in told:
-        told["response_format"] = "Converse has JSON by a schema alone"
-    return told
+    if asks and _format(wanted) is None and "response_format" not in lost:
+        lost["response_format"] = "Converse has JSON by a schema alone"
+    return lost
 
 
 def translated(given: Mapping[str, Any], generation: Generation | None, *, cap: int | None) -> Body:
     """Return the parameters in Converse's form; those without an equivalent are left out.
 
     Arguments:
-        given: the parameters, in chat completions' words or in Converse's, which win.
-        generation: what the model takes, where it is one of Anthropic's.
+        given: the parameters, in the form of chat completions or Converse's, which wins.
+        generation: what the model accepts, if it is one of Anthropic's.
         cap: the output cap in tokens, if any.
     """
     body: Body = {name: each for name, each in given.items() if name not in COMMON_PARAMETERS | {*CAP_PARAMETERS}}
@@ -75,9 +75,9 @@ def choice_of(choice: Any) -> Body | None:
     """Return a tool choice in this form, or None if there is no equivalent."""
     if isinstance(choice, Mapping) and "type" not in choice:
         return dict(choice) if choice.keys() <= {"auto", "any", "tool"} else None
-    said, name = chat_choice(choice), forced_name(choice)
-    if isinstance(said, str):
-        word = {"auto": "auto", "required": "any", "any": "any"}.get(said)
+    word_given, name = chat_choice(choice), forced_name(choice)
+    if isinstance(word_given, str):
+        word = {"auto": "auto", "required": "any", "any": "any"}.get(word_given)
         return {word: {}} if word else None
     return {"tool": {"name": name}} if name else None
 
@@ -108,26 +108,26 @@ def thinks(given: Mapping[str, Any], generation: Generation | None) -> bool:
 def lower_reasoning(body: Body, generation: Generation | None) -> None:
     """Lower the reasoning that a body asks for, or switch it off."""
     fields, config = mapping(body.get("additionalModelRequestFields")), mapping(body.get("outputConfig"))
-    given = {"thinking": fields.get("thinking"), "output_config": config}
-    said: Body = {name: value for name, value in given.items() if value}
+    settings = {"thinking": fields.get("thinking"), "output_config": config}
+    lowered: Body = {name: value for name, value in settings.items() if value}
     if generation is None:
         if config.get("effort"):
             body["outputConfig"] = {**config, "effort": "low"}
         return
-    anthropic.lower_reasoning(said, generation)
-    if "thinking" in said:
-        body["additionalModelRequestFields"] = {**fields, "thinking": said["thinking"]}
-    if said.get("output_config"):
-        body["outputConfig"] = said["output_config"]
+    anthropic.lower_reasoning(lowered, generation)
+    if "thinking" in lowered:
+        body["additionalModelRequestFields"] = {**fields, "thinking": lowered["thinking"]}
+    if lowered.get("output_config"):
+        body["outputConfig"] = lowered["output_config"]
 
 
 def fit_budget(body: Body, cap: int | None) -> None:
     """Lower Claude's reasoning budget if it fills the output cap, which the API refuses."""
-    said: Body = {"thinking": thinking_in(body)}
-    if cap is None or not said["thinking"]:
+    fitted: Body = {"thinking": thinking_in(body)}
+    if cap is None or not fitted["thinking"]:
         return
-    anthropic.fit_budget(said, cap)
-    set_thinking(body, said.get("thinking"))
+    anthropic.fit_budget(fitted, cap)
+    set_thinking(body, fitted.get("thinking"))
 
 
 def set_thinking(body: Body, thinking: Any) -> None:
@@ -145,23 +145,23 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _inference(given: Mapping[str, Any], generation: Generation | None, cap: int | None) -> Body:
-    told: Body = {} if cap is None else {"maxTokens": cap}
+    inference: Body = {} if cap is None else {"maxTokens": cap}
     if generation is None or generation.samples:
-        told |= {INFERENCE[name]: value for name, value in anthropic.sampling(given).items()}
-    if found := anthropic.stops(given.get("stop")):
-        told["stopSequences"] = found
-    return told
+        inference |= {INFERENCE[name]: value for name, value in anthropic.sampling(given).items()}
+    if sequences := anthropic.stops(given.get("stop")):
+        inference["stopSequences"] = sequences
+    return inference
 
 
 def _set_thinking(body: Body, effort: Any, generation: Generation, cap: int | None) -> None:
     """Set an effort in the form that Claude accepts."""
     own = thinking_in(body)
-    given = {"reasoning_effort": effort, **({"thinking": own} if own else {})}
-    said = anthropic.translated(given, generation, cap=cap or anthropic.LEAST_BUDGET * 4)
-    if said.get("thinking") and not own:
-        set_thinking(body, said["thinking"])
-    if said.get("output_config"):
-        body["outputConfig"] = {**said["output_config"], **mapping(body.get("outputConfig"))}
+    settings = {"reasoning_effort": effort, **({"thinking": own} if own else {})}
+    written = anthropic.translated(settings, generation, cap=cap or anthropic.LEAST_BUDGET * 4)
+    if written.get("thinking") and not own:
+        set_thinking(body, written["thinking"])
+    if written.get("output_config"):
+        body["outputConfig"] = {**written["output_config"], **mapping(body.get("outputConfig"))}
 
 
 def _format(wanted: Any) -> Body | None:
@@ -171,5 +171,5 @@ def _format(wanted: Any) -> Body | None:
     schema = inner.get("schema") if isinstance(inner, Mapping) else None
     if not isinstance(inner, Mapping) or not isinstance(schema, Mapping):
         return None
-    told = {name: inner[name] for name in ("name", "description") if isinstance(inner.get(name), str)}
-    return {"type": "json_schema", "structure": {"jsonSchema": {"schema": dump(schema).decode(), **told}}}
+    described = {name: inner[name] for name in ("name", "description") if isinstance(inner.get(name), str)}
+    return {"type": "json_schema", "structure": {"jsonSchema": {"schema": dump(schema).decode(), **described}}}

@@ -43,22 +43,22 @@ def reply_of(
     Arguments:
         parts: the parts, in order.
         stop: the stop reason, as the provider gave it.
-        usage: its tokens, as the provider gave them.
+        usage: the tokens, as the provider gave them.
     """
     reason = stop_of(stop, STOP_REASONS)
     counted = usage_of(usage) if isinstance(usage, dict) else None
-    told = identified(parts, counted and counted.total_tokens)
+    unique = identified(parts, counted and counted.total_tokens)
     if reason[1] in _FAILED and error is None:
         error = Failure("failed_generation", status=200, code=reason[1], message="the server could not read the reply")
-        told = tuple([part for part in told if not isinstance(part, ToolCall)])
-    draft = Draft(parts=told, stop=reason, usage=counted)  # no reply names its model
+        unique = tuple([part for part in unique if not isinstance(part, ToolCall)])
+    draft = Draft(parts=unique, stop=reason, usage=counted)  # no reply names its model
     return draft.reply(error=error, cut=cut, cause=cause, raw=raw)
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage | None:
     """Return the tokens of a reply as Rungwise counts them, or None if the provider counted none.
 
-    What went through the cache is counted beside the input; the total tells where a model counts it within.
+    Cached tokens are counted separately from the input; the total shows if a model includes them.
     """
     fresh, output = count_of(raw.get("inputTokens")), count_of(raw.get("outputTokens"))
     read, created = count_of(raw.get("cacheReadInputTokens")), count_of(raw.get("cacheWriteInputTokens"))
@@ -73,21 +73,21 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
     """Yield the parts of one whole block; nothing if it is not a block.
 
     Arguments:
-        block: it, as JSON data.
-        provider: whose reply it stands in.
+        block: the block, as JSON data.
+        provider: who sent the reply.
     """
     if not isinstance(block, dict) or not block:
         return
     call, thought, cited = (block.get(name) for name in ("toolUse", "reasoningContent", "citationsContent"))
-    said = thought.get("reasoningText") if isinstance(thought, dict) else None
+    reasoning = thought.get("reasoningText") if isinstance(thought, dict) else None
     if isinstance(block.get("text"), str):
         yield from text_parts(block["text"], None, provider)
     elif isinstance(call, dict) and not call.get("type"):
-        given = call.get("input")
-        arguments = given if isinstance(given, str) else "" if given is None else as_json(given)
+        input = call.get("input")
+        arguments = input if isinstance(input, str) else "" if input is None else as_json(input)
         yield tool_call(call, arguments)
-    elif isinstance(said, dict):
-        yield from thinking_parts(text_at(said, "text"), said.get("signature"), provider)
+    elif isinstance(reasoning, dict):
+        yield from thinking_parts(text_at(reasoning, "text"), reasoning.get("signature"), provider)
     elif isinstance(cited, dict):
         texts = cited.get("content")
         text = "".join([text_at(each, "text") for each in texts]) if isinstance(texts, list) else ""

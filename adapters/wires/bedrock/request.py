@@ -61,23 +61,23 @@ class ConverseBody(BodyWriter):
         """Return the body."""
         send, cap, generation = self.send, self.cap, self.generation
         form = CONVERSE if self.takes_marks else UNMARKED
-        said = written(send.messages, form, self.own, is_portable=send.portable)
-        system, turns = _parted(without_marks(said) if self.takes_marks is False else said)
+        messages = written(send.messages, form, self.own, is_portable=send.portable)
+        system, turns = _parted(without_marks(messages) if self.takes_marks is False else messages)
         if send.prefill:
             _strip_end(turns)
-        given = {name: each for name, each in self.given.items() if name not in send.dropped}
+        parameters = {name: each for name, each in self.given.items() if name not in send.dropped}
         # If a budget rests on the cap, no error of a server removes it.
         dropped = send.dropped - _CAPS if send.must_cut else send.dropped
         if _CAPS & dropped:
             cap = None
-        tools = given.pop("tools", send.tools)
+        tools = parameters.pop("tools", send.tools)
         if self.takes_marks is False:
             tools = unmarked(tools)
-        body: Body = {**translated(given, generation, cap=cap), "messages": turns}
+        body: Body = {**translated(parameters, generation, cap=cap), "messages": turns}
         if system:
             body["system"] = system
         made = (CONVERSE if self.marks_tools else UNMARKED).written_tools(tools)
-        config = _tool_config(made, given.get("tool_choice"), turns)
+        config = _tool_config(made, parameters.get("tool_choice"), turns)
         if config:
             body["toolConfig"] = config
         if send.lower_reasoning:
@@ -96,11 +96,11 @@ def _drop(body: Body, names: frozenset[str]) -> None:
     for name in names - {"messages", "system", "toolConfig"}:
         body.pop(name, None)
         for place in ("inferenceConfig", "additionalModelRequestFields", "outputConfig"):
-            found = mapping(body.get(place))
-            for key in {name, INFERENCE.get(name, name)} & found.keys():
-                found = {each: value for each, value in found.items() if each != key}
-                body[place] = found
-            if place in body and not found:
+            fields = mapping(body.get(place))
+            for key in {name, INFERENCE.get(name, name)} & fields.keys():
+                fields = {each: value for each, value in fields.items() if each != key}
+                body[place] = fields
+            if place in body and not fields:
                 del body[place]
 
 
@@ -109,7 +109,7 @@ def _tool_config(tools: Sequence[Any], choice: Any, turns: Sequence[PlainMessage
 
     Arguments:
         tools: in this form.
-        choice: which of them is to be called.
+        choice: the tool choice.
         turns: the conversation.
     """
     made = [] if forbids_tools(choice) else [*tools]
@@ -122,22 +122,22 @@ def _tool_config(tools: Sequence[Any], choice: Any, turns: Sequence[PlainMessage
         )
         made = [*tools] if names else []
         made = made or [CONVERSE.tool_of(name, "", {"type": "object"}) for name in names]
-    found = choice_of(choice)
-    return {"tools": made, **({"toolChoice": found} if found else {})} if made else None
+    written = choice_of(choice)
+    return {"tools": made, **({"toolChoice": written} if written else {})} if made else None
 
 
 def _parted(messages: Sequence[PlainMessage]) -> tuple[list[Any], list[PlainMessage]]:
     """Return the system prompt and the turns; consecutive turns of one role are joined, as the API requires."""
-    told = [message for message in messages if message["content"]]
-    system = [block for message in told if message["role"] == "system" for block in message["content"]]
+    not_empty = [message for message in messages if message["content"]]
+    system = [block for message in not_empty if message["role"] == "system" for block in message["content"]]
     turns: list[PlainMessage] = []
     for role, row in groupby(
-        (message for message in told if message["role"] != "system"), lambda message: message["role"]
+        (message for message in not_empty if message["role"] != "system"), lambda message: message["role"]
     ):
-        said = [*row]
-        if len(said) > 1:
-            said = [{"role": role, "content": _in_order([block for each in said for block in each["content"]])}]
-        turns += said
+        group = [*row]
+        if len(group) > 1:
+            group = [{"role": role, "content": _in_order([block for each in group for block in each["content"]])}]
+        turns += group
     if not turns or turns[0]["role"] != "user":
         turns.insert(0, {"role": "user", "content": [{"text": BEGINNING if turns else NO_TEXT}]})
     return system, turns
@@ -164,8 +164,8 @@ def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
     if choice.keys() & {"any", "tool"} or (kind == "enabled" and _lacks_thinking(turns)):
         set_thinking(body, None)
         return
-    given = mapping(body.pop("inferenceConfig", None))
-    inference = {name: value for name, value in given.items() if name not in ("temperature", "topP")}
+    config = mapping(body.pop("inferenceConfig", None))
+    inference = {name: value for name, value in config.items() if name not in ("temperature", "topP")}
     if inference:
         body["inferenceConfig"] = inference
 

@@ -54,7 +54,7 @@ _OTHER_THAN_NAMES: Final = re.compile(r"[^a-zA-Z0-9\s()\[\]-]+")
 def media_block(part: MediaPart) -> Body:
     """Return the block of a picture, a document or a recording.
 
-    What has no place here is named, so that the model can say that it did not get it.
+    Other media are named, so that the model can say that it did not get them.
     """
     kind = "document" if part.kind == "file" else part.kind
     name = part.media_type.partition(";")[0].rpartition("/")[2].strip().lower()
@@ -119,8 +119,8 @@ class ConverseShapes(Form):
 
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
         """Return the definition of a tool."""
-        told = {"description": description} if description else {}
-        return {"toolSpec": {"name": name, **told, "inputSchema": {"json": parameters}}}
+        described = {"description": description} if description else {}
+        return {"toolSpec": {"name": name, **described, "inputSchema": {"json": parameters}}}
 
     def strictly(self, definition: Body, strict: bool) -> Body:
         """Return the definition of a tool with `strict` set."""
@@ -154,8 +154,8 @@ class ConverseShapes(Form):
         content = message.get("content")
         if message.get("role") != "assistant" or not isinstance(content, list | tuple):
             return message
-        kept = [block for block in content if isinstance(block, Mapping) and not _PORTABLE.isdisjoint(block)]
-        return message if len(kept) == len(content) else {**message, "content": kept}
+        portable = [block for block in content if isinstance(block, Mapping) and not _PORTABLE.isdisjoint(block)]
+        return message if len(portable) == len(content) else {**message, "content": portable}
 
     def with_results(self, message: PlainMessage, results: Sequence[ToolResult]) -> PlainMessage | None:
         """Add tool results to a user message: all results of a turn stand in one message."""
@@ -177,7 +177,7 @@ def _is_own_block(block: Any) -> bool:
 def _blocks(parts: Iterable[Part], provider: str) -> Iterator[Body]:
     for part in parts:
         if isinstance(part, TextPart):
-            if not is_blank(part.text):  # which no block may be
+            if not is_blank(part.text):  # no block may be blank
                 yield {"text": part.text}
                 yield from _cache(part.cache)
         elif isinstance(part, MediaPart):
@@ -197,8 +197,8 @@ def _result(result: ToolResult) -> Iterator[Body]:
     text = result.text or (NO_REPORT if result.is_fault and not result.media else "")
     shown = [media_block(evolve(each, cache=None)) for each in result.media]
     content = [*([] if is_blank(text) else [{"text": text}]), *shown]
-    told: Body = {"toolUseId": result.id, "content": content}
-    yield {"toolResult": {**told, "status": "error"} if result.is_fault else told}
+    result_block: Body = {"toolUseId": result.id, "content": content}
+    yield {"toolResult": {**result_block, "status": "error"} if result.is_fault else result_block}
     yield from _cache(result.cache)
 
 
@@ -242,7 +242,7 @@ def marks_tools(model: str, takes: bool | None) -> bool:
 
     Arguments:
         model: its id.
-        takes: whether it takes any, as far as anybody knows.
+        takes: whether it accepts cache marks; None if unknown.
     """
     return takes is True and not _NOT_BEHIND_TOOLS.search(model)
 
@@ -253,8 +253,8 @@ def lost_marks(request: Request, model: str, takes: bool | None) -> Iterator[str
     Arguments:
         request: what the caller asks.
         model: the id of the model.
-        takes: whether it takes them. Where nobody knows, those that were written in Converse's own form go out as all
-            of that form does.
+        takes: whether it accepts them; None if unknown. Then marks in Converse's own form are sent, like all
+            of that form.
     """
     own: list[PlainMessage] = []
     others: list[PlainMessage | Message] = []
@@ -271,13 +271,13 @@ def lost_marks(request: Request, model: str, takes: bool | None) -> Iterator[str
             yield f"cache marks of tool calls, {of_calls} x: they have no form here"
         return
     parts = [part for message in read_messages(others) for part in message.parts]
-    found = sum(isinstance(part, TextPart | MediaPart | ToolResult) and bool(part.cache) for part in parts)
-    found += behind_tools + of_calls
+    count = sum(isinstance(part, TextPart | MediaPart | ToolResult) and bool(part.cache) for part in parts)
+    count += behind_tools + of_calls
     if takes is False:
         blocks: list[Any] = [*(block for one in own for block in one["content"]), *request.tools]
-        found += len(blocks) - len(unmarked(blocks))
-    if found:
-        yield f"cache marks, {found} x: this model is not known to take them"
+        count += len(blocks) - len(unmarked(blocks))
+    if count:
+        yield f"cache marks, {count} x: this model is not known to take them"
 
 
 def _is_marked(tool: Mapping[str, Any]) -> bool:
@@ -302,5 +302,5 @@ def without_marks(messages: Sequence[PlainMessage]) -> list[PlainMessage]:
 
 
 def _bare(message: PlainMessage) -> PlainMessage:
-    kept = unmarked(message["content"])
-    return message if len(kept) == len(message["content"]) else {**message, "content": kept}
+    blocks = unmarked(message["content"])
+    return message if len(blocks) == len(message["content"]) else {**message, "content": blocks}

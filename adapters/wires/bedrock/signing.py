@@ -38,8 +38,8 @@ class Account:
     """Hold the region and credentials that AWS's own tools would find here, and sign with them.
 
     Arguments:
-        region: that is asked; None where nothing depends on it.
-        credentials: botocore's; None where there are none.
+        region: the region; None if nothing depends on it.
+        credentials: botocore's credentials, or None.
     """
 
     region: str | None
@@ -51,22 +51,22 @@ class Account:
 
         Arguments:
             region: None looks for one.
-            profile: of these files; None is the default one.
+            profile: a profile in these files; None is the default one.
             signs: whether credentials are needed.
 
         Raises:
             ConfigurationError: botocore is not installed, or there is no such profile.
         """
         sessions, credentials = botocore("session"), None
-        found = region or os.environ.get("AWS_REGION")  # botocore reads the older of the two variables alone
+        region_here = region or os.environ.get("AWS_REGION")  # botocore reads only the older of the two variables
         try:
-            if signs or not found:  # a session is some hundred objects that only the collector frees
+            if signs or not region_here:  # a session is some hundred objects that only the collector frees
                 session = sessions.Session(profile=profile)
-                found = found or session.get_config_variable("region")
+                region_here = region_here or session.get_config_variable("region")
                 credentials = session.get_credentials() if signs else None
         except botocore("exceptions").BotoCoreError as error:  # whose texts hold names, and no secrets
             raise ConfigurationError(f"AWS's configuration cannot be read: {type(error).__name__}") from None
-        return cls(str(found) if found else None, credentials)
+        return cls(str(region_here) if region_here else None, credentials)
 
     @classmethod
     def given(cls, region: str | None, key: Secret, secret: Secret, token: Secret | None) -> Account:
@@ -80,7 +80,7 @@ class Account:
         """Refuse a missing region.
 
         Raises:
-            ConfigurationError: there is none.
+            ConfigurationError: the region is missing.
         """
         if self.region is None:
             raise ConfigurationError("region is missing: give it, or set AWS_REGION")
@@ -89,14 +89,14 @@ class Account:
     def host(self) -> str:
         """Return the host of the service in this region."""
         resolver = botocore("regions").EndpointResolver(botocore("session").Session().get_data("endpoints"))
-        found = resolver.construct_endpoint("bedrock-runtime", self.region) or {}
-        return str(found.get("hostname") or f"bedrock-runtime.{self.region}.amazonaws.com")
+        endpoint = resolver.construct_endpoint("bedrock-runtime", self.region) or {}
+        return str(endpoint.get("hostname") or f"bedrock-runtime.{self.region}.amazonaws.com")
 
     def signed(self, url: str, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
         """Return the headers that sign a request's host, type and body at this time.
 
         Raises:
-            ConfigurationError: the credentials cannot be had any more.
+            ConfigurationError: the credentials are no longer available.
         """
         request = botocore("awsrequest").AWSRequest(method="POST", url=url, data=body, headers=dict(headers))
         try:
@@ -104,5 +104,5 @@ class Account:
             signer.add_auth(request)
         except botocore("exceptions").BotoCoreError as error:
             raise ConfigurationError(f"the credentials of AWS cannot be had: {type(error).__name__}") from None
-        known = {name.lower() for name in headers}
-        return {name.lower(): value for name, value in request.headers.items() if name.lower() not in known}
+        present = {name.lower() for name in headers}
+        return {name.lower(): value for name, value in request.headers.items() if name.lower() not in present}

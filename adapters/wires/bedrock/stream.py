@@ -21,7 +21,7 @@ from rungwise.fsm.failures.failure import Failure
 
 _WEIGHT: Final = 1_000
 """The bytes that a block counts for, without its text."""
-_TOLD: Final = {Text: "text", Reasoning: "reasoningContent"}
+_KINDS: Final = {Text: "text", Reasoning: "reasoningContent"}
 
 
 @define(eq=False)
@@ -48,10 +48,10 @@ class _ConverseBlock:
             yield tool_call(self.start, self.input.getvalue() or ("{}" if self.is_whole else ""))
         elif self.kind == "toolUse" and self.is_whole:  # of a tool that the server runs
             try:
-                given = load(self.input.getvalue().encode("utf-8", "replace") or b"{}")
+                input = load(self.input.getvalue().encode("utf-8", "replace") or b"{}")
             except ValueError:
                 return
-            yield from opaque_parts({"toolUse": {**self.start, "input": given}}, provider)
+            yield from opaque_parts({"toolUse": {**self.start, "input": input}}, provider)
         elif self.kind == "toolResult" and self.is_whole:
             yield from opaque_parts({"toolResult": {**self.start, "content": self.citations}}, provider)
 
@@ -64,7 +64,7 @@ class ConverseDecoder(StreamDecoder):
     _stop: object = field(default=None, init=False)
     _blocks: list[_ConverseBlock] = field(factory=list, init=False)
     _open: dict[object, _ConverseBlock] = field(factory=dict, init=False)
-    _given: Kind | None = field(default=None, init=False)
+    _current: Kind | None = field(default=None, init=False)
     _held: int = field(default=0, init=False)
 
     def _make_reader(self) -> Reader:
@@ -91,10 +91,10 @@ class ConverseDecoder(StreamDecoder):
 
     def take_piece(self, kind: Kind, text: str) -> None:
         """Take a piece of the block that is open under this index."""
-        if kind != self._given:
+        if kind != self._current:
             self._flush()
-            block = self._block(kind[1], _TOLD[kind[0]])
-            self._given, self._kind = kind, (kind[0], block.place)
+            block = self._block(kind[1], _KINDS[kind[0]])
+            self._current, self._kind = kind, (kind[0], block.place)
             self.started = True
         self._new.append(text)
 
@@ -104,9 +104,9 @@ class ConverseDecoder(StreamDecoder):
         if block is None or block.kind != kind:
             block = self._open[index] = _ConverseBlock(len(self._blocks), kind)
             self._blocks.append(block)
-            self._given = (
-                None if self._given and self._given[1] == index and _TOLD[self._given[0]] != kind else self._given
-            )
+            current = self._current
+            if current and current[1] == index and _KINDS[current[0]] != kind:
+                self._current = None
         return block
 
     # all other events
@@ -126,7 +126,7 @@ class ConverseDecoder(StreamDecoder):
             self._take_delta(index, event.get("delta"), data)
         elif name == "contentBlockStop":
             block = self._open.pop(index, None)
-            self._given = None
+            self._current = None
             if block is not None:
                 block.is_whole = True
         elif name == "messageStop":
@@ -141,15 +141,15 @@ class ConverseDecoder(StreamDecoder):
             self.letters_beside += len(data)
 
     def _take_start(self, index: int, start: Any, data: bytes) -> None:
-        given = start if isinstance(start, dict) else {}
-        kind = next((name for name in ("toolUse", "toolResult") if isinstance(given.get(name), dict)), None)
+        members = start if isinstance(start, dict) else {}
+        kind = next((name for name in ("toolUse", "toolResult") if isinstance(members.get(name), dict)), None)
         if kind is None:
             return
         self.started = True
         self._open.pop(index, None)
         block = self._block(index, kind)
-        self._given = None
-        block.start = given[kind]
+        self._current = None
+        block.start = members[kind]
         self.unshown += len(text_at(block.start, "name"))
         self._held += weight_of(data)
 
@@ -157,7 +157,7 @@ class ConverseDecoder(StreamDecoder):
         if not isinstance(delta, dict):
             return
         self.started = True
-        call, thought, told = delta.get("toolUse"), delta.get("reasoningContent"), delta.get("toolResult")
+        call, thought, result = delta.get("toolUse"), delta.get("reasoningContent"), delta.get("toolResult")
         self._held += len(data)
         if isinstance(delta.get("text"), str):
             self.take_piece((Text, index), delta["text"])
@@ -170,9 +170,9 @@ class ConverseDecoder(StreamDecoder):
         if delta.get("citation"):
             self._held += weight_of(data)
             self._block(index, "text").citations.append(delta["citation"])
-        if isinstance(told, list):
+        if isinstance(result, list):
             self._held += weight_of(data)
-            self._block(index, "toolResult").citations += told
+            self._block(index, "toolResult").citations += result
 
     def _take_thought(self, index: int, thought: Mapping[str, Any]) -> None:
         if isinstance(thought.get("text"), str):

@@ -27,19 +27,19 @@ class Capabilities:
     """Describe what a model can do on a server; None means unknown.
 
     Arguments:
-        prefill: whether a trailing assistant turn is continued; what nobody knows is taken for a no.
+        prefill: whether it continues a trailing assistant turn; unknown counts as no.
         tools: whether it calls tools.
         images: whether it sees pictures.
         documents: whether it reads documents such as PDFs.
         json_schema: whether it can be held to a JSON schema.
         reasoning: whether the effort of its reasoning can be set.
-        caches: whether it takes marks of what is to be kept of a prompt, where a wire must know: on Bedrock.
+        caches: whether it accepts cache marks; only Bedrock needs to know.
         window: tokens of the prompt and the answer together.
         largest_output: tokens of an answer, at most.
-        first_token: seconds to wait for the first content of a model that thinks in silence.
+        first_token: seconds to wait for the first content of a model that thinks silently.
 
     Raises:
-        ConfigurationError: a field is not of its form.
+        ConfigurationError: a field is malformed.
     """
 
     prefill: bool | None = field(default=None, validator=_FLAG)
@@ -55,11 +55,11 @@ class Capabilities:
 
     def or_else(self, other: Capabilities) -> Capabilities:
         """Return these capabilities; the others fill in what is unknown."""
-        said: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
         for each in fields(Capabilities):
             mine = getattr(self, each.name)
-            said[each.name] = getattr(other, each.name) if mine is None else mine
-        return Capabilities(**said)
+            merged[each.name] = getattr(other, each.name) if mine is None else mine
+        return Capabilities(**merged)
 
 
 def _pattern(pattern: str) -> Pattern:
@@ -71,8 +71,8 @@ class CapabilityRow:
     """Hold what is known of some models on some hosts.
 
     Arguments:
-        host: a regular expression that is found in the host of the URL.
-        model: one that is found in the model's id in lower case; `~` stands for a dash or a dot.
+        host: a regular expression to search in the host of the URL.
+        model: a regular expression to search in the model's id in lower case; `~` stands for a dash or a dot.
         known: what they can do.
     """
 

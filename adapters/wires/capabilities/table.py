@@ -1,8 +1,8 @@
 """The capability table: what is established about models, by their ids and hosts.
 
-The first row that fits a backend and says anything of a matter counts for it; what no row says nobody knows. So a row
-says only what a provider documents, or what was seen, as of November 2026; the source is in brackets. A window is of
-the prompt and the answer together, also where a provider counts them apart.
+For each field, the first row that fits a backend and sets it wins; a field that no row sets is unknown. So a row
+says only what a provider documents, or what was seen, as of November 2026; the source is in brackets. A window holds
+the prompt and the answer together, even if a provider counts them separately.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ _SEES: Final = Capabilities(tools=True, images=True, json_schema=True)
 _OPENAIS: Final = r"(^|\.)openai\.(com|azure\.com)$"
 
 _OPENAI: Final = (  # [platform.openai.com/docs/models]
-    # What thinks and shows nothing of it, wherever it is: nothing comes before it has thought [mezmo/aura #62].
+    # Models that think and show nothing of it: nothing comes before they have thought [mezmo/aura #62].
     CapabilityRow(model=r"\bo\d|\bgpt-[5-9](?!.*chat)", known=Capabilities(first_token=THINKING)),
     CapabilityRow(model=r"deep~research", known=Capabilities(first_token=THINKING)),
     CapabilityRow(
@@ -243,16 +243,16 @@ def capabilities_of(api: str, base_url: str, model: str) -> Capabilities:
 
     Arguments:
         api: the protocol, as the command line calls it.
-        base_url: where it is.
+        base_url: its URL.
         model: its id.
     """
     try:
         host = urlsplit(base_url).hostname or ""
     except ValueError:
         host = ""
-    known = Capabilities()
+    capabilities = Capabilities()
     own = WIRES[api].capabilities if api in APIS else ()
     for row in (*own, *CAPABILITIES):
         if row.fits(host, model.lower()):
-            known = known.or_else(row.known)
-    return known
+            capabilities = capabilities.or_else(row.known)
+    return capabilities

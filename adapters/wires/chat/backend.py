@@ -13,8 +13,9 @@ from rungwise.adapters.wires.chat.discovery import Server
 from rungwise.adapters.wires.chat.request import OTHER_CAP, RESERVED, ChatBody, refuse_many, type_not_sent
 from rungwise.adapters.wires.chat.shapes import CHAT, ChatShapes
 from rungwise.adapters.wires.chat.stream import ChatDecoder
+from rungwise.adapters.wires.fields import optional
 from rungwise.adapters.wires.form import Form
-from rungwise.adapters.wires.http_backend import HttpBackend, optional
+from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.request import BodyWriter
@@ -29,23 +30,23 @@ from rungwise.fsm.values.secret import Secret, hides_arguments
 class OpenAIChat(HttpBackend):
     """Speak chat completions with one model of one server.
 
-    What the servers of this protocol do otherwise than OpenAI's stands in
+    How servers of this protocol differ from OpenAI's stands in
     [one table](https://github.com/rungwise/rungwise/blob/main/adapters/wires/chat/dialects.py), by host and model.
 
     Arguments:
-        what every backend takes: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL goes up to
+        every backend's arguments: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL goes up to
             `/chat/completions`, and a query such as `?api-version=...` is kept.
         api_key: the key, sent as a bearer token; as `api-key` to Azure's APIs before v1.
-        cap_field: the field that holds the output cap in tokens; "auto" tells by the host.
-        prefill: how a trailing assistant turn is continued; "auto" asks the table of dialects, which denies by default.
+        cap_field: the field that holds the output cap in tokens; "auto" decides by the host.
+        prefill: how a trailing assistant turn is continued; "auto" asks the table of dialects, whose default is no.
         echoes: whether the server repeats a continued assistant turn at the start of its answer; None asks that table,
-            and then an echo is known by itself where it is long enough to be surely one.
-        sends_finish_reason: whether the server ends each reply with a finish reason, as the protocol has it, so that a
-            reply without one was cut on its way. Say False of a server that is known to send none.
-        server: what the server said it is, as `Client.discover` found out.
+            and otherwise recognises an echo that is long enough to be certain.
+        sends_finish_reason: whether the server ends each reply with a finish reason, as the protocol demands, so that a
+            reply without one was cut. Set it to False for a server that sends none.
+        server: what `Client.discover` learned about the server.
 
     Raises:
-        ConfigurationError: a field is not of its form.
+        ConfigurationError: a field is malformed.
     """
 
     DEFAULT_URL: ClassVar[str] = "https://api.openai.com/v1"
@@ -72,20 +73,20 @@ class OpenAIChat(HttpBackend):
         super().__attrs_post_init__()
         dialect = self._chosen_dialect()
         self._set(_dialect=dialect, _shapes=ChatShapes(dialect))
-        known = self.capabilities
+        capabilities = self.capabilities
         if self.server is not None:
-            known = (self._given or Capabilities()).or_else(self.server.known).or_else(known)
+            capabilities = (self._own_capabilities or Capabilities()).or_else(self.server.known).or_else(capabilities)
         prefills = self._dialect.prefill != "no"
-        if prefills or known.prefill:  # the dialect has the last word
-            known = evolve(known, prefill=prefills)
-        self._set(capabilities=known)
+        if prefills or capabilities.prefill:  # the dialect has the last word
+            capabilities = evolve(capabilities, prefill=prefills)
+        self._set(capabilities=capabilities)
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
         """Refuse reserved parameters, and more than one answer.
 
         Raises:
-            ConfigurationError: one of them does.
+            ConfigurationError: a parameter is reserved.
         """
         super().refuse_reserved(parameters, where)
         refuse_many(parameters, where)
@@ -117,7 +118,7 @@ class OpenAIChat(HttpBackend):
         dialect = dialect_of(self.base_url, self.model)
         cap = self.cap_field
         if cap == "auto":
-            # A caller's parameters go to each backend of a chain; the backend's own tell what its server takes.
+            # A caller's parameters go to each backend of a chain; the backend's own show what its server accepts.
             own = [name for name in OTHER_CAP.values() if self.parameters.get(name) is not None]
             cap = own[0] if own else dialect.cap_field
         prefill = self._told_prefill(dialect.prefill) if self.prefill == "auto" else self.prefill
@@ -126,19 +127,19 @@ class OpenAIChat(HttpBackend):
 
     def _told_prefill(self, usual: PrefillMode) -> PrefillMode:
         """Return how a turn is continued, given that the caller's capabilities say whether it is."""
-        told = None if self._given is None else self._given.prefill
+        wanted = None if self._own_capabilities is None else self._own_capabilities.prefill
         if usual == "no" and self.server is not None and self.server.prefill is not None:
             usual = self.server.prefill
-        if told is None:
+        if wanted is None:
             return usual
-        return ("trailing" if usual == "no" else usual) if told else "no"
+        return ("trailing" if usual == "no" else usual) if wanted else "no"
 
     def _cannot_say(self, request: Request) -> Mapping[str, str]:
-        asked = self._asked_of(request)
-        tools = asked.get("tools")
+        parameters = self._asked_of(request)
+        tools = parameters.get("tools")
         if request.tools and "tools" not in request.parameters:
             tools = self._shapes.written_tools(request.tools)
-        kind = type_not_sent(chat_choice(asked.get("tool_choice")), tools)
+        kind = type_not_sent(chat_choice(parameters.get("tool_choice")), tools)
         unsent = {} if kind is None else {"tool_choice": f"no tool of the type {kind} is sent"}
         return {**super()._cannot_say(request), **unsent}
 

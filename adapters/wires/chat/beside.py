@@ -13,7 +13,7 @@ from rungwise.adapters.wires.chat.tools import calls_in
 from rungwise.adapters.wires.json_text import HeldText
 from rungwise.adapters.wires.reading.decoding import SPARE
 
-_MOST: Final = 10_000  # values of a chunk that are looked at; no chunk of a model has as many
+_MOST: Final = 10_000  # the most values of a chunk that are read; no real chunk has as many
 _SHOWN: Final = frozenset({"role", "content", "reasoning_content", "refusal", "tool_calls", "function_call"})
 _WRITTEN: Final = (
     *("content", "text", "refusal", "summary", "transcript", "arguments", "input", "reasoning_text"),
@@ -21,7 +21,7 @@ _WRITTEN: Final = (
     *("delta", "message", "audio", "tool_calls", "function_call", "function", "custom", "provider_specific_fields"),
 )
 """Members that a model writes, and members that hold such members; citations, log probabilities and other
-things of the server's are not among them, nor are pictures and sounds."""
+data from the server are not among them, nor are pictures and sounds."""
 
 _SEALED: Final = ("reasoning.encrypted", "redacted_thinking")
 
@@ -48,20 +48,20 @@ class Beside:
         """Count what the choices of a chunk hold besides the delta of the reply's choice; `replace` counts messages.
 
         Arguments:
-            own: the choice that is the reply's, where there is one.
+            own: the reply's choice, if there is one.
         """
         if not isinstance(choices, list):
             return
         seen: set[str] = set()
-        found: list[object] = [choice for choice in choices if choice is not own]
+        values: list[object] = [choice for choice in choices if choice is not own]
         if own:
             delta = own.get("delta")
             if isinstance(delta, dict) and not delta.keys() <= _SHOWN:
                 seen.update(contents(delta))  # several fields often say the same
-                found.append({name: delta[name] for name in delta if name not in ("tool_calls", "function_call")})
+                values.append({name: delta[name] for name in delta if name not in ("tool_calls", "function_call")})
             if "text" in own:
-                found.append(own["text"])
-        for text, is_sealed in _texts(found) if found else ():
+                values.append(own["text"])
+        for text, is_sealed in _texts(values) if values else ():
             if text in seen:
                 continue
             seen.add(text)
@@ -74,15 +74,15 @@ class Beside:
         """Count the new text of a whole message; some servers send all of it again each time.
 
         Arguments:
-            held: the text, the reasoning and the refusal that it takes the place of.
+            held: the text, the reasoning and the refusal that it replaces.
         """
-        said = contents(message)
-        for new, old, last in zip(said, held, self._said, strict=True):
-            # Anything longer cannot be the beginning of this, and would be copied for nothing.
+        texts = contents(message)
+        for new, old, last in zip(texts, held, self._said, strict=True):
+            # Anything longer cannot be a prefix of this; do not copy it.
             goes_on = old.tell() <= len(new) and new.startswith(old.getvalue())
-            again = len(last) if new.startswith(last) else 0  # a server may have stripped what its deltas brought
+            again = len(last) if new.startswith(last) else 0  # a server may have stripped the text of its deltas
             self._letters += len(new) - max(again, old.tell() if goes_on else 0)
-        self._said = said
+        self._said = texts
         calls = "".join([text for text, _ in _texts(calls_in(message))])
         self._letters += len(calls) - (len(self._calls) if calls.startswith(self._calls) else 0)
         self._calls = calls

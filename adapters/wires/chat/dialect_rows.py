@@ -30,32 +30,32 @@ class Dialect:
     """Describe how one kind of server differs from OpenAI's protocol, which the defaults follow.
 
     Arguments:
-        host: a regular expression that is found in the host of the URL; None where no URL tells.
-        path: one that is found in the path of the URL.
-        model: one that is found in the model's id in lower case; `~` stands for a dash or a dot.
+        host: a regular expression to search in the host of the URL; None if no URL identifies the server.
+        path: a regular expression to search in the path of the URL.
+        model: a regular expression to search in the model's id in lower case; `~` stands for a dash or a dot.
         cap_field: the field of a request that holds the output cap.
         prefill: how a trailing assistant turn is continued. A wrong "no" costs a user turn, a wrong "yes" a request.
         echoes: whether a continued turn is repeated at the start of the answer.
-        less_reasoning: what to add to a request for less reasoning, where it says nothing of that.
-        id_length: how many letters and digits the id of a tool call must have, no more and no others; None for any id.
-        longest_id: how many characters the id of a tool call may have at most; None for any number.
-        tool_types: the types of tools that the server runs by itself, beside the protocol's own; `*` ends any that
-            begin so.
-        takes_other_tools: whether it may take types that nobody has put here; they go out where a caller has given them
+        less_reasoning: what to add to a request for less reasoning, if it does not set any.
+        id_length: the exact number of letters and digits in the id of a tool call; None for any id.
+        longest_id: the most characters of a tool call's id; None for any number.
+        tool_types: the types of tools that the server runs itself, besides the protocol's own; `*` ends a prefix
+            of several.
+        takes_other_tools: whether it may accept types that are not listed here; they are sent if the caller passes them
             for this server.
-        key_header: the header that a key goes out in, in the place of a bearer token.
-        lower_efforts: the next lower `reasoning_effort` that is taken of "low" and "minimal".
+        key_header: the header for a key, instead of a bearer token.
+        lower_efforts: the next lower `reasoning_effort` below "low" and "minimal" that is accepted.
         reasoning_fields: where a message or a delta holds reasoning.
         own_fields: other members of a message or a tool call that another server rejects, or cannot read.
         own_parts: the types of such parts of a message's content.
         finishes: finish reasons by their meaning, in lower case and without the prefix of gRPC enumerations.
-        counts: where a usage report holds what.
-        usage_at: where a body holds the usage report, beside `usage`.
-        refusal_at: where a message or a choice holds a refusal, beside `refusal`.
-        error_at: where a body of status 200 holds what makes it an error, and what stands there; None for anything.
+        counts: where a usage report holds each count.
+        usage_at: where else than in `usage` a body holds the usage report.
+        refusal_at: where else than in `refusal` a message or a choice holds a refusal.
+        error_at: where a body of status 200 shows that it is an error, and by which value; None for any value.
 
-    No server of the table leaves the finish reason out at the end of a reply, so that one without it was cut; a caller
-    who knows of one that does says so to the backend.
+    No server in the table omits the finish reason at the end of a reply, so a reply without one was cut. A caller
+    who knows a server that omits it tells the backend.
     """
 
     host: str | None = None
@@ -89,7 +89,7 @@ class Dialect:
 
 _REASONERS: Final = r"reason|thinking|qwq|qvq|gpt~oss|qwen~?3|~r1"
 
-# As surveyed in November 2026; what is in brackets is where it was seen: documentation, or a public issue.
+# As surveyed in November 2026; the brackets name the source: documentation, or a public issue.
 DIALECTS: Final[tuple[Dialect, ...]] = (
     # OpenAI: models that reason reject max_tokens by name (400), and all of them take the other. Tools are functions or
     # custom ones; what it runs by itself belongs to Responses. Ids of calls beyond 40 characters, as vLLM's are, were
@@ -130,13 +130,13 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     # Wherever they are, the o series, gpt-oss and Grok know no effort below "low", and GPT-5.1 and later no "minimal".
     Dialect(host="", model=r"\bo\d|gpt-oss|grok", lower_efforts={}),
     Dialect(host="", model=r"gpt-5\.\d", lower_efforts={"low": "none", "minimal": "none"}),
-    # LiteLLM's proxy puts aside what chat completions have no place for.
+    # LiteLLM's proxy has members for what chat completions have no place for.
     Dialect(
         own_fields="thinking_blocks provider_specific_fields",
         counts={"cache_creation": "prompt_tokens_details.cache_creation_tokens"},
         refusal_at="provider_specific_fields.refusal",
     ),
-    # OpenAI's Responses, in the words of proxies that translate them.
+    # The words of OpenAI's Responses, through proxies that translate them.
     Dialect(
         finishes={"stop": "completed", "length": "max_output_tokens"},
         counts={
@@ -279,13 +279,13 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     Dialect(finishes={"stop": "eos eos_token"}),
     # MiniMax's envelope, whose status 0 is none [platform.minimax.io/docs/api-reference/errorcode].
     Dialect(reasoning_fields="reasoning_content reasoning_details", error_at={"base_resp.status_code": None}),
-    # What was met, and whose it is was not recorded.
+    # Words that were seen, without a record of where.
     Dialect(
         own_parts="reasoning",
         finishes={"length": "max_length"},
         counts={"cache_creation": "cache_write_tokens", "reasoning": "reasoning_tokens"},
     ),
-    # Claude, wherever it is.
+    # Claude, on any host.
     Dialect(
         host="",
         model=CLAUDE_PREFILLS,

@@ -1,8 +1,8 @@
 """The dialects of chat completions: one table of what each kind of server does differently.
 
-What is written follows the first row that fits a backend's URL and model and says anything of the matter. What is read
-may be in the words of any row, whatever the URL: a proxy speaks for others, and servers of one's own (vLLM, SGLang,
-llama.cpp, LM Studio, Ollama) cannot be told apart by theirs. A new server is a new row.
+For what is sent, the first row that fits a backend's URL and model and sets a field wins. What is received
+may use the words of any row, whatever the URL: a proxy speaks for others, and self-hosted servers (vLLM, SGLang,
+llama.cpp, LM Studio, Ollama) cannot be recognised by theirs. A new server is a new row.
 
 Errors are read in `rungwise.fsm.failures`: what the codes of all servers mean, and the numbers that mean something in
 the shape of one alone, stands in its `rules`, for an error is the same in every protocol and through every proxy. Each
@@ -39,13 +39,13 @@ def dialect_of(base_url: str, model: str) -> Dialect:
         place = (parts.hostname or "", parts.path, model.lower())
     except ValueError:
         return _USUAL
-    said: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for row in DIALECTS:
         if row.fits(*place):
             for name in _WRITTEN:
                 if getattr(row, name) != getattr(_USUAL, name):
-                    said.setdefault(name, getattr(row, name))
-    return evolve(_USUAL, **said)
+                    settings.setdefault(name, getattr(row, name))
+    return evolve(_USUAL, **settings)
 
 
 def _path(names: str) -> Path:

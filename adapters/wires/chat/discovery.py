@@ -1,7 +1,7 @@
 """Ask your own server what it is: how it continues a turn, and how much fits its window.
 
-Each server has a page of its own that names it; those are asked in turn, at the origin of the backend alone. A server
-that answers none of them stays unknown, and what cannot be read says nothing.
+Each kind of server has its own page that names it. Rungwise asks for these in turn, only at the backend's origin. A
+server that answers none of them stays unknown, and unreadable answers are ignored.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Server:
     """Hold what a server said it is.
 
     Arguments:
-        name: its kind, and its version where it says that.
-        prefill: how it goes on from a trailing assistant turn; None where its kind does not tell.
-        known: what it says of the model.
+        name: its kind, and its version if known.
+        prefill: how it continues a trailing assistant turn; None if its kind does not determine that.
+        known: what it says about the model.
     """
 
     name: str
@@ -48,7 +48,7 @@ def inquiry(backend: HttpBackend) -> Generator[HttpRequest, Answer, Server | Non
     """Ask for pages, one after another, until one identifies the server; return None if none does.
 
     Arguments:
-        backend: who is asked; its key goes with each request, as all of them go to its own origin.
+        backend: the backend; its key goes with each request, as all of them go to its own origin.
     """
     base = backend.root
     top = base.removesuffix("/v1")

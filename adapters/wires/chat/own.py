@@ -50,7 +50,7 @@ class OwnMembers:
     """Gather the provider's own members of a message, from deltas or whole messages.
 
     Arguments:
-        size: how many bytes, about, they take up.
+        size: roughly how many bytes they take up.
     """
 
     size: int = 0

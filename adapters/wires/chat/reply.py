@@ -64,7 +64,7 @@ def draft_of(
 def is_cut(finish: object, calls: tuple[ToolCall, ...], *, ended: bool, sends_finish_reason: bool) -> bool:
     """Tell whether a reply broke off: without a finish reason it did, whatever followed.
 
-    Half a tool call at the end of a reply needs no such word: the output cap cut it, as the call itself shows.
+    Half a tool call at the end of a reply needs no finish reason: the call itself shows that the output cap cut it.
 
     Arguments:
         finish: the finish reason as the provider gave it.
@@ -90,9 +90,9 @@ def first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
 def error_in(value: Mapping[str, Any], choice: Mapping[str, Any], body: bytes) -> bytes | None:
     """Return the error body in a response of status 200, or None."""
     for path, what in ERRORS:
-        found = path[0] in value and found_at(path, value)
-        if found and what in (None, found):
-            return as_json({"error": found}).encode() if path[1:] == ("error",) else body
+        value_there = path[0] in value and found_at(path, value)
+        if value_there and what in (None, value_there):
+            return as_json({"error": value_there}).encode() if path[1:] == ("error",) else body
     error = choice.get("error")
     return as_json({"error": error}).encode() if error else None
 

@@ -72,8 +72,8 @@ class _ReasonedChat(ChatShapes):
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
         """Return a message without other providers' own members, but with its readable reasoning."""
-        kept, reasoning = super().unsigned(message), message.get("reasoning_content")
-        return {**kept, "reasoning_content": reasoning} if reasoning else kept
+        portable, reasoning = super().unsigned(message), message.get("reasoning_content")
+        return {**portable, "reasoning_content": reasoning} if reasoning else portable
 
 
 REASONED: Final = _ReasonedChat()
@@ -85,26 +85,26 @@ class ChatBody(BodyWriter):
 
     Arguments:
         every writer's: see `BodyWriter`.
-        dialect: what this server wants in its own way.
+        dialect: how this server differs.
     """
 
     dialect: Dialect
 
     def body(self) -> Body:
         """Return the body."""
-        send, dialect, asked = self.send, self.dialect, self.send.parameters
-        form, given = CHAT, send.messages
+        send, dialect, parameters = self.send, self.dialect, self.send.parameters
+        form, history = CHAT, send.messages
         if send.restore_reasoning:
-            form, given = REASONED, tuple(map(reasoned, given))
+            form, history = REASONED, tuple(map(reasoned, history))
         rules = form.rules
         if dialect.id_length is not None:
             rules = evolve(rules, call_id=_ids_of(dialect.id_length), id_length=dialect.id_length)
         elif dialect.longest_id is not None:
             rules = evolve(rules, call_id=_ids_up_to(dialect.longest_id), takes_own_ids=True)
-        is_portable = send.portable or _has_other_ids(given, rules, self.own)
-        messages = written(given, form, self.own, is_portable=is_portable, rules=rules)
+        is_portable = send.portable or _has_other_ids(history, rules, self.own)
+        messages = written(history, form, self.own, is_portable=is_portable, rules=rules)
         body: Body = {"model": self.model, "messages": messages, "stream": self.stream, **self.given}
-        if send.request.tools and "tools" not in asked:
+        if send.request.tools and "tools" not in parameters:
             ChatShapes(dialect).set_tools(body, send.tools)
         if "tool_choice" in body:
             body["tool_choice"] = chat_choice(body["tool_choice"], body.get("tools"))
@@ -128,8 +128,8 @@ def type_not_sent(choice: Any, tools: Any) -> str | None:
     """Return the type of tool that a choice selects although no such tool is sent; otherwise None.
 
     Arguments:
-        choice: of tools, as chat completions have it.
-        tools: those that are sent.
+        choice: a tool choice of chat completions.
+        tools: the tools that are sent.
     """
     kind = choice.get("type") if isinstance(choice, Mapping) else None
     if not isinstance(kind, str) or kind in _CHOICES:
@@ -162,7 +162,7 @@ def refuse_many(parameters: Mapping[str, Any], where: str) -> None:
     """Refuse parameters that ask for more than one answer.
 
     Raises:
-        ConfigurationError: they do.
+        ConfigurationError: they ask for more than one.
     """
     for name in ("n", "best_of"):
         if parameters.get(name) not in (None, 1):
@@ -172,9 +172,9 @@ def refuse_many(parameters: Mapping[str, Any], where: str) -> None:
 
 
 def _set_cap(body: Body, send: Send, cap: CapField) -> None:
-    given = [body.pop(name, None) for name in OTHER_CAP]
-    asked = [send.parameters.get(name) for name in OTHER_CAP]
-    value = next((number for number in (send.max_tokens, *asked, *given) if number is not None), None)
+    caps = [body.pop(name, None) for name in OTHER_CAP]
+    requested = [send.parameters.get(name) for name in OTHER_CAP]
+    value = next((number for number in (send.max_tokens, *requested, *caps) if number is not None), None)
     if cap in send.dropped:
         cap = OTHER_CAP[cap]
     if value is not None and cap not in send.dropped:
@@ -236,8 +236,8 @@ def reasoned(message: PlainMessage | Message) -> PlainMessage | Message:
     """Return an assistant message with the reasoning that a provider wants back; other messages unchanged."""
     if isinstance(message, Message) or message.get("role") != "assistant":
         return message
-    known = message.get("reasoning_content")
-    if isinstance(known, str) and known:
+    own = message.get("reasoning_content")
+    if isinstance(own, str) and own:
         return message
     reasoning = contents(message)[1] or contents({"content": message.get("thinking_blocks")})[1]
     return {**message, "reasoning_content": reasoning or STAND_IN}

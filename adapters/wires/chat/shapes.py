@@ -45,7 +45,7 @@ class ChatShapes(Form):
     """Read and write chat completions.
 
     Arguments:
-        dialect: which tools the server takes beside those that the protocol has.
+        dialect: which tools the server accepts besides the protocol's own.
     """
 
     __slots__ = ("_dialect",)
@@ -62,9 +62,9 @@ class ChatShapes(Form):
 
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
         """Tell whether parameters ask for JSON; None if they do not say."""
-        found = super().asks_for_json(parameters)
-        if found is not None:
-            return found
+        common = super().asks_for_json(parameters)
+        if common is not None:
+            return common
         structured = parameters.get("structured_outputs")
         if isinstance(structured, Mapping) and any(structured.get(name) for name in ("json", "json_object")):
             return True
@@ -112,9 +112,9 @@ class ChatShapes(Form):
             return super()._translated(tool)
         # One that takes free text, as Responses have it: a grammar stands one level deeper here.
         custom = {name: value for name, value in tool.items() if name != "type"}
-        given = custom.get("format")
-        if isinstance(given, Mapping) and given.get("type") == "grammar" and "grammar" not in given:
-            rest = {name: value for name, value in given.items() if name != "type"}
+        format = custom.get("format")
+        if isinstance(format, Mapping) and format.get("type") == "grammar" and "grammar" not in format:
+            rest = {name: value for name, value in format.items() if name != "type"}
             custom["format"] = {"type": "grammar", "grammar": rest}
         return [{"type": "custom", "custom": custom}]
 
@@ -136,12 +136,12 @@ class ChatShapes(Form):
             if not isinstance(content, list | tuple) or not any(map(_is_marked, content)):
                 return message
             return {**message, "content": [_unsigned(part) for part in content]}
-        kept = {key: value for key, value in message.items() if key not in FOREIGN_FIELDS}
-        if isinstance(kept.get("content"), list | tuple):
-            kept["content"] = _portable_parts(kept["content"]) or ""
-        if isinstance(kept.get("tool_calls"), list | tuple):
-            kept["tool_calls"] = [_portable_call(call) for call in kept["tool_calls"]]
-        return kept
+        portable = {key: value for key, value in message.items() if key not in FOREIGN_FIELDS}
+        if isinstance(portable.get("content"), list | tuple):
+            portable["content"] = _portable_parts(portable["content"]) or ""
+        if isinstance(portable.get("tool_calls"), list | tuple):
+            portable["tool_calls"] = [_portable_call(call) for call in portable["tool_calls"]]
+        return portable
 
     def results_of(self, calling: PlainMessage | Message, results: Sequence[ToolResult]) -> PlainMessage | Message:
         """Return a message of results; the older form of calls has a role of its own for them."""
@@ -152,7 +152,7 @@ class ChatShapes(Form):
     def sent_to(self, provider: str, message: Message) -> list[Body]:
         """Return a message as plain messages, with this provider's own members and no other's.
 
-        Readable reasoning is not among it: some servers reject it, and those that want it say so.
+        Readable reasoning is left out: some servers reject it, and those that want it say so.
         """
         return chat_messages(message, provider)
 
@@ -162,7 +162,7 @@ def _is_foreign(part: Any) -> bool:
         return False
     kind = str(part.get("type"))
     is_block = kind in _FOREIGN_BLOCKS or kind.endswith(_FOREIGN_RESULT)
-    # What Mistral thinks stands in a list; Anthropic signs a text.
+    # Mistral's thinking is a list; Anthropic signs a text.
     is_thought = kind == "thinking" and isinstance(part.get("thinking"), str) and "signature" in part
     return is_block or is_thought or "source" in part or "citations" in part or is_converse(part)
 

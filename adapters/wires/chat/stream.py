@@ -44,16 +44,16 @@ class GatheredText(HeldText):
     def follow(self, said: str, *, is_last: bool) -> str:
         """Return what a message adds to the text, without writing it.
 
-        A message that begins with the text so far has all of it, and behind deltas so has the last one: the provider's
-        own edition, which takes the place of the text. One that says the end of what came in deltas once more adds
+        A message that begins with the text so far contains all of it. After deltas the last message is the provider's
+        final version, which replaces the text. A message that repeats the end of what came in deltas adds
         nothing. Any other is the next piece.
 
         Arguments:
-            said: what the message says.
+            said: the text of the message.
             is_last: whether the message ends the reply.
         """
         size = self.tell()
-        # A message of less than half as much is not compared, so that the work stays within what has come.
+        # A message of less than half the size is not compared, so that the work stays proportional to the input.
         gathered = self.getvalue() if 2 * len(said) >= size > 0 else None
         if gathered is not None and said.startswith(gathered):
             return said[size:]
@@ -100,7 +100,7 @@ class ChatDecoder(StreamDecoder):
     Arguments:
         headers: the response's headers, for the classification of an error inside the stream.
         provider: whose reply it is.
-        sends_finish_reason: whether a reply without a finish reason is a cut one.
+        sends_finish_reason: whether a reply without a finish reason was cut.
     """
 
     _sends_finish_reason: bool = True
@@ -123,7 +123,7 @@ class ChatDecoder(StreamDecoder):
         self.texts |= {Text: self._text, Reasoning: self._reasoning}
 
     def _make_reader(self) -> EventReader:
-        return EventReader()  # an event that has a name is looked at more closely
+        return EventReader()  # an event with a name is read in full
 
     @property
     def letters_within(self) -> int:
@@ -139,7 +139,7 @@ class ChatDecoder(StreamDecoder):
     def written_beside(self) -> int:
         """Return the characters besides the deltas, such as those of other choices and whole messages.
 
-        Some of it may say what deltas have shown as well.
+        Some of it may repeat what deltas have shown.
         """
         return self._beside.letters
 
@@ -341,11 +341,11 @@ class ChatDecoder(StreamDecoder):
 
 def _said_aside(choice: Mapping[str, Any]) -> dict[str, Any]:
     """Return the log probabilities and annotations of a chunk, in the places that a whole body has for them."""
-    said: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     if isinstance(choice.get("logprobs"), dict):
-        said["logprobs"] = choice["logprobs"]
+        members["logprobs"] = choice["logprobs"]
     for name in ("delta", "message"):
         message = choice.get(name)
         if isinstance(message, dict) and isinstance(message.get("annotations"), list):
-            said["message"] = {"annotations": message["annotations"]}
-    return said
+            members["message"] = {"annotations": message["annotations"]}
+    return members

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any, Final, Self
 
 from attrs import Factory, define, evolve, frozen
 
 from rungwise.adapters.wires.chat.own import extras_of, own_copy
-from rungwise.adapters.wires.json_text import HeldText, ObjectScanner, as_json, mended, weight_of
+from rungwise.adapters.wires.json_text import HeldText, ObjectScanner, as_json, digest_of, mended, weight_of
 from rungwise.fsm.call.conversation.parts import ToolCall
 
 WEIGHT: Final = 200
@@ -23,9 +22,9 @@ _DIGITS: Final = re.compile(r"\d{1,9}", re.ASCII)
 def calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the tool calls of a message or a delta unchanged, legacy function calls included."""
     calls = message.get("tool_calls")
-    found = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    calls_here = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
     legacy = message.get("function_call")
-    return [*found, {"function": legacy}] if isinstance(legacy, dict) else found
+    return [*calls_here, {"function": legacy}] if isinstance(legacy, dict) else calls_here
 
 
 @frozen
@@ -128,8 +127,8 @@ def index_of(value: Mapping[str, Any]) -> int | None:
 class ToolCalls:
     """Put tool calls together from the pieces that the deltas bring.
 
-    Pieces belong together by `index`. Where a server leaves it out, or gives several calls the same one, a new call
-    shows by a name with another id, by another name, or by arguments that follow arguments which are whole already.
+    Pieces belong together by `index`. If a server omits it, or gives several calls the same one, a new call
+    shows by a name with another id, by another name, or by arguments after arguments that are already whole.
     """
 
     __slots__ = ("_by_id", "_by_index", "_extras_size", "_slots", "letters")
@@ -210,24 +209,20 @@ class ToolCalls:
     def gathered(self, reply: object = None, provider: str = "") -> tuple[ToolCall, ...]:
         """Return the calls so far in the order of their indices, each with a unique id.
 
-        A tool that takes free text gets what all tools get, an object: `{"input": text}`.
+        The arguments of a free-text tool become an object too: `{"input": text}`.
 
         Arguments:
-            reply: JSON data about the reply, which tell its made-up ids from those of other replies.
+            reply: JSON data about the reply, which make its made-up ids differ from those of other replies.
             provider: whose reply it is.
         """
         calls: dict[str, ToolCall] = {}
-        told = ""
+        digest = ""
         for slot in sorted(self._slots, key=lambda slot: slot.place):
             name, arguments = str(mended(slot.name)), slot.arguments
             identifier = str(mended(slot.id))
             if not identifier or identifier in calls:
-                told = told or _digest(reply)  # once: it may be as long as the calls are many
-                identifier = f"call_{_digest([told, len(calls), name, arguments])[:24]}"
+                digest = digest or digest_of(reply)  # once: it may be as long as the calls are many
+                identifier = f"call_{digest_of([digest, len(calls), name, arguments])[:24]}"
             arguments = as_json({"input": arguments}) if slot.is_free else arguments
             calls[identifier] = ToolCall(identifier, name, arguments, own_copy(slot.extras), provider)
         return tuple(calls.values())
-
-
-def _digest(value: object) -> str:
-    return sha256(as_json(value).encode()).hexdigest()

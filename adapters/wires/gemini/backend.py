@@ -31,17 +31,17 @@ class Gemini(HttpBackend):
 
     On Vertex AI, `base_url` is "https://REGION-aiplatform.googleapis.com/v1/projects/PROJECT/locations/REGION/publishers/google",
     and the access token goes into `headers={"authorization": "Bearer ..."}`; `api_key` is left out, as it is sent as
-    `x-goog-api-key`, which takes no token.
+    `x-goog-api-key`, which accepts no token.
 
     Arguments:
-        what every backend takes: see `rungwise.adapters.wires.http_backend.HttpBackend`. A model may be named with its
+        every backend's arguments: see `rungwise.adapters.wires.http_backend.HttpBackend`. A model may be named with its
             collection, such as "tunedModels/mine". Parameters of the `generationConfig` may stand in it or by
             themselves.
-        base_url: the URL up to `/models/...`; one that ends in `/models/NAME:generateContent` is taken too.
+        base_url: the URL up to `/models/...`; it may also end in `/models/NAME:generateContent`.
         api_key: the key of the Gemini API.
 
     Raises:
-        ConfigurationError: a field is not of its form.
+        ConfigurationError: a field is malformed.
     """
 
     DEFAULT_URL: ClassVar[str] = "https://generativelanguage.googleapis.com/v1beta"
@@ -54,7 +54,7 @@ class Gemini(HttpBackend):
 
     def _read_endpoint(self) -> Endpoint:
         endpoint = read_url(_METHOD.sub("", self.base_url), self.PATH)
-        # How a stream is to come is added where one is asked for.
+        # `alt` is added when a stream is requested.
         rest = [(name, value) for name, value in parse_qsl(endpoint.query[1:]) if name != "alt"]
         return evolve(endpoint, query=f"?{urlencode(rest)}" if rest else "")
 
@@ -63,7 +63,7 @@ class Gemini(HttpBackend):
         """Refuse reserved parameters, and more than one answer.
 
         Raises:
-            ConfigurationError: one of them does.
+            ConfigurationError: a parameter is reserved.
         """
         super().refuse_reserved(parameters, where)
         refuse_own(parameters, where)

@@ -25,9 +25,9 @@ class Traits:
     """Describe how one generation of models differs.
 
     Arguments:
-        model: a regular expression that is found in the model's id in lower case; `~` stands for a dash or a dot.
-        thinking: what `thinkingConfig` holds for each effort of reasoning; empty where the model takes none.
-        lower: what it holds for less reasoning, by its own word for what it holds now; "" where it holds nothing yet.
+        model: a regular expression to search in the model's id in lower case; `~` stands for a dash or a dot.
+        thinking: the `thinkingConfig` for each reasoning effort; empty if the model accepts none.
+        lower: the `thinkingConfig` for less reasoning, by its current level or budget; "" if none is set.
         wants_signatures: whether the first function call of each step must be signed.
         nests_media: whether the result of a function holds pictures itself.
         fetches: whether a public URL is fetched.
@@ -139,7 +139,7 @@ def refuse_own(parameters: Mapping[str, Any], where: str) -> None:
     """Refuse reserved members of `generationConfig`, and more than one answer.
 
     Raises:
-        ConfigurationError: one of them is there.
+        ConfigurationError: they set one of these.
     """
     for place, config in ((where, parameters), *((f"{where}[{each!r}]", parameters.get(each)) for each in _CONFIG)):
         if not isinstance(config, Mapping):
@@ -156,14 +156,14 @@ def refuse_own(parameters: Mapping[str, Any], where: str) -> None:
 
 def lost(parameters: Mapping[str, Any]) -> dict[str, str]:
     """Return the common parameters that Gemini does not support, each with the reason."""
-    found: dict[str, str] = {}
+    lost_here: dict[str, str] = {}
     if parameters.get("parallel_tool_calls") is False:
-        found["parallel_tool_calls"] = "Gemini has no switch for it"
+        lost_here["parallel_tool_calls"] = "Gemini has no switch for it"
     if parameters.get("response_format") is not None and not _format(parameters["response_format"]):
-        found["response_format"] = "its type must be text, json_object or json_schema"
+        lost_here["response_format"] = "its type must be text, json_object or json_schema"
     if parameters.get("tool_choice") is not None and not _choice(parameters["tool_choice"]):
-        found["tool_choice"] = "it names no mode and no function"
-    return found
+        lost_here["tool_choice"] = "it names no mode and no function"
+    return lost_here
 
 
 def lost_effort(effort: Any, traits: Traits) -> dict[str, str]:
@@ -171,10 +171,10 @@ def lost_effort(effort: Any, traits: Traits) -> dict[str, str]:
     if effort is None:
         return {}
     if not isinstance(effort, str) or effort not in traits.thinking:
-        known = ", ".join(traits.thinking)
-        return {"reasoning_effort": f"it must be one of {known}" if known else "this model takes none"}
-    told = _as_sent(effort, traits.thinking)
-    return {} if told == effort else {f"reasoning_effort {effort}": f"it is sent as {told}"}
+        efforts = ", ".join(traits.thinking)
+        return {"reasoning_effort": f"it must be one of {efforts}" if efforts else "this model takes none"}
+    sent = _as_sent(effort, traits.thinking)
+    return {} if sent == effort else {f"reasoning_effort {effort}": f"it is sent as {sent}"}
 
 
 def _as_sent(effort: str, thinking: Mapping[str, Mapping[str, Any]]) -> str:
@@ -191,14 +191,14 @@ def placed(parameters: Mapping[str, Any], traits: Traits) -> Body:
     """Return the parameters in their places in a body.
 
     Arguments:
-        parameters: in the words of chat completions, or in Gemini's own; the latter win.
-        traits: what the model does in its own way.
+        parameters: in the form of chat completions, or in Gemini's own, which wins.
+        traits: how the model differs.
     """
     body: Body = {}
     config: Body = {}
     for name in _CONFIG:
-        given = parameters.get(name)
-        config |= {camel(key): value for key, value in given.items()} if isinstance(given, Mapping) else {}
+        inner = parameters.get(name)
+        config |= {camel(key): value for key, value in inner.items()} if isinstance(inner, Mapping) else {}
     for name, value in parameters.items():
         if name in _CONFIG or name in _NOT_SENT or value is None:
             continue
@@ -268,9 +268,9 @@ def without(body: Body, names: Iterable[str], kept: Iterable[str]) -> None:
     """Remove parameters from a body, by their names in chat completions or in Gemini's API.
 
     Arguments:
-        body: is changed.
-        names: of the parameters.
-        kept: what no provider's word takes out.
+        body: the body, which is changed.
+        names: the parameters' names.
+        kept: the fields that stay in any case.
     """
     for name in names:
         name = camel(name)

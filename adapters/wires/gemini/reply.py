@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from typing import Any, Final
 
 from attrs import define, evolve, field
 
 from rungwise.adapters.wires.draft import count_of, estimated, text_at
 from rungwise.adapters.wires.gemini.shapes import MADE_UP
-from rungwise.adapters.wires.json_text import as_json, mended
+from rungwise.adapters.wires.json_text import as_json, digest_of, mended
 from rungwise.adapters.wires.provider_data import kept_copy
 from rungwise.fsm.call.conversation.parts import Part, ToolCall, calls_of, reasoning_of, text_of
 from rungwise.fsm.call.conversation.reply import StopReason
@@ -29,10 +28,10 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
     **dict.fromkeys(_REFUSALS, "content_filter"),
 }
 """The finish reasons, in lower case. OTHER, NO_IMAGE, TOO_MANY_TOOL_CALLS and FINISH_REASON_UNSPECIFIED are not among
-them: they say that the reply is none, and not why."""
+them: they say that there is no reply, but not why."""
 
 FAILURES: Final[Mapping[str, Reason]] = {
-    # What the model wrote could not be read as a call of one of the functions, or at all: it need not do so again.
+    # The model's output could not be read as a call of one of the functions, or at all; another attempt may succeed.
     **dict.fromkeys(("malformed_function_call", "unexpected_tool_call", "malformed_response"), "failed_generation"),
     "missing_thought_signature": "reasoning_signature",
     "pup_limited_disabled": "auth",
@@ -50,12 +49,13 @@ def is_usage(value: Any) -> bool:
 def usage_of(raw: Mapping[str, Any], parts: Sequence[Part]) -> Usage | None:
     """Return the reported token counts, or None if there are none; anything malformed counts as 0.
 
-    The thoughts are counted beside the answer, and what server-side tools read beside the prompt; what came from a
-    cache is a part of the prompt.
+    Thoughts are counted separately from the answer, and the input of server-side tools from the prompt; cached tokens
+    are part of the prompt.
 
     Arguments:
         raw: its report.
-        parts: what came, from which the answer is counted where only the prompt was, as at the start of some streams.
+        parts: the parts, from which the answer is estimated if only the prompt was counted, as at the start of some
+            streams.
     """
     prompt = count_of(raw.get("promptTokenCount")) + count_of(raw.get("toolUsePromptTokenCount"))
     thoughts = count_of(raw.get("thoughtsTokenCount"))
@@ -86,7 +86,7 @@ class GatheredCall:
     Arguments:
         id: the provider's own.
         name: the tool.
-        extras: what the provider wants back with it.
+        extras: the provider's own members.
     """
 
     id: str
@@ -174,19 +174,15 @@ def named(calls: list[GatheredCall], reply: object, provider: str) -> list[ToolC
 
     Arguments:
         calls: as they came.
-        reply: JSON data about the reply, which tell its made-up ids from those of other replies.
+        reply: JSON data about the reply, which make its made-up ids differ from those of other replies.
         provider: whose they are.
     """
     made: dict[str, ToolCall] = {}
-    told = ""
+    digest = ""
     for call in calls:
         id, name, arguments = str(mended(call.id)), str(mended(call.name)), call.arguments
         if not id.strip() or id in made:
-            told = told or _digest(reply)
-            id = f"{MADE_UP}{_digest([told, len(made), name, arguments])[:20]}"
+            digest = digest or digest_of(reply)
+            id = f"{MADE_UP}{digest_of([digest, len(made), name, arguments])[:20]}"
         made[id] = ToolCall(id, name, arguments, kept_copy(call.extras) or {}, provider)
     return [*made.values()]
-
-
-def _digest(value: object) -> str:
-    return sha256(as_json(value).encode()).hexdigest()

@@ -35,9 +35,11 @@ class GeminiBody(BodyWriter):
         send, parameters = self.send, self.parameters
         traits, form = traits_of(self.model), form_for(self.model)
         body = merged(placed(parameters, traits), placed(send.parameters, traits))
-        said = written(in_order(send.messages), form, self.own, is_portable=send.portable)
-        system = [part for each in said if each.get("role") == "system" for part in list_of(each.get("parts"))]
-        contents = _joined([each for each in said if each.get("role") != "system" and each.get("parts")])
+        written_contents = written(in_order(send.messages), form, self.own, is_portable=send.portable)
+        system = [
+            part for each in written_contents if each.get("role") == "system" for part in list_of(each.get("parts"))
+        ]
+        contents = _joined([each for each in written_contents if each.get("role") != "system" and each.get("parts")])
         if traits.wants_signatures:
             contents = [_signed(each) for each in contents]
         if send.prefill:
@@ -76,16 +78,18 @@ def _lower_reasoning(body: Body, traits: Traits) -> None:
 def in_order(messages: Iterable[PlainMessage | Message]) -> list[PlainMessage | Message]:
     """Return messages with the results of each turn in one message, named and in the order of the calls.
 
-    Gemini wants them so, and without ids it tells them apart by nothing else.
+    Gemini requires that order; without ids nothing else distinguishes them.
     """
     ordered: list[PlainMessage | Message] = []
     names: dict[str, str] = {}
     for is_tool, row in groupby(messages, _is_tool):
         if is_tool:
             places = {id: place for place, id in enumerate(names)}
-            told = [result for message in row if isinstance(message, Message) for result in message.tool_results]
-            told.sort(key=lambda each: places.get(each.id, len(places)))
-            ordered.append(Message("tool", [evolve(each, name=each.name or names.get(each.id, "")) for each in told]))
+            results = [result for message in row if isinstance(message, Message) for result in message.tool_results]
+            results.sort(key=lambda each: places.get(each.id, len(places)))
+            ordered.append(
+                Message("tool", [evolve(each, name=each.name or names.get(each.id, "")) for each in results])
+            )
             continue
         for message in row:
             if isinstance(message, Message) and message.tool_calls:
@@ -102,10 +106,10 @@ def _joined(contents: Iterable[PlainMessage]) -> list[PlainMessage]:
     """Join contents with nothing but function results: the API wants as many in one as there were calls."""
     joined: list[PlainMessage] = []
     for holds_results, row in groupby(contents, _holds_results):
-        told = [*row]
-        if holds_results and len(told) > 1:
-            told = [{**told[-1], "parts": [part for each in told for part in each["parts"]]}]
-        joined += told
+        group = [*row]
+        if holds_results and len(group) > 1:
+            group = [{**group[-1], "parts": [part for each in group for part in each["parts"]]}]
+        joined += group
     return joined
 
 

@@ -46,7 +46,7 @@ class Writer:
 
     Arguments:
         provider: whose own parts may go out.
-        traits: what the model does in its own way.
+        traits: how the model differs.
     """
 
     provider: str
@@ -59,7 +59,7 @@ class Writer:
     def written(self) -> list[Body]:
         """Return what was written."""
         if self._members:
-            self._put({"text": ""})  # what it had signed was blank
+            self._put({"text": ""})  # the part that it had signed was blank
         return [*self._parts, *self._beside]
 
     def add(self, part: Part) -> None:
@@ -104,14 +104,14 @@ class Writer:
 
     def _result(self, result: ToolResult) -> Body:
         id = sent_id(result.id)
-        said: Body = {**({"id": id} if id else {}), "name": result.name or "unknown"}
-        said["response"] = {"error" if result.is_fault else "output": result.text}
+        response: Body = {**({"id": id} if id else {}), "name": result.name or "unknown"}
+        response["response"] = {"error" if result.is_fault else "output": result.text}
         shown = [media(each, self.traits) for each in result.media]
         if self.traits.nests_media:
-            said |= {"parts": nested} if (nested := [each for each in shown if "text" not in each]) else {}
+            response |= {"parts": nested} if (nested := [each for each in shown if "text" not in each]) else {}
             shown = [each for each in shown if "text" in each]
         self._beside += shown
-        return {"functionResponse": said}
+        return {"functionResponse": response}
 
 
 def sent_id(id: str) -> str:
@@ -147,7 +147,7 @@ class GeminiForm(Form):
     """Read and write contents.
 
     Arguments:
-        traits: what the model does in its own way.
+        traits: how the model differs.
     """
 
     __slots__ = ("_traits",)

@@ -49,9 +49,9 @@ class _TextBlock:
     """Hold the place of a text among the other parts.
 
     Arguments:
-        key: that of the text.
+        key: the key of its text.
         is_thought: whether it is reasoning.
-        signature: what signs it, where it is reasoning.
+        signature: the signature of reasoning.
     """
 
     key: int
@@ -153,8 +153,8 @@ class GeminiDecoder(StreamDecoder):
             self._finish, self._is_blocked, self.done = reason, True, True
             self._note(value)
             self._message = text_at(feedback, "blockReasonMessage")
-        given = value.get("candidates")
-        candidates = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+        choices = value.get("candidates")
+        candidates = [each for each in choices if isinstance(each, dict)] if isinstance(choices, list) else []
         own = next((each for each in candidates if each.get("index") in (None, 0)), None)
         self.letters_beside += sum(len(as_json(each.get("content"))) for each in candidates if each is not own)
         if own is not None:
@@ -228,15 +228,15 @@ class GeminiDecoder(StreamDecoder):
 
     def _take_other(self, part: Mapping[str, Any]) -> None:
         """Take a picture or a file; keep anything else unchanged, such as code that the server ran."""
-        found, members = None, {}
+        media_part, members = None, {}
         for name, where in (("inlineData", "data"), ("fileData", "fileUri")):
             blob = part.get(name)
             if isinstance(blob, dict) and part.get("thought") is not True:
-                given = {"data": blob.get("data")} if where == "data" else {"url": text_in(blob, where)}
-                found = media("file", media_type=text_in(blob, "mimeType"), name=blob.get("displayName"), **given)
+                source = {"data": blob.get("data")} if where == "data" else {"url": text_in(blob, where)}
+                media_part = media("file", media_type=text_in(blob, "mimeType"), name=blob.get("displayName"), **source)
                 members = {key: each for key, each in part.items() if key != name}
                 break
-        if found is None:
+        if media_part is None:
             block = kept_copy(part)
             self.letters_beside += len(as_json(part))
             if block is not None:
@@ -244,14 +244,14 @@ class GeminiDecoder(StreamDecoder):
             return
         if members:
             self._keep_members(members)
-        self._keep(found, part)
+        self._keep(media_part, part)
 
     def _keep_members(self, members: Mapping[str, Any]) -> None:
         """Keep the members of the part that follows, or a part without text."""
-        kept = kept_copy(members)
+        copy = kept_copy(members)
         self._open = None
-        if kept is not None:
-            self._keep(ReasoningPart("", kept, self.provider), members)
+        if copy is not None:
+            self._keep(ReasoningPart("", copy, self.provider), members)
 
     def _keep(self, part: GatheredCall | Part, given: Any) -> None:
         self._flush()
@@ -259,7 +259,7 @@ class GeminiDecoder(StreamDecoder):
         self._order.append(part)
         self._held += _WEIGHT + size_of(given)
 
-    # what it amounts to
+    # the reply
 
     @property
     def held(self) -> int:
@@ -269,8 +269,8 @@ class GeminiDecoder(StreamDecoder):
     def parts(self) -> tuple[Part, ...]:
         """Return the parts so far, in order."""
         calls = [each for each in self._order if isinstance(each, GatheredCall)]
-        told = [self._id, self._model, self._usage, [self.text_of(each.key) for each in self._blocks]]
-        made = iter(named(calls, told, self.provider) if calls else ())
+        about = [self._id, self._model, self._usage, [self.text_of(each.key) for each in self._blocks]]
+        made = iter(named(calls, about, self.provider) if calls else ())
         found: list[Part] = []
         for each in self._order:
             if isinstance(each, GatheredCall):
@@ -311,8 +311,8 @@ class GeminiDecoder(StreamDecoder):
 
     def _counted(self, parts: Sequence[Part]) -> Usage | None:
         """Return the tokens; if the last report does not count the answer, an earlier one did so up to there."""
-        known = usage_of(self._usage, parts)
-        return known if known is None or self._is_counted else at_least(known, parts)
+        counted = usage_of(self._usage, parts)
+        return counted if counted is None or self._is_counted else at_least(counted, parts)
 
     def whole(self, body: bytes) -> Reply | Failure:
         """Read a whole body with a status of success: one object, or a list of the objects of a stream."""

@@ -24,22 +24,22 @@ from rungwise.fsm.values.secret import hides_arguments
 class Ollama(HttpBackend):
     """Speak Ollama's own chat with one model of one server.
 
-    A prompt that exceeds the context of the model (`num_ctx`, 4096 tokens by default on small machines) is no error to
-    the server: it leaves out the oldest messages, or goes on in a shifted context, and says nothing of it. Set the
+    A prompt that exceeds the model's context (`num_ctx`, 4096 tokens by default on small machines) is not an error for
+    the server: it silently drops the oldest messages, or continues in a shifted context. Set the
     option `num_ctx` to what your conversations need, or the parameters `truncate` and `shift` to False, with which
     recent servers answer with an error that leads to a compaction.
 
-    The variable OLLAMA_HOST is not read: to the server itself it is the address to listen on, such as 0.0.0.0.
+    The variable OLLAMA_HOST is not read: for the server it is the address to listen on, such as 0.0.0.0.
 
     Arguments:
-        what every backend takes: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends before
+        every backend's arguments: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends before
             `/api/chat`.
-            Options such as `num_ctx` may stand in the parameters under `options`, or as they are. Whether a trailing
+            Options such as `num_ctx` may stand in the parameters themselves or under `options`. Whether a trailing
             assistant turn is continued depends on the template of the model, so only `capabilities` can allow it.
-        api_key: the key for ollama.com or a proxy, sent as a bearer token; a server of one's own needs none.
+        api_key: the key for ollama.com or a proxy, sent as a bearer token; your own server needs none.
 
     Raises:
-        ConfigurationError: a field is not of its form.
+        ConfigurationError: a field is malformed.
     """
 
     DEFAULT_URL: ClassVar[str] = "http://localhost:11434"
@@ -55,7 +55,7 @@ class Ollama(HttpBackend):
         """Refuse reserved parameters.
 
         Raises:
-            ConfigurationError: one of them does, or the options are not of their form.
+            ConfigurationError: a parameter is reserved, or the options are malformed.
         """
         super().refuse_reserved(parameters, where)
         refuse_options(parameters, where)
@@ -66,6 +66,6 @@ class Ollama(HttpBackend):
         return lost(parameters)
 
     def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
-        if b"\n" in body.strip():  # streamed, whatever was asked for, or one object in many lines
+        if b"\n" in body.strip():  # streamed even if nobody asked for it, or one object in many lines
             return self._read_stream(headers, body)
         return super()._read(headers, body)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
 from typing import Any
 
 from rungwise.adapters.wires.draft import count_of, text_at
-from rungwise.adapters.wires.json_text import as_json, mended
+from rungwise.adapters.wires.json_text import as_json, digest_of, mended
 from rungwise.fsm.call.conversation.parts import Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.values.usage import Usage
 
@@ -21,8 +20,8 @@ def gathered(text: str, reasoning: str, calls: Iterable[Given], about: Sequence[
     Arguments:
         text: the visible text, without halves of surrogate pairs.
         reasoning: the reasoning, likewise.
-        calls: the tool calls as they came.
-        about: what tells this reply from others.
+        calls: the tool calls.
+        about: what distinguishes this reply from others.
         provider: whose reply it is.
     """
     named = _named(calls, [*map(str, about), text, reasoning], provider)
@@ -39,7 +38,7 @@ def usage_of(value: Mapping[str, Any]) -> Usage | None:
 def calls_in(message: Any) -> list[Given]:
     """Return the tool calls of a message; arguments that are objects become JSON text."""
     calls = message.get("tool_calls") if isinstance(message, dict) else None
-    found: list[Given] = []
+    calls_here: list[Given] = []
     for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict):
@@ -48,21 +47,17 @@ def calls_in(message: Any) -> list[Given]:
         if not isinstance(arguments, str):
             arguments = "" if arguments is None else as_json(arguments)
         if name or arguments:
-            found.append((text_at(call, "id"), name, arguments))
-    return found
+            calls_here.append((text_at(call, "id"), name, arguments))
+    return calls_here
 
 
 def _named(calls: Iterable[Given], about: Sequence[str], provider: str) -> list[ToolCall]:
     """Return tool calls, each with a unique id: the server's, or one made up from the reply."""
     named: dict[str, ToolCall] = {}
-    told = ""
+    digest = ""
     for id, name, arguments in mended([*calls]):
         if not id or id in named:
-            told = told or _digest(about)  # once: it may be as long as the calls are many
-            id = f"call_{_digest([told, len(named), name, arguments])[:24]}"
+            digest = digest or digest_of(about)  # once: it may be as long as the calls are many
+            id = f"call_{digest_of([digest, len(named), name, arguments])[:24]}"
         named[id] = ToolCall(id, name, arguments, provider=provider)
     return [*named.values()]
-
-
-def _digest(value: object) -> str:
-    return sha256(as_json(value).encode()).hexdigest()

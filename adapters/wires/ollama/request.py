@@ -41,7 +41,7 @@ _EFFORTS: Final[Mapping[str, bool | str]] = {
 }
 """The value of `think` for each effort; models without efforts take any word for a yes."""
 
-# What the model's own words for a part of a body are called by the servers that reject it.
+# The server's field for other names of a parameter.
 _ALSO: Final[Mapping[str, str]] = {"thinking": "think", "reasoning_effort": "think", "response_format": "format"}
 
 
@@ -52,12 +52,12 @@ class OllamaBody(BodyWriter):
         """Return the body."""
         send, parameters = self.send, self.parameters
         form = REASONED if send.restore_reasoning else OLLAMA
-        given = {**translated(parameters), **translated(send.parameters)}
+        parameters_given = {**translated(parameters), **translated(send.parameters)}
         options = {**_options_of(parameters), **_options_of(send.parameters)}
-        calls_none = chat_choice(given.pop("tool_choice", None)) == "none"
+        calls_none = chat_choice(parameters_given.pop("tool_choice", None)) == "none"
         messages = written(send.messages, form, self.own, is_portable=send.portable)
-        body: Body = {"model": self.model, "messages": messages, "stream": self.stream, **given}
-        if send.request.tools and "tools" not in given and not calls_none:
+        body: Body = {"model": self.model, "messages": messages, "stream": self.stream, **parameters_given}
+        if send.request.tools and "tools" not in parameters_given and not calls_none:
             OLLAMA.set_tools(body, send.tools)
         cap = self.first_cap(parameters)
         if cap is not None:
@@ -87,26 +87,26 @@ def translated(parameters: Mapping[str, Any]) -> Body:
 
 def lost(parameters: Mapping[str, Any]) -> dict[str, str]:
     """Return the common parameters that this protocol does not support, each with the reason."""
-    told: dict[str, str] = {}
+    lost_here: dict[str, str] = {}
     if chat_choice(parameters.get("tool_choice")) not in (None, "auto", "none"):
-        told["tool_choice"] = "Ollama leaves it to the model whether a tool is called, and which"
+        lost_here["tool_choice"] = "Ollama leaves it to the model whether a tool is called, and which"
     if parameters.get("parallel_tool_calls") is False:
-        told["parallel_tool_calls"] = "Ollama leaves it to the model how many tools are called at once"
+        lost_here["parallel_tool_calls"] = "Ollama leaves it to the model how many tools are called at once"
     effort = parameters.get("reasoning_effort")
     if effort is not None and not _effort(effort):
-        told["reasoning_effort"] = f"Ollama knows the efforts {', '.join(_EFFORTS)}"
+        lost_here["reasoning_effort"] = f"Ollama knows the efforts {', '.join(_EFFORTS)}"
     elif effort is not None and _EFFORTS[effort] not in (effort, False):
-        told[f"reasoning_effort {effort}"] = f"it is sent as {_EFFORTS[effort]}"
+        lost_here[f"reasoning_effort {effort}"] = f"it is sent as {_EFFORTS[effort]}"
     if parameters.get("response_format") is not None and _format(parameters["response_format"]) is None:
-        told["response_format"] = "Ollama knows the types text, json_object and json_schema"
-    return told
+        lost_here["response_format"] = "Ollama knows the types text, json_object and json_schema"
+    return lost_here
 
 
 def refuse_options(parameters: Mapping[str, Any], where: str) -> None:
     """Refuse malformed options, and an output cap among them.
 
     Raises:
-        ConfigurationError: they are, or it is.
+        ConfigurationError: the options are malformed or set a cap.
     """
     options = parameters.get("options")
     if options is None:
@@ -152,7 +152,7 @@ _COMMON: Final[Mapping[str, Callable[[Any], Body]]] = {
 def _is_dropped(name: str, send: Send, dropped: set[str]) -> bool:
     if name != CAP:
         return name in dropped
-    # Where a budget rests on the cap, no word of a server takes it out.
+    # If a budget rests on the cap, no error of a server removes it.
     return not send.must_cut and not dropped.isdisjoint((CAP, *CAP_PARAMETERS))
 
 

@@ -144,7 +144,7 @@ def _said(role: str, parts: Iterable[Part]) -> Body:
             images.append(part.data)
         elif isinstance(part, MediaPart):
             texts.append(in_words(part))
-    # The blocks of an answer are pieces of one text; what a caller says in several parts was never one.
+    # The blocks of an answer are pieces of one text; the parts of a caller's message are not.
     content = ("" if role == "assistant" else "\n\n").join(texts)
     return {"role": role, "content": content, **({"images": images} if images else {})}
 

@@ -50,10 +50,10 @@ class OllamaDecoder(StreamDecoder):
         message = value.get("message")
         if not isinstance(message, dict) or not message.keys() <= _MESSAGE:
             return None
-        said = [(name, message[name]) for name in _KINDS if message.get(name)]
-        if len(said) != 1 or not isinstance(said[0][1], str):
+        pieces = [(name, message[name]) for name in _KINDS if message.get(name)]
+        if len(pieces) != 1 or not isinstance(pieces[0][1], str):
             return None
-        return _KINDS[said[0][0]], said[0][1]
+        return _KINDS[pieces[0][0]], pieces[0][1]
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take the object of any other line."""

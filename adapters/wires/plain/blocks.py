@@ -34,8 +34,8 @@ def _about(block: Block) -> Iterator[Part]:
     source = block.get("source")
     if block.get("type") == "document" and isinstance(source, Mapping):
         title = text_in(block, "title") if source.get("type") == "text" else ""
-        if said := [each for each in (title, text_in(block, "context")) if each]:
-            yield TextPart("\n".join(said))
+        if texts := [each for each in (title, text_in(block, "context")) if each]:
+            yield TextPart("\n".join(texts))
 
 
 def _part(block: Block) -> Part:
@@ -46,8 +46,8 @@ def _part(block: Block) -> Part:
 
 
 def _read_text(block: Block) -> Part | None:
-    said = block.get("text", block.get("refusal"))
-    return TextPart(said, block.get("cache_control")) if isinstance(said, str) else None
+    text = block.get("text", block.get("refusal"))
+    return TextPart(text, block.get("cache_control")) if isinstance(text, str) else None
 
 
 def _read_image_url(block: Block) -> Part | None:

@@ -26,8 +26,8 @@ _ROLES: Final[Mapping[object, Role]] = {"model": "assistant", "assistant": "assi
 def read_content(message: Mapping[str, Any]) -> tuple[Message, ...]:
     """Return a content in neutral parts."""
     parts = message.get("parts")
-    found = [each for part in (parts if isinstance(parts, list | tuple) else (parts,)) for each in _read(part)]
-    return split(_ROLES.get(message.get("role"), "user"), found)
+    parts_read = [each for part in (parts if isinstance(parts, list | tuple) else (parts,)) for each in _read(part)]
+    return split(_ROLES.get(message.get("role"), "user"), parts_read)
 
 
 def _read(part: Any) -> Iterator[Part]:
@@ -37,23 +37,23 @@ def _read(part: Any) -> Iterator[Part]:
         return
     call, result = _member(part, "functionCall"), _member(part, "functionResponse")
     blob, file = _member(part, "inlineData"), _member(part, "fileData")
-    said = part.get("text")
+    text = part.get("text")
     if call is not None:
         yield ToolCall(text_in(call, "id"), text_in(call, "name"), as_json(call.get("args") or {}))
     elif result is not None:
         yield _result(result)
-    elif isinstance(said, str):
-        if said:  # a part that is empty but for its signature says nothing
-            yield ReasoningPart(said) if part.get("thought") is True else TextPart(said)
+    elif isinstance(text, str):
+        if text:  # a part with nothing but a signature has no text
+            yield ReasoningPart(text) if part.get("thought") is True else TextPart(text)
     elif blob is not None or file is not None:
-        found = media(
+        media_part = media(
             "file",
             data=(blob or {}).get("data"),
             url=text_in(file, "fileUri", "file_uri"),
             media_type=text_in(blob or file, "mimeType", "mime_type"),
             name=text_in(blob or file, "displayName", "display_name"),
         )
-        yield found or OpaquePart("", part)
+        yield media_part or OpaquePart("", part)
     elif words := ran_in_words(part):
         yield TextPart(words)
     else:
@@ -63,20 +63,20 @@ def _read(part: Any) -> Iterator[Part]:
 def ran_in_words(part: Mapping[str, Any]) -> str:
     """Return the code that Gemini ran, or its output, as text; "" for any other part."""
     code, outcome = _member(part, "executableCode"), _member(part, "codeExecutionResult")
-    said = text_in(code, "code") or text_in(outcome, "output")
+    text = text_in(code, "code") or text_in(outcome, "output")
     language = text_in(code, "language").lower()
     # Code may quote such a fence itself.
-    fence = "`" * max(3, *[len(run) + 1 for run in re.findall("`{3,}", said)], 3)
-    return f"\n{fence}{language}\n{said.rstrip()}\n{fence}\n" if said.strip() else ""
+    fence = "`" * max(3, *[len(run) + 1 for run in re.findall("`{3,}", text)], 3)
+    return f"\n{fence}{language}\n{text.rstrip()}\n{fence}\n" if text.strip() else ""
 
 
 def _result(given: Mapping[str, Any]) -> ToolResult:
     """Read a function's response: an object with one text under `output`, `result` or `error`."""
-    said = given.get("response")
-    text = as_json(said)
+    response = given.get("response")
+    text = as_json(response)
     is_fault = False
-    if isinstance(said, Mapping) and len(said) == 1:
-        ((name, value),) = said.items()
+    if isinstance(response, Mapping) and len(response) == 1:
+        ((name, value),) = response.items()
         if name in ("output", "result", "error"):
             text = value if isinstance(value, str) else as_json(value)
             is_fault = name == "error"
@@ -87,5 +87,5 @@ def _result(given: Mapping[str, Any]) -> ToolResult:
 def _member(part: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     """Return a member in either of the two spellings that the API takes."""
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
-    found = part.get(name, part.get(snake))
-    return found if isinstance(found, Mapping) else None
+    value = part.get(name, part.get(snake))
+    return value if isinstance(value, Mapping) else None

@@ -96,8 +96,8 @@ def _read_result(inner: Block) -> Part | None:
 
 
 def _read_reasoning(inner: Block) -> Part | None:
-    said = inner.get("reasoningText")
-    return ReasoningPart(text_in(said, "text")) if isinstance(said, Mapping) else None
+    text = inner.get("reasoningText")
+    return ReasoningPart(text_in(text, "text")) if isinstance(text, Mapping) else None
 
 
 _READERS: Final[Mapping[str, Callable[[Block], Part | None]]] = {

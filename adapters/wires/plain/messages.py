@@ -1,7 +1,7 @@
 """Read messages in any form: chat completions, Anthropic's blocks, Ollama's, Gemini's contents, items.
 
-Which form it is shows in each message by itself, and a conversation may mix them. Nothing raises: what has no known
-form becomes a part that no provider is sent.
+Each message shows its form by itself, and a conversation may mix forms. Nothing raises: an unknown form
+becomes a part that is sent to no provider.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ def read_item(item: Mapping[str, Any]) -> tuple[Message, ...]:
     """Return an item in neutral parts; an item that only its provider can read goes to no other."""
     kind = item.get("type")
     if kind in ("function_call", "custom_tool_call"):
-        given = item.get("arguments") if kind == "function_call" else {"input": item.get("input")}
+        arguments = item.get("arguments") if kind == "function_call" else {"input": item.get("input")}
         id = text_in(item, "call_id", "id")
-        return (Message("assistant", (ToolCall(id, text_in(item, "name"), json_of(given)),)),)
+        return (Message("assistant", (ToolCall(id, text_in(item, "name"), json_of(arguments)),)),)
     if kind in ("function_call_output", "custom_tool_call_output"):
         result = result_of(text_in(item, "call_id"), text_in(item, "name"), parts_of(item.get("output")))
         return (Message("tool", (result,)),)
     if kind == "reasoning":
-        said = [text_in(part, "text") for part in (*list_of(item.get("summary")), *list_of(item.get("content")))]
-        return (Message("assistant", (ReasoningPart("\n\n".join(filter(None, said))),)),)
+        texts = [text_in(part, "text") for part in (*list_of(item.get("summary")), *list_of(item.get("content")))]
+        return (Message("assistant", (ReasoningPart("\n\n".join(filter(None, texts))),)),)
     return (Message("assistant", (OpaquePart("", item),)),)
 
 
@@ -63,7 +63,7 @@ def read_together(
 ) -> Iterator[tuple[list[PlainMessage | Message], tuple[Message, ...]]]:
     """Yield the messages that belong together, in their original form and in neutral parts.
 
-    Items of Responses that follow one another are one answer: what was thought, what was said, each call.
+    Consecutive items of Responses are one answer: its reasoning, its text, each call.
     """
     given: list[PlainMessage | Message] = []
     row: list[Message] = []  # what is to be one
@@ -71,7 +71,7 @@ def read_together(
     for message in messages:
         is_item = not isinstance(message, Message) and "role" not in message
         made = (message,) if isinstance(message, Message) else read_message(message)
-        # A neutral message is a turn of its own, and behind calls the next one: their results come in between.
+        # A neutral message is its own turn; after calls it is the next one, as their results come between.
         is_next = isinstance(message, Message) and bool(row) and bool(row[-1].tool_calls)
         if is_next or not (is_item or goes_on) or not _is_answer(row[-1:]) or not _is_answer(made):
             if given:
@@ -111,8 +111,8 @@ def _parts(role: Role, message: PlainMessage) -> Iterator[Part]:
         yield from _thoughts(message)
     yield from parts_of(message.get("content"))
     for image in list_of(message.get("images")):  # Ollama's: base64, without a type
-        if isinstance(image, str) and (found := picture(image)):
-            yield found
+        if isinstance(image, str) and (media_part := picture(image)):
+            yield media_part
     if role != "assistant":
         return
     refusal = message.get("refusal")
@@ -128,14 +128,14 @@ def _parts(role: Role, message: PlainMessage) -> Iterator[Part]:
 
 def _thoughts(message: PlainMessage) -> Iterator[Part]:
     for name in _REASONING:
-        said = message.get(name)
-        if isinstance(said, str) and said:
-            yield ReasoningPart(said)
+        text = message.get(name)
+        if isinstance(text, str) and text:
+            yield ReasoningPart(text)
             return
     for block in list_of(message.get("thinking_blocks")) or list_of(message.get("reasoning_details")):
-        said = text_in(block, "thinking", "text", "summary")
-        if said:
-            yield ReasoningPart(said)
+        text = text_in(block, "thinking", "text", "summary")
+        if text:
+            yield ReasoningPart(text)
 
 
 def _call(call: Mapping[str, Any]) -> ToolCall:

@@ -44,8 +44,8 @@ def media(
     A `data:` URL is data.
     """
     data, url, media_type, name, detail = map(_text, (data, url, media_type, name, detail))
-    if found := _DATA_URL.match(data or url):
-        data, url, media_type = (data or url)[found.end() :], "", media_type or found[1]
+    if match := _DATA_URL.match(data or url):
+        data, url, media_type = (data or url)[match.end() :], "", media_type or match[1]
     if bool(data) is bool(url):
         return None
     return MediaPart(kind_of(media_type, kind), data, media_type or _type_of(data), url, name, detail, cache)
@@ -70,7 +70,7 @@ def kind_of(media_type: str, otherwise: MediaKind) -> MediaKind:
 
 
 def _type_of(data: str) -> str:
-    return next((told for begins, told in _BEGINNINGS.items() if data.startswith(begins)), "")
+    return next((media_type for begins, media_type in _BEGINNINGS.items() if data.startswith(begins)), "")
 
 
 def _text(value: Any) -> str:
@@ -84,8 +84,8 @@ def split(role: Role, parts: Iterable[Part]) -> tuple[Message, ...]:
     rest = tuple([part for part in parts if not isinstance(part, ToolResult)])
     if role != "assistant":
         rest = tuple([part for part in rest if not isinstance(part, ToolCall)])
-    told = (Message("tool", results),) if results else ()
-    return (*told, Message(role, rest)) if rest or not results else told
+    first = (Message("tool", results),) if results else ()
+    return (*first, Message(role, rest)) if rest or not results else first
 
 
 def result_of(id: str, name: str, parts: Iterable[Part], *, is_fault: bool = False, cache: Any = None) -> ToolResult:
@@ -93,7 +93,7 @@ def result_of(id: str, name: str, parts: Iterable[Part], *, is_fault: bool = Fal
     parts = tuple(parts)
     texts = [part.text for part in parts if isinstance(part, TextPart)]
     media = tuple([part for part in parts if isinstance(part, MediaPart)])
-    # A text within has no place of its own in a neutral result: what it marks the end of is the result.
+    # A neutral result has no texts of its own to mark: a mark on its last text is the result's.
     marks = [part.cache for part in parts if isinstance(part, TextPart | MediaPart) and part.cache]
     return ToolResult(id, name, "\n".join(texts), is_fault, media, cache or (marks[-1] if marks else None))
 

@@ -32,19 +32,19 @@ def json_schema_of(schema: Any) -> Any:
     """Return a schema of Gemini's as JSON Schema; JSON Schema stays unchanged."""
     if not isinstance(schema, Mapping):
         return schema
-    given = {_NAMES.get(name, name): value for name, value in schema.items()}
+    members = {_NAMES.get(name, name): value for name, value in schema.items()}
     made: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in members.items():
         if name in _NOT_JSONS or (name, value) in (("type", _UNSAID), ("format", "enum")):
             continue
         made[name] = _member(name, value)
-    order = [name for name in list_of(given.get("propertyOrdering")) if isinstance(name, str)]
+    order = [name for name in list_of(members.get("propertyOrdering")) if isinstance(name, str)]
     held = made.get("properties")
     if order and isinstance(held, Mapping):
         made["properties"] = {name: held[name] for name in dict.fromkeys((*order, *held)) if name in held}
-    if "example" in given:
-        made.setdefault("examples", [given["example"]])
-    return _nullable(made) if given.get("nullable") is True else made
+    if "example" in members:
+        made.setdefault("examples", [members["example"]])
+    return _nullable(made) if members.get("nullable") is True else made
 
 
 def _member(name: str, value: Any) -> Any:
@@ -100,8 +100,8 @@ class ToolDefinition:
         name: what the model calls it by.
         description: what it does, for the model.
         parameters: the JSON schema of its arguments.
-        strict: whether the provider must hold the model to the schema; None where nobody said.
-        cache: what the caller marked it with, for providers that keep a prompt up to there.
+        strict: whether the provider must hold the model to the schema; None if unset.
+        cache: the caller's cache mark, for providers that cache a prompt up to there.
     """
 
     name: str
@@ -174,8 +174,8 @@ def chat_choice(given: Any, tools: Any = ()) -> Any:
     """Return a tool choice of any form in the form of chat completions.
 
     Arguments:
-        given: the choice; what is none that is known stays as it is.
-        tools: those that are sent, in either of OpenAI's forms: one of free text is chosen as such.
+        given: the choice; an unknown one stays unchanged.
+        tools: the tools that are sent, in either of OpenAI's forms: free-text tools are chosen as such.
     """
     if not isinstance(given, Mapping):
         return given
@@ -204,7 +204,7 @@ def forced_name(choice: Any) -> str:
     """Return the name of the one tool that a choice of any form forces; "" if it forces none.
 
     Arguments:
-        choice: of tools.
+        choice: the tool choice.
     """
     chosen = chat_choice(choice)
     if isinstance(chosen, Mapping) and chosen.get("type") == _ALLOWED:

@@ -16,12 +16,12 @@ def chat_messages(message: Message, provider: str = "") -> list[Body]:
 
     Arguments:
         message: the message.
-        provider: whose own parts stand in it as well.
+        provider: whose own parts are included.
     """
     if message.role == "tool":
         return [*_results(message.tool_results)]
     shown = [part for part in message.parts if isinstance(part, TextPart | MediaPart)]
-    # The blocks of an answer are pieces of one text; what a caller says in several parts was never one.
+    # The blocks of an answer are pieces of one text; the parts of a caller's message are not.
     is_one = len(shown) == 1 or message.role == "assistant"
     plain: Body = {"role": message.role, "content": _content(shown, is_one=is_one) if shown else None}
     if calls := message.tool_calls:

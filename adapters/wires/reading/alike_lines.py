@@ -27,12 +27,12 @@ class AlikeLines:
     """Learn what surrounds the text of a line, and extract the text of lines like it.
 
     Arguments:
-        volatile: finds what differs in each line beside its text, such as its number; it has no groups, and finds
+        volatile: matches what differs in each line besides its text, such as its number; it has no groups, and matches
             nothing inside of a string.
-        begins: what each of them begins with; no line begins with what stands here first.
-        ends: what each of them ends with.
-        kind: what kind of text it is.
-        last: the last of them that was seen.
+        begins: the beginning of each such line; no line begins with the initial value.
+        ends: the end of each such line.
+        kind: the kind of the text.
+        last: the last such line.
     """
 
     volatile: re.Pattern[bytes] | None = None
@@ -52,8 +52,8 @@ class AlikeLines:
         if self._whole is None:
             text = line[len(self.begins) - 1 : 1 - len(self.ends)]  # with its quotes
         else:
-            found = self._whole.fullmatch(line)
-            text = b"" if found is None else found[1]
+            match = self._whole.fullmatch(line)
+            text = b"" if match is None else match[1]
         try:
             content: str = orjson.loads(text)
         except orjson.JSONDecodeError:  # more differs, there is half a surrogate pair, or a control character as it is
@@ -68,23 +68,23 @@ class AlikeLines:
         """Learn what surrounds the text of a line, as long as learning pays off.
 
         Arguments:
-            prefix: what stands in front of its JSON.
-            data: that, as it came.
-            piece: what it says.
-            reader: has read it so.
+            prefix: what precedes the JSON.
+            data: the JSON.
+            piece: its piece of text.
+            reader: what read it.
         """
         if self._credit < _PRICE:
             return
         self._credit -= _PRICE
         kind, content = piece
         text = orjson.dumps(content)[1:-1]
-        head, found, tail = data.partition(b'"' + text + b'"')
+        head, quoted, tail = data.partition(b'"' + text + b'"')
         try:
-            # Only if a longer text there is read as just that was it the place of the text.
+            # It is the place of the text only if a longer text there is read as exactly that.
             other = orjson.loads(b"".join((head, b'"', text, b'~"', tail)))
         except orjson.JSONDecodeError:
             return
-        if not found or reader.piece_in(other) != (kind, content + "~"):
+        if not quoted or reader.piece_in(other) != (kind, content + "~"):
             return
         self.begins, self.ends, self.kind = prefix + head + b'"', b'"' + tail, kind
         self._whole = None

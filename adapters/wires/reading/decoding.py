@@ -56,9 +56,9 @@ class Reader(Protocol):
 class StreamDecoder(ABC):
     """Turn the bytes of one streamed reply into deltas, and at its end into a reply or a failure.
 
-    A protocol says in `piece_in` which events hold nothing but a piece of text, in `take_value` what any other event
-    adds, and in `reply` what it all amounts to. Texts grow in blocks, each under
-    the key that its pieces name; a block is there from its first piece on, in that order.
+    A protocol says in `piece_in` which events hold only a piece of text, in `take_value` what any other event
+    adds, in `reply` how all of it becomes a reply, and in `read_object` what a whole body is. Texts grow in blocks,
+    each under the key that its pieces name; a block is there from its first piece on, in that order.
 
     Arguments:
         headers: the response's headers, for the classification of an error inside the stream.
@@ -112,7 +112,7 @@ class StreamDecoder(ABC):
 
         Arguments:
             is_cut: whether it broke off before its end.
-            cause: what cut it, where that is known.
+            cause: what cut it, if known.
         """
 
     def whole(self, body: bytes) -> Reply | Failure:
@@ -149,7 +149,7 @@ class StreamDecoder(ABC):
     @property
     def beside(self) -> int:
         """Return the characters that came besides the deltas."""
-        # What a body in JSON says is not known yet; any other is not a reply.
+        # A JSON body is not read yet; any other body is not a reply.
         plain = self._reader.plain
         is_stray = plain and not plain[:100].lstrip().startswith((b"{", b"["))
         return self.written_beside + (max(0, len(plain) - SPARE) if is_stray else 0)

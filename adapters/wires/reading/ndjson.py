@@ -1,6 +1,6 @@
 """Split a stream of JSON lines from bytes cut anywhere; each line holds a JSON object.
 
-Most lines differ from an earlier one in nothing but their text, and in the moment at which they were written; those are
+Most lines differ from an earlier one only in their text, and in the moment at which they were written; those are
 not parsed again (`AlikeLines`).
 """
 
@@ -25,8 +25,8 @@ _MOMENT: Final = re.compile(rb'"created_at": ?"[^"\\]*"')
 class LineReader:
     """Hand the lines of one stream to its handler.
 
-    A line that is an object begins the stream. What comes before is kept as it is: a body of another kind, or a JSON
-    object in many lines, of which no line is an object of its own by the way it begins.
+    A line that is an object begins the stream. Anything before it is kept unchanged: a body of another kind, or a JSON
+    object in many lines, none of which begins like an object of its own.
     """
 
     is_stream: bool = field(default=False, init=False)

@@ -86,11 +86,11 @@ class EventHandler(PieceReader, Protocol):
 class EventReader:
     """Hand the events of one stream to its handler.
 
-    Data of several lines are an event when a blank line ends them; a line that is an object by itself is one at once.
+    Data of several lines is an event when a blank line ends it; a line that is an object by itself is one at once.
 
     Arguments:
-        ignores_names: whether the data of an event say themselves what its name does, but for the name "error".
-        volatile: what differs in each event beside its text, as in `AlikeLines`.
+        ignores_names: whether the data of an event repeats its name, except for the name "error".
+        volatile: what differs in each event besides its text, as in `AlikeLines`.
     """
 
     ignores_names: bool = False

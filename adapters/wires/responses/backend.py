@@ -31,18 +31,18 @@ with this model", 400)."""
 class OpenAIResponses(HttpBackend):
     """Speak OpenAI's Responses with one model of one server.
 
-    Nothing is stored at the provider: each request carries the conversation, with the encrypted reasoning of this
-    model's own turns. Say `previous_response_id` among the parameters to go on from a stored response instead; then
-    give only the messages that are new, and what comes is stored too, unless `store` says otherwise. Any other backend
-    of the chain knows of the conversation what the messages say.
+    The provider stores nothing: each request carries the conversation, with the encrypted reasoning of this
+    model's own turns. Set the parameter `previous_response_id` to continue a stored response instead; then
+    pass only the new messages, and the response is stored too, unless `store` says otherwise. The other backends
+    of the chain know only the messages that you pass.
 
     Arguments:
-        what every backend takes: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends before
+        every backend's arguments: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends before
             `/responses`;
             a query such as `?api-version=...` is kept.
 
     Raises:
-        ConfigurationError: a field is not of its form.
+        ConfigurationError: a field is malformed.
     """
 
     DEFAULT_URL: ClassVar[str] = "https://api.openai.com/v1"
@@ -66,10 +66,10 @@ class OpenAIResponses(HttpBackend):
 
     @property
     def _known(self) -> Known:
-        told = None if self._given is None else self._given.reasoning
+        wanted = None if self._own_capabilities is None else self._own_capabilities.reasoning
         effort = self.capabilities.reasoning
         # A model that reasons may have an effort that cannot be set, as Grok 4 has.
-        reasons = (effort is True or REASONS.search(self.model.lower()) is not None) if told is None else told
+        reasons = (effort is True or REASONS.search(self.model.lower()) is not None) if wanted is None else wanted
         return Known(reasons, reasons and effort is not False, self._dialect.lower_efforts)
 
     def _writing(self, send: Send) -> Mapping[str, Any]:

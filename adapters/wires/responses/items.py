@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from hashlib import sha256
 from typing import Any, Final
 
 from attrs import define, field
@@ -11,7 +10,7 @@ from attrs import define, field
 from rungwise.adapters.wires.chat.own import own_copy
 from rungwise.adapters.wires.draft import text_at
 from rungwise.adapters.wires.form import Body
-from rungwise.adapters.wires.json_text import HeldText, as_json, load, mended
+from rungwise.adapters.wires.json_text import HeldText, as_json, digest_of, load, mended
 from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 
 CUSTOM: Final = "custom_tool_call"
@@ -27,13 +26,13 @@ _CUSTOM: Final = frozenset({"call_id", "name", "input"})
 def parts_of_items(items: Iterable[Any], provider: str, about: object = None) -> tuple[tuple[Part, ...], str]:
     """Return items in neutral parts, and the text of a refusal in them.
 
-    A message is its texts, behind a part of its provider's own that holds the rest of it: its id, citations, log
-    probabilities.
+    A message becomes a provider's own part with everything but its texts (its id, citations, log
+    probabilities), followed by the texts.
 
     Arguments:
-        items: the output of a response; what is no item is passed over.
+        items: the output of a response; anything but items is ignored.
         provider: whose response it is.
-        about: JSON data about the reply, which tell its made-up ids from those of other replies.
+        about: JSON data about the reply, which make its made-up ids differ from those of other replies.
     """
     parts: list[Part] = []
     refusals: list[str] = []
@@ -62,9 +61,9 @@ def mended_item(item: Mapping[str, Any]) -> Mapping[str, Any]:
 def _message(item: Mapping[str, Any], provider: str, refusals: list[str]) -> Iterator[Part]:
     texts = []
     for part in contents_of(item):
-        said = text_at(part, "text")
-        if part.get("type") == "output_text" and said:
-            texts.append(TextPart(str(mended(said))))
+        text = text_at(part, "text")
+        if part.get("type") == "output_text" and text:
+            texts.append(TextPart(str(mended(text))))
         elif part.get("type") == "refusal":
             refusals.append(str(mended(text_at(part, "refusal"))))
     if texts and provider and (own := own_copy(mended_item(envelope_of(item)))):
@@ -92,11 +91,17 @@ def envelope_of(item: Mapping[str, Any]) -> Body:
 def _call(item: Mapping[str, Any], provider: str, ids: set[str], about: object) -> ToolCall:
     is_free = item.get("type") == CUSTOM
     name = str(mended(text_at(item, "name")))
-    given = item.get("input" if is_free else "arguments")
-    text = str(mended(given)) if isinstance(given, str) else "" if given is None else as_json(given)
+    arguments_given = item.get("input" if is_free else "arguments")
+    text = (
+        str(mended(arguments_given))
+        if isinstance(arguments_given, str)
+        else ""
+        if arguments_given is None
+        else as_json(arguments_given)
+    )
     id = str(mended(text_at(item, "call_id") or text_at(item, "id")))
     if not id.strip() or id in ids:
-        id = f"call_{sha256(as_json([about, len(ids), name, text]).encode()).hexdigest()[:24]}"
+        id = f"call_{digest_of([about, len(ids), name, text])[:24]}"
     ids.add(id)
     own = {name: value for name, value in item.items() if name not in (_CUSTOM if is_free else _CALL)}
     arguments = as_json({"input": text}) if is_free else text
@@ -104,8 +109,8 @@ def _call(item: Mapping[str, Any], provider: str, ids: set[str], about: object) 
 
 
 def _reasoning(item: Mapping[str, Any], provider: str) -> Iterator[Part]:
-    said = (*thoughts_in(item, "summary"), *thoughts_in(item, "content"))
-    text = "\n\n".join([str(mended(each)) for each in said if each])
+    texts = (*thoughts_in(item, "summary"), *thoughts_in(item, "content"))
+    text = "\n\n".join([str(mended(each)) for each in texts if each])
     is_whole = item.get("status") not in ("in_progress", "incomplete")
     own = own_copy(mended_item(item)) if provider and is_whole else None
     if own or text:
@@ -114,8 +119,8 @@ def _reasoning(item: Mapping[str, Any], provider: str) -> Iterator[Part]:
 
 def thoughts_in(item: Mapping[str, Any], name: str) -> list[str]:
     """Return the texts of reasoning, or of its summary."""
-    found = item.get(name)
-    return [text_at(part, "text") for part in found] if isinstance(found, list) else []
+    contents = item.get(name)
+    return [text_at(part, "text") for part in contents] if isinstance(contents, list) else []
 
 
 # what goes back
@@ -135,8 +140,8 @@ def item_of_message(envelope: Mapping[str, Any] | None, texts: Sequence[str]) ->
     """Yield the message of some texts, if there are any.
 
     Arguments:
-        envelope: the rest of the message that they came in, if that is known.
-        texts: they. Where they are not as many as came in it, they are a message of their own.
+        envelope: the rest of their message, if known.
+        texts: the texts. If their number differs from the envelope's, they become a message of their own.
     """
     if not texts:
         return
@@ -145,8 +150,8 @@ def item_of_message(envelope: Mapping[str, Any] | None, texts: Sequence[str]) ->
     if envelope is None or sum(map(_is_open, parts)) != len(texts):
         yield {"role": "assistant", "content": "".join(texts)}
         return
-    said = iter(texts)
-    yield {**envelope, "content": [_filled(part, next(said)) if _is_open(part) else part for part in parts]}
+    rest = iter(texts)
+    yield {**envelope, "content": [_filled(part, next(rest)) if _is_open(part) else part for part in parts]}
 
 
 def _is_open(part: Mapping[str, Any]) -> bool:
@@ -154,9 +159,9 @@ def _is_open(part: Mapping[str, Any]) -> bool:
 
 
 def _filled(part: Mapping[str, Any], text: str) -> Body:
-    # The log probabilities are the reader's: many times the text, and of no use to the model.
-    kept = {name: value for name, value in part.items() if name != "logprobs"}
-    return {"annotations": [], **kept, "text": text}
+    # The log probabilities are for the reader: many times the text, and useless to the model.
+    members = {name: value for name, value in part.items() if name != "logprobs"}
+    return {"annotations": [], **members, "text": text}
 
 
 def item_of_call(call: ToolCall, extras: Mapping[str, Any]) -> Body:
@@ -164,7 +169,7 @@ def item_of_call(call: ToolCall, extras: Mapping[str, Any]) -> Body:
 
     Arguments:
         call: the call.
-        extras: what its provider wants back with it.
+        extras: the provider's own members.
     """
     if extras.get("type") == CUSTOM:
         try:
@@ -179,9 +184,9 @@ def write(held: HeldText, said: str, *, is_whole: bool) -> int:
     """Add to a text, and return by how many characters it grew.
 
     Arguments:
-        held: what was written before.
-        said: what comes.
-        is_whole: whether that takes the place of what was written before.
+        held: the text so far.
+        said: the new text.
+        is_whole: whether it replaces the text so far.
     """
     size = held.tell()
     if is_whole:
@@ -196,14 +201,14 @@ class Slot:
     """Hold one item while it arrives.
 
     Arguments:
-        item: what is known of it, but for the texts of a message.
+        item: the item so far, without the texts of a message.
         is_final: whether it is done.
-        weight: how many bytes, about, it takes up.
+        weight: roughly how many bytes it takes up.
         written: the arguments of a call.
-        refusals: what was said of a refusal in each part of a message.
-        annotations: those of each part.
-        logprobs: likewise.
-        places: its texts, in the order of their coming: the member that they are in, and the index there.
+        refusals: the refusal in each part of a message.
+        annotations: the annotations of each part.
+        logprobs: the log probabilities of each part.
+        places: its texts in the order of arrival: their member, and the index there.
     """
 
     item: dict[str, Any] = field(factory=dict)
@@ -224,42 +229,42 @@ class Slot:
         """Return the item so far; None for an unfinished item that cannot be continued.
 
         Arguments:
-            at: its place among the items.
+            at: its index among the items.
             text_of: returns the text at such a place, a member and an index there.
-            is_over: whether the response has come to its end, which some servers do not say of each item.
+            is_over: whether the response has ended, which some servers do not say for each item.
         """
         item = self.item if self.is_final or is_over else {**self.item, "status": "incomplete"}
         if self.kind == "message":
             return {**item, "content": self._contents(at, text_of)}
         if self.kind in ("function_call", CUSTOM):
-            said = "input" if self.kind == CUSTOM else "arguments"
-            return {**item, said: self.written.getvalue()} if self.written.tell() else item
+            member = "input" if self.kind == CUSTOM else "arguments"
+            return {**item, member: self.written.getvalue()} if self.written.tell() else item
         if self.kind == "reasoning":
             return {**item, **self._thoughts(at, text_of)}
         return item if self.is_final else None
 
     def _contents(self, at: int, text_of: Callable[[Any], str]) -> list[dict[str, Any]]:
-        known = contents_of(self.item)
-        places = {*range(len(known)), *self.refusals, *(index for key, index in self.places if key == "text")}
+        parts = contents_of(self.item)
+        places = {*range(len(parts)), *self.refusals, *(index for key, index in self.places if key == "text")}
         contents = []
         for index in sorted(places):
-            part = known[index] if index < len(known) else {}
+            part = parts[index] if index < len(parts) else {}
             if index in self.refusals:
                 part = {"type": "refusal", "refusal": self.refusals[index].getvalue()}
             elif part.get("type", "output_text") == "output_text":
                 beside = {"annotations": self.annotations.get(index), "logprobs": self.logprobs.get(index)}
-                told = {name: value for name, value in beside.items() if value}
-                said = {name: value for name, value in part.items() if value or name not in told}
+                extra = {name: value for name, value in beside.items() if value}
+                members = {name: value for name, value in part.items() if value or name not in extra}
                 text = text_of((at, "text", index))
-                part = {"type": "output_text", "annotations": [], **told, **said, "text": text}
+                part = {"type": "output_text", "annotations": [], **extra, **members, "text": text}
             contents.append(part)
         return contents
 
     def _thoughts(self, at: int, text_of: Callable[[Any], str]) -> dict[str, Any]:
         """Return the texts of reasoning that the item itself does not hold."""
-        told: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         for key, kind in (("summary", "summary_text"), ("content", "reasoning_text")):
             places = sorted(index for name, index in self.places if name == key)
             if places and not any(thoughts_in(self.item, key)):
-                told[key] = [{"type": kind, "text": text_of((at, key, index))} for index in places]
-        return told
+                members[key] = [{"type": kind, "text": text_of((at, key, index))} for index in places]
+        return members

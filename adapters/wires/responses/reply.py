@@ -25,7 +25,7 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
 }
 """The values of `status`, and of `incomplete_details.reason`, which says more.
 
-`queued` and `in_progress` are no end: such a response is none yet.
+`queued` and `in_progress` are missing: such a response has not ended.
 """
 
 

@@ -75,20 +75,20 @@ class ResponsesBody(BodyWriter):
 
     def body(self) -> Body:
         """Return the body."""
-        send, given = self.send, self.given
-        is_stateful = any(given.get(name) is not None for name in _STATEFUL)
+        send, parameters = self.send, self.given
+        is_stateful = any(parameters.get(name) is not None for name in _STATEFUL)
         items = _items(send, self.own, is_stateful=is_stateful)
         body: Body = {
             "model": self.model,
             "input": items,
             "stream": self.stream,
             **({} if is_stateful else {"store": False}),
-            **given,
+            **parameters,
         }
         if send.request.tools and "tools" not in send.parameters:
             RESPONSES.set_tools(body, send.tools)
         _translate(body)
-        _set_cap(body, send, self.first_cap(given))
+        _set_cap(body, send, self.first_cap(parameters))
         if self.known.reasons and body.get("store") is False:
             _ask_for_reasoning(body)
         if not self.stream:  # without a stream the field is an error
@@ -150,7 +150,7 @@ def _format(given: Any) -> Any:
     inner = given.get("json_schema") if isinstance(given, Mapping) else None
     if not isinstance(inner, Mapping):
         return given
-    # Chat completions hold the model to a schema only where that is said.
+    # Chat completions hold the model to a schema only if `strict` is set.
     return {"type": "json_schema", "name": "answer", **inner, "strict": inner.get("strict") is True}
 
 
@@ -170,7 +170,7 @@ def _set_cap(body: Body, send: Send, value: Any) -> None:
     """Set the output cap that was reserved.
 
     OpenAI takes none below 16 (400, `integer_below_min_value`), other servers of the protocol do. A smaller one goes
-    out as it is: a larger one was not paid for. Where a budget rests on the cap, no word of a server takes it out.
+    out as it is: a larger one was not paid for. If a budget rests on the cap, no error of a server removes it.
     """
     for name in CAP_PARAMETERS:
         body.pop(name, None)
@@ -179,9 +179,9 @@ def _set_cap(body: Body, send: Send, value: Any) -> None:
 
 
 def _ask_for_reasoning(body: Body) -> None:
-    asked = body.get("include")
-    asked = list(asked) if isinstance(asked, list | tuple) else []
-    body["include"] = asked if _ENCRYPTED in asked else [*asked, _ENCRYPTED]
+    include = body.get("include")
+    include = list(include) if isinstance(include, list | tuple) else []
+    body["include"] = include if _ENCRYPTED in include else [*include, _ENCRYPTED]
 
 
 def _lower_reasoning(body: Body, known: Known) -> None:

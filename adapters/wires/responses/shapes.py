@@ -62,8 +62,8 @@ class ResponsesForm(Form):
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
         """Tell whether parameters ask for JSON; None if they do not say."""
         text = parameters.get("text")
-        given = text.get("format") if isinstance(text, Mapping) else None
-        return super().asks_for_json(parameters if given is None else {"response_format": given})
+        format = text.get("format") if isinstance(text, Mapping) else None
+        return super().asks_for_json(parameters if format is None else {"response_format": format})
 
     def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
         return parameters["text"]["format"].get("schema")
@@ -126,9 +126,9 @@ class ResponsesForm(Form):
             return super()._translated(tool)
         # One that takes free text: chat completions put a grammar one level deeper.
         written: Body = {"type": "custom", **custom}
-        given = custom.get("format")
-        if isinstance(given, Mapping) and isinstance(given.get("grammar"), Mapping):
-            written["format"] = {"type": "grammar", **given["grammar"]}
+        format = custom.get("format")
+        if isinstance(format, Mapping) and isinstance(format.get("grammar"), Mapping):
+            written["format"] = {"type": "grammar", **format["grammar"]}
         return [written]
 
 

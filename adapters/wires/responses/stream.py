@@ -195,30 +195,30 @@ class ResponsesDecoder(StreamDecoder):
         self._flush()
         held = self.texts.get(kind[1])
         size = 0 if held is None else held.tell()
-        # A text of less than half as much is not compared, so that the work stays within what has come.
-        known = self.text_of(kind[1]) if 2 * len(said) >= size else None
+        # A text of less than half the size is not compared, so that the work stays proportional to the input.
+        before = self.text_of(kind[1]) if 2 * len(said) >= size else None
         said = str(mended(said))
-        if known is None or not said.startswith(known):
+        if before is None or not said.startswith(before):
             self.set_text(kind[1], said)
-        elif len(said) > len(known):
-            self.take_piece(kind, said[len(known) :])
+        elif len(said) > len(before):
+            self.take_piece(kind, said[len(before) :])
 
     def _keep_logprobs(self, slot: Slot, index: int, value: Mapping[str, Any], *, is_whole: bool) -> None:
-        found = value.get("logprobs")
-        if not isinstance(found, list) or not found:
+        logprobs = value.get("logprobs")
+        if not isinstance(logprobs, list) or not logprobs:
             return
-        self._weight += weight_of(as_json(found).encode())
+        self._weight += weight_of(as_json(logprobs).encode())
         if is_whole:
-            slot.logprobs[index] = found
+            slot.logprobs[index] = logprobs
         else:
-            slot.logprobs.setdefault(index, []).extend(found)
+            slot.logprobs.setdefault(index, []).extend(logprobs)
 
     def _take_arguments(self, name: str, value: Mapping[str, Any]) -> None:
         kind, member = _ARGUMENTS[name]
         _, slot = self._slot(value, kind)
-        said = text_at(value, member)
-        if member == "delta" or said:
-            self.unshown += write(slot.written, said, is_whole=member != "delta")
+        text = text_at(value, member)
+        if member == "delta" or text:
+            self.unshown += write(slot.written, text, is_whole=member != "delta")
 
     def _take_refusal(self, value: Mapping[str, Any]) -> None:
         _, slot = self._slot(value, "message")
@@ -279,8 +279,8 @@ class ResponsesDecoder(StreamDecoder):
             item = envelope_of(item)
         elif kind == "reasoning":
             for key in ("summary", "content"):
-                found = item.get(key)
-                for index, part in enumerate(found if isinstance(found, list) else ()):
+                contents = item.get(key)
+                for index, part in enumerate(contents if isinstance(contents, list) else ()):
                     self._settle((Reasoning, self._place(at, slot, key, index)), text_at(part, "text"))
         elif kind in ("function_call", CUSTOM):
             self._take_arguments(
@@ -314,8 +314,8 @@ class ResponsesDecoder(StreamDecoder):
 
     def _items(self) -> list[dict[str, Any]]:
         """Return the items so far, in order."""
-        found = [self._slots[at].whole(at, self.text_of, is_over=self.done) for at in sorted(self._slots)]
-        return [item for item in found if item is not None]
+        items = [self._slots[at].whole(at, self.text_of, is_over=self.done) for at in sorted(self._slots)]
+        return [item for item in items if item is not None]
 
 
 def _index(value: Any) -> int:

@@ -10,9 +10,9 @@ from rungwise.fsm.call.budget.budget import NOTHING_RESERVED
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.budget.reserve import may_fall_back
 from rungwise.fsm.call.clocks.waiting import longest_wait
+from rungwise.fsm.call.conversation.for_backend import Proposal
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.facts import FactFinder
-from rungwise.fsm.call.run.proposal import Proposal
 from rungwise.fsm.machine.declare import Rung
 
 # Theory
@@ -62,13 +62,7 @@ SILENCE = "fell_silent"
 
 
 def clocks_of(context: CallContext, proposal: Proposal, facts: FactFinder) -> Clocks:
-    """Return the clocks of an attempt that goes out now.
-
-    Arguments:
-        context: the backend, and what is left of the budgets.
-        proposal: what goes out.
-        facts: finds the facts that would hold if nothing came of it.
-    """
+    """Return the clocks of an attempt that goes out now; `facts` finds what would hold if nothing came of it."""
     timeouts, chain, spending = context.policy.timeouts, context.chain, context.spending
     first_token = getattr(chain.link, "first_token", None) or timeouts.first_token
     limit, has_next = spending.limit, chain.next_usable() is not None

@@ -68,12 +68,7 @@ class Changes:
         return not self.seed and self.nudged_at is None and self.hint is None
 
     def apply(self, lessons: Lessons, backend: int) -> None:
-        """Begin with a backend, at which nothing was repaired yet.
-
-        Arguments:
-            lessons: what earlier calls have learned of it.
-            backend: its index in the chain.
-        """
+        """Begin with a backend, given by its index in the chain, and with what earlier calls have learned of it."""
         self.dropped, self.restore_reasoning = lessons.dropped, lessons.restore_reasoning
         self.largest_output = lessons.largest_output
         if lessons.no_prefill:

@@ -10,7 +10,8 @@ from attrs import evolve, frozen
 from rungwise.fsm.call.conversation.json_instruction import json_format_of
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
-from rungwise.fsm.call.conversation.request import Request
+from rungwise.fsm.call.conversation.reading import Reading
+from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.call.run.chain import Chain
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER
@@ -48,13 +49,7 @@ class ForBackend:
 
     @classmethod
     def of(cls, request: Request, chain: Chain, handful: int) -> ForBackend:
-        """Resolve a request for the current backend.
-
-        Arguments:
-            request: what the caller asks.
-            chain: its current backend is asked.
-            handful: the largest cap that asks for little, in tokens.
-        """
+        """Resolve a request for the current backend; a cap of `handful` tokens or fewer asks for little."""
         first, link, shapes = chain.links[0], chain.link, chain.shapes
         parameters = parameters_for(request, first, link)
         resolved = request if parameters is request.parameters else evolve(request, parameters=parameters)
@@ -112,13 +107,7 @@ def prefills_for(link: Link, parameters: Mapping[str, Any]) -> bool:
 
 
 def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
-    """Describe in a short sentence each what a backend does not get of a request.
-
-    Arguments:
-        request: what the caller asked.
-        first: the first backend of the chain, whose protocol the parameters are in.
-        link: the backend that is asked.
-    """
+    """Describe in a short sentence each what a backend does not get of a request to the first one."""
     lost = getattr(link, "lost", None)  # a backend of your own may have none
     foreign = []
     if link is not first:
@@ -141,3 +130,20 @@ def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
 def _form_of(link: Link) -> type[Shapes]:
     shapes: Shapes = getattr(link, "shapes", NEUTRAL)  # a backend of your own may have none
     return type(shapes)
+
+
+@frozen(eq=False, repr=False)
+class Proposal:
+    """Hold what one attempt sends, and how its answer is to be read.
+
+    Arguments:
+        send: what the driver sends.
+        reading: how the reply continues it.
+        for_backend: what the backend gets of the request.
+        prompt_tokens: the counted tokens of the prompt, for a budget of money.
+    """
+
+    send: Send
+    reading: Reading
+    for_backend: ForBackend
+    prompt_tokens: int | None = None

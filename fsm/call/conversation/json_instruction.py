@@ -26,13 +26,7 @@ _FORMATS_IN_WORDS: Final[Iterable[Mapping[str, Any]]] = (
 
 
 def json_format_of(link: Link, request: Request, dropped: frozenset[str]) -> Mapping[str, Any] | None:
-    """Return the `response_format` that must be asked for in words; None if a parameter asks for it.
-
-    Arguments:
-        link: the backend; one of your own may have no `in_words`.
-        request: the request, resolved for the backend.
-        dropped: the parameters that the backend has rejected.
-    """
+    """Return the `response_format` that a backend must be asked for in words; None if a parameter asks for it."""
     in_words = getattr(link, "in_words", None)
     return in_words(request, dropped) if callable(in_words) else None
 
@@ -40,16 +34,7 @@ def json_format_of(link: Link, request: Request, dropped: frozenset[str]) -> Map
 def with_json_instruction(
     composed: Composed, request: Request, link: Link, hints: Hints, shapes: Shapes, dropped: frozenset[str]
 ) -> Composed:
-    """Add a system message that asks for JSON, if the backend has no parameter for it.
-
-    Arguments:
-        composed: the messages without it.
-        request: the request, which asks for JSON.
-        link: the backend.
-        hints: the wording.
-        shapes: the form of the messages.
-        dropped: the parameters that the backend has rejected.
-    """
+    """Add a system message that asks for JSON, if the backend has no parameter for it or has rejected that."""
     response_format = json_format_of(link, request, dropped)
     if response_format is None:
         return composed

@@ -122,13 +122,11 @@ def read_reply(
     """Read a whole reply.
 
     Arguments:
-        reply: the reply, as the wire read it.
-        reading: how it continues what was sent.
+        reply, reading: the reply, and how it continues what was sent.
         gathered: the text so far.
         may_unsay: whether that text may be reasoning of the same backend, cut before its closing tag.
         expects_json: whether the request asked for JSON.
-        tools: the tool definitions of the request, for calls without arguments.
-        shapes: the form of these definitions.
+        tools, shapes: the tool definitions of the request, for calls without arguments, and their form.
     """
     visible, inline, was_unopened = reading.part(reply)
     refuses = not is_blank(reply.refusal or "")
@@ -187,15 +185,10 @@ def is_complete(call: ToolCall, tools: Tools, shapes: Shapes = NEUTRAL) -> bool:
 
 
 def is_too_little(*texts: str) -> bool:
-    """Tell whether a cut text is so short that it may be an echo as well as an answer that goes on.
-
-    Arguments:
-        texts: its pieces in order; they are joined only if none of them is long enough by itself.
-    """
-    for text in texts:
-        if len(text.strip()) >= MINIMUM_ECHO:
-            return False
-    return len(texts) == 1 or len("".join(texts).strip()) < MINIMUM_ECHO
+    """Tell whether a cut text, in pieces, is so short that it may be an echo as well as a continuation."""
+    if any(len(text.strip()) >= MINIMUM_ECHO for text in texts):
+        return False
+    return len("".join(texts).strip()) < MINIMUM_ECHO
 
 
 def _may_restart(gathered: str, text: str) -> bool:
@@ -204,15 +197,15 @@ def _may_restart(gathered: str, text: str) -> bool:
     return 0 < len(beginning) < MINIMUM_OVERLAP and gathered.lstrip().startswith(beginning)
 
 
-class ReplyFilter:
-    """Filter the deltas of one attempt for a consumer: no inline reasoning, no seed, nothing twice.
+class _Deltas:
+    """Follow the deltas of one attempt: what of them is visible, and what of that is new.
 
     Arguments:
         reading: how the reply continues what was sent.
         gathered: the text of earlier parts.
     """
 
-    __slots__ = ("_gathered", "_pieces", "_reading", "_seam", "_seed", "_think")
+    __slots__ = ("_gathered", "_reading", "_seam", "_seed", "_think")
 
     def __init__(self, reading: Reading, gathered: str) -> None:
         self._reading, self._gathered = reading, gathered
@@ -220,14 +213,30 @@ class ReplyFilter:
         self._begin()
 
     def _begin(self) -> None:
+        """Begin, or begin again behind text that turned out to be reasoning."""
         reading, gathered = self._reading, self._gathered
         self._seed = SeedFilter(reading.seed) if reading.seed else None
         self._seam = SeamFilter(gathered, echoes=reading.echoes, stripped=reading.stripped) if gathered else None
+
+    def _without_seed(self, visible: str) -> str:
+        return self._seed.feed(visible) if visible and self._seed is not None else visible
+
+    def _new_of(self, visible: str) -> str:
+        return self._seam.feed(visible) if visible and self._seam is not None else visible
+
+
+class ReplyFilter(_Deltas):
+    """Filter the deltas of one attempt for a consumer: no inline reasoning, no seed, nothing twice."""
+
+    __slots__ = ("_pieces",)
+
+    def _begin(self) -> None:
+        super()._begin()
         self._pieces: list[str] = []
 
     @property
     def delivered(self) -> str:
-        """Return the visible text handed out so far."""
+        """The visible text handed out so far."""
         if len(self._pieces) > 1:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0] if self._pieces else ""
@@ -238,11 +247,7 @@ class ReplyFilter:
             return (delta,)
         visible, reasoning = self._think.feed(delta.text)
         taken_back = self._take_back() if self._think.takes_back else ()
-        if visible and self._seed is not None:
-            visible = self._seed.feed(visible)
-        if visible and self._seam is not None:
-            visible = self._seam.feed(visible)
-        return taken_back + self._hand_out(delta, visible, reasoning)
+        return taken_back + self._hand_out(delta, self._new_of(self._without_seed(visible)), reasoning)
 
     def close(self) -> tuple[Text | Reasoning | Discard, ...]:
         """Return what was held back and what is taken back; the reply has ended."""
@@ -255,7 +260,6 @@ class ReplyFilter:
         return taken_back + self._hand_out(Text(""), visible, reasoning)
 
     def _take_back(self) -> tuple[Discard, ...]:
-        """Take back text that turned out to be reasoning, and begin again behind it."""
         shown = self.delivered
         self._begin()
         return (Discard(shown),) if shown else ()
@@ -269,25 +273,13 @@ class ReplyFilter:
         return (Reasoning(reasoning),) if reasoning else ()
 
 
-class TextWatch:
-    """Follow the deltas of one attempt until they hold enough visible text to continue from.
+class TextWatch(_Deltas):
+    """Follow the deltas of one attempt until they hold enough visible text to continue from."""
 
-    Arguments:
-        reading: how the reply continues what was sent.
-        gathered: the text of earlier parts.
-    """
-
-    __slots__ = ("_gathered", "_has_new", "_letters", "_reading", "_seam", "_seed", "_think")
-
-    def __init__(self, reading: Reading, gathered: str) -> None:
-        self._reading, self._gathered = reading, gathered
-        self._think = reading.think_filter()
-        self._begin()
+    __slots__ = ("_has_new", "_letters")
 
     def _begin(self) -> None:
-        reading = self._reading
-        self._seed = SeedFilter(reading.seed) if reading.seed else None
-        self._seam = SeamFilter(self._gathered, echoes=reading.echoes, stripped=reading.stripped)
+        super()._begin()
         self._letters, self._has_new = 0, False
 
     def has_text(self, delta: Text | Reasoning) -> bool:
@@ -295,12 +287,9 @@ class TextWatch:
         if isinstance(delta, Reasoning):
             return False
         visible, _ = self._think.feed(delta.text)
-        if self._think.takes_back:  # the visible text was reasoning
+        if self._think.takes_back:
             self._begin()
-        if visible and self._seed is not None:
-            visible = self._seed.feed(visible)
-        if visible:
-            self._letters += len(visible.strip())
-            new = self._seam.feed(visible) if self._gathered else visible
-            self._has_new = self._has_new or not is_blank(new)
+        visible = self._without_seed(visible)
+        self._letters += len(visible.strip())
+        self._has_new = self._has_new or not is_blank(self._new_of(visible))
         return self._letters >= MINIMUM_ECHO and self._has_new

@@ -27,7 +27,7 @@ from rungwise.fsm.machine.declare import Rung
 # Theory
 #
 # A model answers the last thing that was said. So each turn must stand where it was said: behind the text that had come
-# before it, and before the text that came after it. There are four kinds of turns, and `_ORDER` puts them in place:
+# before it, and before the text that came after it. There are four kinds of turns; `_added_turns` puts them in place:
 #
 #   hint          a user turn of a rung of your own. If text has come since, the text answers it and follows it;
 #                 otherwise the hint stands last.
@@ -131,21 +131,14 @@ class Transcript:
         """
         if self.is_plain(shapes):
             return Composed(self.messages)
-        turns: list[CountedTurn] = []
-        for add in _ORDER:
-            turns += add(self, turns, shapes, prefills)
+        turns = self._added_turns(shapes, prefills)
         messages = (*self.messages, *[turn for turn, _ in turns])
-        prefill = prefills and _is_open_answer(messages, shapes)
+        prefill = prefills and _is_open_answer(messages[-1], shapes)
         reading = self._reading(prefill=prefill, echoes=echoes)
         return Composed(messages, prefill, sum([tokens for _, tokens in turns]), reading)
 
     def _reading(self, *, prefill: bool, echoes: bool) -> Reading:
-        """Return how the reply to a request is to be read.
-
-        Arguments:
-            prefill: whether it continues the assistant turn at the end of the request.
-            echoes: whether the backend repeats that turn.
-        """
+        """Return how the reply to a request is to be read; see `Composed` for `prefill`, and `compose` for `echoes`."""
         answer, seed = self.answer, self.changes.seed
         continued = answer.gathered if prefill and not seed else ""
         # A model that reasons inline begins a new turn with its reasoning, whatever the text before is within.
@@ -160,33 +153,29 @@ class Transcript:
             echoes=echoes and prefill,
         )
 
-    # the turns that `compose` adds, each behind those before it; the names are those of `_ORDER`
+    def _added_turns(self, shapes: Shapes, prefills: bool) -> list[CountedTurn]:
+        """List the turns that stand behind the caller's messages, in the order of the theory above."""
+        changes = self.changes
+        is_hint_answered = len(self.answer.gathered) > changes.hinted_at
+        turns = self._hint() if is_hint_answered else []
+        if changes.nudged_at == 0:
+            turns += self._nudge()
+        turns += self._answer_so_far(prefills)
+        if changes.nudged_at:
+            turns += self._nudge()
+        last = turns[-1][0] if turns else self.messages[-1]
+        if changes.seed:
+            turns.append(self._seed(prefills))
+        elif not prefills and not changes.is_paused and _is_open_answer(last, shapes):
+            turns.append(self._turn("user", self.hints.continuation))
+        return turns if is_hint_answered else turns + self._hint()
 
-    def _hint_before_text(self, turns: list[CountedTurn], shapes: Shapes, prefills: bool) -> list[CountedTurn]:
-        return self._hint() if len(self.answer.gathered) > self.changes.hinted_at else []
-
-    def _nudge_before_text(self, turns: list[CountedTurn], shapes: Shapes, prefills: bool) -> list[CountedTurn]:
-        return self._nudge() if self.changes.nudged_at == 0 else []
-
-    def _answer_so_far(self, turns: list[CountedTurn], shapes: Shapes, prefills: bool) -> list[CountedTurn]:
+    def _answer_so_far(self, prefills: bool) -> list[CountedTurn]:
         if not self.answer.gathered and not self.answer.turn:
             return []
         is_continued = prefills and not self.changes.seed and not self.changes.nudged_at
         asks = not is_continued and not self.changes.is_paused
         return [self.answer.as_turn(), *([self._turn("user", self.hints.continuation)] if asks else [])]
-
-    def _nudge_behind_text(self, turns: list[CountedTurn], shapes: Shapes, prefills: bool) -> list[CountedTurn]:
-        return self._nudge() if self.changes.nudged_at else []
-
-    def _seed_or_request(self, turns: list[CountedTurn], shapes: Shapes, prefills: bool) -> list[CountedTurn]:
-        if self.changes.seed:
-            return [self._seed(prefills)]
-        messages = (turns[-1][0],) if turns else self.messages
-        asks = not prefills and not self.changes.is_paused and _is_open_answer(messages, shapes)
-        return [self._turn("user", self.hints.continuation)] if asks else []
-
-    def _hint_behind_text(self, turns: list[CountedTurn], shapes: Shapes, prefills: bool) -> list[CountedTurn]:
-        return self._hint() if len(self.answer.gathered) <= self.changes.hinted_at else []
 
     def _hint(self) -> list[CountedTurn]:
         return [] if self.changes.hint is None else [self._turn("user", self.changes.hint)]
@@ -213,20 +202,9 @@ class Transcript:
         return turn
 
 
-_ORDER = (
-    Transcript._hint_before_text,
-    Transcript._nudge_before_text,
-    Transcript._answer_so_far,
-    Transcript._nudge_behind_text,
-    Transcript._seed_or_request,
-    Transcript._hint_behind_text,
-)
-"""The order of the turns behind the caller's messages; see the theory at the top of this file."""
-
-
-def _is_open_answer(messages: tuple[PlainMessage | Message, ...], shapes: Shapes) -> bool:
-    """Tell whether an assistant turn to be continued stands last; after tool calls, their results follow instead."""
-    return shapes.role_of(messages[-1]) == "assistant" and not shapes.calls_tools(messages[-1])
+def _is_open_answer(message: PlainMessage | Message, shapes: Shapes) -> bool:
+    """Tell whether a message is an assistant turn to be continued; after tool calls, their results follow instead."""
+    return shapes.role_of(message) == "assistant" and not shapes.calls_tools(message)
 
 
 def _spaces_behind(text: str) -> str:

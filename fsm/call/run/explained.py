@@ -16,8 +16,8 @@ def read_call(text: str | bytes, table: Table = CALL) -> Path:
     """Read the journal of a call and find the rows that its steps took.
 
     Arguments:
-        text: a journal as JSON; nothing in it is trusted.
-        table: the machine that the call ran on; one of your own is not recorded and must be passed.
+        text: a journal as JSON; it is checked in full.
+        table: the machine that the call ran on; a journal does not contain a table of your own, so pass it.
 
     Raises:
         ConfigurationError: the text is no journal of this table; the message says where.
@@ -26,16 +26,16 @@ def read_call(text: str | bytes, table: Table = CALL) -> Path:
 
 
 def explain_call(path: Path) -> str:
-    """Write the page of a recorded call: its path on the diagram, its timeline, and every step to be selected.
+    """Write the page of a recorded call: its path on the diagram, its timeline, and all its steps.
 
     Arguments:
-        path: the path of the call; everything that a stranger wrote into it is escaped.
+        path: the path of the call; everything in it is escaped.
     """
     return page_of_call(path).html
 
 
 def page_of_call(path: Path) -> Page:
-    """Make that page in its parts."""
+    """Make the page of a recorded call in parts, to be embedded in the page of a turn."""
     setting: Setting = path.record.setting
     setup = Setup(
         limits=setting.policy.limits.bounded(path.table.limits, len(setting.chain)),

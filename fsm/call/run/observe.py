@@ -9,12 +9,12 @@ from attrs import evolve
 
 from rungwise.fsm.call.budget.counting import TokenCounter
 from rungwise.fsm.call.conversation.changes import without
+from rungwise.fsm.call.conversation.for_backend import Proposal
 from rungwise.fsm.call.conversation.observation import ANSWERS, Observation
 from rungwise.fsm.call.conversation.reading import PLAIN, ReadReply, is_too_little, read_reply
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 from rungwise.fsm.call.conversation.transcript import Transcript
-from rungwise.fsm.call.run.proposal import Proposal
 from rungwise.fsm.call.table import KEEPS_TEXT
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER, Failure, event_of_failure
 from rungwise.fsm.journal.record import Evidence
@@ -45,14 +45,9 @@ _HOLD_FORMAT: Final = frozenset({"output_config", "outputConfig", "structured_ou
 def observe(
     came: Reply | Failure, *, proposal: Proposal, transcript: Transcript, counter: TokenCounter, delivered: str
 ) -> Observation:
-    """Observe what came back; nothing is added to the transcript here.
+    """Observe what came back for a proposal; the transcript stays as it is.
 
-    Arguments:
-        came: a reply, or why there is none.
-        proposal: what was sent.
-        transcript: the answer so far, and what the rungs have changed.
-        counter: counts what the provider did not.
-        delivered: the visible text that was handed out while the reply came.
+    `delivered` is the visible text that was handed out while the reply came.
     """
     reply = came if isinstance(came, Reply) else _cut_reply(came, delivered)
     failure = came.failure if isinstance(came, Reply) else came
@@ -90,9 +85,8 @@ def observe_cancel(
     """Observe what had arrived of a reply when the caller ended the call.
 
     Arguments:
-        partial: what had arrived of it.
-        proposal: what was sent, or was to be.
-        is_sent: whether it was.
+        partial: what had arrived.
+        proposal: what was sent, or was about to be; `is_sent` tells which.
         counter: counts what the provider did not.
         delivered: the visible text of the reply; None if it is still to be read.
     """
@@ -144,13 +138,7 @@ def _event_of(read: ReadReply, proposal: Proposal, transcript: Transcript) -> st
 
 
 def event_of_reply(read: ReadReply, cap: int | None, *, expects_json: bool = False) -> str:
-    """Return the event that a reply is; the first rule that fits decides.
-
-    Arguments:
-        read: the reply.
-        cap: the output cap in tokens that was sent, or None.
-        expects_json: whether the request asked for JSON, so that anything else is no answer.
-    """
+    """Return the event that a reply is, under the output cap that was sent; the first rule that fits decides."""
     reply, is_cut = read.reply, was_cut(read.reply, cap)
     if read.refuses:
         return "refused"  # whatever else broke or came: the model has said no
@@ -221,11 +209,7 @@ def _observe_failure(
 
 
 def _observe_cut(reply: Reply, failure: Failure, proposal: Proposal, usage: Usage, sent: dict[str, Any]) -> Observation:
-    """Take a failure after text was handed out for a cut: that text is a part of the answer, unless it was refused.
-
-    Arguments:
-        reply: holds the text that was handed out, none of which the answer holds yet.
-    """
+    """Take a failure after text was handed out for a cut: that text is a part of the answer, unless it was refused."""
     text, event = reply.text, event_of_failure(failure)
     if event not in ("refused", "fell_silent"):
         event = "interrupted"

@@ -1,5 +1,5 @@
-// The page of one recorded run: play it attempt by attempt, and see for each step what decided it and what was left.
-const PACE = 1200; // milliseconds for which an attempt is shown while the page plays
+// The page of a recorded run: plays it attempt by attempt, and shows what decided each step and what remained.
+const PACE = 1200; // milliseconds per attempt while the page plays
 
 const explain = (machine, call, budget, inner, first) => {
   const views = viewsOf();
@@ -51,7 +51,7 @@ const explain = (machine, call, budget, inner, first) => {
       ? null
       : el("details", {}, el("summary", {}, "contents"), el("pre", {}, JSON.stringify(content, null, 2)));
 
-  // A step that made a call, or that came back with it, leads to the page of that call.
+  // A step that made a call, or that the call led to, opens the page of that call.
   const opener = (place) => {
     const number = call.inner[place];
     if (!frames?.has(number)) return null;
@@ -63,11 +63,11 @@ const explain = (machine, call, budget, inner, first) => {
   const guards = (place) => {
     const step = steps[place];
     const row = rowOf(place);
-    if (!row) return el("p", { class: "faint" }, "A backend of the chain was passed over; no row was taken.");
+    if (!row) return el("p", { class: "faint" }, "A backend was skipped; no row was taken.");
     const at = { state: step.source, spent: spentAfter(place - 1) };
     const facts = new Set(step.facts);
     const decided = machine.decide(at, step.event, facts).row;
-    const warning = `The journal says ${row.guard || "otherwise"} decided; with what it recorded, these guards do not agree.`;
+    const warning = `The journal says that ${row.guard || "otherwise"} decided, but the recorded facts do not agree.`;
     return el(
       "div",
       {},
@@ -85,12 +85,12 @@ const explain = (machine, call, budget, inner, first) => {
     return `Step ${place + 1} of ${steps.length}: ${words}`;
   };
 
-  // The present attempt for who does not know the table.
+  // The present attempt, for readers who do not know the table.
   const tells = (place, at) => {
     const row = rowOf(place);
     const which = at === null ? "" : `${at + 1} of ${lines.length}: `;
     const wait = steps[place].wait ? ` after a wait of ${short(steps[place].wait)} s` : "";
-    const words = row ? machine.events[row.event] : `${steps[place].backend} was passed over`;
+    const words = row ? machine.events[row.event] : `${steps[place].backend} was skipped`;
     return [`${which}${words}`, ...(row ? [", which leads to ", chip(machine, row.target), wait] : [])];
   };
 
@@ -131,7 +131,7 @@ const explain = (machine, call, budget, inner, first) => {
     markLine(lineOf(place));
   };
 
-  // Where the page of another call was looked at in the end, its step is selected.
+  // If the reader moved on to the page of another call, select its step.
   const frames = inner
     ? framesOf(inner, (number) => {
         if (call.inner[list.selected()] !== number) list.select(call.inner.lastIndexOf(number));
@@ -155,7 +155,7 @@ const explain = (machine, call, budget, inner, first) => {
     keepInSight(target);
   };
 
-  // While somebody plays, the present line stays in the window; nothing glides there.
+  // While the page plays, the present line stays in the window, without smooth scrolling.
   const keepInSight = (target) => {
     const box = target.getBoundingClientRect();
     const top = document.querySelector(".player").getBoundingClientRect().bottom;
@@ -202,7 +202,7 @@ const explain = (machine, call, budget, inner, first) => {
     event.preventDefault();
     by(() => goTo(at + step))();
   });
-  // The keys of the player work wherever nothing else wants them.
+  // The keys of the player work wherever nothing else handles them.
   document.addEventListener("keydown", (event) => {
     const taken = event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey;
     if (taken || !moves[event.key] || event.target.closest("#steps, #picture, input, textarea, dialog")) return;

@@ -1,4 +1,4 @@
-// The pages of the runs within a run, each written when it is opened, into a frame of its own in a dialog.
+// The pages of the runs within a run. Each is written when it is opened, into a frame in a dialog.
 const framesOf = (data, isOver) => {
   const embedded = (value) =>
     JSON.stringify(value).replace(/[<>&]/g, (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
@@ -24,7 +24,7 @@ const framesOf = (data, isOver) => {
   let shown = 0;
 
   const has = (number) => number >= 1 && number <= data.pages.length && data.pages[number - 1] !== null;
-  // Open a page, at one of its attempts where that is named.
+  // Open a page, at an attempt if one is given.
   const open = (number, first) => {
     if (!has(number)) return;
     shown = number;
@@ -33,7 +33,7 @@ const framesOf = (data, isOver) => {
     later.disabled = !has(number + 1);
     const frame = el("iframe", { title: title.textContent });
     frame.addEventListener("load", () => {
-      // What is pressed in the frame is not heard outside of it.
+      // Key presses in the frame do not reach the outer page.
       frame.contentDocument.addEventListener("keydown", (event) => event.key === "Escape" && dialog.close());
       frame.contentWindow.focus();
     });

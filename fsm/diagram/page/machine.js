@@ -1,4 +1,4 @@
-// The machine of the table, run from its data. A configuration is a state with what is spent of each counter and the
+// Runs the machine of a table from its data. A configuration is a state with what is spent of each counter and the
 // number of attempts; nothing here knows a rung, a guard or a counter by name.
 const machineOf = (data) => {
   const rowsAt = (state, event) => data.rows.filter((row) => row.source === state && row.event === event);
@@ -13,16 +13,16 @@ const machineOf = (data) => {
     if (!derived) return facts.has(name);
     return derived.any_holds.some((each) => holds(each, facts)) || derived.any_lacks.some((each) => !holds(each, facts));
   };
-  // The facts that are found for a fact: itself, or those that it follows from.
+  // The facts that decide a fact: itself, or those that it follows from.
   const foundFacts = (name) => {
     const derived = data.facts[name];
     return derived ? [...derived.any_holds, ...derived.any_lacks].flatMap(foundFacts) : [name];
   };
   const hasLeft = (counter, spent) => spent[counter] < data.limits[counter];
-  // Whether a fact can hold at all: some say that a unit of a counter is left.
+  // Whether a fact can hold at all: some mean that a unit of a counter is left.
   const mayHold = (name, spent) => !(name in data.lasts) || hasLeft(data.lasts[name], spent);
 
-  // What a guard asks, in order, as far as it has to: a fact that should hold or lack, then a unit of its counter.
+  // What a guard checks, in order, until it fails: the facts that must hold or must not, then a unit of its counter.
   const asked = (guard, spent, facts) => {
     const questions = [
       ...guard.holds.map((fact) => ({ facts: foundFacts(fact), holds: holds(fact, facts) })),
@@ -127,7 +127,7 @@ const worstOf = (data) => {
     return best;
   };
 
-  // Null where there are too many configurations to look at.
+  // Null if there are too many configurations.
   return (at) => {
     if (data.outcomes.includes(at.state)) return 0;
     const left = names.map((name, place) => Math.max(0, limits[place] - at.spent[name]));

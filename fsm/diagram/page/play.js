@@ -1,4 +1,4 @@
-// The page that plays the machine: choose what comes back, see which guard decides, take the step.
+// The page on which you play the machine: choose what comes back, see which guard decides, take the step.
 const play = (machine, usual, budget) => {
   const picture = viewsOf();
   let path = []; // each step: the row, the configurations before and after it, the facts that held and those carried on
@@ -139,7 +139,7 @@ const play = (machine, usual, budget) => {
       })
       .join("\n");
 
-  // A page opened from a file may lack the clipboard, so the text is also shown, ready to be copied by hand.
+  // A page opened from a file may have no clipboard, so the text is also shown for copying by hand.
   const copy = async () => {
     const text = pathText();
     byId("text").value = text;

@@ -1,5 +1,5 @@
-// What both pages show: decision lists, counters, and the picture with the present step on it. Text from outside is
-// only ever set as text.
+// What both pages show: decision lists, counters, and the picture with the present step. Text from outside is only set
+// as text, never as HTML.
 const el = (tag, attributes = {}, ...children) => {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -14,7 +14,7 @@ const byId = (id) => document.getElementById(id);
 const plural = (count, what) => `${count} ${what}${count === 1 ? "" : "s"}`;
 const short = (number) => Number(number.toPrecision(4)).toString();
 const rowText = (row) => `${row.event}${row.guard ? ` [${row.guard}]` : ""}`;
-// As `state_chip` of ladder.py writes it: outcomes are told apart by a sign as well.
+// As the macro `chip` of the templates writes it: outcomes also have a sign.
 const SIGNS = { answer: "✓", lesser: "◐", error: "✕" };
 const chip = (machine, state) => {
   const kind = machine.kinds[state];
@@ -22,7 +22,7 @@ const chip = (machine, state) => {
   return el("span", { class: `chip ${kind}${machine.outcomes.includes(state) ? " end" : ""}` }, sign, state);
 };
 
-// What a guard found, in the order in which it looked.
+// What a guard checked, in order.
 const because = (machine, questions, spent, facts) =>
   questions.flatMap((question) =>
     question.counter
@@ -32,7 +32,7 @@ const because = (machine, questions, spent, facts) =>
 
 const VERDICTS = { decides: ["✓", "decides"], false: ["✗", "false"], untried: ["·", "not tried"] };
 
-// The rows of an event in their order: those that were tried in vain, the one that decided, those never tried.
+// The rows of an event in order: those whose guards were false, the one that decided, those never tried.
 const decisionList = (machine, at, event, facts) => {
   const { tried } = machine.decide(at, event, facts);
   const rows = machine.rowsAt(at.state, event);
@@ -61,7 +61,7 @@ const decisionList = (machine, at, event, facts) => {
 
 const MOST_PIPS = 10;
 
-// What is left of each counter, and what the present step changed.
+// What remains of each counter, and what the present step changed.
 const counterList = (machine, spent, before) =>
   machine.counters.map((name) => {
     const limit = machine.limits[name];
@@ -95,7 +95,7 @@ const budgetRow = (name, used, limit, unit) => {
 
 const noteOf = ({ event, guard }) => (guard ? `${event}_${guard}` : event);
 
-// The picture: which row is meant, which were tried in vain, where the call is, and where it has been.
+// The picture: the present row, the rows whose guards were false, the present state, and the path so far.
 const pictureOf = (root) => {
   const groups = (selector) => [...root.querySelectorAll(selector)];
   const keyOf = ({ event, source, guard, target }) => [event, source, guard || "", target].join(" ");
@@ -156,7 +156,7 @@ const pictureOf = (root) => {
   return { show, mark };
 };
 
-// The ladder view: the same marks on its lines. Where states share a list, it names the first of them.
+// The ladder view: the same marks on its lines. If states share a list, it names the first of them.
 const laddersOf = (root) => {
   const lines = [...root.querySelectorAll("li[data-event]")];
   const isOf = ({ dataset }, row) =>
@@ -174,7 +174,7 @@ const laddersOf = (root) => {
   return { show, mark };
 };
 
-// Both views. The picture is shown at once where there is room for it; when it is opened it shows the present step.
+// Both views. The picture opens at once if there is room for it, and scrolls to the present step.
 const viewsOf = () => {
   const picture = pictureOf(byId("picture"));
   const ladders = laddersOf(byId("ladders"));

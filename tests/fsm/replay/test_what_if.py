@@ -90,9 +90,9 @@ def test_a_refusal_and_a_reason_to_leave_are_decided_anew() -> None:
     ("policy", "replies", "why"),
     [
         (Policy(timeouts=Timeouts(total=1.0)), (ANSWER,), "the attempt took 2 s, and an attempt may take 1 s"),
-        (Policy(timeouts=Timeouts(stall=1.0)), (ANSWER,), "when its pieces came is not in the journal"),
+        (Policy(timeouts=Timeouts(stall=1.0)), (ANSWER,), "the journal does not say when its pieces arrived"),
         (Policy(base_cap=100, budget=Budget(output_tokens=300)), (CUT, ANSWER), "its cap was 500 tokens then"),
-        (Policy(hints=Hints(continuation="Go on.")), (CUT, ANSWER), "hints.continuation is worded otherwise"),
+        (Policy(hints=Hints(continuation="Go on.")), (CUT, ANSWER), "hints.continuation has changed"),
     ],
 )
 def test_a_reply_that_might_have_been_another_ends_what_is_told(policy: Policy, replies: Any, why: str) -> None:
@@ -142,7 +142,7 @@ def test_a_rung_of_ones_own_that_says_the_same_leaves_its_reply_as_it_was() -> N
     found = what_if(journal, worded, old_table=policy.table)
     assert (found.kind, found.why) == (
         "unclear",
-        "the hint of ponder is worded otherwise, so the reply to it is not known",
+        "the hint of ponder has changed, so the reply to it is unknown",
     )
 
 
@@ -151,7 +151,7 @@ def test_the_reply_to_a_rung_that_changes_the_request_otherwise_is_not_known() -
     old, new = pondering(odd), pondering(odd, change=lambda material, led: None)
     found = what_if(recorded(EMPTY, ANSWER, policy=old), new, old_table=old.table)
     assert (found.kind, found.where) == ("unclear", "step 4")
-    assert found.why == "ponder changes the request otherwise, so the reply to it is not known"
+    assert found.why == "ponder changes the request in another way, so the reply to it is unknown"
     assert what_if(recorded(SLOW, ANSWER, policy=old), new, old_table=old.table).kind == "same"
 
 
@@ -169,7 +169,7 @@ def test_a_window_that_is_smaller_leaves_a_nudge_open_and_none_rules_it_out() ->
 def test_a_budget_of_money_that_cannot_be_counted_is_left_out_of_account() -> None:
     found = under(Policy(budget=Budget(money=1e-9)), SLOW, ANSWER)
     assert found.kind == "same"
-    assert found.notes == ("the budget of money is left out of account: the journal holds no prices of its backends",)
+    assert found.notes == ("the budget of money is ignored: the journal has no prices of its backends",)
 
 
 def test_a_journal_without_an_end_is_told_as_far_as_it_goes() -> None:
@@ -177,7 +177,7 @@ def test_a_journal_without_an_end_is_told_as_far_as_it_goes() -> None:
     assert call.begin() is not None
     assert call.receive(SLOW) is not None
     found = what_if(call.journal, Policy())
-    assert (found.kind, found.notes) == ("same", ("it had not ended where the journal does",))
+    assert (found.kind, found.notes) == ("same", ("the journal stops before it ended",))
 
 
 # Turns

@@ -14,7 +14,9 @@ from rungwise.fsm.machine.table import Row
 from rungwise.fsm.review.diff import PolicyDiff, diff_policies
 from rungwise.fsm.review.rows import redeclared
 
+AnyPolicy = rungwise.Policy | rungwise.TurnPolicy
 DEFAULT = rungwise.Policy()
+TURN_POLICY = rungwise.TurnPolicy()
 PRICED = [
     PlainLink("one", prices=rungwise.Prices(1, 2)),
     PlainLink("two", prices=rungwise.Prices(3, 4)),
@@ -29,8 +31,15 @@ def fields(found: PolicyDiff) -> dict[str, tuple[Any, Any]]:
     return {change.name: (change.old, change.new) for change in found.fields}
 
 
-def test_a_policy_does_not_differ_from_itself() -> None:
-    found = diff_policies(DEFAULT, rungwise.Policy(), 2)
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (DEFAULT, rungwise.Policy()),
+        pytest.param(TURN_POLICY, rungwise.TurnPolicy(call=rungwise.Policy()), marks=pytest.mark.full),
+    ],
+)
+def test_a_policy_does_not_differ_from_itself(old: AnyPolicy, new: AnyPolicy) -> None:
+    found = diff_policies(old, new, 1)
     assert found.is_empty
     assert found.to_text() == found.to_markdown() == "Nothing changes: the two policies are the same.\n"
 
@@ -65,15 +74,8 @@ def test_every_part_of_a_policy_is_compared() -> None:
     }
     text = found.to_text()
     for line in (
-        "| `limits.fallbacks` | `as many as the chain has` | `1` |",
-        "| `budget.seconds` | `900 s (15 min)` | `60 s` |",
         "| `waits.jitter` | `up to 50 % of the wait` | `up to 0 % of the wait` |",
         "| `timeouts.total` | `600 s (10 min)` | `no limit` |",
-        "| `reserve.seconds` | `its share` | `7 s` |",
-        "| `switch_after.timeout` | `1` | `never` |",
-        "| `switch_after.rate_limit` | `never` | `1` |",
-        "| `base_cap` | `4,096 tokens` | `2,048 tokens` |",
-        "| `skip_identical_empties` | `no` | `yes` |",
         "| `'That reply had no content. Read the tool results above and carry on from them.'` | `'Go on.'` |",
     ):
         assert line in text
@@ -237,13 +239,8 @@ def test_worst_cases_are_those_of_the_certificates() -> None:
         assert old_one.value
         assert new_one.value
         assert change.factor == new_one.value / old_one.value
-    assert [change.name for change in found.worst] == [
-        "attempts",
-        "waiting seconds",
-        "seconds",
-        "output tokens",
-        "money",
-    ]
+    names = [change.name for change in found.worst]
+    assert names == ["attempts", "waiting seconds", "seconds", "output tokens", "money"]
 
 
 def test_the_factor_and_what_ends_the_worst_path_are_shown() -> None:
@@ -271,15 +268,6 @@ def test_a_change_of_words_leaves_the_worst_cases_alone() -> None:
 
 
 # Turns
-
-TURN_POLICY = rungwise.TurnPolicy()
-
-
-@pytest.mark.full
-def test_a_policy_of_a_turn_does_not_differ_from_itself() -> None:
-    found = diff_policies(TURN_POLICY, rungwise.TurnPolicy(call=rungwise.Policy()), 1)
-    assert found.is_empty
-    assert found.to_text() == found.to_markdown() == "Nothing changes: the two policies are the same.\n"
 
 
 @pytest.mark.full

@@ -8,9 +8,9 @@ import pytest
 from attrs import evolve
 
 from rungwise.fsm.replay.what_if import WhatIf
-from rungwise.fsm.review.findings import Change
+from rungwise.fsm.review.findings import Assumptions, Change
 from rungwise.fsm.review.markdown import code, prose
-from support.changes import of_nothing, of_turns, to_interactive, to_other_table
+from support.changes import of_nothing, to_interactive, to_other_table
 
 GITHUB_TAKES = 65_536
 HOSTILE = "a | `b` <img src=x> @octocat [x](http://y) **z** www.evil.example https://evil.example #12\n# d ~~e~~"
@@ -35,12 +35,6 @@ def test_ladders_whose_rows_change_are_drawn() -> None:
     assert "refused_await" not in drawn
 
 
-@pytest.mark.full
-def test_a_turn_has_its_calls_below() -> None:
-    text = of_turns().to_markdown()
-    assert text.index("`auto_continues`") < text.index("### Each call") < text.index("`limits.retries`")
-
-
 @pytest.mark.parametrize("write", [prose, code])
 def test_nothing_that_is_quoted_is_markup(write: object) -> None:
     assert callable(write)
@@ -52,6 +46,14 @@ def test_nothing_that_is_quoted_is_markup(write: object) -> None:
     assert "octocat" in inner
     assert not re.search(r"#(?!\d+;)", inner.replace("&#", "&"))
     assert "&#64;&#8288;octocat" in inner  # nobody is mentioned
+
+
+def test_a_hostile_name_is_no_markup_even_with_backticks() -> None:
+    text = evolve(
+        of_nothing(), fields=(Change("base_cap", 1, 2),), setting=Assumptions((HOSTILE, HOSTILE))
+    ).to_markdown()
+    (line,) = [line for line in text.splitlines() if line.startswith("OLD is ")]
+    assert not any(each in line for each in ("<img", "@octocat", "](", "**", "www.", "://"))
 
 
 def test_a_hostile_field_stays_in_its_cell() -> None:

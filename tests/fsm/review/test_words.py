@@ -49,6 +49,9 @@ def test_a_long_duration_is_also_in_minutes_or_hours(seconds: float, text: str) 
     [
         ("limits.fallbacks", None, "as many as the chain has"),
         ("limits.apologizes", None, "there is none"),
+        ("reserve.seconds", None, "its share"),
+        ("switch_after.rate_limit", None, "never"),
+        ("base_cap", 4096, "4,096 tokens"),
         ("budget.output_tokens", 9000, "9,000 tokens"),
         ("budget.money", 0.25, "0.25"),
         ("waits.jitter", 0.5, "up to 50 % of the wait"),
