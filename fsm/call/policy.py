@@ -101,7 +101,7 @@ class Timeouts:
 class Reserve:
     """Reserve a part of the budget for each usable backend that is still to come.
 
-    The reserve covers one attempt: its time, and its output tokens and money if the budget counts them, but no more than
+    The reserve covers one attempt: its time, and its output tokens and money if the budget counts them, but at most
     `share` of the budget. Together the reserves leave each backend at least an even part.
 
     Arguments:
