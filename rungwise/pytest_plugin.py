@@ -32,8 +32,8 @@ KEY = "sk-5e884898da280471"
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Register our Hypothesis profiles if one of them was asked for, before Hypothesis loads it."""
-    asked = config.getoption(PROFILE_OPTION, default=None)
-    if isinstance(asked, str) and asked.startswith(PROFILES):
+    profile = config.getoption(PROFILE_OPTION, default=None)
+    if isinstance(profile, str) and profile.startswith(PROFILES):
         try:
             import rungwise.fsm.testing  # noqa: F401  (it registers them)
         except ImportError as error:
@@ -123,18 +123,18 @@ def rungwise_client(rungwise_clock: VirtualClock) -> Iterator[Callable[..., Clie
     The options are those of `rungwise.Client`; a provider may also be a backend of any kind.
     """
     error = rungwise.ConfigurationError
-    known = sorted(signature(rungwise.Client).parameters.keys() - {"chain"})
+    names = sorted(signature(rungwise.Client).parameters.keys() - {"chain"})
 
     with ExitStack() as stack:
 
         def build(*providers: Any, **options: Any) -> Client:
-            unknown = sorted(options.keys() - set(known))
+            unknown = sorted(options.keys() - set(names))
             if unknown:
-                raise error(f"client has no option {unknown[0]!r}; there are: {', '.join(known)}")
+                raise error(f"client has no option {unknown[0]!r}; there are: {', '.join(names)}")
             for each in providers:
                 if not hasattr(each, "encode") and not hasattr(each, "base_url"):
-                    given = type(each).__name__
-                    raise error(f"client takes its providers one by one, as in client(*providers), not {given}")
+                    kind = type(each).__name__
+                    raise error(f"client takes its providers one by one, as in client(*providers), not {kind}")
             chain = [
                 rungwise.OpenAIChat(f"model-{number}", name=f"backend-{number}", base_url=each.base_url, api_key=KEY)
                 if not hasattr(each, "encode")

@@ -212,8 +212,13 @@ def _run(client: Client, shown: Shown[Any], request: Request, options: Options, 
         _follow(shown, client.stream, client.call, request, options, deadline=options.deadline)
         return
     with ctrl_c_cancels() as cancellation, prints_aside():
-        given = {"tools": options.tools, "policy": policy, "cancellation": cancellation, "deadline": options.deadline}
-        _follow(shown, client.stream_turn, client.turn, request, options, **given)
+        arguments = {
+            "tools": options.tools,
+            "policy": policy,
+            "cancellation": cancellation,
+            "deadline": options.deadline,
+        }
+        _follow(shown, client.stream_turn, client.turn, request, options, **arguments)
 
 
 def _follow(
@@ -222,26 +227,26 @@ def _follow(
     run: Callable[..., Any],
     request: Request,
     options: Options,
-    **given: Any,
+    **arguments: Any,
 ) -> None:
     if options.no_stream:
-        shown.wait(partial(run, request, **given))
+        shown.wait(partial(run, request, **arguments))
     else:
-        shown.follow(partial(stream, request, **given))
+        shown.follow(partial(stream, request, **arguments))
 
 
 def _messages(options: Options) -> list[dict[str, str]]:
     prompt = options.prompt
     if prompt is None or prompt == "-":
-        prompt = _piped(asked=prompt == "-")
+        prompt = _piped(is_explicit=prompt == "-")
     if not prompt.strip():
         bad_input("the prompt is empty: write something to be answered")
     system = [{"role": "system", "content": options.system}] if options.system else []
     return [*system, {"role": "user", "content": prompt}]
 
 
-def _piped(*, asked: bool) -> str:
-    if sys.stdin is None or (not asked and is_terminal(sys.stdin)):
+def _piped(*, is_explicit: bool) -> str:
+    if sys.stdin is None or (not is_explicit and is_terminal(sys.stdin)):
         bad_input('there is no prompt: give it as an argument, as in rungwise ask "Hello" --model M, or pipe it in')
     try:
         return sys.stdin.buffer.read().decode("utf-8")

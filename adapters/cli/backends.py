@@ -18,7 +18,7 @@ from rungwise.adapters.wires.http_backend import HttpBackend, backend_class
 from rungwise.adapters.wires.registry import APIS
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.suggest import close_to
+from rungwise.fsm.values.label import close_to
 
 OPENAI: Final = "https://api.openai.com/v1"
 VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")

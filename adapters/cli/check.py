@@ -82,9 +82,9 @@ def check(
     chain = chain_of(primary, fallbacks, None, needs_all=False)
     if options["discover"]:
         chain = _discovered(chain)
-    found = check_request(_request(prompt, chain, **options), chain)
-    put(f"{found}\n")
-    return 0 if found else LOSES
+    report = check_request(_request(prompt, chain, **options), chain)
+    put(f"{report}\n")
+    return 0 if report else LOSES
 
 
 def _discovered(chain: list[HttpBackend]) -> list[Any]:
@@ -101,22 +101,24 @@ def _request(prompt: str, chain: list[Any], *, request_file: str | None, **optio
     from rungwise.fsm.call.conversation.request import Request
     from rungwise.fsm.call.run.chain import shapes_of
 
-    body = {"messages": _said(prompt, has_image=options["has_image"])} if request_file is None else _read(request_file)
+    body = (
+        {"messages": _messages(prompt, has_image=options["has_image"])} if request_file is None else _read(request_file)
+    )
     messages = body.pop("messages")
     if options["system"]:
         messages = [{"role": "system", "content": options["system"]}, *messages]
-    given: dict[str, Any] = {"tools": body.pop("tools", None) or ()}
+    fields: dict[str, Any] = {"tools": body.pop("tools", None) or ()}
     if options["tools"] is not None:
-        given["tools"] = (*given["tools"], *options["tools"].definitions(shapes_of(chain[0])))
+        fields["tools"] = (*fields["tools"], *options["tools"].definitions(shapes_of(chain[0])))
     if options["max_tokens"] is not None:
-        given["max_tokens"] = options["max_tokens"]
+        fields["max_tokens"] = options["max_tokens"]
     if options["schema"] is not None:
-        given["response_format"] = json_schema(options["schema"])
-    parameters = {name: value for name, value in body.items() if name not in (*_OWN, *given)}
-    return Request(messages, parameters=parameters, **given)
+        fields["response_format"] = json_schema(options["schema"])
+    parameters = {name: value for name, value in body.items() if name not in (*_OWN, *fields)}
+    return Request(messages, parameters=parameters, **fields)
 
 
-def _said(prompt: str, *, has_image: bool) -> list[dict[str, Any]]:
+def _messages(prompt: str, *, has_image: bool) -> list[dict[str, Any]]:
     content: Any = [{"type": "text", "text": prompt}, PICTURE] if has_image else prompt
     return [{"role": "user", "content": content}]
 
@@ -124,13 +126,13 @@ def _said(prompt: str, *, has_image: bool) -> list[dict[str, Any]]:
 def _read(file: str) -> dict[str, Any]:
     """Read a body, or a list of messages, from a file."""
     try:
-        found = json.loads(Path(file).read_bytes())
+        report = json.loads(Path(file).read_bytes())
     except OSError as error:
         bad_input(f"--request: {file} cannot be read ({error.strerror})")
     except (ValueError, RecursionError):
         bad_input(f"--request: {file} is not JSON")
-    if isinstance(found, list):
-        return {"messages": found}
-    if not isinstance(found, Mapping) or not isinstance(found.get("messages"), list):
+    if isinstance(report, list):
+        return {"messages": report}
+    if not isinstance(report, Mapping) or not isinstance(report.get("messages"), list):
         bad_input(f"--request: {file} must hold a list of messages, or an object with 'messages'")
-    return dict(found)
+    return dict(report)

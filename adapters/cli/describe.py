@@ -102,22 +102,22 @@ def turn_ending(result: TurnResult) -> str:
     return f"{plain(result.outcome)}{cause}: {counted(result.calls, 'call')}, {took(result)}"
 
 
-def brief_text(found: Path | TurnPath) -> str:
+def brief_text(recorded: Path | TurnPath) -> str:
     """Write how a call or turn ended and why, what it took, and a line for each attempt."""
     from rungwise.fsm.call.run.digest import digest_of_call
     from rungwise.fsm.journal.digest.text import digest_lines
     from rungwise.fsm.turn.digest import digest_of_turn
     from rungwise.fsm.turn.explained import TurnPath
 
-    digest = digest_of_turn(found) if isinstance(found, TurnPath) else digest_of_call(found)
+    digest = digest_of_turn(recorded) if isinstance(recorded, TurnPath) else digest_of_call(recorded)
     return "".join(f"{safe(line)}\n" for line in digest_lines(digest))
 
 
-def steps_text(found: Path | TurnPath) -> str:
+def steps_text(recorded: Path | TurnPath) -> str:
     """Write the steps and the end of a call, or of a turn with the steps of its calls indented."""
     from rungwise.fsm.turn.explained import TurnPath
 
-    lines = _of_turn(found) if isinstance(found, TurnPath) else _of_call(found)
+    lines = _of_turn(recorded) if isinstance(recorded, TurnPath) else _of_call(recorded)
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -98,12 +98,12 @@ def fuzz(
         _check_certificate(fuzzer)
         what = fuzzer.certificate.table
         with _progress(examples, seconds, what) as fuzzer.progress:
-            found = fuzzer.run(examples=examples, seconds=seconds)
+            finding = fuzzer.run(examples=examples, seconds=seconds)
     note(f"seed {seed}: {counted(fuzzer.examples, what)}; {fuzzer.coverage.summary()}")
-    if found is None:
+    if finding is None:
         put(f"{counted(fuzzer.examples, what)}, all honest\n")
         return 0
-    return _report(found, output)
+    return _report(finding, output)
 
 
 @contextmanager
@@ -171,13 +171,13 @@ def _progress(
         yield show
 
 
-def _report(found: Finding, output: str | None) -> int:
+def _report(finding: Finding, output: str | None) -> int:
     """Write the failing script."""
-    complain(found.what)
-    for line in found.case.describe():
+    complain(finding.what)
+    for line in finding.case.describe():
         note(f"  {one_line(line)}")
-    write_out(output, found.to_toml())
+    write_out(output, finding.to_toml())
     if output is not None:
-        serve = f": rungwise serve {output}" if found.case.is_served else ""
+        serve = f": rungwise serve {output}" if finding.case.is_served else ""
         note(f"  what failed is in {output}{serve}")
     return DISHONEST

@@ -35,14 +35,14 @@ class PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
         if isinstance(value, Policy):
             return value
-        found = self.resolve(value, param, ctx)
-        if isinstance(found, Path):
-            return Policy.load(found)
-        if isinstance(found, TurnPolicy):
+        source = self.resolve(value, param, ctx)
+        if isinstance(source, Path):
+            return Policy.load(source)
+        if isinstance(source, TurnPolicy):
             self.fail(f"{value} is a TurnPolicy, and must be a rungwise.Policy, as its `call` is.", param, ctx)
-        if not isinstance(found, Policy):
-            self.fail(f"{value} is a {type(found).__name__}, and must be a rungwise.Policy.", param, ctx)
-        return found
+        if not isinstance(source, Policy):
+            self.fail(f"{value} is a {type(source).__name__}, and must be a rungwise.Policy.", param, ctx)
+        return source
 
     def resolve(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path of a file, or the object in a module, and record in the context how it was named."""
@@ -73,16 +73,16 @@ class EitherParameter(PolicyParameter):
 
         if isinstance(value, (Policy, TurnPolicy)):
             return value
-        found = self.resolve(value, param, ctx)
+        source = self.resolve(value, param, ctx)
         is_turn = bool(ctx is not None and ctx.params.get("turn"))
-        if isinstance(found, Path):
-            return self._of_turns(found, param, ctx) if is_turn else self._of_calls(found, param, ctx)
-        if is_turn and isinstance(found, Policy):
+        if isinstance(source, Path):
+            return self._of_turns(source, param, ctx) if is_turn else self._of_calls(source, param, ctx)
+        if is_turn and isinstance(source, Policy):
             self.fail(f"{value} is a Policy of calls, and --turn asks for a rungwise.TurnPolicy.", param, ctx)
-        if not isinstance(found, (Policy, TurnPolicy)):
+        if not isinstance(source, (Policy, TurnPolicy)):
             kinds = "a rungwise.Policy or a rungwise.TurnPolicy"
-            self.fail(f"{value} is a {type(found).__name__}, and must be {kinds}.", param, ctx)
-        return found
+            self.fail(f"{value} is a {type(source).__name__}, and must be {kinds}.", param, ctx)
+        return source
 
     def _of_calls(self, path: Path, param: click.Parameter | None, ctx: click.Context | None) -> Policy:
         """Read a file as the policy of calls; refuse one of turns with a hint."""
@@ -143,13 +143,13 @@ class ToolsPolicyParameter(PolicyParameter):
             return super().convert(value, param, ctx)
         if isinstance(value, TurnPolicy):
             return value
-        found = self.resolve(value, param, ctx)
-        if isinstance(found, Path):
-            return self._of_turns(found, param, ctx)
-        if not isinstance(found, (Policy, TurnPolicy)):
+        source = self.resolve(value, param, ctx)
+        if isinstance(source, Path):
+            return self._of_turns(source, param, ctx)
+        if not isinstance(source, (Policy, TurnPolicy)):
             kinds = "a rungwise.TurnPolicy, or a rungwise.Policy of its calls"
-            self.fail(f"{value} is a {type(found).__name__}, and must be {kinds}.", param, ctx)
-        return TurnPolicy(call=found) if isinstance(found, Policy) else found
+            self.fail(f"{value} is a {type(source).__name__}, and must be {kinds}.", param, ctx)
+        return TurnPolicy(call=source) if isinstance(source, Policy) else source
 
     def _of_turns(self, path: Path, param: click.Parameter | None, ctx: click.Context | None) -> TurnPolicy:
         """Read a file as the kind of policy that its keys tell; keys that both kinds have are the turn's."""

@@ -91,10 +91,10 @@ class Servers:
 
 def _playing(replies: Sequence[ScriptedReply], pace: Pace) -> Responder:
     """Return what answers with one reply after another, and with the last one for ever."""
-    asked = count()
+    requests = count()
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
-        reply = replies[min(next(asked), len(replies) - 1)]
+        reply = replies[min(next(requests), len(replies) - 1)]
         return attrs.evolve(reply, chunk_delay=pace.chunk, cut_after=_cut(reply, request))
 
     return answer
@@ -130,7 +130,9 @@ def started_servers(scenario: Scenario, pace: Pace, api: str) -> Iterator[Server
                 server.close()  # its port stays known, and nothing listens there
             else:
                 servers[name] = server
-            known = Capabilities(prefill=scenario.prefill and name == "primary")
-            backend = backend_class(api)("demo", name=name, base_url=server.base_url, prices=PRICES, capabilities=known)
+            capabilities = Capabilities(prefill=scenario.prefill and name == "primary")
+            backend = backend_class(api)(
+                "demo", name=name, base_url=server.base_url, prices=PRICES, capabilities=capabilities
+            )
             chain.append(backend)
         yield Servers(tuple(chain), servers)

@@ -1,4 +1,4 @@
-"""The fuzz kit's outside: a provider without sockets, strategies for its scripts, and what `rungwise fuzz` runs.
+"""The part of the fuzz kit with adapters: a provider without sockets, scripts for it, and `rungwise fuzz`.
 
 It needs Hypothesis: `pip install 'rungwise[testing]'`.
 """

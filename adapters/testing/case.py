@@ -1,4 +1,4 @@
-"""One call of a fuzz run: what is asked, by which method of the client, and what the provider answers."""
+"""One call of a fuzz run: its request, the client's method, and the provider's script."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MODES: Final = ("call", "stream", "acall", "astream")
 
 
 def is_streaming(mode: str) -> bool:
-    """Tell whether a method hands out what comes as it comes."""
+    """Tell whether a method streams."""
     return mode in ("stream", "astream")
 
 
@@ -42,7 +42,7 @@ def is_async(mode: str) -> bool:
 def ask(
     client: Client, mode: str, request: Request, events: list[object], most: int | None = None, **options: Any
 ) -> Result:
-    """Make a call, and return how it ended.
+    """Make a call, and return its result.
 
     Arguments:
         events: is filled with what a consumer of the stream is given.
@@ -77,7 +77,7 @@ DEAR_WRITES = Prices(input=1.0, output=10.0, cache_read=0.1, cache_creation=20.0
 
 @frozen
 class Case:
-    """Hold one call to be made of a provider that answers by script.
+    """One call to a provider that answers by script.
 
     Arguments:
         script: what the provider answers, to whichever backend of the chain.
@@ -93,7 +93,7 @@ class Case:
     """
 
     is_served: ClassVar[bool] = True
-    """Whether `rungwise serve` takes what is written down."""
+    """Whether `rungwise serve` can play it."""
 
     script: Script
     mode: str = "call"
@@ -121,11 +121,11 @@ class Case:
         return self.script.to_toml()
 
     def describe(self) -> Iterator[str]:
-        """Say what a script alone does not tell."""
+        """Describe what the script does not show."""
         request, turn = self.request, self.turn
         yield f"mode: {self.mode}"
         yield f"messages: {', '.join(map(NEUTRAL.role_of, request.messages))}"
-        told = {
+        facts = {
             "tools": len(request.tools),
             "max_tokens": request.max_tokens,
             "input_tokens": request.input_tokens,
@@ -140,12 +140,12 @@ class Case:
             "usage": "as a fair provider counts it" if self.is_fair else None,
             "the consumer leaves after": f"{self.leaves_after} events" if self.leaves_after is not None else None,
         }
-        yield from (f"{name}: {value}" for name, value in told.items() if value)
+        yield from (f"{name}: {value}" for name, value in facts.items() if value)
 
     def shrunk(self, fails: Callable[[Case], bool]) -> Case:
-        """Return the smallest case to be found that fails.
+        """Return the smallest failing case found.
 
-        Hypothesis shrinks before; it stops where it makes no progress for a while, which long scripts make it do early.
+        Hypothesis has shrunk it before, but gives up early on long scripts.
 
         Arguments:
             fails: tells whether another case fails in the same way as this one.
@@ -156,7 +156,7 @@ class Case:
         return case
 
     def _smaller(self) -> Iterator[Case]:
-        """Generate cases with a reply less, a field of a reply less, or a field of their own at its default."""
+        """Generate cases with one reply less, one field of a reply less, or one field at its default."""
         replies = self.script.replies
         for index, reply in enumerate(replies):
             before, after = replies[:index], replies[index + 1 :]

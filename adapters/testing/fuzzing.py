@@ -32,7 +32,7 @@ from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
 
 @define(eq=False)
 class Fuzzer(Search):
-    """Make calls until one is dishonest, or time is up; use it in a `with` block.
+    """Make calls until one is dishonest or time is up; use it in a `with` block.
 
     Arguments:
         policy: how the calls recover.
@@ -104,11 +104,11 @@ class Fuzzer(Search):
 
     @property
     def certificate(self) -> Certificate:
-        """Return what is proved of the policy, for a request of which nothing is known."""
+        """Return the certificate of the policy for an unknown request."""
         return self._certify(None, None, PRICES)
 
     def _certify(self, max_tokens: int | None, input_tokens: int | None, prices: Prices) -> Certificate:
-        """Return the certificate for a request; only the worst cases depend on it, so the rest is proved once."""
+        """Return the certificate for a request; only its worst cases depend on the request."""
         key = max_tokens, input_tokens, prices
         if not self._certificates:
             self._certificates[None, None, PRICES] = verify(self.policy, self._runner.chain())
@@ -123,19 +123,19 @@ class Fuzzer(Search):
 
 @frozen
 class TurnCase:
-    """Hold one turn to be played.
+    """One turn of a fuzz run.
 
     Arguments:
         script: what happens to it.
     """
 
     is_served: ClassVar[bool] = False
-    """Whether `rungwise serve` takes what is written down."""
+    """Whether `rungwise serve` can play it."""
 
     script: TurnScript
 
     def describe(self) -> Iterator[str]:
-        """Say how the script is played again."""
+        """Describe how to play the script again."""
         yield "play it again: rungwise.testing.run_turn(POLICY, rungwise.testing.read_turn_script(text))"
 
     def to_toml(self) -> str:
@@ -143,7 +143,7 @@ class TurnCase:
         return write_turn_script(self.script)
 
     def shrunk(self, fails: Callable[[TurnCase], bool]) -> TurnCase:
-        """Return the smallest case to be found that fails.
+        """Return the smallest failing case found.
 
         Arguments:
             fails: tells whether another case fails in the same way as this one.
@@ -154,7 +154,7 @@ class TurnCase:
         return case
 
     def _smaller(self) -> Iterator[TurnCase]:
-        """Generate cases with a reply or a run of a tool less, or a field of their own at its default."""
+        """Generate cases with one reply or tool run less, or one field at its default."""
         script = self.script
         for name in ("replies", "tools"):
             items = getattr(script, name)
@@ -170,7 +170,7 @@ class TurnCase:
 
 @define(eq=False)
 class TurnFuzzer(Search):
-    """Play turns until one is dishonest, or time is up.
+    """Play turns until one is dishonest or time is up.
 
     Arguments:
         policy: how the turns go on.
@@ -202,7 +202,7 @@ class TurnFuzzer(Search):
 
     @property
     def certificate(self) -> Certificate:
-        """Return what is proved of the policy, for a request of which nothing is known."""
+        """Return the certificate of the policy for an unknown request."""
         return self._certify(None)
 
     def _certify(self, max_tokens: int | None) -> Certificate:

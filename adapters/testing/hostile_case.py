@@ -33,31 +33,31 @@ def _tuple(value: Iterable[RawResponse]) -> tuple[RawResponse, ...]:
 
 @frozen
 class HostileCase:
-    """Hold one call to be made of a server that writes hostile bytes.
+    """One call to a server that writes hostile bytes.
 
     Arguments:
-        responses: what the server writes, request by request; the last is repeated.
+        responses: what the server writes, request by request; the last one repeats.
         mode: the method of the client.
     """
 
     is_served: ClassVar[bool] = False
-    """Whether `rungwise serve` takes what is written down."""
+    """Whether `rungwise serve` can play it."""
 
     responses: tuple[RawResponse, ...] = field(converter=_tuple)
     mode: str = "call"
 
     def describe(self) -> Iterator[str]:
-        """Say what the responses alone do not tell."""
+        """Describe what the responses do not show."""
         yield f"mode: {self.mode}"
         yield f"hostile bytes: {', '.join(response.kind for response in self.responses)}"
-        yield "replay: assert_survives(client_of, read_responses(text), mode=...), from the two kits for tests"
+        yield "replay: rungwise.testing.assert_survives(client_of, rungwise.testing.read_responses(text), mode=...)"
 
     def to_toml(self) -> str:
         """Write the responses as TOML, which `rungwise.testing.read_responses` takes."""
         return write_responses(self.responses)
 
     def run(self, policy: Policy, backends: int, key: str, certificate: Certificate | None) -> Result:
-        """Make the call, and a healthy one after it; return how it ended.
+        """Make the call, and a healthy one after it; return the result of the first.
 
         Raises:
             Dishonest: something broke.
@@ -74,7 +74,7 @@ class HostileCase:
         return assert_survives(client_of, self.responses, mode=self.mode, certificate=certificate, secrets=[key])
 
     def shrunk(self, fails: Callable[[HostileCase], bool]) -> HostileCase:
-        """Return a smaller case that fails: one response alone, and the plainest method, as every try takes real time.
+        """Return a smaller failing case: a single response and the simplest method, since every try takes real time.
 
         Arguments:
             fails: tells whether another case fails in the same way as this one.
@@ -86,7 +86,7 @@ class HostileCase:
 
 
 def hurried(policy: Policy) -> Policy:
-    """Return a policy with the same rungs and next to no time, so that a server that drips is soon left."""
+    """Return a policy with the same rungs and little time, so that drips end soon."""
     waits = attrs.asdict(policy.waits)
     shorter = {name: min(value, LONGEST_WAIT) for name, value in waits.items() if name != "jitter"}
     return attrs.evolve(

@@ -1,4 +1,4 @@
-"""A server on loopback that writes raw bytes to one client's requests: what `hostile_responses` draws."""
+"""A server on loopback that answers one client with raw bytes, as `hostile_responses` draws them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RESET: Final = struct.pack("ii", 1, 0)
 class RawServer:
     """Play raw responses over HTTP connections from construction until `close`, for use in a `with` block.
 
-    Whatever it plays comes to an end: by the client going away, or by its own limits.
+    Every response ends: when the client goes away, or at the server's own limits.
 
     Arguments:
         responses: what is written, request by request; the last is repeated for ever.
@@ -72,7 +72,7 @@ class RawServer:
             return [self._response(index) for index in range(len(self._requests))]
 
     def play(self, responses: Sequence[RawResponse]) -> None:
-        """Begin other responses, and forget the requests so far.
+        """Play other responses, and clear the requests.
 
         Raises:
             ConfigurationError: there is no response.
@@ -88,7 +88,7 @@ class RawServer:
         self._server.close()
 
     def receive(self, request: ReceivedRequest) -> RawResponse:
-        """Record a request and return what is written to it."""
+        """Record a request and return its response."""
         with self._lock:
             self._requests.append(request)
             return self._response(len(self._requests) - 1)
@@ -98,7 +98,7 @@ class RawServer:
 
 
 class _Over(Exception):
-    """Say that no more is to be written."""
+    """End the writing side of the connection."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -118,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def handle_one_request(self) -> None:
-        """Wait for a request without blocking for ever: the server may close meanwhile."""
+        """Wait for a request, unless the server closes meanwhile."""
         if self.wait_readable(float("inf")):
             self.connection.settimeout(self.owner.seconds)
             super().handle_one_request()
@@ -155,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
                 left -= len(data)
 
     def pause(self, seconds: float, ends_at: float) -> None:
-        """Wait between two steps; a client that has gone away is noticed, as nothing is to be read from it."""
+        """Wait between two steps, and notice if the client goes away."""
         if self.closing.wait(max(0.0, min(seconds, ends_at - time.monotonic()))) or self.is_gone():
             raise _Over
 
@@ -167,13 +167,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.reset()
 
     def reset(self) -> None:
-        """Close at once and for good; closing in the usual way would say goodbye first."""
+        """Close with a reset, without an orderly shutdown."""
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self.rfile.close()  # which holds the socket open
         self.connection.close()
 
     def wait_readable(self, ends_at: float) -> bool:
-        """Wait until something has come, or the client has gone away; False if that took too long."""
+        """Wait for data or for the client to go away; return False on a timeout."""
         while not self.closing.is_set() and time.monotonic() < ends_at:
             self.connection.settimeout(POLL_SECONDS)
             try:
@@ -197,7 +197,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _writes(step: RawStep) -> Iterator[bytes]:
-    """Yield what goes out in one write each: with nothing to wait for between them, many of a step's times at once."""
+    """Yield the bytes of each write; repeats of a step without a delay are joined."""
     if step.delay or not step.data:
         for _ in range(step.times):
             yield step.data

@@ -1,4 +1,4 @@
-"""The embedded provider without its sockets: the same scripts and the same bytes, in memory."""
+"""Run the cases of a fuzz run: a provider in memory or on loopback, and the real client."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BASE_URL = "http://provider.test/v1"
 
 @define(eq=False)
 class MemoryProvider:
-    """Answer from a script what a `rungwise.testing.EmbeddedProvider` would answer.
+    """Answer from a script as a `rungwise.testing.EmbeddedProvider` does, without sockets.
 
     Arguments:
         script: a `rungwise.testing.Script`, or a function from the request to its reply.
@@ -52,11 +52,11 @@ class MemoryProvider:
 
     @property
     def base_url(self) -> str:
-        """Return the base URL; nothing listens there."""
+        """Return the base URL; no server listens there."""
         return BASE_URL
 
     def play(self, script: Script | Responder) -> None:
-        """Begin another script."""
+        """Play another script."""
         self.script = script
         self.requests.clear()
 
@@ -86,14 +86,14 @@ class MemoryProvider:
         rendered = render(reply, body, number)
         is_chunked = rendered.content_type == "text/event-stream"
         framing = ("transfer-encoding", "chunked") if is_chunked else ("content-length", str(len(rendered.body)))
-        given = {name.lower(): value for name, value in reply.headers.items()}
-        headers = {"content-type": rendered.content_type, **given, framing[0]: framing[1]}
+        own = {name.lower(): value for name, value in reply.headers.items()}
+        headers = {"content-type": rendered.content_type, **own, framing[0]: framing[1]}
         stream = _Body(rendered.pieces, reply, self.clock, ends_at, is_chunked)
         return httpx.Response(reply.status, headers=[*headers.items()], stream=stream)
 
 
 def _pass(clock: VirtualClock, seconds: float, ends_at: float) -> None:
-    """Let time pass, or what is left of it."""
+    """Let time pass, up to the timeout."""
     if clock.now + seconds > ends_at:
         clock.advance(max(0.0, ends_at - clock.now))
         raise httpx.ReadTimeout("the time is up")
@@ -102,7 +102,7 @@ def _pass(clock: VirtualClock, seconds: float, ends_at: float) -> None:
 
 @define(eq=False)
 class _Body(httpx.SyncByteStream, httpx.AsyncByteStream):
-    """Yield a body in the pieces, at the pace and with the accident that the script asks for."""
+    """Yield a body in the pieces, at the pace and with the failure of the script."""
 
     pieces: tuple[bytes, ...]
     reply: ScriptedReply
@@ -112,15 +112,15 @@ class _Body(httpx.SyncByteStream, httpx.AsyncByteStream):
 
     def __iter__(self) -> Iterator[bytes]:
         cut = self.reply.cut_after
-        left = sum(map(len, self.pieces)) if cut is None else cut
+        remaining = sum(map(len, self.pieces)) if cut is None else cut
         for piece, pause in zip(self.pieces, self.reply.pauses(len(self.pieces)), strict=True):
             _pass(self.clock, pause, self.ends_at)
-            if left <= 0:
+            if remaining <= 0:
                 break
-            yield piece[:left]
-            left -= len(piece)
+            yield piece[:remaining]
+            remaining -= len(piece)
         if cut is not None:
-            self._break_off(is_short=left < 0)
+            self._break_off(is_short=remaining < 0)
 
     def _break_off(self, *, is_short: bool) -> None:
         if self.reply.hang:
@@ -214,7 +214,7 @@ class CaseRunner:
         ]
 
     def run(self, case: Case, events: list[object]) -> Result:
-        """Make the call of a case, and return how it ended.
+        """Make the call of a case, and return its result.
 
         Arguments:
             events: is filled with what a consumer of the stream was given.
@@ -271,15 +271,15 @@ class CaseRunner:
         )
 
 
-def _fair(reply: ScriptedReply, request: ReceivedRequest, asked: Request) -> ScriptedReply:
-    """Return the reply of a provider that keeps to the cap and counts its tokens as they are; it comes whole."""
+def _fair(reply: ScriptedReply, request: ReceivedRequest, original: Request) -> ScriptedReply:
+    """Return the reply of a provider that keeps to the cap and counts its tokens correctly."""
     body, cap = request.body, next((request.body[name] for name in CAPS if name in request.body), None)
     usage = reply.usage or {}
-    said = int(usage.get("completion_tokens", 9))
+    counted = int(usage.get("completion_tokens", 9))
     if cap is not None:
-        said = cap if reply.finish_reason == "length" else min(said, cap)
-    prompt = prompt_tokens(body["messages"], asked)
-    counts: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": max(1, said)}
+        counted = cap if reply.finish_reason == "length" else min(counted, cap)
+    prompt = prompt_tokens(body["messages"], original)
+    counts: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": max(1, counted)}
     if usage.get("prompt_tokens_details"):
         counts["prompt_tokens_details"] = {"cache_creation_tokens": prompt}
     whole: dict[str, Any] = {"body": None, "cut_after": None, "error_event": None, "hang": False}

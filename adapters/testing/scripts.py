@@ -1,4 +1,4 @@
-"""Hypothesis strategies for the scripts of a provider, which `rungwise serve` can replay.
+"""Hypothesis strategies for scripts that `rungwise serve` can replay.
 
 All of them shrink to a plain answer, and a script to one such reply.
 """
@@ -80,7 +80,7 @@ CALLS = st.lists(tool_calls(), min_size=1, max_size=2)
 
 @st.composite
 def _usages(draw: DrawFn) -> dict[str, Any]:
-    """Generate a usage as providers spell it, also one that takes no notice of the cap."""
+    """Generate a usage as providers write it, also one beyond the cap."""
     counts = st.integers(0, 9_000)
     usage: dict[str, Any] = {"prompt_tokens": draw(counts), "completion_tokens": draw(counts)}
     if draw(st.booleans()):
@@ -115,7 +115,7 @@ _ODDITIES: Fields = {
 
 @st.composite
 def _anything(draw: DrawFn) -> dict[str, Any]:
-    """Generate what a reply may hold, not too much of it at once."""
+    """Generate the content of a reply, not too much at once."""
     names = draw(st.lists(st.sampled_from(tuple(_ODDITIES)), max_size=MOST_ODDITIES, unique=True))
     return {name: draw(_ODDITIES[name]) for name in names}
 
@@ -156,7 +156,7 @@ _ENDING: tuple[Kind, ...] = (
 
 
 def scripted_replies(*, hangs: bool = True, delays: bool = True) -> SearchStrategy[ScriptedReply]:
-    """Generate replies, good and bad, with the way in which they go over the wire.
+    """Generate good and bad replies, and how they go over the wire.
 
     Arguments:
         hangs: whether some fall silent, which over HTTP takes as long as the policy's timeouts.
@@ -182,7 +182,7 @@ def _wire(*, hangs: bool, delays: bool) -> Kind:
 def scripts(
     *, items: SearchStrategy[ScriptedReply] | None = None, longest: int = 8, longest_run: int = 5
 ) -> SearchStrategy[Script]:
-    """Generate scripts: what a provider answers, request by request, the last reply for ever.
+    """Generate scripts: replies in order, the last one for ever.
 
     Arguments:
         items: generates one reply; `scripted_replies()` where None.

@@ -1,4 +1,4 @@
-"""The search for what fails: examples in batches, each from its own seed, and the failing one made small."""
+"""The search for a failing example: batches with their own seeds, and shrinking."""
 
 import time
 from abc import ABC, abstractmethod
@@ -17,23 +17,23 @@ BATCH: Final = 200
 
 
 class Shrinkable(Protocol):
-    """Stand for what is played: it can be made smaller, told, and written down."""
+    """An example that can be shrunk, described and written down."""
 
     @property
     def is_served(self) -> bool:
-        """Tell whether `rungwise serve` takes what is written down."""
+        """Tell whether `rungwise serve` can play it."""
         ...
 
     def describe(self) -> Iterator[str]:
-        """Say what a script alone does not tell."""
+        """Describe what the script does not show."""
         ...
 
     def to_toml(self) -> str:
-        """Write it, to be played again."""
+        """Write it as TOML."""
         ...
 
     def shrunk(self, fails: Callable[[Any], bool]) -> Any:
-        """Return the smallest one to be found that fails.
+        """Return the smallest failing example found.
 
         Arguments:
             fails: tells whether another one fails in the same way.
@@ -43,7 +43,7 @@ class Shrinkable(Protocol):
 
 @frozen
 class Finding:
-    """Hold the smallest case that failed.
+    """The smallest failing case.
 
     Arguments:
         case: the case.
@@ -59,12 +59,12 @@ class Finding:
 
     @property
     def what(self) -> str:
-        """Say what is wrong, on one line."""
+        """Describe what is wrong, on one line."""
         kind = "" if isinstance(self.error, AssertionError) else f"{type(self.error).__name__}: "
         return " ".join(f"{kind}{self.error}".split())
 
     def to_toml(self) -> str:
-        """Write what the provider did, under comments that say how it was asked.
+        """Write what the provider did, below comments on the request.
 
         A script is as `rungwise serve` takes it, hostile bytes are as `rungwise.testing.read_responses` takes them.
         """
@@ -78,7 +78,7 @@ def _printable(line: str) -> str:
 
 @define(eq=False)
 class Search(ABC):
-    """Play examples until one fails, or time is up.
+    """Play examples until one fails or time is up.
 
     Arguments:
         backends: how many backends the chain has.
@@ -100,7 +100,7 @@ class Search(ABC):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close what was opened; there is nothing here."""
+        """Close what was opened; here, nothing."""
         return
 
     @abstractmethod
@@ -129,13 +129,13 @@ class Search(ABC):
             raise ValueError("give a number of examples, or of seconds")
         self._failed = None
         self._ends_at = None if seconds is None else time.monotonic() + seconds
-        left, batch = examples, 0
-        while not self._is_late() and (left is None or left > 0):
-            count = BATCH if left is None else min(BATCH, left)
-            found = self._run_numbered(batch, count)
-            if found is not None:
-                return found
-            left = None if left is None else left - count
+        remaining, batch = examples, 0
+        while not self._is_late() and (remaining is None or remaining > 0):
+            count = BATCH if remaining is None else min(BATCH, remaining)
+            finding = self._run_numbered(batch, count)
+            if finding is not None:
+                return finding
+            remaining = None if remaining is None else remaining - count
             batch += 1
         return None
 
@@ -180,21 +180,21 @@ class Search(ABC):
         return None
 
     def _finding(self, case: Any, error: Exception) -> Finding:
-        """Make the case that Hypothesis came to as small as it can be."""
-        told = error
+        """Shrink the case that Hypothesis found."""
+        error_shown = error
 
         def fails(other: Any) -> bool:
-            nonlocal told
+            nonlocal error_shown
             try:
                 self.check(other)
             except Exception as caught:
                 if _kind(caught) != _kind(error):
                     return False
-                told = caught
+                error_shown = caught
                 return True
             return False
 
-        return Finding(case.shrunk(fails), told, self.seed, self.backends)
+        return Finding(case.shrunk(fails), error_shown, self.seed, self.backends)
 
 
 def _kind(error: Exception) -> tuple[type[Exception], object]:

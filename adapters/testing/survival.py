@@ -1,4 +1,4 @@
-"""The check that a client survives a hostile server: in its time, in its budget, in its memory, and it goes on."""
+"""The check that a client survives a hostile server: in its time, budget and memory, and still works."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SCHEDULE: Final = Path("/proc/thread-self/schedstat")
 
 
 def waited_for_a_core() -> float:
-    """Return the seconds in which this thread could have gone on and other work had the cores; 0 where nobody tells."""
+    """Return the seconds that this thread waited for a core; 0 if the system does not tell."""
     try:
         return int(SCHEDULE.read_text().split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
@@ -112,7 +112,7 @@ HEALTHY_TEXT: Final = "All is well on the river again."
 
 @define(eq=False)
 class _Measured:
-    """Hold what was measured of one call.
+    """The measurements of one call.
 
     Arguments:
         seconds: how long it took, without the time in which other work had the machine.
@@ -138,23 +138,23 @@ def assert_survives(
     grace: float = GRACE,
     memory: int = MEMORY,
 ) -> Result:
-    """Play raw responses to a client over a real socket, check how its call ends, and make a healthy call after it.
+    """Play raw responses to a client over a real socket, check its call, and make a healthy call after it.
 
     The call must end within its budget of seconds and the grace; be honest; spend no more than its certificate; raise
     nothing but a `rungwise.CallError`; hold no more memory than this; and leave a client on which the next call works.
 
     Arguments:
         client_factory: makes the client, from the base URL of the server; its policy needs a budget of some seconds.
-        responses: what the server writes, request by request; the last is repeated.
+        responses: what the server writes, request by request; the last one repeats.
         mode: the method of the client: `call`, `stream`, `acall` or `astream`.
         request: what is asked.
-        certificate: what `rungwise.verify` said of the client's policy.
-        secrets: texts that may stand nowhere, such as API keys.
-        grace: seconds beyond the budget that are forgiven.
+        certificate: the certificate of the client's policy.
+        secrets: texts that must not appear anywhere, such as API keys.
+        grace: seconds beyond the budget that are tolerated.
         memory: the most bytes.
 
     Returns:
-        How the hostile call ended.
+        The result of the hostile call.
 
     Raises:
         Dishonest: an `AssertionError` that says what broke.
@@ -236,13 +236,13 @@ class _Calls:
 
 
 def _ran_out_of_time(made: _Measured) -> bool:
-    """Tell whether a call ended without an answer, and not with somebody else's."""
+    """Tell whether a call ran out of time without an answer."""
     return made.result is not None and made.result.outcome in ("over_budget", "failed") and not made.result.text
 
 
 @contextmanager
 def _measure(made: _Measured) -> Iterator[None]:
-    """Take the time and the memory of a call, and what it raises."""
+    """Measure the time and memory of a call, and catch what it raises."""
     with peak_memory() as held:
         started = time.monotonic() - waited_for_a_core()
         try:
@@ -257,7 +257,7 @@ def _measure(made: _Measured) -> Iterator[None]:
 
 
 def _check_end(made: _Measured, seconds: float, memory: int) -> Result:
-    """Check what shows of the end of a call from outside."""
+    """Check the end of a call from outside."""
     if made.error is not None or made.result is None:
         raise Dishonest(DOCUMENTED, f"{type(made.error).__name__}: {made.error}") from made.error
     if made.seconds > seconds:
@@ -268,7 +268,7 @@ def _check_end(made: _Measured, seconds: float, memory: int) -> Result:
 
 
 def _check_untouched(result: Result, played: Sequence[RawResponse]) -> None:
-    """Check that a call is done only by a reply that came whole, with the text that it has."""
+    """Check that only a whole reply makes a call done, and that its text is unchanged."""
     if result.outcome != "done" or not played:
         return
     last = played[-1]

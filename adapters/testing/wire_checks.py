@@ -1,4 +1,4 @@
-"""Whether what a call made of its replies is what the provider sent, and what it sent is what its journal says."""
+"""Whether a call returns what the provider sent, and sends what its journal records."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check_requests(result: Result, requests: Sequence[ReceivedRequest]) -> None:
 
 
 def check_answer(result: Result, reply: ScriptedReply, request: ReceivedRequest, *, seeds: bool) -> None:
-    """Check that a call is done only by a reply that came whole, and that nothing of it was changed on the way.
+    """Check that only a whole reply makes a call done, and that nothing of it was changed.
 
     Arguments:
         reply: the last reply of the script that was played.
@@ -65,7 +65,7 @@ def check_answer(result: Result, reply: ScriptedReply, request: ReceivedRequest,
 
 
 def _readings(text: str, result: Result) -> list[str]:
-    """Return what may be visible of a text: where it goes on from another one, that may end within code or quotes."""
+    """Return the possible visible texts of a reply; the text before it may end within code or quotes."""
     before = ""
     for part in result.parts[:-1]:
         before += stitch(before, part)

@@ -23,6 +23,7 @@ from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.budget.reserve import can_pay_next
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.clocks.silence import Clocks, clocks_of
+from rungwise.fsm.call.conversation.for_backend import Proposal
 from rungwise.fsm.call.conversation.link import Lessons, Link
 from rungwise.fsm.call.conversation.observation import ANSWERS, Observation
 from rungwise.fsm.call.conversation.reading import TextWatch
@@ -34,7 +35,6 @@ from rungwise.fsm.call.run.delivery import Delivery, StreamEvent, check_delta
 from rungwise.fsm.call.run.facts import FactFinder, own_facts_of
 from rungwise.fsm.call.run.observe import observe, observe_cancel
 from rungwise.fsm.call.run.outcome import Outcome
-from rungwise.fsm.call.run.proposal import Proposal
 from rungwise.fsm.call.run.proposer import Proposer
 from rungwise.fsm.call.run.recording import Observer, Recorder
 from rungwise.fsm.call.run.result import Result
@@ -359,7 +359,7 @@ class Call:
             self._run_out(proposal, granted)
             return None
         self._proposed, self._in_flight = None, granted
-        note = self._context.newly_told()
+        note = self._context.send_note()
         self._recorder.record(self.position.fire("sent"), proposal=granted, note=note)
         return granted.send
 

@@ -17,8 +17,7 @@ from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.values.fields import flag, instance, number, one_of, optional, whole
 from rungwise.fsm.values.frozen_map import FrozenMap
-from rungwise.fsm.values.label import short
-from rungwise.fsm.values.suggest import did_you_mean
+from rungwise.fsm.values.label import did_you_mean, short
 from rungwise.fsm.values.toml import read_toml, text_of_file
 
 LARGEST_JITTER = 3

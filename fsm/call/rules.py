@@ -11,7 +11,7 @@ from rungwise.fsm.checker.check import check_table
 from rungwise.fsm.checker.proof import RowProof, prove
 from rungwise.fsm.errors import TableError
 from rungwise.fsm.machine.table import Row, Table
-from rungwise.fsm.values.suggest import close_to
+from rungwise.fsm.values.label import close_to
 
 ERRORS = frozenset({"exhausted", "failed", "refused"})
 """The outcomes that gathered text must not end in; only what the provider itself refuses is `refused` all the same."""

@@ -18,7 +18,7 @@ from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.run.causes import BROUGHT_BY
+from rungwise.fsm.call.run.causes import CAUSES
 from rungwise.fsm.certificate.enactment import AFTER_A_TOOL, PLAIN, links_of
 from rungwise.fsm.certificate.verified import counted, number_text
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
@@ -224,7 +224,7 @@ def _where_facts_hold(tables: Iterable[Table]) -> Iterator[Trouble]:
                 looks = any(fact.name in (*guard.holds, *guard.lacks) for guard in guards)
                 if looks and event in EVENTS and (fact.name, event) not in seen:
                     seen.add((fact.name, event))
-                    cause = BROUGHT_BY[event].replace("`", "")
+                    cause = CAUSES[event].replace("`", "")
                     yield Trouble(f"{cause}, on which {fact.name} holds", _made(event, _marked(fact.name)))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from graphlib import CycleError, TopologicalSorter
 
 from rungwise.fsm.machine.table import Row, Table
-from rungwise.fsm.values.suggest import close_to
+from rungwise.fsm.values.label import close_to
 
 
 def problems(table: Table) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from attrs import evolve, field, fields, frozen, validators
 from rungwise.fsm.errors import TableError
 from rungwise.fsm.machine.declare import Effect, Entry, Event, Fact, Guard, Rung
 from rungwise.fsm.machine.ranks import joined, ranks_of
-from rungwise.fsm.values.suggest import close_to
+from rungwise.fsm.values.label import close_to
 
 SLIP = 0.7
 """The similarity, on `difflib`'s scale, from which an unknown state is taken for a misspelt one."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import EMPTY_REPLY, Policy
-from rungwise.fsm.call.run.causes import BROUGHT_BY
+from rungwise.fsm.call.run.causes import CAUSES
 from rungwise.fsm.call.table import MAY_ASK
 from rungwise.fsm.certificate.shown.settings import settings_of, span, table_of
 from rungwise.fsm.certificate.verified import counted, duration
@@ -24,7 +24,7 @@ def events_of(old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> tuple[Event
     """List every event that has a ladder, with what it leads to under both policies."""
     before, after = _ladders(old), _ladders(new)
     table = table_of(new)
-    causes = BROUGHT_BY if isinstance(new, Policy) else {}
+    causes = CAUSES if isinstance(new, Policy) else {}
     return tuple(
         EventChange(
             event,

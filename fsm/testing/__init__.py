@@ -30,6 +30,6 @@ _register_profiles()
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Point to the new place of the names that this package once had."""
+        """Say where the public names of the kit are."""
         where = "" if name.startswith("_") else "; the public names of the fuzz kit are in rungwise.testing"
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{where}")

@@ -43,7 +43,7 @@ class VirtualClock:
         return self.now
 
     def advance(self, seconds: float) -> None:
-        """Let time pass that nobody waits for, such as that of a request.
+        """Move the clock on without a wait, as a request does.
 
         Raises:
             ValueError: the time would go backward.
@@ -53,12 +53,12 @@ class VirtualClock:
         self.now += seconds
 
     def sleep(self, seconds: float) -> None:
-        """Wait, and remember it."""
+        """Wait, and record the wait."""
         self.advance(seconds)
         self.waits.append(seconds)
 
     async def asleep(self, seconds: float) -> None:
-        """Wait asynchronously, and remember it."""
+        """Wait asynchronously, and record the wait."""
         self.sleep(seconds)
 
 
@@ -67,7 +67,7 @@ BYTES_A_TOKEN: Final = 4
 
 
 def fair_reply(reply: Reply, send: Send) -> Reply:
-    """Return a reply with the usage of a fair provider; one that was cut at its cap has used all of it.
+    """Return a reply with the usage of a fair provider; a reply cut at its cap has used all of it.
 
     Arguments:
         reply: what the script says.
@@ -90,7 +90,7 @@ def fair_reply(reply: Reply, send: Send) -> Reply:
 
 
 def prompt_tokens(messages: Sequence[PlainMessage | Message], request: Request) -> int:
-    """Count the tokens of a prompt as a provider does: by its texts, or by the caller's count where that is known.
+    """Count the tokens of a prompt as a provider does: by its texts, or by the caller's count if there is one.
 
     Arguments:
         messages: what was sent.
@@ -103,7 +103,7 @@ def prompt_tokens(messages: Sequence[PlainMessage | Message], request: Request) 
 
 
 def _bytes_of(value: Any) -> int:
-    """Count the bytes of every text; what no model reads as text (pictures, roles, ids) is left out."""
+    """Count the bytes of all texts, without what no model reads as text (pictures, roles, ids)."""
     if isinstance(value, str):
         return len(value.encode("utf-8", "surrogatepass"))
     if isinstance(value, Message):
@@ -118,7 +118,7 @@ PROMPT = "Where do the kingfishers nest in winter?"
 
 
 class _Shapes(Shapes):
-    """Read the requests that `callers.py` generates, which adapters take as well."""
+    """Read the requests that `callers.py` generates."""
 
     __slots__ = ()
 
@@ -135,10 +135,10 @@ _SHAPES = _Shapes()
 
 @frozen
 class ScriptedLink(PlainLink):
-    """Stand for a backend that is asked what the strategies of this kit generate.
+    """A link to a backend that gets the requests of this kit.
 
     Arguments:
-        lessons: what is remembered of it when a call begins.
+        lessons: what the process has learned about it.
     """
 
     lessons: Lessons = NO_LESSONS
@@ -151,7 +151,7 @@ class ScriptedLink(PlainLink):
 
 @frozen
 class Played:
-    """Hold a reply with the way in which it streams.
+    """A reply, and how it streams.
 
     Arguments:
         reply: the reply, or the failure.
@@ -165,7 +165,7 @@ class Played:
     streamed: str | None = None
 
     def deltas(self) -> Iterator[Text | Reasoning]:
-        """Yield what a stream of this reply brings."""
+        """Yield the deltas of this reply as a stream."""
         reasoning, text = (self.reply.reasoning, self.reply.text) if isinstance(self.reply, Reply) else ("", "")
         if self.streamed is not None:
             text = self.streamed
@@ -178,7 +178,7 @@ Scripted = Reply | Failure | Played
 
 @define(eq=False)
 class ScriptedBackend:
-    """Answer from a script, for every backend of a chain, and drive calls over it.
+    """Answer for every backend of a chain from one script, and drive calls.
 
     Arguments:
         script: what comes back, in the order of the requests; the last is repeated for ever.
@@ -229,9 +229,9 @@ class ScriptedBackend:
         Raises:
             ConfigurationError: what `rungwise.core.Call` or `rungwise.core.Request` raise.
         """
-        asked = request if isinstance(request, Request) else Request(request)
+        first = request if isinstance(request, Request) else Request(request)
         options.setdefault("has_compactor", self.compactor is not None)
-        return self.drive(Call(asked, with_overrides(policy), links(chain), **options))
+        return self.drive(Call(first, with_overrides(policy), links(chain), **options))
 
     def drive(self, call: Call) -> Call:
         """Run a call that has not begun to its end, and return it."""
@@ -251,12 +251,12 @@ class ScriptedBackend:
         return call
 
     def _in_time(self, call: Call, reply: Reply | Failure) -> Reply | Failure:
-        """Let the time of an attempt pass, and return what comes of it: a timeout where it may not take so long."""
+        """Let the time of an attempt pass; return the reply, or a timeout if it may not take that long."""
         if self.latency == 0:
             return reply
         total, ends_by = call.journal.setting.policy.timeouts.total, call.clocks().ends_by
-        left = math.inf if ends_by is None else max(0.0, ends_by - self.clock.now)
-        longest = left if total is None else min(left, total)
+        remaining = math.inf if ends_by is None else max(0.0, ends_by - self.clock.now)
+        longest = remaining if total is None else min(remaining, total)
         self.clock.advance(min(self.latency, longest))
         return reply if self.latency <= longest else Failure("timeout")
 
@@ -270,7 +270,7 @@ class ScriptedBackend:
         return sent
 
     def _compact(self, call: Call, send: Send) -> bool:
-        """Run the compactor; what it raises ends the call, and is remembered."""
+        """Run the compactor; an exception ends the call and is recorded."""
         try:
             made = send.messages[-1:] if self.compactor is None else self.compactor(thawed(send.messages))
             self.clock.advance(getattr(self.compactor, "seconds", 0.0))
@@ -351,7 +351,7 @@ def links(chain: int | Sequence[Link]) -> Sequence[Link]:
 
 
 def partial_reply(deltas: Sequence[Text | Reasoning]) -> Reply | None:
-    """Return what had arrived of a reply when the caller ended the call, as a driver would."""
+    """Return what had arrived of a reply when the caller cancelled, as a driver does."""
     if not deltas:
         return None
     text = "".join(delta.text for delta in deltas if isinstance(delta, Text))

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for what a caller gives: requests, policies, chains.
+"""Hypothesis strategies for requests, policies and chains.
 
 All of them shrink to the default that is easiest to read.
 """
@@ -50,7 +50,7 @@ MOST = 4
 
 
 def requests() -> SearchStrategy[Request]:
-    """Generate requests: a prompt, a conversation after a tool round, one that ends on the assistant; capped or not."""
+    """Generate requests: a prompt, after a tool round, ending on the assistant, with or without a cap."""
     messages = st.sampled_from((ASKED, TOOL_ROUND, ENDS_ON_ASSISTANT, WITH_SYSTEM, LOOKS_LIKE_A_PICTURE))
     return st.builds(
         Request,
@@ -63,7 +63,7 @@ def requests() -> SearchStrategy[Request]:
 
 
 def turns() -> SearchStrategy[TurnContext]:
-    """Generate what a call may be told of the turn around it."""
+    """Generate the turn contexts of calls."""
     answers = st.sampled_from((None, "They nest in the bank; I have noted that.", " ", "<think>no answer</think>"))
     return st.builds(TurnContext, answers, st.booleans())
 
@@ -139,7 +139,7 @@ def _lessons() -> SearchStrategy[Lessons]:
 
 
 def chains(*, longest: int = 3, priced: bool = False) -> SearchStrategy[list[PlainLink]]:
-    """Generate chains of plain links: different capabilities, duplicates, links that cannot be used.
+    """Generate chains of plain links with different capabilities, duplicates, and unusable links.
 
     Arguments:
         longest: the most links.

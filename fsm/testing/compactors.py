@@ -1,4 +1,4 @@
-"""Hypothesis strategy for compactors: what a caller's own function may make of messages that do not fit."""
+"""Compactors of calls and turns, helpful and broken, and strategies for them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SLOW: Final = 20.0
 
 
 class CompactorFailed(Exception):
-    """Say that a compactor of the kit has failed, as it should."""
+    """A compactor of the kit failed, as intended."""
 
 
 def _drop_system(messages: Sequence[PlainMessage]) -> Any:
-    kept = [message for message in messages if NEUTRAL.role_of(message) not in ("system", "developer")]
-    return kept or list(messages)
+    others = [message for message in messages if NEUTRAL.role_of(message) not in ("system", "developer")]
+    return others or list(messages)
 
 
 def _raise(messages: Sequence[PlainMessage]) -> Any:
@@ -36,7 +36,7 @@ def _raise(messages: Sequence[PlainMessage]) -> Any:
 
 
 def _mutate(messages: Sequence[PlainMessage]) -> Any:
-    """Change what is given, as a function does that was written for lists of its own; the caller's list must stay."""
+    """Change the messages in place, as careless functions do; the caller's list must not change."""
     for message in messages:
         if isinstance(message, dict) and isinstance(message.get("content"), str):
             message["content"] = message["content"][:10]
@@ -72,12 +72,12 @@ class Compactor:
     """Compact messages in one way, for `Client(..., compactor=...)` or `testing.run(..., compactor=...)`.
 
     Arguments:
-        way: what it does, of `COMPACTORS`.
-        seconds: how long it takes; whoever calls it moves the virtual clock.
+        way: one of `COMPACTORS`.
+        seconds: how long it takes; the caller moves the virtual clock.
 
     Raises:
         ConfigurationError: the way is unknown.
-        CompactorFailed: when it is called, where that is its way.
+        CompactorFailed: when called, if that is its way.
     """
 
     way: str = field(
@@ -86,7 +86,7 @@ class Compactor:
     seconds: float = 0.0
 
     def __call__(self, messages: Sequence[PlainMessage]) -> Any:
-        """Make of the messages what this compactor makes of them."""
+        """Compact messages."""
         return _WAYS[self.way](messages)
 
     def __str__(self) -> str:
@@ -97,10 +97,10 @@ KEEPS_LAST: Final = Compactor()
 
 
 def compactors(*, ways: Sequence[str] = COMPACTORS) -> SearchStrategy[Compactor]:
-    """Generate compactors: that shorten, lengthen, do nothing, raise, return nonsense, mutate, or take their time.
+    """Generate compactors that shorten, lengthen, do nothing, raise, return nonsense, mutate, or are slow.
 
     Arguments:
-        ways: what they do, of `COMPACTORS`.
+        ways: some of `COMPACTORS`.
     """
     seconds = st.sampled_from((0.0, 0.0, 0.0, SLOW))
     return st.builds(Compactor, st.sampled_from(tuple(ways)), seconds)
@@ -139,7 +139,7 @@ def turn_compactors(*, ways: Sequence[str] = TURN_COMPACTORS) -> SearchStrategy[
     """Generate compactors of turns.
 
     Arguments:
-        ways: what they do, of `TURN_COMPACTORS`.
+        ways: some of `TURN_COMPACTORS`.
     """
     helpful = tuple(way for way in ways if way in _TURN_WAYS) or tuple(ways)
     return st.builds(

@@ -1,4 +1,4 @@
-"""Hypothesis strategy for conversations: what a caller may hand to a turn, valid for any provider, in every form."""
+"""Hypothesis strategy for conversations that a turn may start from, valid for any provider, in every form."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MOST: Final = 3
 
 
 def conversations(*, forms: Sequence[str] = FORMS, scattered: bool = False) -> SearchStrategy[Conversation]:
-    """Generate conversations that are valid for any provider and end as they do before a call, or after a turn.
+    """Generate valid conversations that end as they do before a call or after a turn.
 
     Ids are distinct within a reply; some repeat in the next one, as the ids of some servers do. No two messages of the
     user stand in a row.
@@ -62,7 +62,7 @@ def _reasoned(text: str) -> Message:
 
 
 # Built once: a strategy that is built for each draw takes longer to build than to draw from.
-_TEXTS: Final = st.sampled_from([said * times for times in LENGTHS for said in SENTENCES])
+_TEXTS: Final = st.sampled_from([sentence * times for times in LENGTHS for sentence in SENTENCES])
 _SYSTEMS: Final = st.builds(_plain, st.sampled_from(("system", "developer")), _TEXTS)
 _QUESTIONS: Final[SearchStrategy[PlainMessage | Message]] = st.one_of(
     st.builds(_plain, st.just("user"), _TEXTS),
@@ -129,7 +129,7 @@ def _as_messages(
 def _as_calls(
     calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool
 ) -> list[PlainMessage | Message]:
-    asked = [
+    calling = [
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
         for call in calls
     ]
@@ -141,16 +141,16 @@ def _as_calls(
         }
         for each in results
     ]
-    return [{"role": "assistant", "content": text or None, "tool_calls": asked}, *behind]
+    return [{"role": "assistant", "content": text or None, "tool_calls": calling}, *behind]
 
 
 def _as_functions(
     calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool
 ) -> list[PlainMessage | Message]:
     call, result = calls[0], results[0]
-    asked: dict[str, Any] = {"name": call.name, "arguments": call.arguments}
+    calling: dict[str, Any] = {"name": call.name, "arguments": call.arguments}
     return [
-        {"role": "assistant", "content": text or None, "function_call": asked},
+        {"role": "assistant", "content": text or None, "function_call": calling},
         {"role": "function", "name": call.name, "content": result.text},
     ]
 
@@ -158,8 +158,8 @@ def _as_functions(
 def _as_blocks(
     calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool
 ) -> list[PlainMessage | Message]:
-    said = [{"type": "text", "text": text}] if text else []
-    asked = [
+    sentence = [{"type": "text", "text": text}] if text else []
+    calling = [
         {"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments)} for call in calls
     ]
     behind: list[Mapping[str, Any]] = [
@@ -167,7 +167,7 @@ def _as_blocks(
         for each in results
     ]
     more = [{"type": "text", "text": "And where do they sleep?"}] if joined else []
-    return [{"role": "assistant", "content": [*said, *asked]}, {"role": "user", "content": [*behind, *more]}]
+    return [{"role": "assistant", "content": [*sentence, *calling]}, {"role": "user", "content": [*behind, *more]}]
 
 
 _WRITERS: Final[Mapping[str, Writer]] = {

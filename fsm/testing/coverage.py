@@ -1,4 +1,4 @@
-"""What a test run has covered: paths, states and rows, and the worst path that was seen."""
+"""What a test run has covered: paths, states, rows, and the worst path."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_NAMED = 4
 
 @frozen
 class Extreme:
-    """Hold the most that was seen of one thing that calls spend.
+    """The most that any call spent of one thing.
 
     Arguments:
         name: what is spent.
@@ -35,7 +35,7 @@ class Extreme:
 
     @property
     def share(self) -> float:
-        """Return how near it came to what was proved; 0 where nothing was."""
+        """Return its share of the proved worst case; 0 without one."""
         return self.amount / self.certified if self.certified else 0.0
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class Extreme:
 
 @define(eq=False)
 class Coverage:
-    """Gather what calls have covered; safe to use from several threads.
+    """Record what calls cover; safe to use from several threads.
 
     Arguments:
         paths: how many calls were looked at.
@@ -60,7 +60,7 @@ class Coverage:
     _lock: Lock = field(factory=Lock, repr=False)
 
     def record(self, ended: EndedCall) -> None:
-        """Count a call."""
+        """Record a call."""
         taken = [Row(step.event, step.source, step.guard, step.target, step.effect) for step in ended.path]
         certified = {worst.name: worst.value for worst in ended.certificate.worst} if ended.certificate else {}
         self.record_path(ended.table, taken, spending(ended), certified)
@@ -68,7 +68,7 @@ class Coverage:
     def record_path(
         self, table: Table, taken: Sequence[Row], spent: Mapping[str, float], certified: Mapping[str, float | None]
     ) -> None:
-        """Count a path through any table.
+        """Record a path through any table.
 
         Arguments:
             table: the machine.
@@ -124,7 +124,7 @@ class Coverage:
         return tuple(self._extremes.values())
 
     def summary(self) -> str:
-        """Say in a line what was covered."""
+        """Describe the coverage on one line."""
         return "; ".join(self._parts())
 
     def _parts(self) -> Iterator[str]:

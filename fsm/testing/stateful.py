@@ -37,7 +37,7 @@ Snapshot = tuple[Any, ...]
 
 @define(eq=False)
 class OngoingCall:
-    """Follow one call.
+    """A call in progress.
 
     Arguments:
         call: the call.
@@ -45,7 +45,7 @@ class OngoingCall:
         is_sent: whether that has gone out.
         deltas: what has arrived of the attempt in flight.
         events: what its consumer was given.
-        known: how it looked when it was last touched.
+        known: its snapshot after the last touch.
     """
 
     call: Call
@@ -56,7 +56,7 @@ class OngoingCall:
     known: Snapshot = ()
 
     def look(self) -> Snapshot:
-        """Return all of the call that another one might disturb."""
+        """Return everything about the call that another call might disturb."""
         call, position = self.call, self.call.position
         return (
             position.state,
@@ -68,7 +68,7 @@ class OngoingCall:
         )
 
     def settle(self) -> None:
-        """Take what the consumer is due, and remember how the call looks."""
+        """Deliver pending events, and take a snapshot of the call."""
         if self.call.is_streaming:
             self.events += self.call.drain()
         if self.call.is_over:
@@ -79,7 +79,7 @@ class OngoingCall:
 class CallMachine(RuleBasedStateMachine):
     """Interleave calls: begin, send, hear, receive, cancel, replay, in any order; all of them must stay honest.
 
-    Derive from it, or call `calls_of`, to set what the calls are made of.
+    Subclass it, or call `calls_of`, to configure the calls.
     """
 
     policy: ClassVar[Policy] = DEFAULT_POLICY
@@ -141,7 +141,7 @@ class CallMachine(RuleBasedStateMachine):
         running.settle()
 
     def _compact(self, running: OngoingCall, send: Send, compactor: Compactor) -> bool:
-        """Run a compactor; one that raises, or returns what are no messages, ends the call as a driver does."""
+        """Run a compactor; if it raises or returns no messages, the call ends, as with a driver."""
         try:
             running.call.compacted(compactor(thawed(send.messages)))
         except (CompactorFailed, ConfigurationError):
@@ -165,7 +165,7 @@ class CallMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.in_flight)
     @rule(which=st.integers(0, 3), reply=st.one_of(replies(), failures()), seconds=st.sampled_from((0.0, 0.5, 20.0)))
     def receive(self, which: int, reply: Any, seconds: float) -> None:
-        """Let a reply or a failure arrive; a stream has brought some of it already."""
+        """Let a reply or a failure arrive; a stream has delivered some of it already."""
         running = self.in_flight[which % len(self.in_flight)]
         arrived = partial_reply(running.deltas)
         if isinstance(reply, Reply) and running.call.is_streaming:
@@ -190,7 +190,7 @@ class CallMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.over)
     @rule(which=st.integers(0, 3))
     def again(self, which: int) -> None:
-        """Take a call that has ended away, so that there is room for another: no run ever comes to a standstill."""
+        """Remove an ended call to make room for another, so that no run stalls."""
         running = self.over[which % len(self.over)]
         self.check(running)
         self.calls.remove(running)
@@ -198,7 +198,7 @@ class CallMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.calls)
     @rule(which=st.integers(0, 3))
     def replay(self, which: int) -> None:
-        """Run a journal again, also one whose call still goes on."""
+        """Replay a journal, also of a running call."""
         call = self.calls[which % len(self.calls)].call
         policy = self.policy if self.policy.table is not DEFAULT_POLICY.table else None
         again = replay(call.journal, policy)
@@ -209,7 +209,7 @@ class CallMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.calls)
     @rule(which=st.integers(0, 3))
     def get_out_of_step(self, which: int) -> None:
-        """Give a call what it cannot take now."""
+        """Send a call an event out of step."""
         running = self.calls[which % len(self.calls)]
         try:
             if running.send is None:
@@ -228,11 +228,11 @@ class CallMachine(RuleBasedStateMachine):
                 raise Dishonest(APART, f"it was {running.known}, and is {running.look()}")
 
     def check(self, running: OngoingCall) -> None:
-        """Check a call that has ended; derive to pass a certificate."""
+        """Check an ended call; override to pass a certificate."""
         assert_call_honest(running.call, events=running.events if running.call.is_streaming else None)
 
     def teardown(self) -> None:
-        """End what still goes on, and check every call."""
+        """Cancel the running calls, and check every call."""
         for running in self.calls:
             running.call.cancel(self.now, partial_reply(running.deltas) if running.is_sent else None)
             running.settle()

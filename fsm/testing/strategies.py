@@ -1,4 +1,4 @@
-"""Hypothesis strategies for what a provider does: replies, failures, headers, scripts of them, chunk boundaries.
+"""Hypothesis strategies for providers: replies, failures, headers, scripts, chunk boundaries.
 
 All of them shrink to a plain answer: the first alternative is always the simplest one.
 """
@@ -61,7 +61,7 @@ BUCKETS = ("requests", "tokens")
 
 
 def texts() -> SearchStrategy[str]:
-    """Generate visible content as providers send it: plain, blank, with inline reasoning, running in circles."""
+    """Generate visible content: plain, blank, with inline reasoning, repeating itself."""
     joined = st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map("".join)
     return st.one_of(st.just(ANSWER), joined, st.just(CIRCLES), st.just(""))
 
@@ -99,7 +99,7 @@ def tool_calls(*, whole: bool = False) -> SearchStrategy[ToolCall]:
 
 
 def replies() -> SearchStrategy[Reply]:
-    """Generate replies of every kind: answers, tool calls, empty ones, cut ones, ones that hide what they are."""
+    """Generate replies of every kind: answers, tool calls, empty, cut, and misleading ones."""
     return first_or_often(_good_replies(), _bad_replies(), once_in=6)
 
 
@@ -135,7 +135,7 @@ def _bad_replies() -> SearchStrategy[Reply]:
 
 
 def first_or_often(first: SearchStrategy[T], often: SearchStrategy[T], *, once_in: int = 4) -> SearchStrategy[T]:
-    """Generate the first one out of so many times, and shrink to it."""
+    """Generate the first strategy once in `once_in` times, and shrink to it."""
     return st.integers(1, once_in).flatmap(lambda chance: first if chance == 1 else often)
 
 
@@ -156,7 +156,7 @@ def _reply(
 
 
 def _talks_on() -> SearchStrategy[Reply]:
-    """Generate replies of a provider that takes no notice of the cap, and counts what it said, or does not."""
+    """Generate replies of a provider that ignores the cap, with or without usage."""
     counted = st.sampled_from((Usage(9, 50_000), Usage(9, 700), NO_USAGE, Usage(0, 700, estimated=True)))
     reasons = st.sampled_from(("stop", "length", None))
     return st.builds(lambda usage, stop: Reply(STORY, usage=usage, stop_reason=stop, stop_raw=stop), counted, reasons)
@@ -165,7 +165,7 @@ def _talks_on() -> SearchStrategy[Reply]:
 def _anything(
     text: SearchStrategy[str], calls: SearchStrategy[tuple[ToolCall, ...]], thoughts: SearchStrategy[str]
 ) -> SearchStrategy[Reply]:
-    """Generate replies whose fields know nothing of each other."""
+    """Generate replies with unrelated fields."""
     return st.builds(
         Reply,
         text=text,
@@ -184,7 +184,7 @@ def _anything(
 
 
 def failures() -> SearchStrategy[Failure]:
-    """Generate failures of every reason, with and without a wait that the service asks for."""
+    """Generate failures of every reason, with and without `Retry-After`."""
     waits = st.one_of(st.just(1.0), st.floats(0.001, 200.0), st.sampled_from((5e-324, 120.0, 1e9 - 1)))
     return st.builds(
         Failure,
@@ -201,22 +201,22 @@ def failures() -> SearchStrategy[Failure]:
 
 @st.composite
 def headers(draw: DrawFn) -> dict[str, str]:
-    """Generate response headers: the waits and the limits that they announce, in every notation, also garbage."""
-    found: dict[str, str] = {}
+    """Generate response headers with waits and limits in every notation, garbage included."""
+    values: dict[str, str] = {}
     for name in draw(st.lists(st.sampled_from(WAIT_HEADERS), max_size=2, unique_by=str.lower)):
-        found[name] = draw(st.sampled_from((*DURATIONS, *DATES)))
+        values[name] = draw(st.sampled_from((*DURATIONS, *DATES)))
     if draw(st.booleans()):
-        found["x-should-retry"] = draw(st.sampled_from(("true", "false", "True", "perhaps")))
+        values["x-should-retry"] = draw(st.sampled_from(("true", "false", "True", "perhaps")))
     for bucket in draw(st.lists(st.sampled_from(BUCKETS), max_size=2, unique=True)):
-        found[f"x-ratelimit-remaining-{bucket}"] = draw(st.sampled_from(("0", "1", "-1", "")))
-        found[f"x-ratelimit-reset-{bucket}"] = draw(st.sampled_from((*DURATIONS, *DATES)))
+        values[f"x-ratelimit-remaining-{bucket}"] = draw(st.sampled_from(("0", "1", "-1", "")))
+        values[f"x-ratelimit-reset-{bucket}"] = draw(st.sampled_from((*DURATIONS, *DATES)))
     if draw(st.booleans()):
-        found["date"] = DATES[0]
-    return found
+        values["date"] = DATES[0]
+    return values
 
 
 def plays() -> SearchStrategy[Played]:
-    """Generate replies and failures with the way in which they stream: cut anywhere, or failing after some text."""
+    """Generate replies and failures that stream: cut anywhere, or failing after some text."""
     sizes = st.lists(st.integers(1, 40), max_size=3).map(tuple)
     streamed = st.one_of(st.none(), texts())
     return evenly(
@@ -232,9 +232,9 @@ def scripts_of_replies(
     longest: int = LONGEST_SCRIPT,
     longest_run: int = LONGEST_RUN,
 ) -> SearchStrategy[list[Scripted]]:
-    """Generate what a provider does, request by request; a `ScriptedBackend` repeats the last reply for ever.
+    """Generate the replies of a provider, request by request; the last one repeats for ever.
 
-    Ladders are long and the same reply again and again is what climbs them, so scripts are made of runs.
+    Repeated replies climb the ladders, so scripts consist of runs.
 
     Arguments:
         items: generates one reply; replies, failures and broken streams where None.
@@ -244,12 +244,12 @@ def scripts_of_replies(
     bad: SearchStrategy[Scripted] = evenly(failures(), _bad_replies(), plays())
     each: SearchStrategy[Scripted] = items if items is not None else first_or_often(replies(), bad)
     runs = st.lists(st.tuples(each, st.integers(1, longest_run)), min_size=1, max_size=longest)
-    return runs.map(lambda found: [item for item, times in found for _ in range(times)])
+    return runs.map(lambda values: [item for item, times in values for _ in range(times)])
 
 
 @st.composite
 def chunkings(draw: DrawFn, whole: AnyStr, *, most: int = 20) -> list[AnyStr]:
-    """Generate the pieces in which bytes or a text may arrive: cut anywhere, joined again they are `whole`.
+    """Cut bytes or a text anywhere into pieces, which join to `whole`.
 
     Arguments:
         whole: what arrives.

@@ -1,4 +1,4 @@
-"""Strategies and assertions for a table of any machine: whatever is fired on it, what must always hold does."""
+"""A strategy and an assertion for any table: whatever events are fired, its properties hold."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ LONGEST = 40
 
 
 def events_of(table: Table) -> SearchStrategy[list[tuple[str, frozenset[str]]]]:
-    """Generate what may be fired on a run: events, also of no table, each with the facts that hold.
+    """Generate events to fire on a run, unknown ones included, each with the facts that hold.
 
-    What leads from a rung to the hub comes more often than the rest, so that runs get on.
+    Events that lead from a rung to the hub are more frequent, so that runs advance.
     """
     sends = [row.event for row in table.rows if row.target == table.hub]
     events = st.sampled_from((*table.events, *sends, NO_EVENT))
@@ -27,7 +27,7 @@ def events_of(table: Table) -> SearchStrategy[list[tuple[str, frozenset[str]]]]:
 
 
 def assert_run_holds(table: Table, limits: Mapping[str, int], events: Iterable[tuple[str, Iterable[str]]]) -> Run:
-    """Fire events on a new run, and demand of each firing what the walk demands; return the run.
+    """Fire events on a new run, and assert for each firing what the walk asserts; return the run.
 
     Arguments:
         table: the machine.

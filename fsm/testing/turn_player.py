@@ -1,4 +1,4 @@
-"""A turn played to its script in memory: its calls, its tools, its compactor, and the clock of all of them."""
+"""A turn played from a script in memory: its calls, its tools, its compactor and their clock."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Messages = tuple[PlainMessage | Message, ...]
 
 @define(eq=False)
 class CallInTurn:
-    """Hold a call of a turn.
+    """A call of a turn.
 
     Arguments:
         call: the call.
@@ -49,7 +49,7 @@ class CallInTurn:
 
 @define(eq=False)
 class PlayedRound:
-    """Hold a round of tools.
+    """A round of tools.
 
     Arguments:
         runs: what was to be run.
@@ -64,7 +64,7 @@ class PlayedRound:
 
 @define(eq=False)
 class PlayedCompaction:
-    """Hold a compaction.
+    """A compaction.
 
     Arguments:
         before: the conversation.
@@ -82,7 +82,7 @@ Doing = CallInTurn | PlayedRound | PlayedCompaction
 
 @define(eq=False)
 class RunOfTurn:
-    """Hold a turn that was played, whatever became of it.
+    """A turn that was played, and what happened in it.
 
     Arguments:
         turn: the turn.
@@ -124,7 +124,7 @@ class RunOfTurn:
 
 @define(eq=False)
 class TurnPlayer:
-    """Play one turn, moment by moment; what stands between two moments happens at once.
+    """Play one turn, moment by moment; other turns may run between two moments.
 
     Arguments:
         run: what is gathered of it.
@@ -152,10 +152,10 @@ class TurnPlayer:
         clock: VirtualClock | None = None,
         request: Request | None = None,
     ) -> TurnPlayer:
-        """Make a turn that has not begun; takes and raises what `run_turn` does."""
-        clock, asked = clock or VirtualClock(), request or script.request
+        """Make a turn that has not begun; takes and raises the same as `run_turn`."""
+        clock, first = clock or VirtualClock(), request or script.request
         turn = Turn(
-            asked,
+            first,
             policy,
             links(chain),
             tools=tools,
@@ -165,10 +165,10 @@ class TurnPlayer:
             is_streaming=script.streams,
             jitter=lambda: 1.0,
         )
-        return cls(RunOfTurn(turn, asked, script, clock, clock.now))
+        return cls(RunOfTurn(turn, first, script, clock, clock.now))
 
     def moments(self) -> Iterator[str]:
-        """Play the turn to its end, and name each moment; between two of them anything else may happen."""
+        """Play the turn to its end, and yield the name of each moment."""
         turn, clock = self.run.turn, self.run.clock
         self.run.began = clock.now
         action = turn.begin(clock.now)
@@ -210,7 +210,7 @@ class TurnPlayer:
         made.events += call.drain()
 
     def _receive(self, made: CallInTurn, sent: Send) -> Generator[str, None, Send | None]:
-        """Let the next reply of the script arrive, of which a stream brings some before."""
+        """Let the next reply of the script arrive, with its deltas before it."""
         call, script = made.call, self.run.script
         played = item_of(script.replies, self.number, sent, is_fair=script.is_fair)
         self.number += 1
@@ -256,19 +256,19 @@ class TurnPlayer:
         return compaction.made
 
     def stop(self, kind: str) -> None:
-        """End the turn from outside: as a driver does when it is cancelled, or by doing nothing more."""
+        """End the turn from outside: cancel it as a driver does, or drop it."""
         run, now = self.run, self.run.clock.now
         run.was_stopped = kind
         if kind == "kill":
             return
         last = run.doings[-1] if run.doings else None
-        known: list[ToolOutcome | None] = []
+        outcomes: list[ToolOutcome | None] = []
         if isinstance(last, CallInTurn) and not last.call.is_over:
             last.call.cancel(now, partial_reply(self.deltas))
             last.events += last.call.drain()
         if isinstance(last, PlayedRound):
-            known = [*last.outcomes, *[None] * (len(last.runs) - len(last.outcomes))]
-        run.turn.cancel(now, known if isinstance(last, PlayedRound) else ())
+            outcomes = [*last.outcomes, *[None] * (len(last.runs) - len(last.outcomes))]
+        run.turn.cancel(now, outcomes if isinstance(last, PlayedRound) else ())
 
 
 def run_turn(
@@ -314,12 +314,12 @@ def run_turn(
 
 
 def _most_moments(policy: TurnPolicy) -> int:
-    """Return how many moments a turn can have: for each call a few more than for its attempts and its tools."""
+    """Return the most moments that a turn can have."""
     calls = most_calls(policy) + policy.limits["compactions"]
     return 10 + calls * (4 + policy.calls_per_reply) + 3 * policy.budget.attempts
 
 
 def most_calls(policy: TurnPolicy) -> int:
-    """Return how many calls a turn may make: the first, one for each time that it goes on by itself, the summary."""
+    """Return the most calls that a turn may make: the first, one per automatic continuation, the summary."""
     limits = policy.limits
     return 1 + limits["auto_continues"] + limits["summaries"]

@@ -35,7 +35,7 @@ FOREVER: Final = 1e6
 
 
 class Untellable:
-    """Stand for what has no form in JSON."""
+    """A value that JSON cannot express."""
 
 
 def _circle() -> list[Any]:
@@ -68,7 +68,7 @@ TOOL_WAYS: Final = (*_WAYS, *_FAULTS, TIMES_OUT)
 
 @frozen
 class ToolPlay:
-    """Say what one run of a tool does.
+    """What one run of a tool does.
 
     Arguments:
         way: what it does, of `TOOL_WAYS`.
@@ -87,7 +87,7 @@ class ToolPlay:
     )
 
     def outcome(self, run: ToolRun, number: int) -> tuple[ToolOutcome, float]:
-        """Return what comes of a run, and the seconds that it takes.
+        """Return the outcome of a run, and the seconds that it takes.
 
         Arguments:
             run: the call, and how long it may take.
@@ -107,7 +107,7 @@ def tool_plays() -> SearchStrategy[ToolPlay]:
 
 
 def _anything(**arguments: Any) -> None:
-    """Take anything; a script says what comes of each run."""
+    """Take anything; the script decides the outcome."""
 
 
 def _look_up(path: str, n: int = 0) -> None:
@@ -164,7 +164,7 @@ StopKind = Literal["cancel", "kill"]
 
 @frozen
 class Stop:
-    """Say when the turn is ended from outside.
+    """When and how the turn is ended from outside.
 
     Arguments:
         kind: "cancel" as a caller does, or "kill" as a crash does: the turn is simply dropped.
@@ -183,7 +183,7 @@ def _replies(value: Iterable[Scripted]) -> tuple[Scripted, ...]:
 
 
 def _bare(item: Scripted) -> Scripted:
-    """Return a reply that comes in one piece as it is."""
+    """Unwrap a reply that arrives in one piece."""
     return item.reply if isinstance(item, Played) and item == Played(item.reply) else item
 
 
@@ -196,7 +196,7 @@ _NOT_EMPTY: Final = must("at least one", bool, names_class=True)
 
 @frozen
 class TurnScript:
-    """Hold what happens to one turn.
+    """What happens in one turn.
 
     Arguments:
         replies: what the providers answer, request by request; the last one is repeated for ever.
@@ -227,11 +227,11 @@ class TurnScript:
 
     @property
     def request(self) -> Request:
-        """Return what is asked."""
+        """Return the request."""
         return Request(deepcopy(CONVERSATIONS[self.asked]), max_tokens=self.max_tokens)
 
     def play(self, number: int) -> ToolPlay:
-        """Return what the tools do in a run, counted from 0."""
+        """Return what the tool does in a run, counted from 0."""
         return self.tools[min(number, len(self.tools) - 1)]
 
 
@@ -240,12 +240,12 @@ _PARTS: Final[Mapping[str, Any]] = {"usage": Usage, "failure": Failure, "compact
 
 
 def write_turn_script(script: TurnScript) -> str:
-    """Write a script as TOML, which `read_turn_script` takes; fields that have their default are left out."""
+    """Write a script as TOML for `read_turn_script`, without fields at their default."""
     return "\n".join(_blocks(script))
 
 
 def _blocks(script: TurnScript) -> Iterator[str]:
-    own = _given(script)
+    own = _changed(script)
     own.pop("replies")
     tools = own.pop("tools", [])
     yield "".join(_lines(own))
@@ -261,19 +261,19 @@ def _lines(table: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _item(item: Scripted) -> dict[str, Any]:
-    """Return what a provider does as a table: the fields of a reply, or a failure, and how it streams."""
+    """Return an item as a table: the fields of a reply or failure, and how it streams."""
     played = item if isinstance(item, Played) else Played(item)
-    what = {"no_reply": _given(played.reply)} if isinstance(played.reply, Failure) else _given(played.reply)
-    streams = {name: value for name, value in _given(played).items() if name != "reply"}
+    what = {"no_reply": _changed(played.reply)} if isinstance(played.reply, Failure) else _changed(played.reply)
+    streams = {name: value for name, value in _changed(played).items() if name != "reply"}
     return {**what, **streams}
 
 
-def _given(value: Any) -> dict[str, Any]:
+def _changed(value: Any) -> dict[str, Any]:
     """Return the fields that differ from their defaults, as plain values."""
     fields = [each for each in attrs.fields(type(value)) if each.init and each.name not in _UNWRITTEN]
-    found = {each.name: getattr(value, each.name) for each in fields}
-    differs = {each.name for each in fields if found[each.name] != _default(each)}
-    return {name: _plain(given) for name, given in found.items() if name in differs and given is not None}
+    values = {each.name: getattr(value, each.name) for each in fields}
+    differs = {each.name for each in fields if values[each.name] != _default(each)}
+    return {name: _plain(entries) for name, entries in values.items() if name in differs and entries is not None}
 
 
 def _default(attribute: attrs.Attribute[Any]) -> Any:
@@ -283,7 +283,7 @@ def _default(attribute: attrs.Attribute[Any]) -> Any:
 
 def _plain(value: Any) -> Any:
     if attrs.has(type(value)):
-        return _given(value)
+        return _changed(value)
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
@@ -291,7 +291,7 @@ def read_turn_script(text: str) -> TurnScript:
     """Read a script from TOML.
 
     Raises:
-        ConfigurationError: the text is no TOML, or a field is missing, unknown or not of its form.
+        ConfigurationError: the text is not TOML, or a field is missing, unknown or invalid.
     """
     table = read_toml(text)
     try:
@@ -305,14 +305,14 @@ def read_turn_script(text: str) -> TurnScript:
 
 
 def _read_item(table: Mapping[str, Any]) -> Scripted:
-    given = _read_parts(table)
-    sizes, streamed = tuple(given.pop("sizes", ())), given.pop("streamed", None)
-    failure = given.pop("no_reply", None)
+    entries = _read_parts(table)
+    sizes, streamed = tuple(entries.pop("sizes", ())), entries.pop("streamed", None)
+    failure = entries.pop("no_reply", None)
     if failure is not None:
         reply: Reply | Failure = Failure(**failure)
     else:
-        calls = [ToolCall(**each) for each in given.pop("tool_calls", ())]
-        reply = Reply(**given, tool_calls=tuple(calls))
+        calls = [ToolCall(**each) for each in entries.pop("tool_calls", ())]
+        reply = Reply(**entries, tool_calls=tuple(calls))
     return Played(reply, sizes, streamed) if sizes or streamed is not None else reply
 
 

@@ -64,7 +64,7 @@ OVERFLOW: Final = Failure("context_overflow")
 
 
 def called_tools(*, tools: Toolbox = TOOLS) -> SearchStrategy[Reply]:
-    """Generate replies that call tools: known and unknown ones, several at once, with arguments of every kind.
+    """Generate replies that call known and unknown tools, several at once, with arguments of every kind.
 
     Arguments:
         tools: which of them there are.
@@ -88,17 +88,17 @@ def _calling(text: str, calls: Sequence[ToolCall], usage: Any) -> Reply:
 
 
 def _ends(each: SearchStrategy[Scripted]) -> SearchStrategy[list[Scripted]]:
-    """Generate what comes last, the same a few times over."""
+    """Generate the end of a script: one item, a few times."""
     return st.builds(lambda item, times: [item] * times, each, st.integers(1, 3))
 
 
 def _troubles() -> SearchStrategy[Scripted]:
-    """Generate what calls must cope with, or fail."""
+    """Generate trouble for calls."""
     return evenly(failures(), plays())
 
 
 def _turning() -> SearchStrategy[Scripted]:
-    """Generate what a turn, and not its calls alone, must cope with."""
+    """Generate trouble for turns, beyond that of their calls."""
     overflow = st.just(OVERFLOW)
     cut = st.builds(
         Reply,
@@ -183,7 +183,7 @@ DEFAULT_SHARED = Budget(attempts=40, output_tokens=100_000)
 
 @define(eq=False)
 class OngoingTurn:
-    """Follow one turn.
+    """A turn in progress.
 
     Arguments:
         player: plays it.
@@ -196,7 +196,7 @@ class OngoingTurn:
     is_over: bool = False
 
     def go_on(self) -> None:
-        """Let the next thing happen."""
+        """Play the next moment."""
         self.is_over = next(self.moments, None) is None
         self.player.run.seen.append(self.player.run.turn.messages)
 
@@ -211,7 +211,7 @@ class OngoingTurn:
 class TurnMachine(RuleBasedStateMachine):
     """Interleave turns that share a budget: begin, go on, cancel; they never pass it, and all stay honest.
 
-    Derive from it, or call `turns_of`, to set what the turns are made of.
+    Subclass it, or call `turns_of`, to configure the turns.
     """
 
     policy: ClassVar[TurnPolicy] = DEFAULT_TURN_POLICY
@@ -239,7 +239,7 @@ class TurnMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.turns) < self.most)
     @rule(script=scripts_of_turns(stops=False))
     def begin(self, script: TurnScript) -> None:
-        """Begin a turn, at providers that keep to what they are asked for."""
+        """Begin a turn, with fair providers."""
         player = TurnPlayer.of(
             self.policy, evolve(script, is_fair=True), chain=self.chain, within=self.within, clock=self.clock
         )
@@ -251,7 +251,7 @@ class TurnMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.able)
     @rule(which=st.integers(0, 2), times=st.integers(1, 10))
     def go_on(self, which: int, times: int) -> None:
-        """Let a turn go on for a while."""
+        """Play some moments of a turn."""
         going = self.able[which % len(self.able)]
         while times and not going.is_over and not going.player.is_waiting:
             going.go_on()
@@ -267,14 +267,14 @@ class TurnMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(each.is_over for each in self.turns))
     @rule(which=st.integers(0, 2))
     def take_away(self, which: int) -> None:
-        """Check a turn that is over, and make room for another."""
+        """Check an ended turn, and make room for another."""
         over = [each for each in self.turns if each.is_over]
         self._check(over[which % len(over)])
         self.turns.remove(over[which % len(over)])
 
     @invariant()
     def the_budget_is_never_passed(self) -> None:
-        """Count what has gone out and what was used, and compare with the budget."""
+        """Compare requests and tokens with the budget."""
         spent = [spent_by(going) for going in self.turns]
         sent, tokens = self.sent + sum(each for each, _ in spent), self.tokens + sum(each for _, each in spent)
         budget = self.shared
@@ -296,11 +296,11 @@ class TurnMachine(RuleBasedStateMachine):
         self.check(going)
 
     def check(self, going: OngoingTurn) -> None:
-        """Check a turn that is over; derive to pass a certificate."""
+        """Check an ended turn; override to pass a certificate."""
         assert_turn_honest(going.player.run)
 
     def teardown(self) -> None:
-        """End what still goes on, and check every turn."""
+        """Cancel the running turns, and check every turn."""
         for going in self.turns:
             if not going.is_over:
                 going.cancel()
@@ -308,7 +308,7 @@ class TurnMachine(RuleBasedStateMachine):
 
 
 def spent_by(going: OngoingTurn) -> tuple[int, int]:
-    """Return the requests of a turn, and the output tokens that its providers have reported, within the caps."""
+    """Return the requests of a turn, and the output tokens that its providers reported."""
     calls = going.player.run.calls
     # What a caller broke off is counted by its words, which nobody has held to the cap.
     steps = [step for each in calls for step in each.call.journal.steps if step.event != "cancelled"]

@@ -19,8 +19,7 @@ from attrs import frozen
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.frozen_map import FrozenMap
-from rungwise.fsm.values.label import label
-from rungwise.fsm.values.suggest import close_to
+from rungwise.fsm.values.label import close_to, label
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError

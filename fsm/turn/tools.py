@@ -21,8 +21,7 @@ from rungwise.fsm.turn.schemas import AnyArguments, Arguments, GivenSchema, Misf
 from rungwise.fsm.turn.validity import LONGEST_NAME, NAME_FORM, is_name
 from rungwise.fsm.values.checks import LARGEST, is_flag, is_number, is_text, must, or_none
 from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy
-from rungwise.fsm.values.label import label, short
-from rungwise.fsm.values.suggest import did_you_mean
+from rungwise.fsm.values.label import did_you_mean, label, short
 
 DEEPEST: Final = 10
 """The most levels of arguments whose schema refers to itself; each level can double the time of a check."""

@@ -1,7 +1,8 @@
-"""Words that a stranger chose, made fit for journals, logs and terminals: short, printable, on one line."""
+"""Foreign words made fit for journals, logs, terminals and errors: short, printable, on one line."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from reprlib import Repr
 from typing import Any, Final
 
@@ -15,6 +16,9 @@ LONGEST_NOTE: Final = 400
 
 LONGEST_QUOTE: Final = 120
 """Characters of a quotation in an error."""
+
+LONGEST_NAME: Final = 1_000
+"""Characters of a name that are compared, because the time grows with their square."""
 
 _READ_AT_MOST: Final = 4096  # what is looked at of a text that has to be cut anyway
 _ESCAPES: Final = Pattern(
@@ -55,3 +59,25 @@ def short(value: object) -> str:
     except Exception:  # whatever a stranger's `__repr__` does; and an int of too many digits has none
         return f"this {type(value).__name__}"
     return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 3]}..."
+
+
+def did_you_mean(name: object, known: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
+    """Ask whether the nearest known name was meant: `did you mean 'retry'?`.
+
+    Arguments:
+        name: the unknown name; anything but a text is near to none.
+        known: the known names.
+        otherwise: returned if no name is near.
+        cutoff: the least similarity, on `difflib`'s scale from 0 to 1.
+    """
+    from difflib import get_close_matches  # needed for errors alone
+
+    unknown = name[:LONGEST_NAME] if isinstance(name, str) else ""
+    close = get_close_matches(unknown, list(known), n=1, cutoff=cutoff)
+    return f"did you mean {close[0]!r}?" if close else otherwise
+
+
+def close_to(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Return `did_you_mean` after a semicolon, to end a sentence with; empty if no known name is near."""
+    question = did_you_mean(name, known, cutoff=cutoff)
+    return question and f"; {question}"

@@ -286,10 +286,10 @@ def test_tab_reaches_everything_and_the_focus_is_seen(open_tab: Open, pages: Map
     facts += ["follows_tool_result", "thinks_inline", "same_empty_again"]
     machine = ["The machine as o", "picture"]
     wanted = {
-        "explain": ["play", "forward", "to-last", "attempt-1", "contents", "The view of the ", *machine],
+        "explain": ["play", "forward", "to-last", "attempt-1", "contents", "The steps in the", *machine],
         "turn": [
             *("play", "forward", "to-last", "attempt-1", "1 attempt", "1 attempt", "1 attempt", "2 attempts"),
-            *("contents", "Open call 1", "The view of the ", *machine),
+            *("contents", "Open call 1", "The steps in the", *machine),
         ],
         "play": ["came_empty", *facts, "has_text", "take", "path", "undo", "restart", "copy", *machine],
     }

@@ -9,12 +9,12 @@ from attrs import evolve
 
 from rungwise.fsm.call.budget.estimate import MISSING_RESULT_TOKENS, STAND_IN_TOKENS
 from rungwise.fsm.call.budget.metering import measured
+from rungwise.fsm.call.conversation.for_backend import Proposal
 from rungwise.fsm.call.conversation.json_instruction import json_format_of
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.run.context import CallContext
-from rungwise.fsm.call.run.proposal import Proposal
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import weakref
@@ -15,7 +16,6 @@ from rungwise.fsm.call.budget.metering import most_counted, reserve_of
 from rungwise.fsm.call.budget.prices import LARGEST_PRICED_CAP, bought, dearest_prompt, price_of
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Budget
-from rungwise.fsm.values.log import logger
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 
@@ -339,7 +339,7 @@ class ReservationQueue:
             try:
                 wake()
             except Exception as error:  # the error of another call
-                logger().warning("what wakes a waiting call raised %s", type(error).__name__)
+                logging.getLogger("rungwise").warning("what wakes a waiting call raised %s", type(error).__name__)
 
     def _serve(self) -> None:
         """Decide for those that wait, in turn."""

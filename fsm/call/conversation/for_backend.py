@@ -10,7 +10,8 @@ from attrs import evolve, frozen
 from rungwise.fsm.call.conversation.json_instruction import json_format_of
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
-from rungwise.fsm.call.conversation.request import Request
+from rungwise.fsm.call.conversation.reading import Reading
+from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.call.run.chain import Chain
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER
@@ -129,3 +130,20 @@ def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
 def _form_of(link: Link) -> type[Shapes]:
     shapes: Shapes = getattr(link, "shapes", NEUTRAL)  # a backend of your own may have none
     return type(shapes)
+
+
+@frozen(eq=False, repr=False)
+class Proposal:
+    """Hold what one attempt sends, and how its answer is to be read.
+
+    Arguments:
+        send: what the driver sends.
+        reading: how the reply continues it.
+        for_backend: what the backend gets of the request.
+        prompt_tokens: the counted tokens of the prompt, for a budget of money.
+    """
+
+    send: Send
+    reading: Reading
+    for_backend: ForBackend
+    prompt_tokens: int | None = None

@@ -8,8 +8,7 @@ from typing import Any, Final, TypedDict
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import Check, is_flag, is_number, is_text, is_whole
-from rungwise.fsm.values.label import label, short
-from rungwise.fsm.values.suggest import did_you_mean
+from rungwise.fsm.values.label import did_you_mean, label, short
 
 
 class CommonOptions(TypedDict, total=False):

@@ -9,7 +9,7 @@ from typing import Final
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.machine.table import Row, Table
 
-BROUGHT_BY: Final[Mapping[str, str]] = MappingProxyType(
+CAUSES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "answered": "200 with text and a clean stop",
         "called_tools": "200 with well-formed tool calls",
@@ -32,20 +32,20 @@ BROUGHT_BY: Final[Mapping[str, str]] = MappingProxyType(
         "ran_out": "the budget",
     }
 )
-"""For each event of the shipped table, in a few words; a status stands for what it means by itself."""
+"""What brings about each event of the shipped table, in a few words. A bare status stands for its usual meaning."""
 
 
 def cause_of(
     table: Table, row: Row, evidence: Evidence, facts: tuple[str, ...] = (), found: str | None = None
 ) -> str | None:
-    """Return the sentence; None for a call that is done.
+    """Return why a call did not simply succeed, in a sentence; None for a call that is done.
 
     Arguments:
-        table: that of the call.
-        row: the last one.
+        table: the table of the call.
+        row: the last row.
         evidence: what came back.
-        facts: what held of it.
-        found: what came in the place of a reply, where that is known.
+        facts: the facts that held.
+        found: what came instead of a reply, if that is known.
     """
     if row.target == "done":
         return None

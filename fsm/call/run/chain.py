@@ -1,4 +1,4 @@
-"""The fallback chain of one call: which backend is asked, and which one comes next."""
+"""The fallback chain of one call: the current backend, and the next one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Chain:
 
     Arguments:
         links: the backends in order.
-        index: the place of the one that is asked.
-        link: the one that is asked.
+        index: the index of the current backend.
+        link: the current backend.
         shapes: the form in which its messages are written.
-        is_at_end: whether no backend stands behind it.
+        is_at_end: whether it is the last one.
     """
 
     __slots__ = ("index", "is_at_end", "link", "links", "shapes")
@@ -29,10 +29,10 @@ class Chain:
 
     @classmethod
     def of(cls, links: Sequence[Link], *, needs_prices: bool) -> Chain:
-        """Check a chain and stand at its beginning.
+        """Check the backends and start with the first.
 
         Raises:
-            ConfigurationError: it is empty, or no backend can be used, or one that needs prices has none.
+            ConfigurationError: there are none, none can be used, or one lacks the prices that a budget needs.
         """
         if not isinstance(links, (list, tuple)):
             raise ConfigurationError(f"the chain must be a list of backends, not {type(links).__name__}")
@@ -54,7 +54,7 @@ class Chain:
         return cls(tuple(links), 0, links[0], shapes_of(links[0]))
 
     def leave_unusable(self) -> list[tuple[Link, str]]:
-        """Ask the first backend that can be used, and return those that stand before it, each with its problem."""
+        """Move to the first usable backend, and return those before it, each with its problem."""
         unusable = []
         while (problem := self.link.problem) is not None:
             unusable.append((self.link, problem))
@@ -62,12 +62,12 @@ class Chain:
         return unusable
 
     def move_to(self, index: int) -> None:
-        """Ask another backend from now on."""
+        """Make another backend the current one."""
         self.index, self.link, self.is_at_end = index, self.links[index], index + 1 == len(self.links)
         self.shapes = shapes_of(self.link)
 
     def next_usable(self) -> int | None:
-        """Find the next backend that can be used and is not the current one under another name."""
+        """Return the index of the next usable backend that is not the current one under another name, if any."""
         if self.is_at_end:
             return None
         links, here = self.links, self.link.identities
@@ -78,10 +78,10 @@ class Chain:
         return None
 
     def to_come(self, most: int) -> list[Link]:
-        """List the backends that would be asked one after another from here, without the current one.
+        """List the backends that a call would fall back to from here, in order.
 
         Arguments:
-            most: how many can be asked at all, behind which nobody looks: every call does, however long its chain is.
+            most: the most fallbacks that are possible; the search ends there, so that long chains cost nothing.
         """
         coming: list[Link] = []
         if self.is_at_end or most <= 0:
@@ -97,12 +97,12 @@ class Chain:
         return coming
 
     def passed_over(self, following: int | None = None) -> Iterator[tuple[Link, str]]:
-        """Name the backends between the current one and the following one (or the end), each with the reason."""
+        """Yield the backends between the current one and the following one (or the end), each with the reason."""
         for link in self.links[self.index + 1 : following]:
             yield link, link.problem or f"same as {self.link.name}"
 
 
 def shapes_of(link: Link) -> Shapes:
-    """Return the form in which a backend's messages are written; one of the user's own may name none."""
+    """Return the form in which a backend's messages are written; neutral if a backend of your own names none."""
     shapes: Shapes = getattr(link, "shapes", NEUTRAL)
     return shapes

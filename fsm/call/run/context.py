@@ -1,4 +1,4 @@
-"""What the parts of one call share: what was asked, and how far it has come."""
+"""The state that the parts of one call share: the request, and how far the call has come."""
 
 from __future__ import annotations
 
@@ -29,21 +29,20 @@ _FORMAT_REPAIR: Final = f"parameter_unsupported:{FORMAT_PARAMETER}"
 
 @define(eq=False, repr=False)
 class CallContext:
-    """Hold what the parts of one call share.
+    """Hold the state that the parts of one call share.
 
     Arguments:
         request: what the caller asks.
         policy: how the call may recover, and its budget.
         turn: what the call cannot see of the turn around it.
         has_compactor: whether messages can be shortened.
-        chain: the backends, and which of them is asked.
-        position: where the call stands in its machine.
+        chain: the backends, and the current one.
+        position: the state and the counters.
         transcript: the text so far, and what the rungs have added to the messages.
         spending: what is used of the budget.
         journal: every step.
         reserved: what no attempt at the current backend may use of the budget.
-        worded: the places in the chain of the backends that rejected the parameter for JSON, of which the journal says
-            what was done.
+        noted_json: the indices of the backends that rejected the parameter for JSON and whose journal note is written.
     """
 
     request: Request
@@ -56,7 +55,7 @@ class CallContext:
     spending: Spending
     journal: Journal
     reserved: Reserved = NOTHING_RESERVED
-    worded: frozenset[int] = frozenset()
+    noted_json: frozenset[int] = frozenset()
 
     @classmethod
     def of(
@@ -115,29 +114,29 @@ class CallContext:
         """Shape what is sent to the current backend by what is remembered of it."""
         self.transcript.changes.apply(self.lessons, self.chain.index)
 
-    def newly_told(self) -> str | None:
-        """Say what the journal is to tell of the request that goes out, as far as it has not; None for nothing."""
-        index, told = self.chain.index, self.journal.setting.links.losses
-        if told[index] is not None and _FORMAT_REPAIR not in self.transcript.changes.repaired:
+    def send_note(self) -> str | None:
+        """Return what the journal has not yet said about the requests to the current backend; None for nothing."""
+        index, losses = self.chain.index, self.journal.setting.links.losses
+        if losses[index] is not None and _FORMAT_REPAIR not in self.transcript.changes.repaired:
             return None
         notes = []
-        if told[index] is None:  # it is the first to this backend
-            losses = told[index] = losses_of(self.request, self.chain.links[0], self.chain.link)
-            if losses:
-                notes.append(f"left out: {'; '.join(losses)}")
+        if losses[index] is None:  # the first request to this backend
+            lost = losses[index] = losses_of(self.request, self.chain.links[0], self.chain.link)
+            if lost:
+                notes.append(f"left out: {'; '.join(lost)}")
             lessons = self.lessons
             if lessons is not NO_LESSONS and lessons != NO_LESSONS:
                 notes.append(str(lessons))
-        if _FORMAT_REPAIR in self.transcript.changes.repaired and index not in self.worded:
-            self.worded |= {index}
+        if _FORMAT_REPAIR in self.transcript.changes.repaired and index not in self.noted_json:
+            self.noted_json |= {index}
             notes.append(f"{FORMAT_PARAMETER}: asked for in words (it was rejected)")
         return "; ".join(notes) or None
 
     @property
     def lessons(self) -> Lessons:
         """Return what was remembered of the current backend when the call began."""
-        known, index = self.journal.setting.lessons, self.chain.index
-        return known[index] if index < len(known) else NO_LESSONS
+        lessons, index = self.journal.setting.lessons, self.chain.index
+        return lessons[index] if index < len(lessons) else NO_LESSONS
 
 
 def _check(request: object, policy: object, turn: object) -> None:

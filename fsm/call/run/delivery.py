@@ -1,4 +1,4 @@
-"""What the consumer of a stream was given, and what it must be given next."""
+"""Keep the consumer of a stream in step with the text that the result will hold."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ StreamEvent = Text | Reasoning | Discard | Step
 
 
 class Delivery:
-    """Keep what a consumer has in step with what the result will hold.
+    """Hand out events so that a consumer holds the text of the result.
 
     Arguments:
-        is_streaming: whether there is a consumer; without one, only the attempt in flight may be followed.
-        shown: the text that an earlier call has handed out, and that this one goes on from.
+        is_streaming: whether there is a consumer; without one, only the attempt in flight can be followed.
+        shown: the text that an earlier call handed out and that this call continues.
     """
 
     __slots__ = ("_events", "_shown", "filter", "is_streaming")
 
     def __init__(self, is_streaming: bool, shown: str = "") -> None:
         self.is_streaming = is_streaming
-        self.filter: ReplyFilter | None = None  # of the attempt in flight, once something of it has come
+        self.filter: ReplyFilter | None = None  # of the attempt in flight, from its first delta on
         self._shown = shown  # by earlier attempts too, and not taken back
         self._events: list[StreamEvent] = []
 
@@ -44,14 +44,14 @@ class Delivery:
         return self.filter.feed(delta)
 
     def close(self) -> str:
-        """Hand out what was held back, now that all of the reply has come, and return what the attempt delivered."""
+        """Hand out what was held back until the reply was whole, and return what the attempt delivered."""
         if self.filter is None:
             return ""
         self._events += self.filter.close()
         return self.filter.delivered
 
     def correct(self, text: str) -> None:
-        """Hand out what turns all that was shown into this text; the attempt is over."""
+        """Hand out what turns the shown text into this one. The attempt is over."""
         if self.is_streaming:
             shown, delivered = self._shown, self.delivered
             is_all = len(text) == len(shown) + len(delivered) and text.endswith(delivered) and text.startswith(shown)
@@ -65,16 +65,16 @@ class Delivery:
             self._events.append(event)
 
     def drain(self) -> list[StreamEvent]:
-        """Return what is to be handed out, and forget it."""
+        """Return the events to hand out, and forget them."""
         events, self._events = self._events, []
         return events
 
 
 def check_delta(delta: object) -> None:
-    """Refuse what is neither text nor reasoning.
+    """Refuse a delta of another type.
 
     Raises:
-        ConfigurationError: that is so.
+        ConfigurationError: the delta is neither text nor reasoning.
     """
     if not isinstance(delta, (Text, Reasoning)):
         raise ConfigurationError(f"delta must be Text or Reasoning, not {type(delta).__name__}")
@@ -94,7 +94,7 @@ def correction(shown: str, target: str) -> tuple[Discard | Text, ...]:
 
 
 def _common(one: str, other: str) -> int:
-    """Return how many letters two texts begin with in common: halves are compared, not letters."""
+    """Return the length of the common prefix of two texts, by bisection."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from rungwise.fsm.call.conversation.for_backend import Proposal
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import EMPTY_REPLY
 from rungwise.fsm.call.run.context import CallContext
-from rungwise.fsm.call.run.proposal import Proposal
 from rungwise.fsm.call.table import MAY_ASK
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.declare import Fact

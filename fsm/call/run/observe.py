@@ -9,12 +9,12 @@ from attrs import evolve
 
 from rungwise.fsm.call.budget.counting import TokenCounter
 from rungwise.fsm.call.conversation.changes import without
+from rungwise.fsm.call.conversation.for_backend import Proposal
 from rungwise.fsm.call.conversation.observation import ANSWERS, Observation
 from rungwise.fsm.call.conversation.reading import PLAIN, ReadReply, is_too_little, read_reply
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 from rungwise.fsm.call.conversation.transcript import Transcript
-from rungwise.fsm.call.run.proposal import Proposal
 from rungwise.fsm.call.table import KEEPS_TEXT
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER, Failure, event_of_failure
 from rungwise.fsm.journal.record import Evidence

@@ -1,14 +1,14 @@
-"""How a call ends: its result, out of everything that was gathered and spent."""
+"""The end of a call: its result, from everything that was gathered and spent."""
 
 from __future__ import annotations
 
+from rungwise.fsm.call.conversation.for_backend import Proposal
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.parts import TextPart
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.run.causes import cause_of
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.delivery import Delivery
-from rungwise.fsm.call.run.proposal import Proposal
 from rungwise.fsm.call.run.recording import Recorder
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.call.table import KEEP_PRIOR
@@ -21,7 +21,7 @@ LAST_RESORTS = frozenset({"partial", "refused", "exhausted", "failed"})
 
 
 class Outcome:
-    """Gather what a call ends with.
+    """Remember what came back, and settle the call.
 
     Arguments:
         context: the text, and what was spent.
@@ -42,7 +42,7 @@ class Outcome:
         self._failures: dict[int, Failure] = {}  # the last one of each backend
 
     def note(self, observation: Observation) -> None:
-        """Remember what came back; that the caller ended the call says nothing of a reply."""
+        """Remember what came back. A cancellation brings nothing."""
         if observation.event == "cancelled":
             return
         self.last = observation

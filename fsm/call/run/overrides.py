@@ -1,4 +1,4 @@
-"""What a test overrides in every call of the process: whether calls wait, and how often they try.
+"""Overrides for tests, in force for every call of the process: whether calls wait, and their most attempts.
 
 Drivers ask `waits_are_off` before each wait, and whoever builds a call passes its policy through `with_overrides`.
 """
@@ -18,11 +18,11 @@ from rungwise.fsm.values.checks import is_whole
 
 @frozen
 class Overrides:
-    """Hold what is overridden; nothing by default.
+    """Hold the overrides; none by default.
 
     Arguments:
         waits: whether drivers wait.
-        attempts: the most attempts that any call may make; None leaves that to its budget.
+        attempts: the most attempts of any call; None leaves that to its budget.
     """
 
     waits: bool = True
@@ -47,7 +47,7 @@ def with_overrides(policy: Policy) -> Policy:
 
 
 def set_overrides(overrides: Overrides) -> Overrides:
-    """Put these overrides in force and return those that were in force before."""
+    """Apply these overrides and return the previous ones."""
     global _overrides
     with _lock:
         before, _overrides = _overrides, overrides

@@ -1,4 +1,4 @@
-"""Where a call stands in its machine; nothing else of a call touches the machine or its counters."""
+"""The position of a call in its machine. Nothing else in a call touches the machine or its counters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rungwise.fsm.machine.run import Run
 
 @frozen
 class RungWait:
-    """Hold the seconds of a wait, and the number that chance drew for it, if it did."""
+    """Hold the seconds of a wait, and the random number drawn for it, if any."""
 
     seconds: float
     draw: float | None
@@ -26,7 +26,7 @@ NO_WAIT = RungWait(0.0, None)
 
 
 class Position(Run):
-    """Move a call through its table, and work out what its rungs wait and which cap they send."""
+    """Move a call through its table, and compute the waits and output caps of its rungs."""
 
     __slots__ = ()
 
@@ -36,7 +36,7 @@ class Position(Run):
 
         Arguments:
             policy: the table and its limits.
-            backends: how many there are, which bounds the fallbacks.
+            backends: the number of backends, which bounds the fallbacks.
         """
         limits = policy.limits.bounded(policy.table.limits, backends)  # which are in the order of the counters
         return cls(policy.table, tuple(limits.values()), policy.table.start, [0] * len(limits))
@@ -65,13 +65,13 @@ class Position(Run):
             event: what led to the rung.
             facts: the facts that held.
             failure: what failed, if anything did.
-            jitter: returns a number from 0 to 1 where chance places the wait.
+            jitter: returns a number from 0 to 1 that places a random wait.
         """
-        asked = None if failure is None else failure.asked_wait
-        if rung.at_once_on in facts and asked is None:
+        asked_wait = None if failure is None else failure.asked_wait
+        if rung.at_once_on in facts and asked_wait is None:
             return NO_WAIT
-        if asked is not None and keeps_asked_wait(event, rung.name):
-            return RungWait(asked, None)
+        if asked_wait is not None and keeps_asked_wait(event, rung.name):
+            return RungWait(asked_wait, None)
         if rung.wait is None:
             return NO_WAIT
         draw = jitter() + 0.0  # a float, and no negative zero
@@ -79,11 +79,11 @@ class Position(Run):
             draw = min(1.0, max(0.0, draw))
         return RungWait(drawn_wait(policy.waits, rung, self.spent_of(rung.counter), event, failure, draw), draw)
 
-    def cap(self, policy: Policy, asked: int | None) -> int | None:
-        """Return an output cap in tokens as the rungs have raised it; None sends none."""
+    def cap(self, policy: Policy, base: int | None) -> int | None:
+        """Return an output cap in tokens, raised by the rungs taken so far; None sends none."""
         raises, places, spent = 0, self.table.places, self.spent
         if any(spent):
             for counter in RAISING:
                 if counter in places:
                     raises += spent[places[counter]]
-        return cap_of(policy, raises, asked) if raises else asked
+        return cap_of(policy, raises, base) if raises else base

@@ -10,12 +10,11 @@ from rungwise.fsm.call.budget.budget import NOTHING_RESERVED
 from rungwise.fsm.call.budget.counting import TokenCounter
 from rungwise.fsm.call.budget.reserve import count_money, enter, shortfall_of_reserve, shortfall_of_shared_reserve
 from rungwise.fsm.call.budget.shared import Share
-from rungwise.fsm.call.conversation.for_backend import ForBackend
+from rungwise.fsm.call.conversation.for_backend import ForBackend, Proposal
 from rungwise.fsm.call.conversation.json_instruction import with_json_instruction
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
 from rungwise.fsm.call.conversation.transcript import Composed
 from rungwise.fsm.call.run.context import CallContext
-from rungwise.fsm.call.run.proposal import Proposal
 
 
 class Proposer:

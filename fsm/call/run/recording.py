@@ -1,41 +1,43 @@
-"""Writing down what a call does: in its journal, and for whoever listens."""
+"""Record each step of a call in its journal, and pass it to the stream, the observer and the log."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from rungwise.fsm.call.conversation.for_backend import Proposal
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.delivery import Delivery
 from rungwise.fsm.call.run.position import NO_WAIT, RungWait
-from rungwise.fsm.call.run.proposal import Proposal
 from rungwise.fsm.journal.record import Record, RecordedStep, Step
 from rungwise.fsm.machine.table import Row
-from rungwise.fsm.values.log import INFO, logger
 
 Observer = Callable[[Step], None]
 
+logger = logging.getLogger("rungwise")
+
 
 def announce(journal: Record, observer: Observer | None) -> None:
-    """Tell the observer and the log of the newest step; what an observer raises goes no further than the log."""
+    """Pass the newest step to the observer and the log. What the observer raises is logged and goes no further."""
     if observer is not None:
         try:
             observer(journal.last)
         except Exception as error:
-            logger().warning("the observer raised %s; the %s goes on", type(error).__name__, journal.table)
-    if logger().isEnabledFor(INFO):
-        logger().info("%s", journal.last)
+            logger.warning("the observer raised %s; the %s goes on", type(error).__name__, journal.table)
+    if logger.isEnabledFor(logging.INFO):
+        logger.info("%s", journal.last)
 
 
 class Recorder:
-    """Record each step, and tell the stream, the observer and the log of it.
+    """Record each step, and pass it to the stream, the observer and the log.
 
     Arguments:
-        context: the journal, and what stands in it.
+        context: the journal, and what it records.
         delivery: hands steps to the consumer of a stream.
-        observer: is given each step; what it raises is logged and goes no further.
+        observer: called with each step; what it raises is logged and goes no further.
     """
 
     __slots__ = ("context", "delivery", "observer")
@@ -61,35 +63,35 @@ class Recorder:
             observation: what the row was taken for.
             facts: the facts that held.
             wait: how long the rung waits that the row leads to.
-            note: what is worth knowing besides.
+            note: a remark for the reader of the journal.
         """
         context, position = self.context, self.context.position
         journal = context.journal
         journal.record(
-            RecordedStep(  # by place: each attempt records two, and names take twice as long
-                row,
-                context.spending.elapsed,
-                tuple(position.spent),
-                position.attempts,
-                context.chain.link.name,
-                None if observation is None else observation.evidence,
-                facts,
-                wait.seconds,
-                wait.draw,
-                proposal.send.max_tokens if proposal is not None and row.event == "sent" else None,
-                None if proposal is None else proposal.prompt_tokens,
-                note if observation is None or observation.event != "malformed" else note or observation.found,
-                self._content(row, observation, facts) if journal.contents else None,
+            RecordedStep(
+                row=row,
+                at=context.spending.elapsed,
+                spent=tuple(position.spent),
+                attempts=position.attempts,
+                backend=context.chain.link.name,
+                evidence=None if observation is None else observation.evidence,
+                facts=facts,
+                wait=wait.seconds,
+                draw=wait.draw,
+                cap=proposal.send.max_tokens if proposal is not None and row.event == "sent" else None,
+                input_tokens=None if proposal is None else proposal.prompt_tokens,
+                note=note if observation is None or observation.event != "malformed" else note or observation.found,
+                content=self._content(row, observation, facts) if journal.contents else None,
             )
         )
-        if self.delivery.is_streaming or self.observer is not None or logger().isEnabledFor(INFO):
-            self._tell(journal)
+        if self.delivery.is_streaming or self.observer is not None or logger.isEnabledFor(logging.INFO):
+            self._announce(journal)
 
     def skip(self, state: str, passed_over: Iterable[tuple[Link, str]], proposal: Proposal | None = None) -> None:
-        """Record which backends of the chain are passed over in a state, and why.
+        """Record the backends that are skipped, and why.
 
         Arguments:
-            state: where the call is.
+            state: the state of the call.
             passed_over: the backends, each with the reason.
             proposal: what could not be paid for, if that is the reason.
         """
@@ -106,9 +108,9 @@ class Recorder:
                     note=why,
                 )
             )
-            self._tell(context.journal)
+            self._announce(context.journal)
 
-    def _tell(self, journal: Record) -> None:
+    def _announce(self, journal: Record) -> None:
         if self.delivery.is_streaming:
             self.delivery.show(journal.last)
         announce(journal, self.observer)
@@ -117,7 +119,7 @@ class Recorder:
         """Return the texts and tool calls of a step, for a journal that may hold them."""
         gathered = {"gathered": self.context.turn.gathered} if self.context.turn.gathered else {}
         if observation is None:
-            return gathered or None if row.event == "ran_out" else None  # it may be the only step that tells
+            return gathered or None if row.event == "ran_out" else None  # it may be the only step that holds it
         if observation.event == "cancelled":
             return {"delivered": observation.part, **gathered}
         reply = observation.reply

@@ -1,1 +1,1 @@
-"""What must be true of every call that was played, a family of checks to a file."""
+"""What must hold for every call and every turn, one family of checks per file."""

@@ -1,4 +1,4 @@
-"""Whether the text of a call is what its replies and its stream brought: nothing lost, and nothing said twice."""
+"""Whether the text of a call is that of its replies and its stream: nothing lost, nothing repeated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall, shown_by
 from rungwise.fsm.text.contents import is_blank
 
 KEPT = "what a stream handed out is the text of the result"
-STITCHED = "the parts make up the text, nothing lost and nothing said twice"
+STITCHED = "the parts make up the text, nothing lost and nothing repeated"
 
 SHORTEST_ECHO = 6
 SHORTEST_RESTART = 12
@@ -23,7 +23,7 @@ LONGEST_JUDGED = 20_000
 
 
 def check_stream(ended: EndedCall) -> None:
-    """Follow the events as a consumer does, and compare what it shows with the result."""
+    """Follow the events as a consumer does, and compare the text with the result."""
     if ended.events is None:
         return
     numbers: list[int] = []
@@ -48,7 +48,7 @@ def check_stream(ended: EndedCall) -> None:
 
 
 def check_parts(ended: EndedCall) -> None:
-    """Check that the text is made of its parts, each without what it repeats of the text before it, and no less."""
+    """Check that the text consists of its parts, each minus only what it repeats of the text before it."""
     result = ended.result
     parts, text = result.parts, result.text
     if result.outcome == "salvaged":
@@ -70,7 +70,7 @@ def check_parts(ended: EndedCall) -> None:
 
 
 def _ends(text: str, start: int, part: str, is_judged: bool) -> list[int]:
-    """Return where a part may end that begins at `start`, given what may be dropped of it."""
+    """Return where a part that begins at `start` may end, after what may be dropped of it."""
     gathered = text[:start]
     least = _must_drop(gathered, part) if is_judged else 0
     return [
@@ -89,7 +89,7 @@ def _may_drop(gathered: str, part: str, dropped: int) -> bool:
 
 
 def _must_drop(gathered: str, part: str) -> int:
-    """Return how much of a part repeats everything before it beyond doubt; text that repeats itself leaves doubts."""
+    """Return how much of a part certainly repeats everything before it; text that repeats itself is uncertain."""
     for before in (gathered, gathered.strip()):
         if _repeats_itself(before):
             return 0
@@ -106,6 +106,6 @@ def _repeats_itself(text: str) -> bool:
 
 
 def _was_shown(ended: EndedCall) -> bool:
-    """Tell whether the text that a cancelled call ends with had been handed out by then, so that no echo is in it."""
+    """Tell whether the text of a cancelled call had all been streamed by then, so that it holds no echo."""
     behind = dropwhile(lambda each: not (isinstance(each, Step) and each.event == "cancelled"), ended.events or ())
     return not any(isinstance(event, Text) for event in behind)

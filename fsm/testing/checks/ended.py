@@ -1,4 +1,4 @@
-"""A call that has ended, as the checks look at it, and the error that says which property it broke."""
+"""An ended call as the checks see it, and the error that names the property it broke."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rungwise.fsm.machine.table import Table
 
 
 class Dishonest(AssertionError):
-    """Say which property a call broke, and at which step.
+    """A call broke a property.
 
     Arguments:
         property: what must hold, in words.
@@ -39,17 +39,17 @@ class Dishonest(AssertionError):
 
 @define(eq=False, slots=False)
 class EndedCall:
-    """Hold what can be seen of a call that has ended.
+    """What the checks see of an ended call.
 
     Arguments:
         result: how it ended.
         call: the call itself, where that is at hand.
-        request: what was asked, where that is known.
-        turn: what the call was told of its turn, where that is known.
-        events: what the consumer of its stream was given, or None.
+        request: the request, if known.
+        turn: the context of the turn, if known.
+        events: the events of its stream, or None.
         certificate: what was proved before it began, or None.
-        secrets: texts that may stand nowhere.
-        is_fair: whether its providers kept to their caps, and counted no more input than they were sent.
+        secrets: texts that must not appear anywhere.
+        is_fair: whether its providers kept to their caps and counted their input correctly.
     """
 
     result: Result
@@ -114,7 +114,7 @@ class EndedCall:
 
 
 def shown_by(events: Sequence[object], property: str) -> Iterator[tuple[object, str]]:
-    """Follow a stream as a consumer does: yield each event with the text that is shown after it.
+    """Follow a stream as a consumer does: yield each event with the text shown after it.
 
     Arguments:
         events: what was handed out.

@@ -1,4 +1,4 @@
-"""The one assertion that every call must pass, whatever its provider did."""
+"""The assertion that every call must pass, and the one for turns."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CHECKS: Final[tuple[Callable[[EndedCall], None], ...]] = (
     privacy.check_privacy,
     replays.check_replay,
 )
-"""The checks, in the order in which they are made: first those without which the others mean nothing."""
+"""The checks in order: first those that the others depend on."""
 
 PROPERTIES: Final = (
     *(path.ENDED, path.LEGAL, path.COUNTED, path.BOUNDED, path.FALLS),
@@ -50,7 +50,7 @@ PROPERTIES: Final = (
     *(success.NOT_EMPTY, success.CLEAN, success.WHOLE_TOOLS, success.TEXT_STAYS, delivery.KEPT, delivery.STITCHED),
     *(privacy.PRIVATE, replays.REPLAYS),
 )
-"""What must hold of every call, in words."""
+"""What must hold for every call, in words."""
 
 
 def assert_call_honest(
@@ -62,14 +62,14 @@ def assert_call_honest(
     secrets: Iterable[str] = (),
     is_fair: bool = False,
 ) -> None:
-    """Check everything that must hold of a call that has ended, and count its path as covered.
+    """Assert everything that must hold for an ended call, and record its path as covered.
 
     Arguments:
-        ended: the call, its result, or the error that it raised; the call itself tells the most.
-        certificate: what `rungwise.fsm.certificate.verify` said of its policy, for a chain as long as its own.
-        events: what the consumer of its stream was given, in order.
-        request: what was asked, where `ended` is not the call, which knows it.
-        secrets: texts that may stand nowhere, such as API keys.
+        ended: the call, its result, or the error that it raised; more is checked on the call itself.
+        certificate: the certificate of its policy, for a chain of the same length.
+        events: the events of its stream, in order.
+        request: the request, if `ended` is not the call.
+        secrets: texts that must not appear anywhere, such as API keys.
         is_fair: whether its providers kept to their caps and counted prompts as they are, as with
             `run(..., is_fair=True)`: budgets of tokens and money must then hold to the last unit.
 
@@ -90,7 +90,7 @@ def assert_call_honest(
 
 
 def check_all(ended: EndedCall) -> None:
-    """Make every check, and count nothing.
+    """Run every check, and record nothing.
 
     Raises:
         Dishonest: the first property that broke.
@@ -100,7 +100,7 @@ def check_all(ended: EndedCall) -> None:
 
 
 def check_calls(seen: SeenTurn) -> None:
-    """Make every check of a call; the text that one goes on from was shown by the one before."""
+    """Check every call; the text that a call continues was shown by the call before."""
     for played in seen.run.calls:
         if not played.call.is_over:
             continue
@@ -129,23 +129,23 @@ TURN_CHECKS: Final[tuple[Callable[[SeenTurn], None], ...]] = (
     privacy.check_turn_privacy,
     replays.check_turn_replay,
 )
-"""The checks, in the order in which they are made: first those without which the others mean nothing."""
+"""The checks in order: first those that the others depend on."""
 
 TURN_PROPERTIES: Final = (
     *(ENDS, ends.LIMITED, ends.SUMMED, ends.BUDGET, ends.CERTIFIED),
     *(tools.WHOLE_CALLS, tools.ALLOWED, tools.SHORTENED, tools.HANDED, tools.PRIOR),
     *(transcript.VALID, transcript.CLEAN, transcript.WHOLE, transcript.ANSWERED, transcript.LAST),
 )
-"""What must hold of every turn, in words, besides what holds of its calls and of its steps."""
+"""What must hold for every turn, in words, besides what holds for its calls and steps."""
 
 
 def assert_turn_honest(run: RunOfTurn, *, certificate: Certificate | None = None, secrets: Iterable[str] = ()) -> None:
-    """Check everything that must hold of a turn that was played, and count its path as covered.
+    """Assert everything that must hold for a played turn, and record its path as covered.
 
     Arguments:
         run: what `run_turn` returned.
-        certificate: what `rungwise.verify` said of its policy, for a chain as long as its own.
-        secrets: texts that may stand nowhere, such as API keys.
+        certificate: the certificate of its policy, for a chain of the same length.
+        secrets: texts that must not appear anywhere, such as API keys.
 
     Raises:
         Dishonest: an `AssertionError` that says which property broke, and at which step.
@@ -156,7 +156,7 @@ def assert_turn_honest(run: RunOfTurn, *, certificate: Certificate | None = None
 
 
 def check_turn(seen: SeenTurn) -> None:
-    """Make every check, and count nothing.
+    """Run every check, and record nothing.
 
     Raises:
         Dishonest: the first property that broke.
@@ -166,6 +166,6 @@ def check_turn(seen: SeenTurn) -> None:
 
 
 def record_turn(coverage: Coverage, seen: SeenTurn) -> None:
-    """Count a turn as covered."""
+    """Record the path of a turn as covered."""
     certified = {worst.name: worst.value for worst in seen.certificate.worst} if seen.certificate else {}
     coverage.record_path(TURN, ends.path_of(seen), ends.spending(seen), certified)

@@ -1,4 +1,4 @@
-"""Whether the steps of a journal are a path through its table: each a row, in order, and nearer to the end."""
+"""Whether the steps of a journal are a path through its table: each a row, in order, with a falling variant."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ PREDICATES: tuple[tuple[str, Predicate], ...] = (
     (BOUNDED, always_bounded),
     (FALLS, always_falling),
 )
-"""What must be true of every step, as of every firing in a walk."""
+"""What must hold for every step, as for every firing in a walk."""
 
 
 def check_end(ended: EndedCall) -> None:
-    """Check that the last step, and no other, leads to the outcome that everything agrees on."""
+    """Check that the last step, and only that, leads to the outcome of the journal and the result."""
     result, outcomes = ended.result, ended.table.outcomes
     if not ended.path:
         raise Dishonest(ENDED, "the journal is empty")
@@ -43,19 +43,19 @@ def check_end(ended: EndedCall) -> None:
 
 
 def check_numbers(ended: EndedCall) -> None:
-    """Check that the steps are numbered through, and that time never goes back."""
+    """Check that steps are numbered without gaps and that time never goes back."""
     follow_numbers(ended.steps)
 
 
 def check_rows(ended: EndedCall) -> None:
-    """Check each step as a firing of the table's machine, by the same predicates as the walk over all of them."""
+    """Check each step as a firing of the machine, by the predicates of the exhaustive walk."""
     attempts = follow_rows(ended.table, ended.limits, ended.steps)
     if ended.result.attempts != attempts:
         raise Dishonest(COUNTED, f"the result says {ended.result.attempts} attempts, and {attempts} requests went out")
 
 
 def follow_numbers(steps: Iterable[Step]) -> None:
-    """Follow the numbers and the times of any machine's steps.
+    """Check the numbers and times of any machine's steps.
 
     Raises:
         Dishonest: one is out of order.
@@ -70,7 +70,7 @@ def follow_numbers(steps: Iterable[Step]) -> None:
 
 
 def follow_rows(table: Table, limits: Mapping[str, int], steps: Iterable[Step]) -> int:
-    """Follow the rows of any machine's steps, and return how often something was sent.
+    """Check the rows of any machine's steps, and return how often something was sent.
 
     Arguments:
         table: the machine.
@@ -106,7 +106,7 @@ def follow_rows(table: Table, limits: Mapping[str, int], steps: Iterable[Step]) 
 
 
 def chain_changes(ended: EndedCall) -> Iterator[tuple[Step, Step]]:
-    """Yield each request that went to another backend than the one before, with that one."""
+    """Yield each pair of successive requests that went to different backends."""
     for before, step in pairwise(ended.sent):
         if step.backend != before.backend:
             yield before, step

@@ -1,4 +1,4 @@
-"""Whether a call keeps what is private: neither its journal nor any text about it holds a secret or a message."""
+"""Whether privacy holds: no journal and no text about a call or turn has a secret or a message."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.checks.turns import SeenTurn
 from rungwise.fsm.turn.result import TurnError
 
-PRIVATE = "no secret and no message is told"
+PRIVATE = "no secret and no message leaks"
 
 SHORTEST = 12
 """Texts of fewer characters, and single words, can stand in a journal by chance."""
 
 
 def check_privacy(ended: EndedCall) -> None:
-    """Look for secrets everywhere, and for texts wherever nobody asked for them."""
+    """Look for secrets everywhere, and for messages unless contents were asked for."""
     journal = ended.journal
-    told = "\n".join([repr(journal), *_sentences(ended)])
+    about = "\n".join([repr(journal), *_sentences(ended)])
     written = journal.to_json()
     for secret in ended.secrets:
-        if secret and (secret in told or secret in written):
-            raise Dishonest(PRIVATE, "a secret stands in the journal or in what is told of the call")
+        if secret and (secret in about or secret in written):
+            raise Dishonest(PRIVATE, "a secret appears in the journal or in a text about the call")
     if not journal.contents:
         for step in ended.steps:
             if step.content is not None:
                 raise Dishonest(PRIVATE, "the journal holds contents that nobody asked for", step)
-        told = "\n".join([told, *(text for step in ended.steps for text in _quoted(step))])
+        about = "\n".join([about, *(text for step in ended.steps for text in _quoted(step))])
     for text in _private(ended):
-        if text in told:
-            raise Dishonest(PRIVATE, f"{text[:40]!r} is told of the call")
+        if text in about:
+            raise Dishonest(PRIVATE, f"{text[:40]!r} appears in a text about the call")
 
 
 def _sentences(ended: EndedCall) -> Iterator[str]:
-    """Yield what is told of a call; the repr of a result shows the first words of its text, and no other."""
+    """Yield every text about a call; the repr of a result shows the beginning of its text, so that is left out."""
     yield repr(attrs.evolve(ended.result, cause=None, text=""))
     if ended.result.outcome not in SUCCESSES:
         error = error_of(attrs.evolve(ended.result, cause=None))
@@ -62,32 +62,32 @@ def _private(ended: EndedCall) -> set[str]:
     if result.reply is not None:
         texts |= {result.reply.text, result.reply.reasoning, result.reply.refusal or ""}
     if ended.request is not None:
-        said = (
+        messages = (
             message.text if isinstance(message, Message) else message.get("content")
             for message in ended.request.messages
         )
-        texts |= {text for text in said if isinstance(text, str)}
+        texts |= {text for text in messages if isinstance(text, str)}
     if ended.turn is not None:
         texts.add(ended.turn.prior_answer or "")
     return {text for text in texts if len(text.strip()) >= SHORTEST and " " in text.strip()}
 
 
 def check_turn_privacy(seen: SeenTurn) -> None:
-    """Look for texts in the journal and in what is told of the turn, where nobody asked for them."""
+    """Look for secrets in everything about a turn, and for messages unless contents were asked for."""
     document = orjson.loads(seen.journal.to_json())
     document.pop("policy")
     for call in document["calls"]:
         call.pop("policy", None)
     written = json.dumps(document, ensure_ascii=False)
-    told = "\n".join(_texts_about_turn(seen))
+    about = "\n".join(_texts_about_turn(seen))
     for secret in seen.secrets:
-        if secret in written or secret in told:
-            raise Dishonest(PRIVATE, "a secret stands in the journal or in what is told of the turn")
+        if secret in written or secret in about:
+            raise Dishonest(PRIVATE, "a secret appears in the journal or in a text about the turn")
     if not seen.journal.contents:
-        told += written
+        about += written
     for text in _private_of_turn(seen):
-        if text in told or json.dumps(text, ensure_ascii=False)[1:-1] in told:
-            raise Dishonest(PRIVATE, f"{text[:40]!r} is told of the turn")
+        if text in about or json.dumps(text, ensure_ascii=False)[1:-1] in about:
+            raise Dishonest(PRIVATE, f"{text[:40]!r} appears in a text about the turn")
 
 
 def _texts_about_turn(seen: SeenTurn) -> Iterator[str]:
@@ -101,10 +101,10 @@ def _texts_about_turn(seen: SeenTurn) -> Iterator[str]:
 
 
 def _private_of_turn(seen: SeenTurn) -> set[str]:
-    said = [each for messages in seen.run.seen[-1:] for each in messages if isinstance(each, Message)]
-    texts = {each.text for each in said}
-    texts |= {result.text for each in said for result in each.tool_results if not result.is_fault}
-    texts |= {call.arguments for each in said for call in each.tool_calls}
+    messages = [each for messages in seen.run.seen[-1:] for each in messages if isinstance(each, Message)]
+    texts = {each.text for each in messages}
+    texts |= {result.text for each in messages for result in each.tool_results if not result.is_fault}
+    texts |= {call.arguments for each in messages for call in each.tool_calls}
     hints = seen.policy.hints
     texts -= {hints.handed_off, hints.not_run, hints.too_many}
     return {text for text in texts if len(text.strip()) >= SHORTEST and " " in text.strip()}

@@ -1,4 +1,4 @@
-"""Whether the journal of a call can be written, read back and replayed to the same result."""
+"""Whether the journals of calls and turns can be written, read back and replayed to the same result."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def check_replay(ended: EndedCall) -> None:
 
 
 def check_turn_replay(seen: SeenTurn) -> None:
-    """Check that the journal can be written and read, with those of its calls."""
+    """Check that the journal of a turn can be written and read, with those of its calls."""
     text = seen.journal.to_json()
     try:
         again = TurnJournal.from_json(text)

@@ -1,4 +1,4 @@
-"""Whether a call spent no more than its budget and its certificate allow, and counted all of it."""
+"""Whether a call spent no more than its budget and certificate allow, and counted everything."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOLERANCE = 1e-9
 
 
 def check_budget(ended: EndedCall) -> None:
-    """Check each request against what the budget had left when it went out."""
+    """Check each request against the rest of the budget at the time."""
     budget, used, cost = ended.policy.budget, 0, 0.0
     if ended.result.attempts > budget.attempts:
         raise Dishonest(BUDGET, f"{ended.result.attempts} attempts, and the budget has {budget.attempts}")
@@ -33,9 +33,9 @@ def check_budget(ended: EndedCall) -> None:
             if budget.seconds is not None and step.at >= budget.seconds:
                 wrong = f"a request went out at {step.at:g} s, and the budget has {budget.seconds:g} s"
                 raise Dishonest(BUDGET, wrong, step)
-            left = math.inf if budget.output_tokens is None else budget.output_tokens - used
-            if left < math.inf and (step.cap is None or step.cap > left):
-                wrong = f"a request carried a cap of {step.cap}, and {left} output tokens were left"
+            remaining = math.inf if budget.output_tokens is None else budget.output_tokens - used
+            if remaining < math.inf and (step.cap is None or step.cap > remaining):
+                wrong = f"a request carried a cap of {step.cap}, and {remaining} output tokens were left"
                 raise Dishonest(BUDGET, wrong, step)
             if budget.money is not None and cost >= budget.money:
                 raise Dishonest(BUDGET, f"a request went out after {cost:g} of {budget.money:g} was spent", step)
@@ -46,7 +46,7 @@ def check_budget(ended: EndedCall) -> None:
 
 
 def check_reserve(ended: EndedCall) -> None:
-    """Check that what each request may cost, at its cap and by its own count of the prompt, was left of the money."""
+    """Check that the money left covered each request at its cap and its own count of the prompt."""
     money, cost = ended.policy.budget.money, 0.0
     if money is None:
         return
@@ -60,7 +60,7 @@ def check_reserve(ended: EndedCall) -> None:
 
 
 def check_fair(ended: EndedCall) -> None:
-    """Check that with providers that keep to their caps the budget holds to the last unit."""
+    """Check that the budget holds to the last unit if providers keep to their caps."""
     if not ended.is_fair:
         return
     budget, cost, tokens = ended.policy.budget, ended.result.cost, ended.result.usage.output_tokens
@@ -71,7 +71,7 @@ def check_fair(ended: EndedCall) -> None:
 
 
 def check_certificate(ended: EndedCall) -> None:
-    """Check what was spent against the worst cases that were proved."""
+    """Check the spending against the proved worst cases."""
     proved = ended.certificate
     if proved is None:
         return
@@ -79,12 +79,12 @@ def check_certificate(ended: EndedCall) -> None:
         raise Dishonest(CERTIFIED, f"the certificate is for the table {proved.table!r}")
     if ended.path[-1].spent.get("fallbacks", 0) >= len(proved.chain):
         raise Dishonest(CERTIFIED, f"the certificate is for a chain of {len(proved.chain)}, and more were asked")
-    asked, spent = ended.journal.setting.max_tokens, spending(ended)
+    max_tokens, spent = ended.journal.setting.max_tokens, spending(ended)
     for worst in proved.worst:
         amount = spent.get(worst.name)
         if amount is None or worst.value is None:
             continue
-        if worst.name in ("output tokens", "money") and proved.max_tokens != asked:
+        if worst.name in ("output tokens", "money") and proved.max_tokens != max_tokens:
             continue  # it speaks of another request
         if worst.name == "output tokens" and worst.ended_by == "budget.output_tokens":
             amount = spent["output tokens within the caps"]
@@ -93,13 +93,13 @@ def check_certificate(ended: EndedCall) -> None:
 
 
 def spending(ended: EndedCall) -> dict[str, float]:
-    """Return what a call spent, by the names of the worst cases."""
+    """Return the spending of a call by the names of the worst cases."""
     caps = [step.cap for step in ended.sent]
-    found = {"attempts": float(ended.result.attempts), "waiting seconds": math.fsum(waited(ended))}
+    spent_on = {"attempts": float(ended.result.attempts), "waiting seconds": math.fsum(waited(ended))}
     if not any(step.target == "compact" for step in ended.path):  # a compactor takes what time it likes
-        found["seconds"] = ended.result.seconds
+        spent_on["seconds"] = ended.result.seconds
     if None not in caps:
-        found["output tokens"] = float(sum(cap for cap in caps if cap is not None))
+        spent_on["output tokens"] = float(sum(cap for cap in caps if cap is not None))
     # A provider that takes no notice of a cap can make a call dearer than any certificate says; that is not counted.
     within, cost, cap = 0.0, 0.0, 0
     for step in ended.path:
@@ -110,7 +110,7 @@ def spending(ended: EndedCall) -> dict[str, float]:
         within += tokens
         prices = _prices(ended, step)
         cost += tokens * prices.output / 1_000_000 if prices is not None else 0.0
-    return {**found, "output tokens within the caps": within, "money": cost}
+    return {**spent_on, "output tokens within the caps": within, "money": cost}
 
 
 def waited(ended: EndedCall) -> list[float]:
@@ -119,7 +119,7 @@ def waited(ended: EndedCall) -> list[float]:
 
 
 def check_waits(ended: EndedCall) -> None:
-    """Check that a wait that was asked for is kept in full, and that no other is longer than its series allows."""
+    """Check that `Retry-After` is waited in full, and that no other wait exceeds its series."""
     waits = ended.policy.waits
     most = max(waits.retry_cap, waits.overload_cap, waits.reask_cap) * (1 + waits.jitter)
     rungs = ended.table.rungs
@@ -138,19 +138,19 @@ def check_waits(ended: EndedCall) -> None:
 
 
 def check_sums(ended: EndedCall) -> None:
-    """Check that the usage and the cost of the result are those of all its steps."""
+    """Check that the usage and cost of the result are the sums over its steps."""
     usage = sum((step.usage for step in ended.path), NO_USAGE)
     cost = math.fsum(_cost(ended, step) for step in ended.path)
     priced = all(step.usage == NO_USAGE or _prices(ended, step) is not None for step in ended.path)
     if usage != ended.result.usage:
         raise Dishonest(SUMMED, f"the result says {ended.result.usage}, and the steps come to {usage}")
-    said = ended.result.cost
-    if said is not None and priced and not math.isclose(said, cost, rel_tol=TOLERANCE, abs_tol=1e-12):
-        raise Dishonest(SUMMED, f"the result costs {said:g}, and the steps come to {cost:g}")
+    reported = ended.result.cost
+    if reported is not None and priced and not math.isclose(reported, cost, rel_tol=TOLERANCE, abs_tol=1e-12):
+        raise Dishonest(SUMMED, f"the result costs {reported:g}, and the steps come to {cost:g}")
 
 
 def check_chain(ended: EndedCall) -> None:
-    """Check who was asked."""
+    """Check that requests follow the order of the chain."""
     for step in ended.sent:
         links = ended.links(step.backend)
         if not links:
@@ -163,7 +163,7 @@ def check_chain(ended: EndedCall) -> None:
 
 
 def _cost(ended: EndedCall, step: Step) -> float:
-    """Return the price of a step's usage; 0 where it is not known."""
+    """Return the cost of a step; 0 if unknown."""
     prices = _prices(ended, step)
     return price_of(step.usage, prices) if prices is not None else 0.0
 

@@ -1,4 +1,4 @@
-"""Whether a call succeeds by what it got and by nothing less: nothing empty, nothing cut, no text lost to an error."""
+"""Whether success is real: nothing empty, nothing cut, no text lost to an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXT_STAYS = "text is never turned into an error"
 
 
 def check_success(ended: EndedCall) -> None:
-    """Check that a success has something to show, and that an outcome that raises is no success."""
+    """Check that a success has text or tool calls, and that an outcome that raises is no success."""
     result = ended.result
     if result.is_success != (result.outcome in SUCCESSES):
         taken = "a" if result.is_success else "no"
@@ -31,7 +31,7 @@ def check_success(ended: EndedCall) -> None:
 
 
 def check_clean(ended: EndedCall) -> None:
-    """Check that a call is done only after a reply that says of itself that it is whole."""
+    """Check that a call is done only after a reply that ended properly."""
     result, last = ended.result, ended.path[-1]
     if result.outcome != "done" or result.reply is None:
         return  # a replay without contents has no reply
@@ -53,7 +53,7 @@ def _is_at_cap(ended: EndedCall, reply: Reply) -> bool:
 
 
 def check_tools(ended: EndedCall) -> None:
-    """Check that tool calls are handed out only when done, and only whole ones."""
+    """Check that tool calls are handed out only if the call is done, and only whole ones."""
     result, last = ended.result, ended.path[-1]
     if not result.tool_calls:
         return
@@ -80,7 +80,7 @@ def _problem(ended: EndedCall, call: ToolCall) -> str | None:
 
 
 def _missing_arguments(ended: EndedCall, call: ToolCall) -> str | None:
-    """Say that arguments are missing; a tool that requires none may be called without."""
+    """Report missing arguments; a tool that requires none may be called without."""
     if ended.request is None:
         return None  # nobody can tell which tools there were
     for tool in ended.request.tools:
@@ -92,7 +92,7 @@ def _missing_arguments(ended: EndedCall, call: ToolCall) -> str | None:
 
 
 def check_text_stays(ended: EndedCall) -> None:
-    """Check that a call with text does not end exhausted or failed, where its table provides for that."""
+    """Check that a call with text does not end exhausted or failed, if its table provides for that."""
     result, last = ended.result, ended.path[-1]
     provided = any(row.guard == "has_text" for row in ended.table.ladder(last.event, last.source))
     if provided and result.outcome in ("exhausted", "failed") and not is_blank(result.text):

@@ -1,4 +1,4 @@
-"""Whether tools are run as they may be: whole calls of known tools, no more of them than allowed, each told once."""
+"""Whether tools run as allowed: whole calls of known tools, within the limits, each with one result."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ LONGEST_MARK = 80
 
 
 def check_runs(seen: SeenTurn) -> None:
-    """Check what was to be run against what was asked for."""
+    """Check the runs against the tool calls of the replies."""
     for played, round in seen.rounds():
-        asked = list(seen.asked_by(played))
-        if not asked:
-            raise Dishonest(ALLOWED, "tools were run that no call has asked for")
+        calling = list(seen.asked_by(played))
+        if not calling:
+            raise Dishonest(ALLOWED, "tools ran that no call asked for")
         for run in round.runs:
-            while asked and _arguments(asked[0]) != run.call.arguments:
-                asked.pop(0)
-            if not asked:
-                raise Dishonest(ALLOWED, f"the tool {run.tool.name!r} was run as nobody has asked for, or out of order")
-            asked.pop(0)
+            while calling and _arguments(calling[0]) != run.call.arguments:
+                calling.pop(0)
+            if not calling:
+                raise Dishonest(ALLOWED, f"the tool {run.tool.name!r} ran without being called, or out of order")
+            calling.pop(0)
             _check_whole(run.call.name, run.call.arguments)
             if seen.tools.tools.get(run.call.name) is not run.tool:
                 raise Dishonest(ALLOWED, f"the call of {run.call.name!r} went to another tool")
@@ -63,34 +63,34 @@ def _check_whole(name: str, arguments: str) -> None:
 
 
 def check_results(seen: SeenTurn) -> None:
-    """Check that each result is that of its call: what the tool returned, or that it was a fault."""
-    for round, asked, results in results_of(seen):
-        calls, texts = asked.tool_calls, results.tool_results
+    """Check that each result belongs to its call: what the tool returned, or its fault."""
+    for round, calling, results in results_of(seen):
+        calls, texts = calling.tool_calls, results.tool_results
         if [each.id for each in calls] != [each.id for each in texts] or len({each.id for each in calls}) != len(calls):
             raise Dishonest(ANSWERED, f"{len(calls)} calls have {len(texts)} results, or in another order")
-        is_told = seen.run.turn.is_over or round is not seen.run.doings[-1]  # or it was dropped before it knew
-        known = zip(round.runs, round.outcomes if is_told else (), strict=False)
-        words = {run.call.id: _words(each) for run, each in known}
+        has_results = seen.run.turn.is_over or round is not seen.run.doings[-1]  # or it was dropped before it knew
+        finished = zip(round.runs, round.outcomes if has_results else (), strict=False)
+        words = {run.call.id: _words(each) for run, each in finished}
         _check_size(seen, texts, words)
         for result in texts:
             if result.id not in words:
                 if not result.is_fault and not seen.tools.is_terminating(result.name):
-                    raise Dishonest(ANSWERED, f"a call of {result.name!r} was not run, and is told as if it had worked")
+                    raise Dishonest(ANSWERED, f"a call of {result.name!r} was not run, and its result says that it was")
                 continue
             text, is_fault = words[result.id]
             if result.is_fault is not is_fault or (result.text != text and CUT not in result.text):
-                raise Dishonest(ANSWERED, f"a run of {result.name!r} is told as something else than it was")
+                raise Dishonest(ANSWERED, f"a run of {result.name!r} has another result than its tool returned")
 
 
 def _check_size(seen: SeenTurn, texts: Sequence[ToolResult], words: Mapping[str, tuple[str, bool]]) -> None:
-    """Check that results are shortened where they must be, and only there."""
+    """Check that results are shortened if they must be, and only then."""
     room = seen.policy.result_tokens * BYTES_A_TOKEN
     whole = sum(_size(words.get(each.id, (each.text, False))[0]) for each in texts)
     size = sum(_size(each.text) for each in texts)
     if size > room + LONGEST_MARK * len(texts):
         raise Dishonest(SHORTENED, f"the results of one reply have {size} bytes, and may have {room}")
-    is_known = not any(CUT in each.text for each in texts if each.id not in words)
-    if is_known and whole <= room and size != whole:
+    is_measurable = not any(CUT in each.text for each in texts if each.id not in words)
+    if is_measurable and whole <= room and size != whole:
         raise Dishonest(SHORTENED, f"the results of one reply have {whole} bytes, and are cut to {size}")
 
 
@@ -108,7 +108,7 @@ def _words(outcome: ToolOutcome) -> tuple[str, bool]:
 
 
 def check_handed_off(seen: SeenTurn) -> None:
-    """Check which calls are handed to the caller."""
+    """Check which tool calls are handed off to the caller."""
     result = seen.result
     if result is None:
         return
@@ -121,17 +121,17 @@ def check_handed_off(seen: SeenTurn) -> None:
 
 
 def check_prior(seen: SeenTurn) -> None:
-    """Check what each call is told of an answer that was given beside housekeeping tools."""
+    """Check that calls know the answer that came beside housekeeping tools."""
     prior: str | None = None
-    asked: CallInTurn | None = None
+    calling: CallInTurn | None = None
     for doing in seen.run.doings:
         if isinstance(doing, CallInTurn):
             context = doing.call.turn
             if context.prior_answer != prior or context.only_housekeeping is not (prior is not None):
-                raise Dishonest(PRIOR, f"a call was told of {context.prior_answer is not None} where it should not")
-            asked = doing
-        elif isinstance(doing, PlayedRound) and asked is not None:
-            calls, text = seen.asked_by(asked), asked.call.result.text
+                raise Dishonest(PRIOR, "a call has the wrong prior answer")
+            calling = doing
+        elif isinstance(doing, PlayedRound) and calling is not None:
+            calls, text = seen.asked_by(calling), calling.call.result.text
             if not all(seen.tools.is_housekeeping(call.name) for call in calls):
                 prior = None
             elif not is_blank(text):

@@ -1,4 +1,4 @@
-"""Whether what a turn leaves behind is a conversation to go on from: valid, whole, said once, and nothing of ours."""
+"""Whether a turn leaves a conversation to continue from: valid, complete, without repeats and hints."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check_valid(seen: SeenTurn) -> None:
 
 
 def check_clean(seen: SeenTurn) -> None:
-    """Look for the hints of the policies in what the turn has added; the results that it words itself may stay."""
+    """Look for hints of the policy in what the turn added; its own tool results may stay."""
     hints, given = seen.policy.of_calls.hints, (*seen.run.request.messages, *_expected(seen)[0])
     seed = hints.seed.split("{reasoning}")
     ours = {seen.policy.hints.summary, hints.placeholder, hints.nudge, hints.continuation, *hints.rungs.values(), *seed}
@@ -63,7 +63,7 @@ def check_clean(seen: SeenTurn) -> None:
 
 
 def check_whole(seen: SeenTurn) -> None:
-    """Work out from the calls and the tools what the conversation must be, and compare."""
+    """Derive the conversation from the calls and tools, and compare."""
     base, expected = _expected(seen)
     messages = seen.run.seen[-1]
     if messages[: len(base)] != base:
@@ -89,7 +89,7 @@ def _said(message: Any) -> Said:
 
 
 def _expected(seen: SeenTurn) -> tuple[Messages, list[Said]]:
-    """Return what the conversation begins with, and all that the turn must have added."""
+    """Return the beginning of the conversation, and what the turn must have added."""
     base: Messages = seen.run.request.messages
     said: list[Said] = []
     pending = ""
@@ -115,7 +115,7 @@ def _expected(seen: SeenTurn) -> tuple[Messages, list[Said]]:
 
 
 def _ids(seen: SeenTurn, place: int, base: Messages) -> tuple[str, ...]:
-    """Return the ids that the calls of a message have come to have, each of its own."""
+    """Return the unique ids of the tool calls of a message."""
     messages = seen.run.seen[-1]
     at = len(base) + place - 1
     asked = messages[at] if at < len(messages) else None
@@ -133,13 +133,13 @@ def _check_goes_on(played: CallInTurn, pending: str) -> None:
 
 
 def _is_repeat(played: CallInTurn) -> bool:
-    """Tell whether a call has ended with an answer that was given before, beside tools."""
+    """Tell whether a call ended with an earlier answer, given beside tools."""
     result = played.call.result
     return result.outcome == "salvaged" and result.journal.last.effect == "keep_prior_answer"
 
 
 def check_text(seen: SeenTurn) -> None:
-    """Check that the result has the last text that was shown."""
+    """Check that the text of the result is the last text shown."""
     if seen.result is None:
         return
     shown = [each.call.result.text for each in seen.run.calls if each.call.is_over]
@@ -149,7 +149,7 @@ def check_text(seen: SeenTurn) -> None:
 
 
 def results_of(seen: SeenTurn) -> Iterator[tuple[PlayedRound, Message, Message]]:
-    """Yield each round of tools with the messages of its calls and its results, as far as no compaction took them."""
+    """Yield each round of tools with the messages of its calls and results, unless a compaction removed them."""
     messages = seen.run.seen[-1]
     base, _ = _expected(seen)
     own = [each for each in messages[len(base) :] if isinstance(each, Message)]

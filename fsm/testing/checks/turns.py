@@ -26,12 +26,12 @@ from rungwise.fsm.values.usage import NO_USAGE
 
 @define(eq=False, slots=False)
 class SeenTurn:
-    """Hold what can be seen of a turn that was played.
+    """What the checks see of a played turn.
 
     Arguments:
         run: the turn, and all that happened to it.
         certificate: what was proved before it began, or None.
-        secrets: texts that may stand nowhere.
+        secrets: texts that must not appear anywhere.
     """
 
     run: RunOfTurn
@@ -40,7 +40,7 @@ class SeenTurn:
 
     @property
     def result(self) -> TurnResult | None:
-        """Return its result; None where it was dropped half-way."""
+        """Return its result; None if it was dropped half-way."""
         return self.run.turn.result if self.run.turn.is_over else None
 
     @property
@@ -64,11 +64,11 @@ class SeenTurn:
         return self.run.turn.tools
 
     def is_settled(self, played: CallInTurn) -> bool:
-        """Tell whether the turn was told of the end of a call."""
+        """Tell whether the turn has received the end of a call."""
         return played.call.is_over and (played is not self.run.doings[-1] or self.run.turn.is_over)
 
     def asked_by(self, played: CallInTurn) -> tuple[ToolCall, ...]:
-        """Return the tool calls that a call has ended with, as far as its turn may answer them."""
+        """Return the tool calls that a call ended with, if its turn may answer them."""
         may = played.call.is_over and played.state != "summarize" and played.call.result.outcome == "done"
         return played.call.result.tool_calls if may else ()
 
@@ -87,7 +87,7 @@ TOLERANCE = 1e-9
 
 
 def check_end(seen: SeenTurn) -> None:
-    """Check that the last step, and no other, leads to the outcome that everything agrees on."""
+    """Check that the last step, and only that, leads to the outcome of the journal and the result."""
     result, turn = seen.result, seen.run.turn
     if result is None:
         if seen.run.was_stopped != "kill":
@@ -106,7 +106,7 @@ def check_end(seen: SeenTurn) -> None:
 
 
 def check_steps(seen: SeenTurn) -> None:
-    """Check each step as a firing of the machine; `sent` stands for each thing that was to be done."""
+    """Check each step as a firing of the machine; each `sent` is one action."""
     follow_numbers(seen.steps)
     sent = follow_rows(TURN, seen.policy.limits, seen.steps)
     if sent != len(seen.run.doings) and seen.run.was_stopped == "":
@@ -119,7 +119,7 @@ CALLS_OF_TURN = ("ask", "go_on", "summarize")
 
 
 def check_limits(seen: SeenTurn) -> None:
-    """Check how many calls there were, and how many rounds of tools: no more than one for each call."""
+    """Check the number of calls and of rounds of tools: at most one round per call."""
     made, most = len(seen.run.calls), most_calls(seen.policy)
     if made > most:
         raise Dishonest(LIMITED, f"{made} calls were made, and the limits allow {most}")
@@ -133,7 +133,7 @@ def check_limits(seen: SeenTurn) -> None:
 
 
 def check_sums(seen: SeenTurn) -> None:
-    """Check that what the result says was used is what its calls have used."""
+    """Check that the usage of the result is the sum over its calls."""
     result = seen.result
     if result is None:
         return
@@ -141,10 +141,10 @@ def check_sums(seen: SeenTurn) -> None:
     usage = sum((each.usage for each in ends), NO_USAGE)
     costs = [each.cost for each in ends if each.cost is not None]
     cost = math.fsum(costs) if len(costs) == len(ends) else None
-    told = (result.usage, result.attempts, result.calls)
-    found = (usage, sum(each.attempts for each in ends), len(seen.run.calls))
-    if told != found:
-        raise Dishonest(SUMMED, f"the result says {told}, and its calls come to {found}")
+    reported = (result.usage, result.attempts, result.calls)
+    summed = (usage, sum(each.attempts for each in ends), len(seen.run.calls))
+    if reported != summed:
+        raise Dishonest(SUMMED, f"the result says {reported}, and its calls come to {summed}")
     if (cost is None) is not (result.cost is None) or not math.isclose(
         cost or 0.0, result.cost or 0.0, rel_tol=TOLERANCE, abs_tol=1e-12
     ):
@@ -155,7 +155,7 @@ def check_sums(seen: SeenTurn) -> None:
 
 
 def check_budget(seen: SeenTurn) -> None:
-    """Check each request, and each round of tools, against what the turn had left when it went out."""
+    """Check each request and round of tools against the rest of the turn's budget at the time."""
     budget, run = seen.policy.budget, seen.run
     attempts, used, cost = 0, 0, 0.0
     for doing in run.doings:
@@ -169,9 +169,11 @@ def check_budget(seen: SeenTurn) -> None:
         if budget.seconds is not None and any(at - run.began >= budget.seconds for at in doing.sent_at):
             raise Dishonest(BUDGET, f"a request went out after the {budget.seconds:g} s of the turn")
         for step in doing.call.journal.steps:
-            left = math.inf if budget.output_tokens is None else budget.output_tokens - used
-            if step.event == "sent" and left < math.inf and (step.cap is None or step.cap > left):
-                raise Dishonest(BUDGET, f"a request carried a cap of {step.cap}, and the turn has {left} left", step)
+            remaining = math.inf if budget.output_tokens is None else budget.output_tokens - used
+            if step.event == "sent" and remaining < math.inf and (step.cap is None or step.cap > remaining):
+                raise Dishonest(
+                    BUDGET, f"a request carried a cap of {step.cap}, and the turn has {remaining} left", step
+                )
             if step.event == "sent" and budget.money is not None and cost >= budget.money:
                 raise Dishonest(BUDGET, f"a request went out after {cost:g} of {budget.money:g} was spent", step)
             used += step.usage.output_tokens
@@ -185,7 +187,7 @@ def check_budget(seen: SeenTurn) -> None:
 
 
 def check_certificate(seen: SeenTurn) -> None:
-    """Check what was spent against the worst cases that were proved."""
+    """Check the spending against the proved worst cases."""
     proved = seen.certificate
     if proved is None:
         return
@@ -206,7 +208,7 @@ def _is_for(seen: SeenTurn) -> bool:
 
 
 def spending(seen: SeenTurn) -> dict[str, float]:
-    """Return what a turn spent, by the names of the worst cases."""
+    """Return the spending of a turn by the names of the worst cases."""
     calls, rounds = seen.run.calls, seen.run.rounds
     steps = [step for each in calls for step in each.call.journal.steps]
     waits = [before.wait for before, after in pairwise(steps) if after.event == "sent"]

@@ -1,1 +1,1 @@
-"""Bytes of a hostile server, a kind of hostility to a file."""
+"""Bytes of a hostile server, one kind of hostility per file."""

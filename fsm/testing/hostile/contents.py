@@ -53,7 +53,7 @@ def _deflated(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 
 def _stacked(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    """Compress over and over: each layer costs the reader as much as the first, and may grow a thousandfold."""
+    """Compress repeatedly: each layer costs the reader as much as the first and may grow a thousandfold."""
     layers = pick(draw, 2, 3, 10, 100)
     body = reply.body
     for _ in range(layers):
@@ -78,7 +78,7 @@ def _trailing(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 
 def _bomb(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    """Unpack to hundreds of megabytes inside one JSON string, or in bytes that no reader has any use for."""
+    """Unpack to hundreds of megabytes of one JSON string, or of useless bytes."""
     layers, filler = pick(draw, 1, 2, 3), pick(draw, b"a", b" ", b"\n", b"\0", b": a\n\n")
     opening = reply.body.partition(reply.text[:4].encode())[0] if filler == b"a" else b""
     label = ", ".join(["gzip"] * layers)
@@ -93,7 +93,7 @@ def _bomb(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 @cache
 def _bomb_of(opening: bytes, filler: bytes) -> tuple[bytes, bytes]:
-    """Return the beginning of a gzip stream, and a block of a mebibyte that may follow as often as one likes."""
+    """Return the beginning of a gzip stream, and a block of one mebibyte that may follow any number of times."""
     packer = zlib.compressobj(9, wbits=31)
     start = packer.compress(opening) + packer.flush(zlib.Z_FULL_FLUSH)
     mebibyte = (filler * MEBIBYTE)[:MEBIBYTE]

@@ -1,4 +1,4 @@
-"""Hostile amounts: floods of what no reader should keep, and drips that never end."""
+"""Hostile amounts: floods that no reader should keep, and drips that never end."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ DELTAS: Final[tuple[dict[str, str], ...]] = (
 def _flood(
     before: bytes, unit: bytes, after: bytes = b"", *, says: str | None = None, size: int = FLOOD
 ) -> RawResponse:
-    """Return a flood; a reply is whole if there is an end to it, `after` the flood or with a text before it."""
+    """Return a flood; the reply is whole if it ends, `after` the flood or with a text before it."""
     steps = [RawStep(before), RawStep(unit, times=max(1, size // len(unit))), RawStep(after)]
     return RawResponse([step for step in steps if step.data], says=says, is_whole=bool(after) or says is not None)
 
 
 def _until_closed(reply: ValidReply) -> bytes:
-    """Write the head of a body that ends with its connection, so that nothing but the body is in the way."""
+    """Write the head of a body that ends with its connection."""
     return reply.head(b"connection: close")
 
 
@@ -74,7 +74,7 @@ def _data_lines(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 
 def _empty_objects(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    """Fill memory: three bytes on the wire are some seventy when they are read."""
+    """Fill memory: three bytes on the wire take some seventy when parsed."""
     before, after = b'{"choices":[', b"{}]}"
     if draw(st.booleans()):
         before, after = before + b'{"message":{"content":[', b"{}]}}]}"
@@ -105,7 +105,7 @@ def _choices(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 
 def _long_delta(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    """Say it all at once, far beyond any cap."""
+    """Send all of it at once, far beyond any cap."""
     before, after = reply.body.split(reply.text[:4].encode(), 1)
     return _flood(_until_closed(reply) + before, pick(draw, b"a", b"<", b"a b ", b"\\n"), after)
 
@@ -177,7 +177,7 @@ def _empty_deltas(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 
 def _words(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    """Go on talking, whatever the cap says."""
+    """Keep talking, whatever the cap."""
     name = pick(draw, "content", "reasoning_content")
     return _drip(draw, reply.chunked_head(), chunk(delta_event({name: "and on "})))
 
@@ -188,7 +188,7 @@ def _trailers(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 
 def _silence(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    """Say nothing at all: before the head, behind it, or in the middle of the body."""
+    """Fall silent: before the head, after it, or in the middle of the body."""
     written = reply.written()
     end = pick(draw, 0, len(reply.head()) // 2, len(written) - len(reply.body), len(written) - 60)
     return reply.response(written[:end], "hold", is_whole=reply.is_whole_in(written[:end]))

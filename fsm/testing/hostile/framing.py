@@ -1,4 +1,4 @@
-"""Hostile framing: lengths, line ends and ends of replies that are not what they say, on kept connections too."""
+"""Hostile framing: false lengths, odd line ends and false ends of replies, also on reused connections."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _chunk_sizes(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 
 def _wrong_length(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    """Announce fewer bytes than come, or more."""
+    """Announce fewer bytes than follow, or more."""
     off = draw(st.integers(1, len(reply.body))) * pick(draw, -1, 1)
     head = reply.head(b"content-length: %d" % (len(reply.body) + off))
     arrived = reply.body[:off] if off < 0 else reply.body
@@ -92,7 +92,7 @@ def _body_line_ends(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 
 def _two_replies(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    """Answer one request twice: what comes second must never be taken for the answer to the next request.
+    """Answer one request twice: the second answer must never be taken for that of the next request.
 
     Both come in one piece: what is sent while the next request is on its way cannot be told from its answer.
     """
@@ -152,7 +152,7 @@ def _waits(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 
 def _wrong_kind(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    """Send a stream where none was asked for, or none where one was, under either type."""
+    """Send a stream that was not asked for, or a whole reply instead of a stream, under either type."""
     other = valid_reply(streams=not reply.streams)
     typed = pick(draw, reply, other)
     before = pick(draw, b"", b": processing\n\n", b"\n", b"event: message\n", b"id: 1\n", b"retry: 1\n")

@@ -54,7 +54,7 @@ def _steps(value: Iterable[RawStep]) -> tuple[RawStep, ...]:
 
 @frozen
 class RawResponse:
-    """Hold what a server writes to one request, from the status line to the end of the connection.
+    """The bytes that a server writes to one request, up to the end of the connection.
 
     Arguments:
         steps: what is written, and when.
@@ -96,7 +96,7 @@ def read_responses(text: str) -> list[RawResponse]:
     """Read responses from TOML.
 
     Raises:
-        ConfigurationError: the text is no TOML, or a field is missing, unknown or not of its form.
+        ConfigurationError: the text is not TOML, or a field is missing, unknown or invalid.
     """
     try:
         return [_read_response(each) for each in read_toml(text)["responses"]]
@@ -122,7 +122,7 @@ T = TypeVar("T")
 
 @frozen
 class ValidReply:
-    """Hold a reply as a well-behaved server writes it.
+    """A reply as a well-behaved server writes it.
 
     Arguments:
         streams: whether as an event stream.

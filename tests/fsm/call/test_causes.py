@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from rungwise.fsm.call.run.causes import BROUGHT_BY
+from rungwise.fsm.call.run.causes import CAUSES
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.failures.classify import classify_response
 from rungwise.fsm.failures.failure import event_of_failure
 
 
 def test_every_event_of_a_call_is_told_in_the_words_of_http() -> None:
-    assert list(BROUGHT_BY) == [each.name for each in CALL.declared_events]
+    assert list(CAUSES) == [each.name for each in CALL.declared_events]
 
 
 @pytest.mark.parametrize(
@@ -21,10 +21,10 @@ def test_every_event_of_a_call_is_told_in_the_words_of_http() -> None:
 )
 def test_a_status_stands_at_the_event_that_it_brings_about(status: int, body: object) -> None:
     event = event_of_failure(classify_response(status, {}, body))
-    assert str(status) in BROUGHT_BY[event]
+    assert str(status) in CAUSES[event]
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 529, 599])
 def test_a_failure_of_the_server_may_pass(status: int) -> None:
     assert event_of_failure(classify_response(status, {}, {})) == "failed_transiently"
-    assert "500 to 599" in BROUGHT_BY["failed_transiently"]
+    assert "500 to 599" in CAUSES["failed_transiently"]
