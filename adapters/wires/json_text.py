@@ -7,6 +7,7 @@ import math
 import re
 from array import array
 from collections.abc import Mapping
+from hashlib import sha256
 from io import StringIO
 from itertools import accumulate
 from typing import Any, Final
@@ -274,3 +275,8 @@ class HeldText(StringIO):
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""
+
+
+def digest_of(value: object) -> str:
+    """Return the SHA-256 of JSON data, in hexadecimal."""
+    return sha256(as_json(value).encode()).hexdigest()

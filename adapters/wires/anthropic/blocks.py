@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import sha256
 from typing import Any, Final
 
 from attrs import evolve
 
 from rungwise.adapters.wires.draft import text_at
-from rungwise.adapters.wires.json_text import as_json, mended
+from rungwise.adapters.wires.json_text import as_json, digest_of, mended
 from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.frozen_map import sendable_copy
@@ -92,8 +91,8 @@ def identified(parts: Iterable[Part], about: object) -> tuple[Part, ...]:
     for part in parts:
         if isinstance(part, ToolCall):
             if not part.id.strip() or part.id in taken:
-                seen = as_json([as_json(about), len(taken), part.name, part.arguments])
-                part = evolve(part, id=f"toolu_{sha256(seen.encode()).hexdigest()[:24]}")
+                digest = digest_of([as_json(about), len(taken), part.name, part.arguments])
+                part = evolve(part, id=f"toolu_{digest[:24]}")
             taken.add(part.id)
         unique.append(part)
     return tuple(unique)

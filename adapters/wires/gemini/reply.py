@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from typing import Any, Final
 
 from attrs import define, evolve, field
 
 from rungwise.adapters.wires.draft import count_of, estimated, text_at
 from rungwise.adapters.wires.gemini.shapes import MADE_UP
-from rungwise.adapters.wires.json_text import as_json, mended
+from rungwise.adapters.wires.json_text import as_json, digest_of, mended
 from rungwise.adapters.wires.provider_data import kept_copy
 from rungwise.fsm.call.conversation.parts import Part, ToolCall, calls_of, reasoning_of, text_of
 from rungwise.fsm.call.conversation.reply import StopReason
@@ -183,11 +182,7 @@ def named(calls: list[GatheredCall], reply: object, provider: str) -> list[ToolC
     for call in calls:
         id, name, arguments = str(mended(call.id)), str(mended(call.name)), call.arguments
         if not id.strip() or id in made:
-            digest = digest or _digest(reply)
-            id = f"{MADE_UP}{_digest([digest, len(made), name, arguments])[:20]}"
+            digest = digest or digest_of(reply)
+            id = f"{MADE_UP}{digest_of([digest, len(made), name, arguments])[:20]}"
         made[id] = ToolCall(id, name, arguments, kept_copy(call.extras) or {}, provider)
     return [*made.values()]
-
-
-def _digest(value: object) -> str:
-    return sha256(as_json(value).encode()).hexdigest()

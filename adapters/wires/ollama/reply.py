@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
 from typing import Any
 
 from rungwise.adapters.wires.draft import count_of, text_at
-from rungwise.adapters.wires.json_text import as_json, mended
+from rungwise.adapters.wires.json_text import as_json, digest_of, mended
 from rungwise.fsm.call.conversation.parts import Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.values.usage import Usage
 
@@ -58,11 +57,7 @@ def _named(calls: Iterable[Given], about: Sequence[str], provider: str) -> list[
     digest = ""
     for id, name, arguments in mended([*calls]):
         if not id or id in named:
-            digest = digest or _digest(about)  # once: it may be as long as the calls are many
-            id = f"call_{_digest([digest, len(named), name, arguments])[:24]}"
+            digest = digest or digest_of(about)  # once: it may be as long as the calls are many
+            id = f"call_{digest_of([digest, len(named), name, arguments])[:24]}"
         named[id] = ToolCall(id, name, arguments, provider=provider)
     return [*named.values()]
-
-
-def _digest(value: object) -> str:
-    return sha256(as_json(value).encode()).hexdigest()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from hashlib import sha256
 from typing import Any, Final
 
 from attrs import define, field
@@ -11,7 +10,7 @@ from attrs import define, field
 from rungwise.adapters.wires.chat.own import own_copy
 from rungwise.adapters.wires.draft import text_at
 from rungwise.adapters.wires.form import Body
-from rungwise.adapters.wires.json_text import HeldText, as_json, load, mended
+from rungwise.adapters.wires.json_text import HeldText, as_json, digest_of, load, mended
 from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 
 CUSTOM: Final = "custom_tool_call"
@@ -102,7 +101,7 @@ def _call(item: Mapping[str, Any], provider: str, ids: set[str], about: object) 
     )
     id = str(mended(text_at(item, "call_id") or text_at(item, "id")))
     if not id.strip() or id in ids:
-        id = f"call_{sha256(as_json([about, len(ids), name, text]).encode()).hexdigest()[:24]}"
+        id = f"call_{digest_of([about, len(ids), name, text])[:24]}"
     ids.add(id)
     own = {name: value for name, value in item.items() if name not in (_CUSTOM if is_free else _CALL)}
     arguments = as_json({"input": text}) if is_free else text
