@@ -89,9 +89,8 @@ class HttpBackend(ABC):
     API: ClassVar[str]
     """The protocol's name on the command line and in the registry."""
     WRITER: ClassVar[type[BodyWriter]]
-    """What writes its bodies."""
     DECODER: ClassVar[type[StreamDecoder]]
-    """What reads its replies."""
+    """What writes its bodies, and what reads its replies."""
     FORM: ClassVar[Form]
     """The form of its conversations."""
     RESERVED: ClassVar[Mapping[str, str]]
