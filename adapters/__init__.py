@@ -68,7 +68,7 @@ What follows is how `rungwise.Client` behaves, beyond what each argument says.
   retry, and costs nothing.
 * `largest_reply` bounds what is read of one reply; more is malformed, or cuts a stream, whose text so far is kept.
   Servers are asked for gzip and deflate alone; any other encoding is malformed.
-* A key is a `Secret` from the moment it is read: `str` and `repr` show `***`, and it cannot be pickled. Headers are
+* A key is a secret from the moment it is read: `str` and `repr` show `***`, and it cannot be pickled. Headers are
   hidden likewise. A traceback shows your own variables as usual, and the prompts in them; an error of the HTTP layer,
   whose variables hold header bytes, has no frames of that layer. The logger `rungwise` writes each step at INFO; no
   provider's word in it is longer than 80 characters or breaks the line.
