@@ -179,7 +179,7 @@ def test_a_turn_that_was_cancelled_before_it_began_is_shown_and_replayed() -> No
     found = read_turn(turn.journal.to_json())
     assert "No time passed in this turn" in explain_turn(found)
     assert steps_text(found).endswith("cancelled: 0 calls, 0 requests, 0.0 s\n")
-    assert replay(found.journal).cause == turn.result.cause
+    assert replay(found.path.record).cause == turn.result.cause
 
 
 def test_the_steps_that_have_to_do_with_a_call_say_which() -> None:
@@ -195,4 +195,4 @@ def test_a_call_that_was_killed_before_its_first_step_has_no_path() -> None:
     killed["outcome"] = None
     found = read_turn(orjson.dumps(killed))
     assert [path is None for path in found.calls] == [False, True]
-    assert replay(found.journal).outcome == "cancelled"
+    assert replay(found.path.record).outcome == "cancelled"
