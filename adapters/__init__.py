@@ -68,7 +68,7 @@ This page describes how `rungwise.Client` behaves, beyond what each argument say
   attempt and a retry, and costs nothing.
 * `largest_reply` limits how much is read of one reply. A larger whole reply is malformed; a stream is cut and keeps its
   text so far. Requests accept gzip and deflate only; any other encoding is malformed.
-* A key is a `Secret` from the moment it is read: `str` and `repr` show `***`, and it cannot be pickled. Headers are
+* A key is a secret from the moment it is read: `str` and `repr` show `***`, and it cannot be pickled. Headers are
   hidden likewise. A traceback shows your own variables as usual, and the prompts in them; an error of the HTTP layer,
   whose variables hold header bytes, has no frames of that layer. The logger `rungwise` writes each step at INFO; no
   provider's word in it is longer than 80 characters or breaks the line.
