@@ -29,7 +29,6 @@ LONG = [
 ]
 
 SYNC = ("turn", "stream_turn")
-ASYNC = ("aturn", "astream_turn")
 
 
 @define
@@ -66,6 +65,18 @@ class Nest:
         except rungwise.TurnError as error:
             return error.result
 
+    def shorten(self, messages: Any, *room: int) -> Any:
+        """Compact messages after 20 seconds and a call in this thread."""
+        self.clock.advance(20)
+        self.ask()
+        return messages[-1:]
+
+    async def ashorten(self, messages: Any, *room: int) -> Any:
+        """Compact messages likewise, with a call in this task."""
+        self.clock.advance(20)
+        await self.aask()
+        return messages[-1:]
+
     async def _aturn(self, mode: str, given: dict[str, Any]) -> rungwise.TurnResult:
         try:
             return await turn_modes._run_and_close(self.outer, mode, given.pop("messages"), [], None, given)
@@ -91,33 +102,18 @@ def nest(serve: Callable[..., EmbeddedProvider]) -> Nest:
     return Nest(client(provider, clock, 50.0), client(asked, other_clock, 7000.0), clock, other_clock, asked)
 
 
+@pytest.mark.parametrize("kind", ["in its thread", "in its task", "returned to be awaited"])
 @pytest.mark.parametrize("mode", turn_modes.MODES)
-def test_a_call_that_a_tool_makes_in_its_thread_ends_by_it(nest: Nest, mode: str) -> None:
-    def look() -> str:
+def test_a_call_that_a_tool_makes_ends_by_it(nest: Nest, mode: str, kind: str) -> None:
+    def look() -> str | Awaitable[str]:
         nest.clock.advance(20)
-        return nest.ask()
+        return nest.ask() if kind == "in its thread" else nest.aask()
 
-    assert nest.turn(mode, look).outcome == "finished"
-    assert nest.deadlines == [40.0]
-
-
-@pytest.mark.parametrize("mode", turn_modes.MODES)
-def test_a_call_that_a_tool_makes_in_its_task_ends_by_it(nest: Nest, mode: str) -> None:
-    async def look() -> str:
+    async def alook() -> str:
         nest.clock.advance(20)
         return await nest.aask()
 
-    assert nest.turn(mode, look).outcome == "finished"
-    assert nest.deadlines == [40.0]
-
-
-@pytest.mark.parametrize("mode", turn_modes.MODES)
-def test_so_does_one_in_what_a_tool_returns_to_be_awaited(nest: Nest, mode: str) -> None:
-    def look() -> Awaitable[str]:
-        nest.clock.advance(20)
-        return nest.aask()
-
-    assert nest.turn(mode, look).outcome == "finished"
+    assert nest.turn(mode, alook if kind == "in its task" else look).outcome == "finished"
     assert nest.deadlines == [40.0]
 
 
@@ -139,16 +135,16 @@ def test_the_tightest_counts(nest: Nest, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", turn_modes.MODES)
-def test_the_seconds_of_the_turns_budget_are_a_deadline_as_well(nest: Nest, mode: str) -> None:
-    policy = TurnPolicy(call=UNLIMITED, budget=Budget(seconds=30))
-    nest.turn(mode, lambda: nest.ask(), policy=policy)
-    assert nest.deadlines == [30.0]
-
-
-@pytest.mark.parametrize("mode", turn_modes.MODES)
-def test_without_any_limit_there_is_none(nest: Nest, mode: str) -> None:
-    nest.turn(mode, lambda: nest.ask(), deadline=None)
-    assert nest.deadlines == [None]
+@pytest.mark.parametrize(
+    ("options", "deadline"),
+    [({"policy": TurnPolicy(call=UNLIMITED, budget=Budget(seconds=30))}, 30.0), ({"deadline": None}, None)],
+    ids=["seconds of the budget", "no limit"],
+)
+def test_the_limits_of_the_turn_are_those_of_the_call(
+    nest: Nest, mode: str, options: dict[str, Any], deadline: float | None
+) -> None:
+    nest.turn(mode, lambda: nest.ask(), **options)
+    assert nest.deadlines == [deadline]
 
 
 @pytest.mark.parametrize("mode", turn_modes.MODES)
@@ -243,17 +239,7 @@ def test_a_compactor_of_a_turn_makes_its_calls_within_it(
     if kind != "sync" and mode in SYNC:
         pytest.skip("only what is asynchronous can await a compactor")
 
-    def shorten(messages: Any, room: int) -> Any:
-        nest.clock.advance(20)
-        nest.ask()
-        return messages[-1:]
-
-    async def ashorten(messages: Any, room: int) -> Any:
-        nest.clock.advance(20)
-        await nest.aask()
-        return messages[-1:]
-
-    compactor = {"sync": shorten, "async": ashorten, "awaitable": lambda *given: ashorten(*given)}[kind]
+    compactor = {"sync": nest.shorten, "async": nest.ashorten, "awaitable": lambda *given: nest.ashorten(*given)}[kind]
     nest.outer = overflowing()
     result = nest.turn(mode, messages=LONG, compactor=compactor)
     assert result.outcome == "finished"
@@ -268,17 +254,7 @@ def test_a_compactor_of_a_call_makes_its_calls_within_it(
     if kind == "async" and not modes.is_async(mode):
         pytest.skip("only what is asynchronous can await a compactor")
 
-    def shorten(messages: Any) -> Any:
-        nest.clock.advance(20)
-        nest.ask()
-        return messages[-1:]
-
-    async def ashorten(messages: Any) -> Any:
-        nest.clock.advance(20)
-        await nest.aask()
-        return messages[-1:]
-
-    client = overflowing(compactor=shorten if kind == "sync" else ashorten)
+    client = overflowing(compactor=nest.shorten if kind == "sync" else nest.ashorten)
     assert modes.ask(client, mode, LONG, deadline=WALL + 60).text == "By the lake."
     assert nest.deadlines == [40.0]
     nest.ask()

@@ -11,9 +11,8 @@ import rungwise
 from rungwise import Client, Ollama
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.limits import AttemptLimits
-from rungwise.adapters.provider.handler import render
 from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
-from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
+from rungwise.testing import EmbeddedProvider, ScriptedReply
 from support import ways
 from support.modes import MODES, WHOLE, ask, options_of, streams, waits_into
 
@@ -89,19 +88,6 @@ def test_nothing_is_asked_for_again(serve: Serve, mode: str) -> None:
 
 
 @EVERY
-def test_a_cut_answer_is_gone_on_from(serve: Serve, mode: str) -> None:
-    provider = serve(ScriptedReply(text="In the reeds, ", finish="length"), ScriptedReply(text="mostly."))
-    made = Made(mode, [backend(provider)], max_tokens=40)
-    assert (made.result.outcome, made.result.text) == ("done", WELL.text)
-    assert [body["options"] for body in bodies(provider)] == [{"num_predict": 40}, {"num_predict": 80}]
-    assert bodies(provider)[1]["messages"] == [
-        USER,
-        {"role": "assistant", "content": "In the reeds, "},
-        {"role": "user", "content": "Go on."},
-    ]
-
-
-@EVERY
 def test_a_round_of_tools_goes_back_with_its_thinking(serve: Serve, mode: str) -> None:
     provider = serve(ScriptedReply(reasoning="I should look.", text="I look.", tool_calls=(CALL, CALL)), WELL)
     chain = [backend(provider)]
@@ -117,18 +103,6 @@ def test_a_round_of_tools_goes_back_with_its_thinking(serve: Serve, mode: str) -
         {"role": "assistant", "content": "I look.", "thinking": "I should look.", "tool_calls": [call, call]},
         *[{"role": "tool", "tool_name": "look", "content": "A heron."}] * 2,
     ]
-
-
-def behind(text: str, reply: ScriptedReply, *, hang: bool = False) -> Callable[[ReceivedRequest], ScriptedReply]:
-    """Cut a stream behind the line that brings a text."""
-
-    def answer(request: ReceivedRequest) -> ScriptedReply:
-        pieces = render(reply, request.body, path=request.path).pieces
-        number = next(number for number, piece in enumerate(pieces) if text.encode() in piece)
-        given = {**reply.given, "cut_after": sum(map(len, pieces[: number + 1])), "hang": hang}
-        return ScriptedReply(**given)
-
-    return answer
 
 
 @EVERY

@@ -27,28 +27,19 @@ AFTER_A_TOOL = [
 
 
 @THINKING
+@pytest.mark.parametrize(("backends", "role"), [(PREFILLS, "assistant"), ([], "user")])
 def test_thinking_only_is_seeded_as_the_assistant_turn_where_the_backend_allows_it(
-    run: Any, thinking: ScriptedReply
+    run: Any, thinking: ScriptedReply, backends: list[dict[str, Any]], role: str
 ) -> None:
-    ended = run([thinking, ANSWER], backends=PREFILLS)
+    ended = run([thinking, ANSWER], backends=backends)
     assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
     assert ended.path == ["prefill", "done"]
     assert ended.waits == []
     assert ended.added[0] == []
     (seed,) = ended.added[1]
-    assert seed["role"] == "assistant"
+    assert seed["role"] == role
     assert THOUGHT in seed["content"]
-    assert ("<think>" in seed["content"]) == (thinking is INLINE)
-
-
-@THINKING
-def test_thinking_only_is_seeded_as_a_user_turn_elsewhere(run: Any, thinking: ScriptedReply) -> None:
-    ended = run([thinking, ANSWER])
-    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
-    assert ended.path == ["prefill", "done"]
-    (seed,) = ended.added[1]
-    assert seed["role"] == "user"
-    assert THOUGHT in seed["content"]
+    assert role == "user" or ("<think>" in seed["content"]) == (thinking is INLINE)
 
 
 @pytest.mark.parametrize(
@@ -105,17 +96,13 @@ def test_the_fallback_may_be_seeded_with_its_own_thinking(run: Any) -> None:
     assert THOUGHT not in seed["content"]
 
 
-def test_the_second_seed_holds_all_of_the_reasoning(run: Any) -> None:
-    ended = run([FIELD, ScriptedReply(reasoning=MORE), ANSWER], backends=PREFILLS)
+@pytest.mark.parametrize("second", [MORE, f"{THOUGHT} {MORE}"], ids=["goes on", "began again"])
+def test_the_second_seed_holds_all_of_the_reasoning_once(run: Any, second: str) -> None:
+    ended = run([FIELD, ScriptedReply(reasoning=second), ANSWER], backends=PREFILLS)
     (seed,) = ended.added[2]
     assert THOUGHT in seed["content"]
     assert MORE in seed["content"]
-
-
-def test_the_second_seed_does_not_repeat_reasoning_that_began_again(run: Any) -> None:
-    ended = run([FIELD, ScriptedReply(reasoning=f"{THOUGHT} {MORE}"), ANSWER], backends=PREFILLS)
-    (seed,) = ended.added[2]
-    assert seed["content"] == f"{THOUGHT} {MORE}"
+    assert second == MORE or seed["content"] == second
 
 
 @pytest.mark.parametrize("chunk_size", [4, 400])
@@ -144,19 +131,18 @@ def test_an_unclosed_block_is_thinking(run: Any) -> None:
     assert THOUGHT in ended.added[1][0]["content"]
 
 
-def test_empty_after_the_seed_asks_without_it(run: Any) -> None:
-    ended = run([FIELD, ScriptedReply(), ANSWER], backends=PREFILLS)
-    assert ended.path == ["prefill", "reask", "done"]
-    assert ended.added[2] == []
-    assert ended.bodies[2] == ended.bodies[0]
-    assert ended.waits == [5]
-
-
-def test_a_failure_during_the_prefill_sends_the_same_request_again(run: Any) -> None:
-    ended = run([FIELD, ScriptedReply(status=500), ANSWER], backends=PREFILLS)
-    assert ended.path == ["prefill", "retry", "done"]
-    assert ended.bodies[2] == ended.bodies[1]
-    assert ended.waits == [2]
+@pytest.mark.parametrize(
+    ("second", "rung", "same_as", "wait"),
+    [(ScriptedReply(), "reask", 0, 5), (ScriptedReply(status=500), "retry", 1, 2)],
+    ids=["empty: without the seed", "failed: with it"],
+)
+def test_what_is_asked_again_after_the_seed(
+    run: Any, second: ScriptedReply, rung: str, same_as: int, wait: float
+) -> None:
+    ended = run([FIELD, second, ANSWER], backends=PREFILLS)
+    assert ended.path == ["prefill", rung, "done"]
+    assert ended.bodies[2] == ended.bodies[same_as]
+    assert ended.waits == [wait]
 
 
 # after a tool round
@@ -170,11 +156,6 @@ def test_inline_thinking_only_after_a_tool_result_is_seeded_and_not_nudged(run: 
     assert THOUGHT in seed["content"]
 
 
-def test_inline_thinking_for_ever_after_a_tool_result_is_never_nudged(run: Any) -> None:
-    ended = run([INLINE], messages=AFTER_A_TOOL)
-    assert ended.path == ["prefill", "prefill", "reask", "reask", "reask", "exhausted"]
-
-
 def test_structured_thinking_only_after_a_tool_result_is_nudged_first(run: Any) -> None:
     ended = run([FIELD, FIELD, ANSWER], messages=AFTER_A_TOOL, backends=PREFILLS)
     assert ended.path == ["nudge", "prefill", "done"]
@@ -183,9 +164,12 @@ def test_structured_thinking_only_after_a_tool_result_is_nudged_first(run: Any) 
     assert ended.added[2][-1] == {"role": "assistant", "content": THOUGHT}
 
 
-def test_structured_thinking_for_ever_after_a_tool_result_takes_every_rung_once(run: Any) -> None:
-    ended = run([FIELD], messages=AFTER_A_TOOL)
-    assert ended.path == ["nudge", "prefill", "prefill", "reask", "reask", "reask", "exhausted"]
+@pytest.mark.parametrize(("thinking", "nudges"), [(INLINE, []), (FIELD, ["nudge"])], ids=["inline", "field"])
+def test_thinking_for_ever_after_a_tool_result_is_nudged_only_where_it_is_structured(
+    run: Any, thinking: ScriptedReply, nudges: list[str]
+) -> None:
+    ended = run([thinking], messages=AFTER_A_TOOL)
+    assert ended.path == [*nudges, "prefill", "prefill", "reask", "reask", "reask", "exhausted"]
     assert ended.waits == [5, 10, 20]
 
 

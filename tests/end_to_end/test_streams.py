@@ -74,8 +74,10 @@ def test_the_tokens_of_a_cut_stream_are_counted_as_an_estimate(run: Any, cut: An
 
 
 @STREAMED
-def test_a_stream_cut_before_any_text_is_retried(run: Any, cut: Any) -> None:
-    ended = run([cut(ScriptedReply(text="never sent"), "assistant"), ANSWER])
+@pytest.mark.parametrize("blank", ["", "\n\n", "<think>Trees?</think>\n"])
+def test_a_stream_cut_before_any_text_or_after_blanks_alone_is_retried(run: Any, cut: Any, blank: str) -> None:
+    reply = ScriptedReply(text=blank + "never sent", chunk_size=len(blank) or 100)
+    ended = run([cut(reply, blank or "assistant"), ANSWER])
     assert (ended.outcome, ended.text) == ("done", SECOND)
     assert ended.bodies[0] == ended.bodies[1]
     assert len(ended.requests) == 2
@@ -103,16 +105,6 @@ def test_a_cut_after_thinking_alone_is_retried(run: Any, cut: Any) -> None:
     ended = run([cut(thinking, "Herons like reeds."), ANSWER])
     assert (ended.outcome, ended.text) == ("done", SECOND)
     assert ended.added == [[], []]
-    assert ended.waits == [2]
-
-
-@STREAMED
-@pytest.mark.parametrize("blank", ["\n\n", "<think>Trees?</think>\n"])
-def test_a_cut_after_blanks_alone_is_retried_like_one_before_any_text(run: Any, cut: Any, blank: str) -> None:
-    reply = ScriptedReply(text=blank + "never sent", chunk_size=len(blank))
-    ended = run([cut(reply, blank), ANSWER])
-    assert (ended.outcome, ended.text) == ("done", SECOND)
-    assert ended.bodies[0] == ended.bodies[1]
     assert ended.waits == [2]
 
 
@@ -168,14 +160,6 @@ def test_a_stream_that_falls_silent_after_text_is_a_cut(run: Any, cut: Any) -> N
 
 
 @STREAMED
-def test_a_stream_that_ends_without_any_terminal_event_is_a_cut(run: Any) -> None:
-    ended = run([ScriptedReply(text=FIRST, finish="", done=False), ANSWER], policy=HINTS)
-    assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
-    assert ended.steps[1].event == "interrupted"
-    assert ended.added == [[], GO_ON]
-
-
-@STREAMED
 def test_half_a_think_tag_at_a_cut_is_visible_text(run: Any, cut: Any) -> None:
     reply = ScriptedReply(text="a <b and <thi", chunk_size=20, finish="", done=False)
     ended = run([reply, ScriptedReply(text=" more")])
@@ -187,24 +171,30 @@ def test_half_a_think_tag_at_a_cut_is_visible_text(run: Any, cut: Any) -> None:
 
 @STREAMED
 @pytest.mark.parametrize(
-    "event",
+    "reply",
     [
-        {"message": "The server had an error.", "type": "server_error"},
-        {"message": "Rate limit reached.", "code": "rate_limit_exceeded"},
-        {"message": "Overloaded.", "type": "overloaded_error"},
-        {"message": "Invalid API key.", "code": "invalid_api_key"},
+        *(
+            ScriptedReply(text=FIRST, error_event=event)
+            for event in (
+                {"message": "The server had an error.", "type": "server_error"},
+                {"message": "Rate limit reached.", "code": "rate_limit_exceeded"},
+                {"message": "Overloaded.", "type": "overloaded_error"},
+                {"message": "Invalid API key.", "code": "invalid_api_key"},
+            )
+        ),
+        ScriptedReply(text=FIRST, finish="", done=False),
     ],
-    ids=["server", "rate limit", "overload", "key"],
+    ids=["server", "rate limit", "overload", "key", "no terminal event"],
 )
-def test_an_error_event_after_text_is_a_cut(run: Any, event: Any) -> None:
-    ended = run([ScriptedReply(text=FIRST, error_event=event), ANSWER], policy=HINTS)
+def test_an_error_event_after_text_or_no_terminal_event_is_a_cut(run: Any, reply: ScriptedReply) -> None:
+    ended = run([reply, ANSWER], policy=HINTS)
     assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
     assert ended.steps[1].event == "interrupted"
     assert ended.added == [[], GO_ON]
     assert ended.waits == []
 
 
-OWN_CLASSES = pytest.mark.parametrize(
+@pytest.mark.parametrize(
     ("event", "expected", "outcome", "requests", "waits"),
     [
         ({"message": "Error.", "type": "server_error"}, "failed_transiently", "done", 2, [2]),
@@ -216,32 +206,18 @@ OWN_CLASSES = pytest.mark.parametrize(
     ],
     ids=["server", "rate limit", "asked wait", "key", "filter", "overflow"],
 )
-
-
-@OWN_CLASSES
-def test_an_error_event_before_text_is_treated_by_its_own_class(
-    run: Any, event: Any, expected: str, outcome: str, requests: int, waits: list[float]
-) -> None:
-    ended = run([ScriptedReply(error_event=event), ANSWER])
-    assert ended.steps[1].event == expected
-    assert ended.outcome == outcome
-    assert len(ended.requests) == requests
-    assert ended.waits == waits
-
-
-@STREAMED
-@OWN_CLASSES
 @pytest.mark.parametrize(
     "before",
     [
+        {},
         {"reasoning": "Herons like reeds."},
         {"text": "<think>Herons like reeds.</think>"},
         {"text": "<think>Herons like"},
         {"tool_calls": [CALL]},
     ],
-    ids=["reasoning", "inline", "open", "tool call"],
+    ids=["nothing", "reasoning", "inline", "open", "tool call"],
 )
-def test_an_error_event_after_thinking_or_a_call_alone_is_treated_by_its_own_class(
+def test_an_error_event_without_text_before_it_is_treated_by_its_own_class(
     run: Any, before: Any, event: Any, expected: str, outcome: str, requests: int, waits: list[float]
 ) -> None:
     ended = run([ScriptedReply(error_event=event, **before), ANSWER])

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
+from itertools import product
 from typing import Any
 
 import pytest
@@ -38,52 +39,36 @@ LLAMA = (
 )
 
 
-@pytest.mark.parametrize(
-    "too_long",
-    [
-        ScriptedReply(status=500, body=LLAMA),
-        ScriptedReply(status=500, body='{"error":{"code":500,"message":"Context size has been exceeded."}}'),
-        ScriptedReply(body='{"base_resp":{"status_code":1039,"status_msg":"token limit"}}'),
-        error(400, "Range of input length should be [1, 30720]"),
-        error(400, "max_tokens must be at least 1, got -7584."),
-        error(
-            400, "Total tokens of image and text exceed max message tokens.", type="BadRequest", code="InvalidParameter"
-        ),
-        error(400, "The message was not sent.", code="prompt_too_long"),
-    ],
-)
-def test_an_overflow_runs_the_compactor(run: Any, too_long: ScriptedReply) -> None:
-    ended = run([too_long, ANSWER], messages=LONG, compactor=shorten)
-    assert (ended.outcome, ended.path) == ("done", ["compact", "done"])
-    assert ended.bodies[1]["messages"] == LONG[-1:]
-
-
-@pytest.mark.parametrize("start", ["", "\ufeff", ": ping\n\n", "data: "])
-def test_an_overflow_in_the_first_line_of_a_stream_runs_the_compactor(run: Any, start: str) -> None:
-    line = LLAMA if start == "data: " else f"error: {LLAMA}"
-    too_long = ScriptedReply(body=f"{start}{line}\n\n", headers={"content-type": "text/event-stream"})
-    ended = run([too_long, ANSWER], messages=LONG, compactor=shorten)
-    assert (ended.outcome, ended.path) == ("done", ["compact", "done"])
-    assert ended.bodies[1]["messages"] == LONG[-1:]
-
-
 CODE = '{"error": {"message": "No.", "code": "context_length_exceeded"}}'
+FRAMED = [
+    f": PROCESSING\n\n{CODE}",
+    f": PROCESSING\n: PROCESSING\n\n{json.dumps(json.loads(CODE), indent=2)}\n",
+    f"error: {CODE}\n\n",
+    f"event: error\ndata: {CODE}\n\n",
+    f"event: error\nid: 1\ndata: {CODE}\n\ndata: [DONE]\n\n",
+]
+TOO_LONG = [
+    ScriptedReply(status=500, body=LLAMA),
+    ScriptedReply(status=500, body='{"error":{"code":500,"message":"Context size has been exceeded."}}'),
+    ScriptedReply(body='{"base_resp":{"status_code":1039,"status_msg":"token limit"}}'),
+    error(400, "Range of input length should be [1, 30720]"),
+    error(400, "max_tokens must be at least 1, got -7584."),
+    error(400, "Total tokens of image and text exceed max message tokens.", type="BadRequest", code="InvalidParameter"),
+    error(400, "The message was not sent.", code="prompt_too_long"),
+    *(
+        ScriptedReply(body=f"{line}\n\n", headers={"content-type": "text/event-stream"})
+        for line in (*(f"{start}error: {LLAMA}" for start in ("", "\ufeff", ": ping\n\n")), f"data: {LLAMA}")
+    ),
+    *(
+        ScriptedReply(status=status, body=body.replace("\n", end))
+        for body, status, end in product(FRAMED, (200, 400), ("\n", "\r\n", "\r"))
+    ),
+]
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("status", [200, 400])
-@pytest.mark.parametrize(
-    "body",
-    [
-        f": PROCESSING\n\n{CODE}",
-        f": PROCESSING\n: PROCESSING\n\n{json.dumps(json.loads(CODE), indent=2)}\n",
-        f"error: {CODE}\n\n",
-        f"event: error\ndata: {CODE}\n\n",
-        f"event: error\nid: 1\ndata: {CODE}\n\ndata: [DONE]\n\n",
-    ],
-)
-def test_the_code_of_an_error_counts_however_it_is_framed(run: Any, body: str, status: int, end: str) -> None:
-    ended = run([ScriptedReply(status=status, body=body.replace("\n", end)), ANSWER], messages=LONG, compactor=shorten)
+@pytest.mark.parametrize("too_long", TOO_LONG)
+def test_an_overflow_runs_the_compactor_however_it_is_framed(run: Any, too_long: ScriptedReply) -> None:
+    ended = run([too_long, ANSWER], messages=LONG, compactor=shorten)
     assert (ended.outcome, ended.path) == ("done", ["compact", "done"])
     assert ended.bodies[1]["messages"] == LONG[-1:]
 

@@ -18,18 +18,21 @@ TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": 
 THINKING = {"type": "enabled", "budget_tokens": 5_000}
 ON_BEDROCK = {"additionalModelRequestFields": {"thinking": THINKING}}
 
+HOT = "temperature above 1: it is sent as 1"
+LESS = "thinking above the output cap: 1500 tokens are sent"
+FORCED = "thinking: this model does not reason where a tool is forced"
+
+
+def sent_as(given: str, sent: str) -> str:
+    return f"reasoning_effort {given}: it is sent as {sent}"
+
+
 CHANGES: list[tuple[str, str, dict[str, Any], dict[str, Any], str | None]] = [
-    ("anthropic", CLAUDE, {"temperature": 1.8}, {"temperature": 1}, "temperature above 1: it is sent as 1"),
-    ("anthropic", EARLIER, {"temperature": 1.01}, {"temperature": 1}, "temperature above 1: it is sent as 1"),
+    ("anthropic", CLAUDE, {"temperature": 1.8}, {"temperature": 1}, HOT),
+    ("anthropic", EARLIER, {"temperature": 1.01}, {"temperature": 1}, HOT),
     ("anthropic", CLAUDE, {"temperature": 1}, {"temperature": 1}, None),
-    ("bedrock", NOVA, {"temperature": 2}, {"inferenceConfig.temperature": 1}, "temperature above 1: it is sent as 1"),
-    (
-        "bedrock",
-        CLAUDE,
-        {"temperature": 1.5},
-        {"inferenceConfig.temperature": 1},
-        "temperature above 1: it is sent as 1",
-    ),
+    ("bedrock", NOVA, {"temperature": 2}, {"inferenceConfig.temperature": 1}, HOT),
+    ("bedrock", CLAUDE, {"temperature": 1.5}, {"inferenceConfig.temperature": 1}, HOT),
     ("bedrock", NOVA, {"temperature": 0.5}, {"inferenceConfig.temperature": 0.5}, None),
     ("anthropic", CLAUDE, {"stop": ["\n", "END"]}, {"stop_sequences": ["END"]}, "blank sequences in stop, 1 x"),
     (
@@ -41,44 +44,20 @@ CHANGES: list[tuple[str, str, dict[str, Any], dict[str, Any], str | None]] = [
     ),
     ("bedrock", NOVA, {"stop": "\n"}, {"inferenceConfig": None}, "stop: no blank sequence is taken"),
     ("bedrock", CLAUDE, {"stop": ["X"]}, {"inferenceConfig.stopSequences": ["X"]}, None),
-    (
-        "anthropic",
-        CLAUDE,
-        {"reasoning_effort": "minimal"},
-        {"output_config.effort": "low"},
-        "reasoning_effort minimal: it is sent as low",
-    ),
-    (
-        "bedrock",
-        CLAUDE,
-        {"reasoning_effort": "minimal"},
-        {"outputConfig.effort": "low"},
-        "reasoning_effort minimal: it is sent as low",
-    ),
-    (
-        "ollama",
-        "gpt-oss",
-        {"reasoning_effort": "xhigh"},
-        {"think": "high"},
-        "reasoning_effort xhigh: it is sent as high",
-    ),
-    ("ollama", "m", {"reasoning_effort": "minimal"}, {"think": "low"}, "reasoning_effort minimal: it is sent as low"),
+    ("anthropic", CLAUDE, {"reasoning_effort": "minimal"}, {"output_config.effort": "low"}, sent_as("minimal", "low")),
+    ("bedrock", CLAUDE, {"reasoning_effort": "minimal"}, {"outputConfig.effort": "low"}, sent_as("minimal", "low")),
+    ("ollama", "gpt-oss", {"reasoning_effort": "xhigh"}, {"think": "high"}, sent_as("xhigh", "high")),
+    ("ollama", "m", {"reasoning_effort": "minimal"}, {"think": "low"}, sent_as("minimal", "low")),
     ("ollama", "m", {"reasoning_effort": "none"}, {"think": False}, None),
     *[
         ("gemini", model, {"reasoning_effort": effort}, {f"generationConfig.thinkingConfig.{name}": sent}, told)
         for model, effort, name, sent, told in (
-            ("gemini-3-pro-preview", "medium", "thinkingLevel", "HIGH", "reasoning_effort medium: it is sent as high"),
-            ("gemini-3-pro-preview", "none", "thinkingLevel", "LOW", "reasoning_effort none: it is sent as low"),
-            (
-                "gemini-3-flash-preview",
-                "none",
-                "thinkingLevel",
-                "MINIMAL",
-                "reasoning_effort none: it is sent as minimal",
-            ),
-            ("gemini-flash-latest", "xhigh", "thinkingLevel", "HIGH", "reasoning_effort xhigh: it is sent as high"),
-            ("gemini-2.5-flash", "xhigh", "thinkingBudget", 24_576, "reasoning_effort xhigh: it is sent as high"),
-            ("gemini-2.5-flash", "minimal", "thinkingBudget", 1024, "reasoning_effort minimal: it is sent as low"),
+            ("gemini-3-pro-preview", "medium", "thinkingLevel", "HIGH", sent_as("medium", "high")),
+            ("gemini-3-pro-preview", "none", "thinkingLevel", "LOW", sent_as("none", "low")),
+            ("gemini-3-flash-preview", "none", "thinkingLevel", "MINIMAL", sent_as("none", "minimal")),
+            ("gemini-flash-latest", "xhigh", "thinkingLevel", "HIGH", sent_as("xhigh", "high")),
+            ("gemini-2.5-flash", "xhigh", "thinkingBudget", 24_576, sent_as("xhigh", "high")),
+            ("gemini-2.5-flash", "minimal", "thinkingBudget", 1024, sent_as("minimal", "low")),
             ("gemini-2.5-pro", "none", "thinkingBudget", 128, "reasoning_effort none: it is sent as 128 tokens"),
             ("gemini-2.5-flash", "none", "thinkingBudget", 0, None),
             ("gemini-2.5-flash", "high", "thinkingBudget", 24_576, None),
@@ -90,14 +69,14 @@ CHANGES: list[tuple[str, str, dict[str, Any], dict[str, Any], str | None]] = [
         OLD,
         {"parameters": {"thinking": THINKING}, "max_tokens": 3_000},
         {"thinking.budget_tokens": 1_500},
-        "thinking above the output cap: 1500 tokens are sent",
+        LESS,
     ),
     (
         "bedrock",
         OLD,
         {"parameters": ON_BEDROCK, "max_tokens": 3_000},
         {"additionalModelRequestFields.thinking.budget_tokens": 1_500},
-        "thinking above the output cap: 1500 tokens are sent",
+        LESS,
     ),
     (
         "anthropic",
@@ -111,14 +90,14 @@ CHANGES: list[tuple[str, str, dict[str, Any], dict[str, Any], str | None]] = [
         OLD,
         {"parameters": {"thinking": THINKING}, "max_tokens": 6_000, "tool_choice": "required"},
         {"thinking": None},
-        "thinking: this model does not reason where a tool is forced",
+        FORCED,
     ),
     (
         "bedrock",
         OLD,
         {"parameters": ON_BEDROCK, "max_tokens": 6_000, "tool_choice": {"any": {}}},
         {"additionalModelRequestFields": None, "toolConfig.toolChoice": {"any": {}}},
-        "thinking: this model does not reason where a tool is forced",
+        FORCED,
     ),
     (
         "bedrock",

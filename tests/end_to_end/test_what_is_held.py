@@ -17,7 +17,8 @@ import pytest
 import rungwise
 from rungwise import Client
 from rungwise.testing import EmbeddedProvider, ScriptedReply
-from support.modes import ask
+from support import protocols
+from support.modes import aask, ask
 
 pytestmark = pytest.mark.sampled(4)
 
@@ -96,28 +97,20 @@ def test_a_call_leaves_nothing_for_the_collector(
 
         async def one() -> None:
             with suppress(rungwise.CallError):
-                if mode == "acall":
-                    await client.acall("Where?")
-                else:
-                    async for _ in client.astream("Where?"):
-                        pass
+                await aask(client, mode)
 
         assert garbage(lambda: runner.run(one())) == 0
         runner.run(client.aclose())
 
 
-PROTOCOLS = ("OpenAIChat", "OpenAIResponses", "Anthropic", "Gemini", "Ollama", "Bedrock")
-
-
 @pytest.mark.own_connections
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", protocols.PROTOCOLS)
 @pytest.mark.parametrize("mode", ["stream", "astream"])
 def test_a_stream_in_a_cycle_that_is_collected_ends_its_call_with_what_was_said(
     mode: str, protocol: str, serve: Callable[..., EmbeddedProvider], caplog: pytest.LogCaptureFixture
 ) -> None:
     provider = serve(ScriptedReply(text="Rayleigh scattering.", chunk_size=4, cut_after=1_000, chunk_delay=0.02))
-    options = {"region": "eu-north-1"} if protocol == "Bedrock" else {}
-    backend = getattr(rungwise, protocol)("model", base_url=provider.base_url, api_key="sk-key-0123456789", **options)
+    backend = protocols.backend(protocol, provider.base_url)
     client, steps, said = Client(backend, observer=lambda step: steps.append(step)), list[Any](), list[str]()
 
     def note(events: Any, heard: list[Any]) -> None:
@@ -187,9 +180,8 @@ def test_a_turn_leaves_nothing_for_the_collector(
 
 def test_backends_that_are_dropped_leave_nothing_for_the_collector(garbage: Any) -> None:
     def build() -> None:
-        for protocol in PROTOCOLS:
-            options = {"region": "eu-north-1"} if protocol == "Bedrock" else {}
-            Client(getattr(rungwise, protocol)("model", base_url="http://127.0.0.1:9/v1", api_key="sk-key", **options))
+        for protocol in protocols.PROTOCOLS:
+            Client(protocols.backend(protocol, "http://127.0.0.1:9/v1"))
 
     assert garbage(build) == 0
 
@@ -230,11 +222,7 @@ def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
             ring.append(ring)
 
     async def acall(client: Client) -> None:
-        if mode == "acall":
-            await client.acall("Where?")
-        else:
-            async for _ in client.astream("Where?"):
-                pass
+        await aask(client, mode)
         http = client._connections.in_this_loop().http
         assert http is not None
         connections.append(kept(http))

@@ -18,11 +18,10 @@ from click.testing import Result
 from rungwise import TurnHints
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.testing import EmbeddedProvider, ScriptedReply
-from support.command_line import invoke
+from support.command_line import invoke, read_until, start
 from support.turn_modes import calling
-from support.waiting import let_ctrl_c_interrupt, patience
+from support.waiting import patience
 
-ROOT = Path(__file__).parents[3]
 BIRDS = """
 import asyncio, os, threading
 import rungwise
@@ -271,30 +270,14 @@ def test_bad_input_is_one_line_and_nothing_is_sent(
 # real processes
 
 
-def start(provider: EmbeddedProvider, tools: str, **options: Any) -> subprocess.Popen[bytes]:
-    given = [sys.executable, "-m", "rungwise", "ask", "Who?", "--model", "m", "--base-url", provider.base_url]
-    return subprocess.Popen(
-        [*given, "--tools", tools],
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_PROXY": "*"},
-        preexec_fn=let_ctrl_c_interrupt,
-        **options,
-    )
-
-
-def read_until(descriptor: int, expected: bytes) -> bytes:
-    read = b""
-    while expected not in read:
-        piece = os.read(descriptor, 1000)
-        assert piece, read
-        read += piece
-    return read
+def started(provider: EmbeddedProvider, tools: str, **options: Any) -> subprocess.Popen[bytes]:
+    given = ["ask", "Who?", "--model", "m", "--base-url", provider.base_url, "--tools", tools]
+    return start(*given, cwd=None, **options)
 
 
 def test_ctrl_c_ends_what_can_be_ended_and_a_second_one_waits_for_nothing(rungwise_provider: Serve) -> None:
     provider = rungwise_provider(calling(("hang", "{}"), ("wait", "{}"), text="I wait."))
-    with start(provider, "birds:SLOW", stdout=subprocess.PIPE) as process:
+    with started(provider, "birds:SLOW") as process:
         assert process.stderr is not None
         read_until(process.stderr.fileno(), b"wait begins")
         process.send_signal(signal.SIGINT)
@@ -316,7 +299,7 @@ def test_a_terminal_sees_what_is_said_beside_tools_and_nothing_twice(rungwise_pr
         ((LOOKS, calling(("breaks", "{}")), ScriptedReply(status=401)), b"I look.\r\n"),
     ):
         ours, theirs = pty.openpty()
-        with start(rungwise_provider(*replies), "birds:TOOLS", stdout=theirs) as process:
+        with started(rungwise_provider(*replies), "birds:TOOLS", stdout=theirs) as process:
             os.close(theirs)
             process.communicate(timeout=patience())
             assert os.read(ours, 1000) == seen

@@ -35,20 +35,14 @@ from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.certificate.verify import verify
-from support.command_line import invoke
+from support.command_line import ROOT, command, environment, invoke, read_until, start
 from support.sampling import sampled
-from support.waiting import let_ctrl_c_interrupt, patience, until
+from support.waiting import patience, until
 
-ROOT = Path(__file__).parents[3]
 KEY = "sk-this-must-be-shown-nowhere"
 CUT_CALL = (ToolCall("c", "look", '{"q": "cu'),)
 Ask = Callable[..., Result]
 Serve = Callable[..., EmbeddedProvider]
-
-
-def environment(**more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in ("OPENAI_API_KEY", "FORCE_COLOR")}
-    return {**kept, "PYTHONPATH": str(ROOT), "NO_PROXY": "*", **more}
 
 
 @pytest.fixture(autouse=True)
@@ -76,22 +70,6 @@ def ask(no_waits: str) -> Ask:
         return invoke(*given, **options)
 
     return run
-
-
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "rungwise", *arguments]
-
-
-def start(*arguments: str, stdout: Any = subprocess.PIPE, **more: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        command(*arguments),
-        stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        env=environment(**more),
-        cwd=ROOT,
-        preexec_fn=let_ctrl_c_interrupt,
-    )
 
 
 def messages(request: ReceivedRequest) -> list[tuple[str, str]]:
@@ -420,15 +398,6 @@ def test_bytes_that_are_no_text_are_no_prompt(serve: Serve) -> None:
 def hanging(text: str) -> ScriptedReply:
     """Return a reply that brings its text and then falls silent."""
     return ScriptedReply(text=text, finish="", usage={}, done=False, hang=True, cut_after=10**6)
-
-
-def read_until(descriptor: int, expected: bytes) -> bytes:
-    read = b""
-    while expected not in read:
-        piece = os.read(descriptor, 1000)
-        assert piece, read
-        read += piece
-    return read
 
 
 @pytest.mark.full

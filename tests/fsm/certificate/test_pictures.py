@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from rungwise import CALL, Budget, Policy, Reserve, Timeouts, TurnPolicy, Waits
-from rungwise.core import PlainLink
+from rungwise.core import PlainLink, Table
 from rungwise.fsm.certificate.shown import pictures
 from rungwise.fsm.certificate.shown.pictures import drift, fill, numbers, write_all
 from rungwise.fsm.turn.table import TURN
@@ -82,20 +82,16 @@ def test_the_readme_beside_the_pictures_is_filled_and_otherwise_left_alone() -> 
     assert fill(text, {"x": r"new \1", "y": "none"}) == "a\n<!-- begin x -->\n\nnew \\1\n<!-- end x -->\nb\n"
 
 
-@pytest.mark.parametrize("name", [*CALL.states, *CALL.events, *sorted({row.guard for row in CALL.rows if row.guard})])
-def test_the_readme_explains_every_name(name: str) -> None:
+def names_of(table: Table) -> list[str]:
+    return [*table.states, *table.events, *sorted({row.guard for row in table.rows if row.guard})]
+
+
+@pytest.mark.parametrize(("table", "name"), [(table, name) for table in (CALL, TURN) for name in names_of(table)])
+def test_the_readme_explains_every_name(table: Table, name: str) -> None:
     written = re.sub(r"<!-- begin (\w+) -->.*?<!-- end \1 -->", "", README, flags=re.DOTALL)
-    assert re.search(rf"^\| (?:`\w+`, )*`{name}`.*\|", written, re.M) or name == CALL.hub
-
-
-TURN_NAMES = [*TURN.states, *TURN.events, *sorted({row.guard for row in TURN.rows if row.guard})]
-
-
-@pytest.mark.parametrize("name", TURN_NAMES)
-def test_the_readme_explains_every_name_of_a_turn(name: str) -> None:
-    written = re.sub(r"<!-- begin (\w+) -->.*?<!-- end \1 -->", "", README, flags=re.DOTALL)
-    _, _, of_turns = written.partition("# The pictures of a turn\n")
-    assert re.search(rf"^\| (?:`\w+`, )*`{name}`.*\|", of_turns, re.M) or name == TURN.hub
+    if table is TURN:
+        _, _, written = written.partition("# The pictures of a turn\n")
+    assert re.search(rf"^\| (?:`\w+`, )*`{name}`.*\|", written, re.M) or name == table.hub
 
 
 def test_the_numbers_of_a_turn_are_those_of_its_policy() -> None:

@@ -196,15 +196,6 @@ def check_path(table: Table, given: Mapping[str, int], worst: WorstCase) -> None
     assert run.attempts == len(worst.rungs)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("given", VECTORS[5::61], ids=lambda given: "".join(map(str, given.values())))
-@pytest.mark.parametrize(
-    "attempts", [pytest.param(3, marks=pytest.mark.full), 7, pytest.param(40, marks=pytest.mark.full)]
-)
-def test_limits_of_0_and_1_against_every_path(given: dict[str, int], attempts: int) -> None:
-    check_against_brute_force(Policy(budget=UNTIMED(attempts=attempts)), given, 4096)
-
-
 TANGLED = [
     limits(enlargements=2, compactions=2, fallbacks=2, continuations=1),
     limits(enlargements=2, compactions=1, fallbacks=1, repairs=2),
@@ -214,11 +205,8 @@ TANGLED = [
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("given", TANGLED, ids=range(len(TANGLED)))
-@pytest.mark.parametrize(
-    "attempts", [pytest.param(4, marks=pytest.mark.full), 9, pytest.param(60, marks=pytest.mark.full)]
-)
-def test_tangled_limits_against_every_path(given: dict[str, int], attempts: int) -> None:
+@pytest.mark.parametrize(("given", "attempts"), [*product(VECTORS[5::61], (3, 7, 40)), *product(TANGLED, (4, 9, 60))])
+def test_small_limits_against_every_path(given: dict[str, int], attempts: int) -> None:
     check_against_brute_force(Policy(budget=UNTIMED(attempts=attempts)), given, 4096)
 
 

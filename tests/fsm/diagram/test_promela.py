@@ -7,25 +7,24 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from attrs import evolve
 
 from rungwise import CALL, Fact, Rung
-from rungwise.core import Effect, Guard, Row, Table
+from rungwise.core import Table
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.checker.walk import walk
 from rungwise.fsm.machine.build import build_table
 from rungwise.fsm.machine.declare import Ending
 from rungwise.fsm.turn.table import TURN
 from support.formal import promela
+from support.formal.faults import FAULTY, LAST_OF_ROUND, LITTLE
 from support.formal.shared import most_attempts
 from support.formal.spin import spin
-from support.tables import KNOTTY, ONES, redeclaring, replacing
+from support.tables import KNOTTY, ONES, replacing
 from support.uncommon import UNCOMMON, UNCOMMON_LIMITS
 
 FULL = pytest.mark.full
 ENDLESS = "acceptance cycle"
 FALLS = "was_waiting"
-LITTLE = {"faults": 2, "compactions": 1, "summaries": 1, "auto_continues": 2}
 DEFAULTS = {name: 1 if limit is None else limit for name, limit in CALL.limits.items()}
 """Those of a chain of two backends."""
 
@@ -118,29 +117,16 @@ def test_the_figure_is_that_of_the_certificate() -> None:
 
 # A proof that cannot fail is worth nothing.
 
-LAST_OF_ROUND = TURN.ladder("tools_ran", "await")[-1]
 HAND_OFF = TURN.ladder("tools_ran", "await")[0]
-UNPAID = redeclaring(TURN, Effect("spend_fault"))
 FAULTS = {
-    "takes nothing": (UNPAID, FALLS),
-    "checks no counter": (
-        redeclaring(TURN, Guard("may_use_tools", lacks="is_summary")),
-        "faults<=2",
-    ),
-    "gives back what ranks above": (
-        redeclaring(TURN, Effect("spend_fault", spends="faults", refills="auto_continues")),
-        FALLS,
-    ),
-    "no last resort": (replacing(TURN, {LAST_OF_ROUND: None}), "violated 0"),
-    "leaves an outcome": (evolve(TURN, rows=(*TURN.rows, Row("answered", "failed", None, "finished"))), "!("),
-    "receives in the hub for ever": (
-        evolve(TURN, rows=(Row("pinged", "await", None, "await"), *TURN.rows)),
-        FALLS,
-    ),
-    "stands still": (evolve(TURN, rows=[row for row in TURN.rows if row.source != "compact"]), ENDLESS),
+    "takes nothing": FALLS,
+    "checks no counter": "faults<=2",
+    "gives back what ranks above": FALLS,
+    "no last resort": "violated 0",
+    "leaves an outcome": "!(",
+    "receives in the hub for ever": FALLS,
+    "stands still": ENDLESS,
 }
-
-
 IN_EVERY_BUILD = ("takes nothing", "stands still")
 
 
@@ -148,15 +134,13 @@ IN_EVERY_BUILD = ("takes nothing", "stands still")
     "fault", [each if each in IN_EVERY_BUILD else pytest.param(each, marks=FULL) for each in FAULTS]
 )
 def test_what_is_planted_is_found(fault: str, tmp_path: Path) -> None:
-    table, violated = FAULTS[fault]
-    written = promela.model(table, LITTLE)
-    found = spin(written, tmp_path)
+    found = spin(promela.model(FAULTY[fault], LITTLE), tmp_path)
     assert found.violated is not None
-    assert violated in found.violated
+    assert FAULTS[fault] in found.violated
 
 
 def test_a_loop_that_takes_nothing_never_ends(tmp_path: Path) -> None:
-    found = spin(promela.model(UNPAID, LITTLE), tmp_path, run=["-A"])
+    found = spin(promela.model(FAULTY["takes nothing"], LITTLE), tmp_path, run=["-A"])
     assert found.violated == ENDLESS
 
 

@@ -9,17 +9,16 @@ from pathlib import Path
 import pytest
 import tree_sitter
 import tree_sitter_tlaplus
-from attrs import evolve
 
-from rungwise.core import Effect, Guard, Row, Table
+from rungwise.core import Table
 from rungwise.fsm.checker.walk import walk
 from rungwise.fsm.turn.table import TURN
+from support.formal.faults import FAULTY, LITTLE
 from support.formal.tla import configuration, specification
 from support.formal.tlc import Checked, tlc
-from support.tables import CALL, KNOTTY, ONES, redeclaring, replacing
+from support.tables import CALL, KNOTTY, ONES
 from support.uncommon import UNCOMMON, UNCOMMON_LIMITS
 
-LITTLE = {"faults": 2, "compactions": 1, "summaries": 1, "auto_continues": 2}
 TABLES: Mapping[str, tuple[Table, Mapping[str, int]]] = {
     "call": (CALL, ONES),
     "turn": (TURN, {name: limit or 0 for name, limit in TURN.limits.items()}),
@@ -85,32 +84,18 @@ def test_tlc_finds_nothing_wrong_and_reaches_what_the_walk_reaches(name: str, tm
     assert checked(table, limits, tmp_path) == Checked(len(walk(table, limits).configurations), None)
 
 
-ROUND = TURN.ladder("tools_ran", "await")
 FAULTS = {
-    "takes nothing": (redeclaring(TURN, Effect("spend_fault")), "Action property Pays is violated."),
-    "checks no counter": (
-        redeclaring(TURN, Guard("may_use_tools", lacks="is_summary")),
-        "Invariant TypeOK is violated.",
-    ),
-    "no last resort": (replacing(TURN, {ROUND[-1]: None}), "Invariant Total is violated."),
-    "leaves an outcome": (
-        evolve(TURN, rows=(*TURN.rows, Row("answered", "failed", None, "finished"))),
-        "Action property Absorbs is violated.",
-    ),
-    "in flight, and not sent": (
-        evolve(TURN, rows=(Row("pinged", "await", "may_use_tools", "await", "spend_fault"), *TURN.rows)),
-        "Action property OnlySentIsInFlight is violated.",
-    ),
-    "receives in the hub for ever": (
-        evolve(TURN, rows=(Row("pinged", "await", None, "await"), *TURN.rows)),
-        "Invariant Moves is violated.",
-    ),
-    "stands still": (evolve(TURN, rows=[row for row in TURN.rows if row.source != "compact"]), "Deadlock reached."),
+    "takes nothing": "Action property Pays is violated.",
+    "checks no counter": "Invariant TypeOK is violated.",
+    "no last resort": "Invariant Total is violated.",
+    "leaves an outcome": "Action property Absorbs is violated.",
+    "in flight, and not sent": "Action property OnlySentIsInFlight is violated.",
+    "receives in the hub for ever": "Invariant Moves is violated.",
+    "stands still": "Deadlock reached.",
 }
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_is_planted_is_found(fault: str, tmp_path: Path) -> None:
-    table, error = FAULTS[fault]
-    assert checked(table, LITTLE, tmp_path).error == error
+    assert checked(FAULTY[fault], LITTLE, tmp_path).error == FAULTS[fault]
