@@ -179,6 +179,7 @@ def test_a_turn_that_was_cancelled_before_it_began_is_shown_and_replayed() -> No
     found = read_turn(turn.journal.to_json())
     assert "No time passed in this turn" in explain_turn(found)
     assert steps_text(found).endswith("cancelled: 0 calls, 0 requests, 0.0 s\n")
+    assert isinstance(found.path.record, TurnJournal)
     assert replay(found.path.record).cause == turn.result.cause
 
 
@@ -195,4 +196,5 @@ def test_a_call_that_was_killed_before_its_first_step_has_no_path() -> None:
     killed["outcome"] = None
     found = read_turn(orjson.dumps(killed))
     assert [path is None for path in found.calls] == [False, True]
+    assert isinstance(found.path.record, TurnJournal)
     assert replay(found.path.record).outcome == "cancelled"
