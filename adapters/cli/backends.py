@@ -108,8 +108,8 @@ def chain_of(
 ) -> list[HttpBackend]:
     """Make the backends of a chain; anything wrong with one of them ends the command.
 
-    A fallback without a variable uses the first backend's if both have the same scheme, host and port. A backend reports
-    a missing key as its `problem` unless `needs_all`.
+    A fallback without a variable uses the first backend's if both have the same scheme, host and port. Without
+    `needs_all`, a backend reports a missing key as its `problem`.
     """
     chain = []
     for target in (primary, *fallbacks):

@@ -30,9 +30,7 @@ Piece = tuple[str, bool]
 class Marks:
     """Hold a path, to be shown on a picture."""
 
-    taken: Mapping[Row, tuple[int, ...]] = field(
-        factory=dict, hash=False
-    )  # the numbers of the steps that took each row
+    taken: Mapping[Row, tuple[int, ...]] = field(factory=dict, hash=False)  # the steps that took each row
 
     @classmethod
     def along(cls, path: Iterable[Row | None]) -> Marks:
