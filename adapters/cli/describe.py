@@ -111,13 +111,11 @@ def steps_text(recorded: Path | TurnPath) -> str:
     """Write the steps and the end of a call, or of a turn with the steps of its calls indented."""
     from rungwise.fsm.turn.explained import TurnPath
 
-    lines = _of_turn(recorded) if isinstance(recorded, TurnPath) else _of_call(recorded)
+    if isinstance(recorded, TurnPath):
+        lines = [*_of_turn(recorded)]
+    else:
+        lines = [*_steps(recorded), _end(recorded, counted(recorded.steps[-1].attempts, "request"))]
     return "".join(f"{line}\n" for line in lines)
-
-
-def _of_call(path: Path) -> Iterator[str]:
-    yield from _steps(path)
-    yield _end(path, counted(path.steps[-1].attempts, "request"))
 
 
 def _of_turn(turn: TurnPath) -> Iterator[str]:

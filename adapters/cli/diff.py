@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from rungwise.fsm.call.conversation.link import Prices
     from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.diagram import View
-    from rungwise.fsm.machine.table import Table
     from rungwise.fsm.replay.what_if import WhatIf
     from rungwise.fsm.review.diff import PolicyDiff
     from rungwise.fsm.turn.policy import TurnPolicy
@@ -159,8 +158,9 @@ def _past(file: str, old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> What
     from rungwise.fsm.replay.what_if_turn import what_if_recorded
     from rungwise.fsm.turn.explained import TurnPath, read_recorded
     from rungwise.fsm.turn.journal import TurnJournal
+    from rungwise.fsm.turn.policy import TurnPolicy
 
-    table = _table(old)
+    table = old.of_calls.table if isinstance(old, TurnPolicy) else old.table
     try:
         recorded = read_recorded(Path(file).read_bytes(), table)
         record = recorded.path.record if isinstance(recorded, TurnPath) else recorded.record
@@ -170,10 +170,3 @@ def _past(file: str, old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> What
         bad_input(f"{file} cannot be read ({error.strerror}): give a JOURNAL.json")
     except ConfigurationError as error:
         bad_input(f"{file}: {error}")
-
-
-def _table(policy: Policy | TurnPolicy) -> Table:
-    """Return the machine that calls ran on under a policy."""
-    from rungwise.fsm.turn.policy import TurnPolicy
-
-    return policy.of_calls.table if isinstance(policy, TurnPolicy) else policy.table

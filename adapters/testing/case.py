@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
-from attrs import field, fields, frozen
+from attrs import field, frozen
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.testing.scripts import scripts
+from rungwise.adapters.testing.search import smallest, with_defaults
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.conversation.shapes import NEUTRAL
@@ -22,7 +23,6 @@ from rungwise.fsm.testing.strategies import seldom
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
-    from rungwise.fsm.call.conversation.request import Request
     from rungwise.fsm.call.run.result import Result
 
 
@@ -124,11 +124,8 @@ class Case:
         yield from (f"{name}: {value}" for name, value in facts.items() if value)
 
     def shrunk(self, fails: Callable[[Case], bool]) -> Case:
-        """Return the smallest failing case found; Hypothesis gives up early on long scripts."""
-        case = self
-        while smaller := next(filter(fails, case._smaller()), None):
-            case = smaller
-        return case
+        """Return the smallest failing case found."""
+        return smallest(self, fails, Case._smaller)
 
     def _smaller(self) -> Iterator[Case]:
         """Generate cases with one reply less, one field of a reply less, or one field at its default."""
@@ -140,11 +137,7 @@ class Case:
             for name in reply.given:
                 less = ScriptedReply(**{field: value for field, value in reply.given.items() if field != name})
                 yield attrs.evolve(self, script=Script([*before, less, *after]))
-        plain = Case(self.script)
-        for attribute in fields(Case):
-            change: dict[str, Any] = {attribute.name: getattr(plain, attribute.name)}
-            if getattr(self, attribute.name) != change[attribute.name]:
-                yield attrs.evolve(self, **change)
+        yield from with_defaults(self, Case(self.script))
 
 
 def cases(replies: SearchStrategy[ScriptedReply]) -> SearchStrategy[Case]:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import attrs
-from attrs import define, evolve, field, fields, frozen
+from attrs import define, evolve, field, frozen
 from hypothesis import Phase
 
 from rungwise.adapters.testing.case import PRICES, Case, cases
 from rungwise.adapters.testing.hostile_case import HostileCase, hostile_cases
 from rungwise.adapters.testing.runner import KEY, CaseRunner
 from rungwise.adapters.testing.scripts import scripted_replies
-from rungwise.adapters.testing.search import Finding, Search
+from rungwise.adapters.testing.search import Finding, Search, smallest, with_defaults
 from rungwise.adapters.testing.wire_checks import check_answer, check_requests
 from rungwise.fsm.call.conversation.link import PlainLink, Prices
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
@@ -125,10 +125,7 @@ class TurnCase:
 
     def shrunk(self, fails: Callable[[TurnCase], bool]) -> TurnCase:
         """Return the smallest failing case found."""
-        case = self
-        while smaller := next(filter(fails, case._smaller()), None):
-            case = smaller
-        return case
+        return smallest(self, fails, TurnCase._smaller)
 
     def _smaller(self) -> Iterator[TurnCase]:
         """Generate cases with one reply or tool run less, or one field at its default."""
@@ -138,11 +135,7 @@ class TurnCase:
             for index in range(len(items) if len(items) > 1 else 0):
                 less: dict[str, Any] = {name: (*items[:index], *items[index + 1 :])}
                 yield TurnCase(evolve(script, **less))
-        plain = TurnScript(script.replies)
-        for attribute in fields(TurnScript):
-            change: dict[str, Any] = {attribute.name: getattr(plain, attribute.name)}
-            if getattr(script, attribute.name) != change[attribute.name]:
-                yield TurnCase(evolve(script, **change))
+        yield from map(TurnCase, with_defaults(script, TurnScript(script.replies)))
 
 
 @define(eq=False)

@@ -129,18 +129,18 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def write(self, response: RawResponse, ends_at: float) -> None:
-        left = self.owner.most_bytes
+        remaining = self.owner.most_bytes
         for step in response.steps:
             for data in _writes(step):
                 if step.delay:
                     self.pause(step.delay, ends_at)
                 seconds = ends_at - time.monotonic()
-                if seconds <= 0 or left <= 0 or self.closing.is_set():
+                if seconds <= 0 or remaining <= 0 or self.closing.is_set():
                     self.reset()
                     raise _Over
                 self.connection.settimeout(min(seconds, self.owner.seconds))
                 self.connection.sendall(data)
-                left -= len(data)
+                remaining -= len(data)
 
     def pause(self, seconds: float, ends_at: float) -> None:
         """Wait between two steps, and notice if the client goes away."""

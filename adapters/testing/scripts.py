@@ -171,7 +171,7 @@ def _wire(*, hangs: bool, delays: bool) -> Kind:
     late: Fields = {**slow, "lasts": st.floats(0, LONGEST_DELAY)} if delays else {}
     silent: Fields = {"hang": st.just(True)} if hangs else {}
     some = st.one_of(*(_kind({name: value}) for name, value in {**pieces, **late, **silent}.items()))
-    return seldom(some).map(lambda found: found or {})
+    return seldom(some).map(lambda fields: fields or {})
 
 
 def scripts(
@@ -182,7 +182,7 @@ def scripts(
     run = st.builds(lambda reply, times: [reply] * times, each, st.integers(1, longest_run))
     capless = st.just([ScriptedReply(status=400, error=error) for error in REJECTED_CAPS])
     runs = st.lists(_mostly(run, capless), min_size=1, max_size=longest)
-    return runs.map(lambda found: Script([reply for replies in found for reply in replies]))
+    return runs.map(lambda drawn: Script([reply for replies in drawn for reply in replies]))
 
 
 def _mostly(usual: SearchStrategy[T], rare: SearchStrategy[T]) -> SearchStrategy[T]:

@@ -3,8 +3,9 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self, TypeVar
 
+import attrs
 from attrs import define, field, frozen
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis.strategies import SearchStrategy
@@ -12,6 +13,8 @@ from hypothesis.strategies import SearchStrategy
 from rungwise.fsm.testing.coverage import Coverage
 
 UNHEALTHY: Final = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
+T = TypeVar("T")
+
 BATCH: Final = 200
 """Examples that follow from one seed; the next batch has another, so a longer run begins like a shorter one."""
 
@@ -35,6 +38,21 @@ class Shrinkable(Protocol):
     def shrunk(self, fails: Callable[[Any], bool]) -> Any:
         """Return the smallest failing example found."""
         ...
+
+
+def smallest(case: T, fails: Callable[[T], bool], smaller: Callable[[T], Iterator[T]]) -> T:
+    """Return the smallest failing case found; Hypothesis has shrunk it before, but gives up early on long scripts."""
+    while (less := next(filter(fails, smaller(case)), None)) is not None:
+        case = less
+    return case
+
+
+def with_defaults(case: Any, plain: Any) -> Iterator[Any]:
+    """Generate the copies of a case that have one field as another case has it."""
+    for attribute in attrs.fields(type(case)):
+        default = getattr(plain, attribute.name)
+        if getattr(case, attribute.name) != default:
+            yield attrs.evolve(case, **{attribute.name: default})
 
 
 @frozen

@@ -64,10 +64,10 @@ def peak_memory() -> Iterator[Callable[[], int]]:
 
 
 def _kibibytes(name: str) -> int:
-    found = re.search(rf"^{name}:\s+(\d+) kB", STATUS.read_text(), re.MULTILINE)
-    if found is None:
+    match = re.search(rf"^{name}:\s+(\d+) kB", STATUS.read_text(), re.MULTILINE)
+    if match is None:
         raise LookupError(name)
-    return int(found[1])
+    return int(match[1])
 
 
 @contextmanager
@@ -158,13 +158,13 @@ def assert_survives(
         if allowed is None or allowed > LONGEST:
             raise ConfigurationError(f"the client's policy needs a budget of seconds, of at most {LONGEST:g}")
         server.seconds = allowed + grace + 1.0
-        asked = request if isinstance(request, Request) else Request(request)
-        calls = _Calls(server, client, mode, asked)
+        request = request if isinstance(request, Request) else Request(request)
+        calls = _Calls(server, client, mode, request)
         hostile, healthy = anyio.run(calls.make_both_async) if is_async(mode) else calls.make_both()
     result = _check_end(hostile, allowed + grace, memory)
     ended = EndedCall(
         result,
-        request=asked,
+        request=request,
         events=hostile.events if is_streaming(mode) else None,
         certificate=certificate,
         secrets=tuple(secrets),

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 
 from attrs import evolve
 
-from rungwise.fsm.diagram.model import Arc, Decision, Line, Node, Note, Picture
+from rungwise.fsm.diagram.model import Decision, Line, Node, Picture
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.table import Row
 
@@ -24,12 +24,14 @@ def change_of(old: Picture, new: Picture) -> Picture:
     gone = before.keys() - after.keys()
     lines = {row: _line(before.get(row), after.get(row)) for row in merged(list(before), list(after))}
     captions = dict.fromkeys(filter(None, (old.caption, new.caption)))
+    arcs = _groups(old.arcs, new.arcs, lines, gone, lambda arc: (arc.source, arc.target))
+    notes = _groups(old.notes, new.notes, lines, gone, lambda note: (note.event, note.guard, note.target))
     return Picture(
         name=new.name,
         hub=new.hub,
         nodes=tuple(_nodes(old, new)),
-        arcs=tuple(_arcs(old, new, lines, gone)),
-        notes=tuple(_notes(old, new, lines, gone)),
+        arcs=tuple(evolve(arc, lines=own) for arc, own in arcs),
+        notes=tuple(evolve(note, lines=own) for note, own in notes),
         decisions=tuple(_decisions(old, new, lines)),
         marked=new.marked,
         caption=" → ".join(captions),
@@ -91,16 +93,6 @@ def _groups(
         rows = [row for row in lines if row in {*was, *now}]
         if rows:
             yield after.get(name) or before[name], tuple(lines[row] for row in rows)
-
-
-def _arcs(old: Picture, new: Picture, lines: Mapping[Row, Line], gone: Iterable[Row]) -> Iterator[Arc]:
-    for arc, own in _groups(old.arcs, new.arcs, lines, gone, lambda arc: (arc.source, arc.target)):
-        yield evolve(arc, lines=own)
-
-
-def _notes(old: Picture, new: Picture, lines: Mapping[Row, Line], gone: Iterable[Row]) -> Iterator[Note]:
-    for note, own in _groups(old.notes, new.notes, lines, gone, lambda note: (note.event, note.guard, note.target)):
-        yield evolve(note, lines=own)
 
 
 def _decisions(old: Picture, new: Picture, lines: Mapping[Row, Line]) -> Iterator[Decision]:

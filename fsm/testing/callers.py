@@ -153,4 +153,4 @@ def chains(*, longest: int = 3, priced: bool = False) -> SearchStrategy[list[Pla
         lessons=seldom(_lessons()).map(lambda lessons: lessons or NO_LESSONS),
     )
     usable = st.lists(link, min_size=1, max_size=longest)
-    return usable.filter(lambda found: any(each.problem is None for each in found))
+    return usable.filter(lambda links: any(each.problem is None for each in links))

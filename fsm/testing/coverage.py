@@ -66,8 +66,8 @@ class Coverage:
                 self._tables.append(table)
             for name in ("attempts", "waiting seconds"):
                 extreme = Extreme(name, spent[name], certified.get(name), rungs)
-                known = self._extremes.get(name)
-                if known is None or (extreme.share, extreme.amount) > (known.share, known.amount):
+                most = self._extremes.get(name)
+                if most is None or (extreme.share, extreme.amount) > (most.share, most.amount):
                     self._extremes[name] = extreme
 
     def reset(self) -> None:
@@ -83,21 +83,21 @@ class Coverage:
         return len(self._distinct)
 
     @property
-    def known(self) -> tuple[Row, ...]:
+    def table_rows(self) -> tuple[Row, ...]:
         """Return every row of the tables that calls ran on."""
         return tuple(dict.fromkeys(row for table in self._tables for row in table.rows))
 
     @property
     def missing(self) -> tuple[Row, ...]:
         """Return the rows that were never taken."""
-        return tuple(row for row in self.known if row not in self.rows)
+        return tuple(row for row in self.table_rows if row not in self.rows)
 
     @property
     def states(self) -> tuple[int, int]:
         """Return how many states were seen, and how many there are."""
-        known = {state for table in self._tables for state in table.states}
+        states = {state for table in self._tables for state in table.states}
         seen = {state for row in self.rows for state in (row.source, row.target)}
-        return len(seen & known), len(known)
+        return len(seen & states), len(states)
 
     @property
     def extremes(self) -> tuple[Extreme, ...]:
@@ -110,7 +110,7 @@ class Coverage:
 
     def _parts(self) -> Iterator[str]:
         seen, states = self.states
-        rows = self.known
+        rows = self.table_rows
         yield f"{self.paths} paths, {self.distinct} of them different"
         yield f"{seen} of {states} states and {len(rows) - len(self.missing)} of {len(rows)} rows"
         if 0 < len(self.missing) <= MOST_NAMED:

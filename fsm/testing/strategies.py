@@ -70,9 +70,9 @@ def usages(*, most: int = MOST_TOKENS) -> SearchStrategy[Usage]:
     """Generate token counts, the cached ones within the input and the reasoning within the output."""
     counts = st.integers(0, most)
 
-    def build(asked: int, out: int, shares: tuple[int, int, int], estimated: bool) -> Usage:
-        read, created, reasoning = asked * shares[0] // 4, asked * shares[1] // 4, out * shares[2] // 4
-        return Usage(asked, out, read, created, reasoning, estimated)
+    def build(prompt: int, out: int, shares: tuple[int, int, int], estimated: bool) -> Usage:
+        read, created, reasoning = prompt * shares[0] // 4, prompt * shares[1] // 4, out * shares[2] // 4
+        return Usage(prompt, out, read, created, reasoning, estimated)
 
     return st.builds(build, counts, counts, st.sampled_from(SHARES), st.booleans())
 

@@ -128,7 +128,7 @@ def scripts_of_turns(*, tools: Toolbox = TOOLS, stops: bool = True) -> SearchStr
     return st.builds(
         TurnScript,
         replies=evenly(anything, rounds, anything, rounds, long),
-        tools=runs.map(lambda found: [play for play, times in found for _ in range(times)]),
+        tools=runs.map(lambda pairs: [play for play, times in pairs for _ in range(times)]),
         asked=st.sampled_from((*CONVERSATIONS, *LONG)),
         max_tokens=st.sampled_from((None, None, None, 4096, 50, 1)),
         compactor=turn_compactors() | st.none(),

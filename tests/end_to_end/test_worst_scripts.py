@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rungwise import CALL, Budget, Limits, Policy, Prices, Timeouts, TurnPolicy, Waits, verify
-from rungwise.adapters.cli.scripts import Asked, name_of, write_scripts
+from rungwise.adapters.cli.scripts import CertifiedRequest, name_of, write_scripts
 from rungwise.core import PlainLink
 from rungwise.fsm.certificate.enactment import AFTER_A_TOOL
 from rungwise.fsm.certificate.shown.scripts import WorstScript
@@ -37,7 +37,7 @@ def written(
     else:
         links = [PlainLink(f"backend {number}", prices=prices) for number in range(1, backends + 1)]
         cases = verify(policy, links, **request).worst
-    write_scripts(str(folder), policy, {backends: cases}, Asked(None, False, None, None, None))
+    write_scripts(str(folder), policy, {backends: cases}, CertifiedRequest(None, False, None, None, None))
     return [WorstScript(case, policy, backends) for case in cases]
 
 

@@ -18,8 +18,9 @@ import httpx
 import pytest
 from click.testing import Result
 
-from rungwise.adapters.cli.ask import Options, _chain
 from rungwise.adapters.cli.ask import ask as ask_command
+from rungwise.adapters.cli.backends import Target
+from rungwise.adapters.cli.backends import chain_of as chain_of_targets
 from rungwise.adapters.cli.command import COMMANDS, main
 from rungwise.adapters.demo.scenarios import SCENARIOS
 from rungwise.adapters.provider.languages import language_of
@@ -241,7 +242,9 @@ def test_a_key_goes_to_no_other_scheme_or_port_of_its_host(url: str, monkeypatch
 
 
 def chain_of(*command: str) -> list[Any]:
-    return list(_chain(Options(**ask_command.make_context("ask", ["Hi", "--model", "m", *command]).params)))
+    options = ask_command.make_context("ask", ["Hi", "--model", "m", *command]).params
+    first = Target(options["api"], options["base_url"], options["model"], options["api_key_env"], is_fallback=False)
+    return list(chain_of_targets((first, *options["fallbacks"]), options["prices"]))
 
 
 def authorization(backend: Any) -> str | None:
