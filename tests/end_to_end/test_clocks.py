@@ -12,7 +12,7 @@ import pytest
 import rungwise
 from rungwise import Budget, Limits, Policy, Reserve, Timeouts, Waits
 from support.modes import follow, waits_into
-from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event, stream_of
+from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, answering, chunk, event, stream_of
 from support.sampling import sampled
 from support.waiting import until
 from support.ways import ALL, OWN, PASSED_IN, Asked, aask, aclose, ask, backend, client_for
@@ -118,16 +118,6 @@ def silent(peer: Peer) -> None:
 def one_by_one(*scripts: Callable[[Peer], Any]) -> Callable[[Peer], None]:
     """Play another script on each connection, the last one for ever."""
     return lambda peer: scripts[min(peer.number, len(scripts)) - 1](peer)
-
-
-def answering(data: bytes) -> Callable[[Peer], None]:
-    """Answer every request with the same bytes."""
-
-    def play(peer: Peer) -> None:
-        for _ in peer.requests():
-            peer.send(data)
-
-    return play
 
 
 def make(way: str, chain: Any, *, streams: bool = True, policy: Policy = POLICY, **options: Any) -> tuple[Asked, Any]:

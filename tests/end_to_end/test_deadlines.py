@@ -19,7 +19,7 @@ import pytest
 import rungwise
 from rungwise import Cancellation
 from support.modes import waits_into
-from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event, stream_of
+from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, answering, chunk, event, silent, stream_of
 from support.sampling import sampled
 from support.waiting import until
 from support.ways import ALL, ONCE, OWN, PASSED_IN, SYNC, aask, aclose, ask, backend, client_for
@@ -33,17 +33,6 @@ POLICY = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(seconds=BUDGET))
 
 NO_COMPRESSION = zlib.compressobj()
 EMPTY_DEFLATE = NO_COMPRESSION.flush(zlib.Z_SYNC_FLUSH)
-
-
-def nothing(peer: Peer) -> None:
-    """Answer nothing."""
-    peer.request()
-    peer.hang()
-
-
-def unread(peer: Peer) -> None:
-    """Read nothing."""
-    peer.hang()
 
 
 def drips(name: str, first: bytes, piece: bytes = b"") -> Callable[[Peer], None]:
@@ -77,7 +66,7 @@ deflate = drips(  # blocks that decode to nothing
 comments = drips("comments", STREAM_HEAD + b"\r\n", chunk(b": still here\n\n"))
 silent_body = drips("silent_body", STREAM_HEAD + b"\r\n")
 
-READING = [nothing, informing, informing_slowly, header, headers, extension, deflate, comments, silent_body]
+READING = [silent, informing, informing_slowly, header, headers, extension, deflate, comments, silent_body]
 LARGE = "heron " * 4_000_000  # more than any socket buffers
 
 
@@ -133,7 +122,7 @@ def stage(phase: Any, names: Any) -> Iterator[str]:
             yield f"http://{'127.0.0.1' if phase == 'connect' else 'dead.test'}:{port}/v1"
     else:
         is_tls = phase == "handshake"
-        with RawServer(unread if phase in ("handshake", "write") else phase) as server:
+        with RawServer(Peer.hang if phase in ("handshake", "write") else phase) as server:
             yield server.base_url.replace("http:", "https:") if is_tls else server.base_url
 
 
@@ -193,7 +182,7 @@ def test_the_next_backend_is_asked_when_no_first_token_has_come_in_whatever_phas
     policy = rungwise.Policy(timeouts=rungwise.Timeouts(connect=30, first_token=BUDGET))
     with (
         stage(phase, names) as url,
-        RawServer(lambda peer: [peer.send(stream_of("Yes.")) for _ in peer.requests()]) as b,
+        RawServer(answering(stream_of("Yes."))) as b,
     ):
         client = client_for(way, [backend(url), backend(b.base_url, name="second", first_token=30)], policy=policy)
         asked = soon_ended(way, client, LARGE if phase == "write" else "Where?", streams=False)
@@ -313,7 +302,7 @@ def test_text_that_had_come_is_kept_when_the_time_is_up(way: str) -> None:
 
 @pytest.mark.parametrize("way", OWN)
 def test_a_dead_address_does_not_hide_a_live_one(names: Any, way: str) -> None:
-    with full_backlog() as dead, RawServer(lambda peer: [peer.send(answer("Yes.")) for _ in peer.requests()]) as server:
+    with full_backlog() as dead, RawServer(answering(answer("Yes."))) as server:
         look_up = socket.getaddrinfo
 
         def both(host: Any, port: Any, *args: Any, **options: Any) -> Any:
@@ -364,7 +353,7 @@ def test_a_name_is_looked_up_by_one_thread_whatever_the_port(monkeypatch: pytest
 @pytest.mark.parametrize("way", SYNC)
 def test_nothing_is_sent_once_the_call_has_ended(names: Any, way: str) -> None:
     released = threading.Event()
-    with RawServer(nothing) as server, pytest.MonkeyPatch.context() as patch:
+    with RawServer(silent) as server, pytest.MonkeyPatch.context() as patch:
 
         def slow(host: Any, port: Any, *args: Any, **options: Any) -> Any:
             released.wait(20)
