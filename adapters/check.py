@@ -1,4 +1,4 @@
-"""What becomes of a request at each backend of a chain, told before anything is sent."""
+"""What each backend of a chain would lose of a request, without sending it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from rungwise.fsm.call.conversation.parts import MediaPart, Message, ToolResult
 from rungwise.fsm.call.conversation.request import Request
 
 SMALLEST_WINDOW: Final = 4_096
-"""Tokens that fit every window of today; whether more do is a question."""
+"""Tokens that fit every window of today."""
 
 
 @frozen
 class BackendCheck:
-    """Tell what becomes of a request at one backend.
+    """What one backend would lose of a request.
 
     Arguments:
-        name: that of the backend; where others of the chain are called alike, its protocol or place stands behind it.
-        problem: why it cannot be used at all, such as a missing key; None where it can.
-        losses: what of the request is not sent, not seen, or does not fit there, a sentence each.
-        unknowns: what nobody knows, a sentence each.
+        name: the name of the backend, with its protocol or position if others of the chain have the same name.
+        problem: why it cannot be used at all, such as a missing key; None if it can.
+        losses: the parts of the request that it does not get, does not understand, or has no room for.
+        unknowns: questions that the capability table cannot answer.
     """
 
     name: str
@@ -37,7 +37,7 @@ class BackendCheck:
 
     @property
     def is_clean(self) -> bool:
-        """Tell whether nothing is known to go wrong."""
+        """Tell whether no loss is known."""
         return self.problem is None and not self.losses
 
     def __str__(self) -> str:
@@ -49,9 +49,9 @@ class BackendCheck:
 
 @frozen
 class Check:
-    """Tell what becomes of a request at each backend of a chain.
+    """What each backend of a chain would lose of a request.
 
-    It is true where nothing is known to go wrong at any; written as a text it is a block for each.
+    It is true if no loss is known. `str` gives a block of text for each backend.
 
     Arguments:
         backends: in the order of the chain.
@@ -61,7 +61,7 @@ class Check:
 
     @property
     def is_clean(self) -> bool:
-        """Tell whether nothing is known to go wrong at any backend."""
+        """Tell whether no loss is known at any backend."""
         return all(backend.is_clean for backend in self.backends)
 
     def __bool__(self) -> bool:
@@ -72,10 +72,10 @@ class Check:
 
 
 def check_request(request: Request, chain: Sequence[Backend]) -> Check:
-    """Tell what becomes of a request at each backend of a chain; nothing is sent.
+    """List what each backend of a chain would lose of a request. It sends nothing.
 
     Arguments:
-        request: what would be asked.
+        request: the request.
         chain: the backends in order.
     """
     held = frozenset(_media_in(read_messages(request.messages)))
@@ -84,7 +84,7 @@ def check_request(request: Request, chain: Sequence[Backend]) -> Check:
 
 
 def _distinct_names(chain: Sequence[Backend]) -> list[str]:
-    """Return the names of backends: with the protocol where that tells some apart, and with the place where not."""
+    """Return distinct names of the backends: add the protocol or, if that is not enough, the position."""
     names = [backend.name for backend in chain]
     apis = [getattr(backend, "API", "") for backend in chain]  # a backend of the user's own may have none
     names = [

@@ -79,8 +79,8 @@ class Client:
         async_sleep: the same for asynchronous calls.
         jitter: returns a number from 0 to 1 for each wait.
         wall_clock: returns the seconds since 1970; deadlines and the dates of providers are compared with it.
-        deadline_header: the name of a header. Each request carries the deadline of the call in it, in RFC 3339. If the
-            headers of a `Request` hold it, it is the deadline of the call.
+        deadline_header: the name of a header. Each request carries the deadline of the call in it, in RFC 3339. If you
+            pass a header of that name to a call, it is the deadline of the call.
 
     Raises:
         ConfigurationError: the chain is empty or none of its backends can be used, or prices are missing for a budget.

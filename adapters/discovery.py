@@ -1,4 +1,4 @@
-"""Asking servers what they are, in threads and in tasks: short, bounded, and harmless where it fails."""
+"""Ask local servers what they are, in threads and in tasks. A server that fails to answer stays unknown."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from rungwise.adapters.wires.chat.backend import OpenAIChat
 
 UNASKED: Final = Server(name="")
-"""What stands for a server that answered, and that nobody knows."""
+"""A server that answered, but is of no known kind."""
 
 
 def to_ask(backend: Backend) -> OpenAIChat | None:
-    """Return a backend whose server is to be asked: one of one's own, that speaks chat completions."""
+    """Return the backend if its server can be asked: a local one that speaks chat completions."""
     from rungwise.adapters.wires.chat.backend import OpenAIChat
 
     is_one = isinstance(backend, OpenAIChat) and backend.is_local and backend.problem is None
@@ -41,10 +41,10 @@ def _taken(status: int, body: bytes) -> Answer:
 
 
 def ask(backend: OpenAIChat, http: OwnHttp | BorrowedHttp, cancellation: Cancellation) -> Server | None:
-    """Ask a server what it is, once in the life of the process; None where nobody answers.
+    """Ask a server what it is, once in the life of the process; None if it does not answer.
 
     Raises:
-        CallEnded: the cancellation ended it.
+        CallEnded: it was cancelled.
     """
     server: Server | None = LEARNED.server_of(backend.places)
     if server is not None:
@@ -79,7 +79,7 @@ def _page(request: HttpRequest, http: OwnHttp | BorrowedHttp, cancellation: Canc
                 return _taken(response.status_code, _read(response.pieces(), limits))
     except CallEnded:
         raise
-    except Exception:  # whatever a stranger's server does: it is not known then
+    except Exception:  # the server may do anything; it stays unknown
         return None
 
 

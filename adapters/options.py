@@ -1,4 +1,4 @@
-"""What a call may be given beside its messages, and the request that comes of it."""
+"""The options of calls and clients, and their checks."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ Messages = str | Iterable[PlainMessage | Message] | Request
 
 
 class RunOptions(RequestOptions, total=False):
-    """Name what calls and turns may be given alike."""
+    """The options that calls and turns share."""
 
     within: SharedBudget | None
     deadline: float | datetime | None
 
 
 class CallOptions(RunOptions, total=False):
-    """Name what a call may be given beside its messages.
+    """The options of a call.
 
     Arguments:
-        temperature, top_p, stop, seed, response_format: as chat completions has them; each protocol says them in its
-            own words. None is the same as saying nothing.
+        temperature, top_p, stop, seed, response_format: as in chat completions; each protocol translates them. None
+            is the same as leaving them out.
         reasoning_effort, tool_choice, parallel_tool_calls: likewise.
         max_tokens, parameters, headers, input_tokens: as a `rungwise.core.Request` has them.
         tools: the definitions of tools, as the provider takes them.
-        within: a `rungwise.SharedBudget` that the call is a part of.
-        deadline: the point in time at which it must have ended: a `datetime` with a time zone, or seconds since 1970.
-        turn: what the call cannot see of the turn around it.
-        policy: how it recovers, in place of the client's policy.
+        within: a `rungwise.SharedBudget` that the call draws from.
+        deadline: when the call must have ended: a `datetime` with a time zone, or seconds since 1970.
+        turn: the turn around the call.
+        policy: replaces the client's policy.
     """
 
     tools: Iterable[Mapping[str, Any]]
@@ -50,7 +50,7 @@ class CallOptions(RunOptions, total=False):
 
 
 OF_CALLS: Final = frozenset({"turn", "policy", "within", "deadline"})
-"""The options of a call that are none of a request."""
+"""The options of a call that a request does not have."""
 
 
 def hide_headers(options: RequestOptions) -> None:
@@ -60,15 +60,15 @@ def hide_headers(options: RequestOptions) -> None:
 
 
 def request_of(messages: Messages, options: Mapping[str, Any], others: frozenset[str]) -> Request:
-    """Return what is asked.
+    """Make a request.
 
     Arguments:
-        messages: a prompt, messages, or a request that is made already.
-        options: what was given beside them.
-        others: the names of the options that are none of a request.
+        messages: a prompt, messages, or a request.
+        options: the options of the call or turn.
+        others: the names of the options that a request does not have.
 
     Raises:
-        ConfigurationError: an option is unknown, or not of its form, or stands beside a request.
+        ConfigurationError: an option is unknown or malformed, or the messages are a request already.
     """
     options = {name: value for name, value in options.items() if name not in others}
     if options:
@@ -81,7 +81,7 @@ def request_of(messages: Messages, options: Mapping[str, Any], others: frozenset
 
 
 def check_functions(**functions: object) -> None:
-    """Refuse what is no function, or a coroutine function that nobody would await."""
+    """Refuse arguments that are not functions, and coroutine functions that nobody would await."""
     for name, value in functions.items():
         if not callable(value) and not (value is None and name in _MAY_BE_NONE):
             raise ConfigurationError(f"{name} must be a function, not {type(value).__name__}")
@@ -90,7 +90,7 @@ def check_functions(**functions: object) -> None:
 
 
 def checked_draws(jitter: Callable[[], float]) -> Callable[[], float]:
-    """Return the function with a check of what it returns."""
+    """Return the function with a check of its result."""
 
     def draw() -> float:
         drawn = jitter()
@@ -102,7 +102,7 @@ def checked_draws(jitter: Callable[[], float]) -> Callable[[], float]:
 
 
 def checked_clock(wall_clock: Callable[[], float]) -> Callable[[], float]:
-    """Return the function with a check of what it returns."""
+    """Return the function with a check of its result."""
 
     def read() -> float:
         now = wall_clock()
@@ -114,7 +114,7 @@ def checked_clock(wall_clock: Callable[[], float]) -> Callable[[], float]:
 
 
 def checked_sleep(sleep: Callable[[float], object]) -> Callable[[float], None]:
-    """Return the function with a check of what it returns."""
+    """Return the function with a check of its result."""
 
     def wait(seconds: float) -> None:
         slept = sleep(seconds)
@@ -127,7 +127,7 @@ def checked_sleep(sleep: Callable[[float], object]) -> Callable[[float], None]:
 
 
 def checked_waits(async_sleep: Callable[[float], Awaitable[object]]) -> Callable[[float], Awaitable[object]]:
-    """Return the function with a check of what it returns."""
+    """Return the function with a check of its result."""
 
     def wait(seconds: float) -> Awaitable[object]:
         waiting = async_sleep(seconds)
@@ -144,7 +144,7 @@ _MAY_BE_NONE = frozenset({"observer", "compactor", "sleep"})
 
 
 def check_http(http: object, async_http: object) -> None:
-    """Refuse what is no HTTP client, or one of the other kind."""
+    """Refuse objects that are not HTTP clients, or are of the other kind."""
     for name, value, other in (("http", http, "async_http"), ("async_http", async_http, "http")):
         if value is None:
             continue
@@ -155,7 +155,7 @@ def check_http(http: object, async_http: object) -> None:
 
 
 def check_sizes(max_connections: object, largest_reply: object) -> None:
-    """Refuse what is no number of connections, or of bytes."""
+    """Refuse sizes that are not whole numbers of 1 or more."""
     if not is_whole(max_connections, 1):
         raise ConfigurationError(f"max_connections must be a whole number of 1 or more, not {short(max_connections)}")
     if not is_whole(largest_reply, 1):
@@ -163,13 +163,13 @@ def check_sizes(max_connections: object, largest_reply: object) -> None:
 
 
 def check_flag(name: str, value: object) -> None:
-    """Refuse what is neither True nor False."""
+    """Refuse values other than True and False."""
     if not is_flag(value):
         raise ConfigurationError(f"{name} must be True or False, not {short(value)}")
 
 
 def check_chain(chain: Iterable[object]) -> None:
-    """Refuse what is no backend; a text and a class have some of what one has."""
+    """Refuse objects that are not backends, classes included."""
     for backend in chain:
         is_backend = callable(getattr(backend, "encode", None)) and hasattr(backend, "identities")
         if not is_backend or isinstance(backend, type):
@@ -177,14 +177,14 @@ def check_chain(chain: Iterable[object]) -> None:
 
 
 def check_policy(policy: object) -> Policy:
-    """Return what is a policy, and refuse what is none."""
+    """Return the policy; refuse anything else."""
     if not isinstance(policy, Policy):
         raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}")
     return policy
 
 
 def check_sync(cancellation: object, compactor: object) -> None:
-    """Refuse what cannot end a call in a thread, and what no thread can await."""
+    """Refuse a cancellation of another type, and a compactor that a thread cannot await."""
     if cancellation is not None and not isinstance(cancellation, Cancellation):
         raise ConfigurationError(f"cancellation must be a Cancellation, not {type(cancellation).__name__}")
     if compactor is not None and inspect.iscoroutinefunction(compactor):

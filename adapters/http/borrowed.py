@@ -1,4 +1,4 @@
-"""An HTTP client that the caller passed in: it cannot be stopped from outside, so its work is left to itself.
+"""An HTTP client that the caller passed in. Nothing can stop it from outside, so an attempt that ends leaves it alone.
 
 In a thread, an attempt runs in a worker of its own. When its time is up or the call is cancelled, the caller goes on at
 once; the worker's socket is shut down where it can be reached and no other request is on it, and the worker closes what
@@ -36,7 +36,7 @@ _UNANSWERED = "Server disconnected without sending a response."
 
 
 class Abandoned(Exception):
-    """Stop a client before it sends what nothing waits for any more."""
+    """Stops a client before it sends a request that nobody waits for."""
 
 
 class Progress:
@@ -52,7 +52,7 @@ class Progress:
         self._is_shared = False
 
     def note(self, name: str, info: Mapping[str, Any]) -> None:
-        """Take an event of httpcore."""
+        """Handle an event of httpcore."""
         if name.startswith("http2.") and not self._is_shared:  # other requests are under way on that connection
             self._is_shared = True
             self._let_go()
@@ -68,26 +68,26 @@ class Progress:
             self._let_go()
 
     async def anote(self, name: str, info: Mapping[str, Any]) -> None:
-        """Take an event of httpcore, and look the host up before it does.
+        """Handle an event of httpcore, and look the host up before it does.
 
-        asyncio looks names up in threads that `asyncio.run` waits for at its end, however long they take.
+        asyncio looks names up in threads, and `asyncio.run` waits for these at its end, however long they take.
         """
         self.note(name, info)
         if name.endswith("connect_tcp.started"):
             limits = self._limits
             lookup = addresses_of(info["host"], info["port"], limits.moment(limits.connect))
-            with suppress(httpx.ConnectError):  # the client may know more than we do, and will say what is wrong
+            with suppress(httpx.ConnectError):  # the client may know better, and reports what is wrong
                 await arun(lookup, limits.cancellation)
 
     def use_stream(self, stream: Any) -> None:
-        """Take the network stream that the attempt uses, if it is the only one on it."""
+        """Use this network stream, unless other requests are on it."""
         if not self._is_shared:
             self._socket = stream.get_extra_info("socket") if hasattr(stream, "get_extra_info") else None
         if self.is_abandoned:
             self.shut()
 
     def shut(self) -> None:
-        """Shut the socket down, which ends whatever waits for it; not once another request may be on it."""
+        """Shut the socket down, unless another request may be on it; whoever waits for it gets an error."""
         with self._lets_go:
             if isinstance(self._socket, socket.socket):
                 with suppress(OSError):
@@ -98,10 +98,10 @@ class Progress:
             self._socket = None
 
     def as_stale(self, error: BaseException) -> BaseException:
-        """Return the error as that of a stale connection, if the server had closed one that the client reused.
+        """Return a `StaleConnection` if the server had closed a connection that the client reused, else the error.
 
-        Nobody can tell a client to use no such connection again, so of several in a row only the first counts as stale:
-        the next attempts have their ordinary waits.
+        A client cannot be told to avoid such connections. So only the first of several in a row counts as stale; the
+        next attempts wait as usual.
         """
         kind = type(error).__name__
         broke = kind in ("ReadError", "WriteError") or (kind == "RemoteProtocolError" and str(error) == _UNANSWERED)
@@ -111,7 +111,7 @@ class Progress:
         return StaleConnection(str(error))
 
     def timeout(self) -> httpx.TimeoutException:
-        """Return what says that the time was up, and whether the request may have been sent by then."""
+        """Return the error of an attempt whose time is up: its type tells whether the request may have been sent."""
         return httpx.ConnectTimeout("no connection in time") if self.is_connecting else httpx.ReadTimeout("time is up")
 
 
@@ -127,28 +127,28 @@ class _BuildsRequests(Protocol):
 
 
 class HttpClient(_BuildsRequests, Protocol):
-    """Send requests, with what is used of an `httpx.Client`."""
+    """The part of `httpx.Client` that Rungwise uses."""
 
     def send(self, request: Any, *, stream: bool = False, follow_redirects: Any = False) -> Any:
         """Send it."""
 
 
 class AsyncHttpClient(_BuildsRequests, Protocol):
-    """Send requests, with what is used of an `httpx.AsyncClient`."""
+    """The part of `httpx.AsyncClient` that Rungwise uses."""
 
     async def send(self, request: Any, *, stream: bool = False, follow_redirects: Any = False) -> Any:
         """Send it."""
 
 
 def _no_redirects(http: Any) -> dict[str, bool]:
-    """Return how a request is sent: never on to where a redirect leads, which might be another host.
+    """Return the option that forbids redirects, which might lead to another host.
 
-    httpx takes `authorization` off a request that it sends on, but no other header that holds a key. A client around
-    another one does not show what that does by itself, so all are told that take the word.
+    httpx drops `authorization` when it follows one, but no other header with a key. Every client whose `send` accepts
+    the option gets it: one that wraps another does not show what that does by default.
     """
     try:
         taken = inspect.signature(http.send).parameters.values()
-    except (TypeError, ValueError):  # what is not written in Python may not tell
+    except (TypeError, ValueError):  # such as a function in C
         return {"follow_redirects": False}
     named = any(each.name == "follow_redirects" or each.kind is each.VAR_KEYWORD for each in taken)
     return {"follow_redirects": False} if named else {}
@@ -161,13 +161,13 @@ def _request(http: Any, request: HttpRequest, limits: AttemptLimits, trace: Any)
         return http.build_request(
             request.method, request.url, content=request.body, headers=headers, extensions=extensions
         )
-    except ValueError as error:  # such as a cookie that some server gave it, and that no header can hold
-        # Not the error itself, which holds the value.
+    except ValueError as error:  # such as a cookie that no header can hold
+        # The error itself holds the value.
         raise httpx.LocalProtocolError(f"the client cannot build the request ({type(error).__name__})") from None
 
 
 class _Worker:
-    """Do one task after another in a daemon thread; each answers once or more, and its last answer is what it returns.
+    """Run tasks one after another in a daemon thread. The last answer of a task is what it returns.
 
     `is_busy` tells whether a task has not given its last answer.
     """
@@ -187,7 +187,7 @@ class _Worker:
             raise httpx.ConnectError("no thread could be started for the request") from error
 
     def begin(self, task: Callable[[], Any]) -> None:
-        """Begin a task; `answer` tells what comes of it."""
+        """Begin a task; `answer` returns its answers."""
         if self.progress.is_abandoned:
             raise self.progress.timeout()
         self.is_busy = True
@@ -222,11 +222,11 @@ class _Worker:
         return value
 
     def tell(self, value: Any) -> None:
-        """Answer in the middle of a task."""
+        """Give an answer in the middle of a task."""
         self._answers.put((value, None, False))
 
     def abandon(self) -> None:
-        """Leave the worker to itself."""
+        """Leave the worker alone: nobody waits for it any more."""
         self.progress.is_abandoned = True
         self.progress.shut()
         self._tasks.put(None)
@@ -247,7 +247,7 @@ class _Worker:
                 self._answers.put((task(), None, True))
             except BaseException as error:
                 self._answers.put((None, error, True))
-        self._answers = Mailbox()  # an error that nobody has taken holds this frame
+        self._answers = Mailbox()  # an error that nobody took would hold this frame
         if self.response is not None:
             with suppress(Exception):
                 self.response.close()
@@ -259,12 +259,12 @@ class _Borrowed:
         self._options = _no_redirects(http)
 
     def place(self, seconds: float | None, cancellation: Cancellation) -> nullcontext[bool]:
-        """Hold no place: the client has its own rules for that."""
+        """Return a place without waiting: the client has its own limits."""
         return nullcontext(True)
 
 
 class BorrowedHttp(_Borrowed):
-    """Send requests over a client that was passed in, from threads; it is neither closed nor changed."""
+    """Send requests from threads over the caller's client, which is neither closed nor changed."""
 
     def send(self, request: HttpRequest, limits: AttemptLimits) -> BorrowedResponse:
         """Send a request and return the response, its body unread."""
@@ -290,7 +290,7 @@ class BorrowedHttp(_Borrowed):
 
 
 class BorrowedResponse:
-    """Read the response of a client that was passed in."""
+    """A response of the caller's client."""
 
     def __init__(self, worker: _Worker, response: Any) -> None:
         self.status_code, self.headers = response.status_code, response.headers
@@ -303,7 +303,7 @@ class BorrowedResponse:
         chunks = response.iter_bytes() if self.is_decoded else response.iter_raw()
 
         def read() -> bool:
-            """Tell of some chunks as they come, and in the end whether there are more."""
+            """Answer with some chunks as they come, and at the end with whether there are more."""
             size = 0
             while size < AHEAD and (data := next(chunks, None)) is not None:
                 worker.tell(data)
@@ -318,12 +318,12 @@ class BorrowedResponse:
             goes_on = answer
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Release the connection."""
         self._worker.close()
 
 
 class BorrowedAsyncHttp(_Borrowed):
-    """Send requests over a client that was passed in, from tasks; it is neither closed nor changed."""
+    """Send requests from tasks over the caller's client, which is neither closed nor changed."""
 
     async def send(self, request: HttpRequest, limits: AttemptLimits) -> BorrowedAsyncResponse:
         """Send a request and return the response, its body unread."""
@@ -346,7 +346,7 @@ class BorrowedAsyncHttp(_Borrowed):
 
 
 class BorrowedAsyncResponse:
-    """Read the response of an asynchronous client that was passed in."""
+    """A response of the caller's asynchronous client."""
 
     def __init__(self, response: Any, limits: AttemptLimits) -> None:
         self.status_code, self.headers = response.status_code, response.headers
@@ -372,6 +372,6 @@ class BorrowedAsyncResponse:
             yield data
 
     async def aclose(self) -> None:
-        """Let go of the connection."""
+        """Release the connection."""
         with anyio.move_on_after(CLOSING, shield=True):
             await self._response.aclose()

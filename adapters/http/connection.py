@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection: h11 knows the protocol, `sockets` the limits, and this what a request on it amounts to."""
+"""One HTTP/1.1 connection: write requests, read responses. h11 knows the protocol, `sockets` keeps the limits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMES: Final = re.compile(_TOKEN)
 
 
 class Headers(dict[str, str]):
-    """Hold the headers of a response by their names in lower case, and find them by names in any."""
+    """The headers of a response; names match in any case."""
 
     def __missing__(self, name: str) -> str:
         value: str | None = dict.get(self, name.lower())
@@ -44,7 +44,7 @@ class Headers(dict[str, str]):
 
 
 def read_headers(fields: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return the headers of a response, all of them in UTF-8 or else in Latin-1; what comes again is joined."""
+    """Return the headers of a response, decoded as UTF-8, or all as Latin-1; repeated ones are joined."""
     pairs = [*fields]
     try:
         texts = [(name.decode().lower(), value.decode()) for name, value in pairs]
@@ -65,15 +65,15 @@ def write_head(method: str, target: bytes, headers: Mapping[str, str]) -> bytes:
     Arguments:
         method: its method.
         target: the path and the query.
-        headers: what it says, the length of its body included.
+        headers: its headers, content-length included.
 
     Raises:
-        httpx.LocalProtocolError: something in it has no place in a head, such as the end of a line.
+        httpx.LocalProtocolError: something in it must not stand in a head, such as the end of a line.
     """
     lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
     head = f"{method} {target.decode('latin-1')} HTTP/1.1\r\n{lines}"
-    # A line that somebody put into another one is well-formed by itself: only their number tells.
-    # So is one whose name ends where a colon stands within the name that was given.
+    # A line injected into another one is well-formed by itself, so count the lines. A colon within a name also looks
+    # well-formed, so check the names alone.
     if not _HEAD.fullmatch(head) or head.count("\n") != len(headers) + 1 or not _NAMES.fullmatch("".join(headers)):
         _refuse(headers)
     if "transfer-encoding" in headers:
@@ -82,7 +82,7 @@ def write_head(method: str, target: bytes, headers: Mapping[str, str]) -> bytes:
 
 
 def _refuse(headers: Mapping[str, str]) -> NoReturn:
-    """Name what is at fault, and show no value."""
+    """Raise an error that names the header and does not show its value."""
     for name, value in headers.items():
         if not re.fullmatch(_TOKEN, name):
             raise httpx.LocalProtocolError("Illegal header name")
@@ -92,10 +92,10 @@ def _refuse(headers: Mapping[str, str]) -> NoReturn:
 
 
 Origin = tuple[str, str, int]
-"""The scheme, host and port that a connection leads to."""
+"""The scheme, host and port of a connection."""
 
 KEEP = 5.0
-"""Seconds for which an idle connection is kept, as httpx keeps it."""
+"""Seconds for which an idle connection stays open, as in httpx."""
 
 LARGEST_HEAD = 100 * 1024
 """Bytes of a head, or of one line between chunks, after which a response is broken."""
@@ -113,7 +113,7 @@ def _request(method: str, connection: str, upgrade: str) -> h11.Request:
 
 
 class StaleConnection(httpx.ReadError):
-    """Say that a connection which had served another request broke before a byte of an answer came."""
+    """Raised when a connection that had served another request breaks before any byte of an answer."""
 
 
 @define(eq=False)
@@ -121,8 +121,8 @@ class Connection:
     """Send one request after another and read the answers.
 
     Arguments:
-        origin: where it leads.
-        sock: the socket, which does not block.
+        origin: the server.
+        sock: a non-blocking socket.
     """
 
     origin: Origin
@@ -137,14 +137,14 @@ class Connection:
     _closing: weakref.finalize[[], Connection] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        # A client that nobody closes is let go of quietly. It is the first that the collector does, while the socket
-        # is whole: a finalizer of its own would find that closed already, with a warning.
+        # Close the socket quietly if nobody closes the client. A `__del__` of ours would run after that of the socket,
+        # which warns.
         self._closing = weakref.finalize(self, self.sock.close)
         self._closing.atexit = False
 
     @property
     def is_old(self) -> bool:
-        """Tell whether an idle connection has been kept for long enough."""
+        """Tell whether it has been idle for too long to stay open."""
         return self.idle_seconds >= KEEP
 
     @property
@@ -154,7 +154,7 @@ class Connection:
 
     @property
     def is_usable(self) -> bool:
-        """Tell whether an idle connection can take a request: it is young, open, and nothing has arrived on it."""
+        """Tell whether an idle connection can take a request: it is young and open, and nothing has arrived on it."""
         return not self.is_old and is_quiet(self.sock)
 
     def close(self) -> None:
@@ -167,7 +167,7 @@ class Connection:
         """Send a request and read the head of the answer.
 
         Raises:
-            StaleConnection: it had served another request, and broke before a byte of an answer came.
+            StaleConnection: it had served another request, and broke before any byte of an answer.
             httpx.TransportError: the request could not be sent, or no answer came.
         """
         is_reused, self._has_served, self._has_read = self._has_served, True, False
@@ -182,9 +182,9 @@ class Connection:
     def _send(
         self, method: str, target: bytes, headers: Mapping[str, str], body: bytes, limits: AttemptLimits
     ) -> Operation[httpx.WriteError | None]:
-        """Send a request; return what broke that, because the server may have said why before it closed."""
+        """Send a request. Return an error instead of raising it: the server may have answered before it closed."""
         data = write_head(method, target, headers) + body
-        # What h11 would write for it, after a closer look at every header, is of no use.
+        # h11 only needs to know of the request; we have written it ourselves.
         try:
             self._protocol.send(_request(method, headers.get("connection", ""), headers.get("upgrade", "")))
         except h11.LocalProtocolError as error:
@@ -197,11 +197,11 @@ class Connection:
         return None
 
     def _hear(self, sock: socket.socket) -> bool:
-        """Take what comes while the request is still being sent, and tell whether the rest of it is of no use.
+        """Read what comes while the request is still being sent, and tell whether to stop sending.
 
-        A server that refuses a request for its size may read no more of it. One that begins to answer well reads on.
+        A server that refuses a request for its size may not read the rest. A server that begins a good answer will.
         """
-        data = b"" if self._early is not None else what_came(sock)  # what follows is read behind the request
+        data = b"" if self._early is not None else what_came(sock)  # the rest is read after the request is sent
         if not data:
             return False
         self._has_read = True
@@ -260,10 +260,9 @@ class Connection:
         return self._body.feed(data)
 
     def finish(self) -> bool:
-        """Make ready for the next request behind a response; tell whether that can be.
+        """Prepare for the next request, and tell whether that is possible.
 
-        It cannot where bytes have come that were not asked for: they would answer the next request. Nor can it where
-        the request was not sent whole.
+        It is not if more bytes have come, which would answer the next request, or if the request was not sent whole.
         """
         protocol = self._protocol
         is_done = protocol.our_state is h11.DONE and protocol.their_state is h11.DONE

@@ -1,4 +1,4 @@
-"""When calls and turns must have ended: as callers say it, as headers carry it, and as tools pass it on unasked."""
+"""Deadlines of calls and turns: from the caller, from a header, and inherited by what tools call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rungwise.fsm.values.secret import NO_HEADERS
 
 Clock = Callable[[], float]
 Moment = float | datetime
-"""Seconds since 1970, or a `datetime` that knows its time zone."""
+"""Seconds since 1970, or a `datetime` with a time zone."""
 
 TAKEN: Final = frozenset(
     {
@@ -29,15 +29,15 @@ TAKEN: Final = frozenset(
         *("cookie", "date", "expect", "proxy-authorization", "te", "trailer", "upgrade", "x-goog-api-key"),
     }
 )
-"""The headers of a request that mean something else."""
+"""Headers that cannot carry a deadline: they mean something else."""
 
 
 @frozen
 class Deadline:
-    """Hold when something must have ended, for the calls and turns that are made within it.
+    """When something must end, together with the calls and turns made within it.
 
     Arguments:
-        clock: returns seconds on a clock that only goes forward.
+        clock: returns seconds on a monotonic clock.
         moment: the moment on that clock; None for no limit.
     """
 
@@ -45,25 +45,25 @@ class Deadline:
     moment: float | None
 
     def on(self, clock: Clock) -> float | None:
-        """Return the moment on another clock: as many seconds are left on each."""
+        """Return the moment on another clock."""
         if self.moment is None or clock == self.clock:
             return self.moment
         return clock() + (self.moment - self.clock())
 
     def context(self) -> Context:
-        """Return a copy of the current context, in which calls and turns end by this deadline."""
+        """Return a copy of the current context with this deadline for calls and turns."""
         context = copy_context()
         context.run(_within.set, self._tightest())
         return context
 
     @contextmanager
     def around(self) -> Iterator[None]:
-        """Have the calls and turns that are made in a block end by this deadline."""
+        """Apply this deadline to the calls and turns made in a `with` block."""
         token = _within.set(self._tightest())
         try:
             yield
         finally:
-            with suppress(ValueError):  # a coroutine that nobody awaits any more is closed in another context
+            with suppress(ValueError):  # an abandoned coroutine is closed in another context
                 _within.reset(token)
 
     def _tightest(self) -> Deadline:
@@ -74,15 +74,15 @@ class Deadline:
 NO_DEADLINE: Final = Deadline(time.monotonic, None)
 
 _within: ContextVar[Deadline | None] = ContextVar("rungwise_deadline", default=None)
-"""The deadline of the turn or call whose tool or compactor is running."""
+"""The deadline of the turn or call whose tool or compactor runs now."""
 
 
 @frozen
 class Deadlines:
-    """Find out when a call must have ended, and tell backends.
+    """Work out the deadline of a call, and the header that carries it.
 
     Arguments:
-        clock: returns seconds on a clock that only goes forward: the one that calls go by.
+        clock: returns seconds on the monotonic clock of the calls.
         wall_clock: returns the seconds since 1970.
         header: the name of the header that carries deadlines, in lower case; None for none.
     """
@@ -92,16 +92,16 @@ class Deadlines:
     header: str | None = None
 
     def of(self, moment: Any, headers: Mapping[str, Any]) -> float | None:
-        """Return the moment on the clock at which a call that is made now must have ended; None for no limit.
+        """Return the deadline of a call that begins now, on the clock; None without one.
 
-        The tightest counts: what was given, what a header says, and the deadline of the turn whose tool makes the call.
+        The tightest counts: the caller's, that of a header, and that of the turn whose tool makes the call.
 
         Arguments:
             moment: a point in time, as the caller wrote it, or None.
             headers: those of the request.
 
         Raises:
-            ConfigurationError: what was given, or stands in the header, is no point in time.
+            ConfigurationError: `moment` or the header is not a point in time.
         """
         outer = _within.get()
         ends = [None if outer is None else outer.on(self.clock)]
@@ -109,29 +109,29 @@ class Deadlines:
         if self.header is not None:
             moments += [_read(value, name) for name, value in headers.items() if name.lower() == self.header]
         if moments:
-            now = self.clock()  # first, so that a pause before the next line makes the deadline no later
+            now = self.clock()  # first: a pause before the next line then makes the deadline earlier, not later
             ends.append(now + (min(moments) - self.wall_clock()))
         return earliest(*ends)
 
     def headers(self, deadline: float | None) -> Mapping[str, str]:
-        """Return the header that tells a backend of a deadline, where there is one.
+        """Return the header for a deadline; empty without one.
 
         Arguments:
-            deadline: when the call must have ended, on the clock; None for no limit.
+            deadline: when the call must end, on the clock; None without a limit.
         """
         if self.header is None or deadline is None:
             return NO_HEADERS
-        wall = self.wall_clock()  # first, likewise
+        wall = self.wall_clock()  # first, as above
         return {self.header: write_moment(wall + (deadline - self.clock()))}
 
 
 def earliest(*moments: float | None) -> float | None:
-    """Return the first of some moments on one clock; None where none of them is one."""
+    """Return the earliest moment; None if all are None."""
     return min((each for each in moments if each is not None), default=None)
 
 
 def header_name(name: Any) -> str | None:
-    """Return the name of the header that carries deadlines, in lower case.
+    """Check the name of the deadline header, and return it in lower case.
 
     Raises:
         ConfigurationError: no header can have this name, or it means something else.
@@ -160,9 +160,9 @@ def _seconds(moment: Any) -> float:
 
 
 def _read(value: Any, name: str) -> float:
-    """Return the seconds since 1970 of what a header says."""
+    """Return the seconds since 1970 that a header holds."""
     moment = read_moment(value.strip()) if isinstance(value, str) else None
-    if moment is None:  # what it says is not quoted: it came from anybody
+    if moment is None:  # never quote it: anybody may have sent it
         form = "a time in RFC 3339 with its offset, or the seconds or milliseconds since 1970"
         raise ConfigurationError(f"the header {name!r} must hold a deadline: {form}")
     return moment

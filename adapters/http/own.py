@@ -1,8 +1,7 @@
-"""The HTTP that a `Client` speaks on its own: HTTP/1.1 on connections that keep the limits of an attempt.
+"""Our own HTTP client: HTTP/1.1 on connections that keep the limits of an attempt.
 
-An HTTP client takes its limits for one operation at a time and cannot be stopped in the middle of it; nor does it say
-whether a connection was used before. Where the environment names a proxy for a host, httpx is asked all the same, as
-one that was passed in would be.
+`README.md` beside this file says why it exists. If the environment names a proxy for a host, httpx sends the request,
+in the same way as a client of the caller's.
 """
 
 from __future__ import annotations
@@ -34,17 +33,17 @@ from rungwise.fsm.values.secret import SecretMap
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 CERTIFICATES = ("ssl_cert_file", "ssl_cert_dir")
-"""The variables of the environment that httpx heeds, in lower case; upper case is as good."""
+"""The environment variables that httpx reads, in lower case; upper case works as well."""
 
 LARGEST_PORT = 65_535
 
 
 @contextmanager
 def environment_named() -> Iterator[None]:
-    """Name the variables of the environment where no client can be made of what they say.
+    """Name the environment variables from which no client can be built.
 
     Raises:
-        ConfigurationError: their values are not shown, because the URL of a proxy may hold a password.
+        ConfigurationError: it never shows the values, because the URL of a proxy may hold a password.
     """
     try:
         for name, url in getproxies().items():
@@ -59,7 +58,7 @@ def environment_named() -> Iterator[None]:
         raise ConfigurationError(
             f"{_set(PROXIES)} of the environment: a SOCKS proxy needs the package socksio (pip install 'httpx[socks]')"
         ) from None
-    except OSError as error:  # also what `ssl` raises of a file that holds no certificates
+    except OSError as error:  # `ssl` raises it as well for a file without certificates
         raise ConfigurationError(
             f"{_set(CERTIFICATES)} of the environment: no certificates can be read there ({type(error).__name__})"
         ) from None
@@ -70,14 +69,14 @@ def _set(names: Iterable[str]) -> str:
 
 
 HEADERS = {"accept": "*/*", "connection": "keep-alive", "user-agent": "rungwise"}
-"""What every request says beside the headers of its backend."""
+"""The headers of every request, unless its backend sets them."""
 
-# Our own places bound it; httpx does not see that a connection holds a reply nobody asked for, or belongs to a parent.
+# Our places limit it. httpx does not notice that a connection holds an unsolicited reply, or belongs to a parent.
 _UNKEPT = httpx.Limits(max_connections=None, max_keepalive_connections=0)
 
 
 class _Target(NamedTuple):
-    """Hold what a URL says: where to connect, what to ask there, and what it is called in the request."""
+    """The parts of a URL: where to connect, the path, and the host header."""
 
     origin: Origin
     hostname: str
@@ -87,7 +86,7 @@ class _Target(NamedTuple):
 
 @lru_cache(maxsize=64)
 def target_of(url: str) -> _Target:
-    """Take a URL apart, once for all requests that go there."""
+    """Split a URL, once for all requests to it."""
     parsed = httpx.URL(url)
     name, port = parsed.raw_host.decode("ascii"), parsed.port or DEFAULT_PORTS[parsed.scheme]
     origin = (parsed.scheme, name, port)
@@ -95,17 +94,17 @@ def target_of(url: str) -> _Target:
 
 
 def _for_proxies() -> dict[str, Any]:
-    """Return how httpx is asked: no reply leaves anything behind that the next request would meet."""
-    cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))  # takes none: the callers may be many people
+    """Return the options for httpx: no reply leaves anything behind for the next request."""
+    cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))  # accepts none: the callers may be many people
     headers = {"user-agent": HEADERS["user-agent"]}
     return {"timeout": None, "limits": _UNKEPT, "headers": headers, "cookies": cookies}
 
 
 class _PooledHttp:
-    """Hold what threads and tasks have in common: the pool, and how a request is sent.
+    """What threads and tasks share: the pool, and how a request is sent.
 
     Arguments:
-        max_connections: how many connections there may be.
+        max_connections: how many connections may be open.
     """
 
     def __init__(self, max_connections: int) -> None:
@@ -117,7 +116,7 @@ class _PooledHttp:
 
     @cached_property
     def _context(self) -> ssl.SSLContext:
-        """Load the certificates when they are first needed: that takes longer than many a call."""
+        """Load the certificates when they are first needed: that takes longer than many calls."""
         with environment_named():
             context = httpx.create_ssl_context()
         context.set_alpn_protocols(["http/1.1"])
@@ -127,7 +126,7 @@ class _PooledHttp:
         if not self._proxies:
             return False
         (scheme, *_), host, *_ = target_of(request.url)
-        if is_this_machine(host):  # a proxy would be given the keys of what is on this machine
+        if is_this_machine(host):  # a proxy would see the keys of servers on this machine
             return False
         return bool(self._proxies.get(scheme) or self._proxies.get("all")) and not proxy_bypass(host)
 
@@ -155,7 +154,7 @@ class _PooledHttp:
 
 
 class _Holder(ABC):
-    """Hold a place in a block; a class and no generator, because each call has one."""
+    """Hold a place in a `with` block."""
 
     __slots__ = ("_cancellation", "_pool", "_seconds", "has_place")
 
@@ -164,11 +163,11 @@ class _Holder(ABC):
         self._pool, self._seconds, self._cancellation = pool, seconds, cancellation
 
     def __del__(self) -> None:
-        self._pool.leave(self)  # a signal may come in the instant before a block is left
+        self._pool.leave(self)  # a signal may come just before the block ends
 
     @abstractmethod
     def wake(self) -> None:
-        """Go on: a place was given, or the call was ended."""
+        """Continue: it has a place, or the call was ended."""
 
 
 class _Place(_Holder):
@@ -196,14 +195,14 @@ class _Place(_Holder):
         self._pool.leave(self)
 
     def wake(self) -> None:
-        """Go on: a place was given, or the call was ended."""
+        """Continue: it has a place, or the call was ended."""
         self._bell.put(None)
 
 
 class _AsyncPlace(_Holder):
     """Hold a place in an `async with` block.
 
-    A generator would be closed by an event loop that ends, maybe before the stream that is in the block.
+    It is no generator: an event loop that ends might close that before the stream in the block.
     """
 
     __slots__ = ("_bell",)
@@ -223,7 +222,7 @@ class _AsyncPlace(_Holder):
         self._pool.leave(self)
 
     def wake(self) -> None:
-        """Go on: a place was given."""
+        """Continue: it has a place."""
         if self._bell is not None:
             self._bell.ring()
 
@@ -232,10 +231,10 @@ class OwnHttp(_PooledHttp):
     """Send requests from threads."""
 
     def place(self, seconds: float | None, cancellation: Cancellation) -> _Place:
-        """Hold a place among the connections, and tell whether there was one in time.
+        """Wait for a place among the connections; yield whether there was one in time.
 
         Arguments:
-            seconds: how long to wait for it; None for as long as it takes.
+            seconds: how long to wait; None waits without a limit.
             cancellation: ends the wait.
 
         Raises:
@@ -256,7 +255,7 @@ class OwnHttp(_PooledHttp):
             return BorrowedHttp(httpx.Client(**_for_proxies()))
 
     def close(self) -> None:
-        """Close the idle connections; the others are closed when their calls end."""
+        """Close the idle connections; the others close when their calls end."""
         self.pool.close()
         if "_proxied" in self.__dict__:
             self._proxied.http.close()
@@ -282,7 +281,7 @@ class OwnAsyncHttp(_PooledHttp):
             return BorrowedAsyncHttp(httpx.AsyncClient(**_for_proxies()))
 
     async def aclose(self) -> None:
-        """Close the idle connections; the others are closed when their calls end."""
+        """Close the idle connections; the others close when their calls end."""
         self.pool.close()
         if "_proxied" in self.__dict__:
             await self._proxied.http.aclose()
@@ -312,11 +311,11 @@ class OwnResponse:
                 yield data
 
     def close(self) -> None:
-        """Let the connection serve the next request if it can."""
+        """Give the connection back, to serve the next request if it can."""
         connection, self._connection = self._connection, None
         if connection is not None:
             self._pool.give_back(connection, is_usable=connection.finish())
 
     async def aclose(self) -> None:
-        """Let the connection serve the next request if it can."""
+        """Give the connection back, to serve the next request if it can."""
         self.close()

@@ -1,4 +1,4 @@
-"""The connections of a client, and what ends the calls on them: those of threads, and those of each event loop."""
+"""The connections and running calls of a client, for threads and for each event loop."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ LoopCalls = RunningCalls[LoopStream[Any, Any], OwnAsyncHttp]
 class Connections:
     """Hold the connections of one client. It is safe to share between threads.
 
-    Tasks wait for a place among the connections within their event loop, so each loop has a pool of its own.
+    Each event loop has its own pool, because tasks wait for a place within their loop.
 
     Arguments:
-        http: a client that was passed in, for threads; None opens connections of our own.
-        async_http: likewise for event loops.
-        most: how many there may be at once, of threads and of each event loop.
+        http: the caller's client for threads; None opens our own connections.
+        async_http: the same for event loops.
+        most: how many connections may be open at once, for threads and for each event loop.
     """
 
     def __init__(self, http: HttpClient | None, async_http: AsyncHttpClient | None, most: int) -> None:
@@ -40,7 +40,7 @@ class Connections:
 
     @property
     def http(self) -> OwnHttp | BorrowedHttp:
-        """Return what threads send with."""
+        """Return the HTTP client of threads."""
         if self._borrowed is not None:
             return self._borrowed
         with self._lock:
@@ -48,19 +48,19 @@ class Connections:
             return self.in_threads.http
 
     def http_of(self, running: LoopCalls) -> OwnAsyncHttp | BorrowedAsyncHttp:
-        """Return what the tasks of an event loop send with."""
+        """Return the HTTP client of an event loop."""
         if self._borrowed_async is not None:
             return self._borrowed_async
         running.http = running.http or OwnAsyncHttp(self._most)
         return running.http
 
     def add(self, stream: SyncStream[Any, Any]) -> None:
-        """Remember a stream that threads read, to end it."""
+        """Remember a stream that threads read, so that `close` can end it."""
         with self._lock:
             self.in_threads.streams.add(stream)
 
     def in_this_loop(self) -> LoopCalls:
-        """Return what ends the calls of this event loop, and holds its connections."""
+        """Return the running calls of this event loop."""
         loop = _event_loop()
         with self._lock:
             if loop not in self._in_loops:
@@ -69,7 +69,7 @@ class Connections:
             return self._in_loops[loop]
 
     def _forget_closed_loops(self) -> None:
-        """Let go of event loops that are closed, and close the connections that they left."""
+        """Forget event loops that are closed, and close their connections."""
         for loop in [loop for loop in self._in_loops if loop is not None and loop.is_closed()]:
             http = self._in_loops.pop(loop).http
             if http is not None:
@@ -100,13 +100,13 @@ class Connections:
             await running.http.aclose()
 
     def begin_anew(self) -> None:
-        """Forget, in a forked child, what the threads of the parent were doing."""
+        """Forget the calls of the parent in a forked child."""
         self._lock = threading.Lock()
         self.in_threads, self._in_loops = ThreadCalls(), {}
 
 
 def _event_loop() -> AbstractEventLoop | None:
-    """Return the running asyncio loop; None on another kind of loop, of which there is only one to a client."""
+    """Return the running asyncio loop; None on trio, which has one loop per client."""
     from asyncio import get_running_loop  # which calls in threads do without
 
     try:

@@ -1,7 +1,7 @@
-"""Sockets that never block: connecting, TLS, writing and reading as operations that keep the limits of an attempt.
+"""Sockets that never block: names, connecting, TLS, writing and reading, within the limits of an attempt.
 
-Every operation looks at the time before it touches the socket, not only when it has to wait: a server that keeps
-sending does not thereby keep the call.
+Every operation checks the time before it touches the socket, not only when it has to wait. So a server that keeps
+sending cannot keep the call.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Lookup(threading.Thread):
         self.error: Exception | None = None
 
     def run(self) -> None:
-        """Ask, and tell all that wait."""
+        """Look it up, and wake all that wait."""
         try:
             addresses = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
             self.addresses = [(family, address) for family, _, _, _, address in addresses]
@@ -54,7 +54,7 @@ _lookups: dict[str, _Lookup] = {}
 
 
 def _forget() -> None:
-    """Begin anew in a forked child, where none of these threads is running."""
+    """Start anew in a forked child, where none of these threads runs."""
     global _lock
     _lock = threading.Lock()
     _lookups.clear()
@@ -65,13 +65,16 @@ if hasattr(os, "register_at_fork"):
 
 
 def addresses_of(host: str, port: int, until: float) -> Operation[list[Address]]:
-    """Look up a host; an address needs no asking.
+    """Look up a host. An address is returned as it is.
+
+    Nothing can end a blocked `getaddrinfo`, so it runs in a daemon thread that may be left behind. Lookups of the same
+    name at the same time share one thread, so there are never more threads than names.
 
     Arguments:
-        until: the moment at which to give up, on `time.monotonic`.
+        until: when to give up, on `time.monotonic`.
 
     Raises:
-        httpx.ConnectError: there is no such name, or nobody could be asked.
+        httpx.ConnectError: there is no such name, or no thread could be started.
         httpx.ConnectTimeout: no answer came in time.
     """
     try:
@@ -112,10 +115,10 @@ def _socket_address(host: str, port: int) -> tuple[Any, ...]:
 
 
 STAGGER = 0.25
-"""Seconds after which the next address of a host is tried beside one that does not answer (RFC 8305)."""
+"""Seconds after which to try the next address of a host while one does not answer (RFC 8305)."""
 
 PIECE = 65_536
-"""Bytes that are read or written at once."""
+"""Bytes to read or write at once."""
 
 _UNDER_WAY = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
 
@@ -124,7 +127,7 @@ def connect(host: str, port: int, context: ssl.SSLContext | None, limits: Attemp
     """Connect to the first address of a host that answers, and agree on TLS.
 
     Arguments:
-        context: how to encrypt; None for plain HTTP.
+        context: for TLS; None for plain HTTP.
 
     Raises:
         httpx.ConnectError: no address takes connections, or TLS failed.
@@ -148,7 +151,7 @@ def connect(host: str, port: int, context: ssl.SSLContext | None, limits: Attemp
 
 
 def _connect_to_any(addresses: Sequence[Address], until: float) -> Operation[socket.socket]:
-    """Try one address after another, each beside those that are still silent."""
+    """Try one address after another, without giving up on those that are still silent."""
     untried, trying, error = list(addresses), list[socket.socket](), OSError("no address")
     next_at = 0.0
     try:
@@ -206,10 +209,10 @@ def _shake_hands(sock: ssl.SSLSocket, until: float) -> Operation[None]:
 def write(
     sock: socket.socket, data: bytes, limits: AttemptLimits, hear: Callable[[socket.socket], bool] = lambda sock: False
 ) -> Operation[None]:
-    """Write all of the data, unless an answer makes the rest of no use.
+    """Write all of the data, unless an answer makes the rest useless.
 
     Arguments:
-        hear: looks at what comes while no more is taken, and tells whether to stop.
+        hear: reads what comes while the server takes no more, and tells whether to stop.
 
     Raises:
         httpx.WriteTimeout: the time of the attempt is up, or that for its first content.
@@ -238,18 +241,18 @@ def write(
 
 
 def what_came(sock: socket.socket) -> bytes:
-    """Return what has come by now: nothing also where the other side has ended, which may still read."""
-    with suppress(OSError):  # the next write is told what is wrong
+    """Return what has come by now; b"" also if the other side has stopped sending, which may still read."""
+    with suppress(OSError):  # the next write reports it
         return sock.recv(PIECE)
     return b""
 
 
 def read(sock: socket.socket, limits: AttemptLimits, *, waits_first: bool = False) -> Operation[bytes]:
-    """Read what there is, as soon as there is anything; nothing at the end.
+    """Read as soon as anything has come; b"" at the end.
 
     Arguments:
-        waits_first: whether to wait before the first look, unless TLS holds what has come already. Where that blocks a
-            thread, it costs a sixth of a look in vain, which is what most looks at a stream are.
+        waits_first: whether to wait before the first read, unless TLS holds data already. In a thread, waiting is six
+            times cheaper than a read in vain, and most first reads of a stream are in vain.
 
     Raises:
         httpx.ReadTimeout: the time of the attempt is up, or that for content.
@@ -266,7 +269,7 @@ def read(sock: socket.socket, limits: AttemptLimits, *, waits_first: bool = Fals
     while True:
         want: Want = "read"
         try:
-            # What has come while a busy machine let us wait for too long is taken, and judged by what it says.
+            # Read before checking the time: data may have come while a busy machine kept us waiting for too long.
             data = sock.recv(PIECE)
         except (BlockingIOError, ssl.SSLWantReadError):
             pass
@@ -276,7 +279,7 @@ def read(sock: socket.socket, limits: AttemptLimits, *, waits_first: bool = Fals
             raise httpx.ReadError(str(error)) from error
         else:
             if not has_waited:
-                yield None  # a server that never lets us wait must not keep the event loop to itself
+                yield None  # a server that never makes us wait must not block the event loop
             return data
         until = limits.until
         if has_waited and time.monotonic() >= until:
@@ -287,7 +290,7 @@ def read(sock: socket.socket, limits: AttemptLimits, *, waits_first: bool = Fals
 
 
 def is_quiet(sock: socket.socket) -> bool:
-    """Tell whether nothing has come on an idle connection, not even its end."""
+    """Tell whether nothing has come on an idle connection, its end included."""
     try:
         return not is_ready(sock, "read") and not (isinstance(sock, ssl.SSLSocket) and sock.pending())
     except (OSError, ValueError):

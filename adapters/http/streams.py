@@ -1,4 +1,4 @@
-"""What the streaming methods of `rungwise.Client` return: the events of a call, one after another, and its end."""
+"""What the streaming methods of `rungwise.Client` return: an iterator over the events of a call and its result."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Http = TypeVar("Http")
 
 
 class Streamable(Protocol):
-    """What a stream runs: a call or a turn."""
+    """A call or a turn."""
 
     @property
     def result(self) -> Any:
-        """Return its end."""
+        """Return its result."""
 
     @property
     def is_over(self) -> bool:
@@ -40,7 +40,7 @@ class Streamable(Protocol):
 
 @define(eq=False, repr=False)
 class RunStream(Generic[Events, End]):
-    """Hold what runs, its events, and what ends it."""
+    """Hold a call or a turn, its events, and its cancellation."""
 
     _run: Streamable
     _events: Events
@@ -49,7 +49,7 @@ class RunStream(Generic[Events, End]):
 
     @property
     def result(self) -> End:
-        """Return the end.
+        """Return the result.
 
         Raises:
             IllegalEvent: it has not ended.
@@ -58,7 +58,7 @@ class RunStream(Generic[Events, End]):
         return end
 
     def _last(self) -> End:
-        """Return the end as the last event, once all others were handed out, or raise its error."""
+        """Return the result as the last event, or raise its error."""
         self._ended = True
         end: End = self._run.result.raise_for_outcome()
         return end
@@ -66,7 +66,7 @@ class RunStream(Generic[Events, End]):
 
 @define(eq=False, repr=False)
 class SyncStream(RunStream[Generator[Event], End], Iterator[Event | End]):
-    """Iterate over the events of what runs; close it, or leave its `with` block, to end that early."""
+    """Iterate over the events; close it, or leave its `with` block, to end early."""
 
     _is_read: Lock = field(factory=Lock, init=False)
 
@@ -82,17 +82,14 @@ class SyncStream(RunStream[Generator[Event], End], Iterator[Event | End]):
         return self._last()
 
     def close(self) -> None:
-        """End what runs; what was delivered stays in the result. Who waits for an event meanwhile is told."""
+        """End the call or turn; the result keeps what was delivered. Whoever waits for an event is woken."""
         if self.end():
             self._ended = True
 
     def end(self) -> bool:
-        """End what runs, or have it ended by the thread that is waiting for an event; tell whether it has ended.
-
-        Whoever reads the stream is told.
-        """
-        if not self.cancellation.is_cancelled:  # a second time would mean more
-            self.cancellation.cancel()  # which whoever is reading sees
+        """End the call or turn, or have the thread that waits for an event end it; tell whether it has ended."""
+        if not self.cancellation.is_cancelled:  # a second time would be urgent
+            self.cancellation.cancel()  # the reader sees this
         if not self._is_read.acquire(blocking=False):
             return False
         try:
@@ -111,7 +108,7 @@ class SyncStream(RunStream[Generator[Event], End], Iterator[Event | End]):
 
 
 class LoopStream(RunStream[AsyncGenerator[Event], End], AsyncIterator[Event | End]):
-    """Iterate asynchronously over the events of what runs; use it in an `async with` block to end that early."""
+    """Iterate asynchronously over the events; use it in an `async with` block to end early."""
 
     def __aiter__(self) -> Self:
         return self
@@ -124,16 +121,13 @@ class LoopStream(RunStream[AsyncGenerator[Event], End], AsyncIterator[Event | En
         return self._last()
 
     async def aclose(self) -> None:
-        """End what runs; what was delivered stays in the result. Who waits for an event meanwhile is told."""
+        """End the call or turn; the result keeps what was delivered. Whoever waits for an event is woken."""
         if await self.end():
             self._ended = True
-            await self._events.aclose()  # which may have events left behind the end of what ran
+            await self._events.aclose()  # it may hold events that nobody took
 
     async def end(self) -> bool:
-        """End what runs, or have it ended by the task that is waiting for an event; tell whether it has ended.
-
-        Whoever reads the stream is told.
-        """
+        """End the call or turn, or have the task that waits for an event end it; tell whether it has ended."""
         if self._events.ag_running:  # type: ignore[attr-defined] # it is a generator
             if not self.cancellation.is_cancelled:
                 self.cancellation.cancel()
@@ -160,12 +154,12 @@ class AsyncStream(LoopStream[StreamEvent, Result]):
 
 @define(eq=False)
 class RunningCalls(Generic[Streams, Http]):
-    """Hold what ends the calls that are running, those of threads or those of one event loop, and their connections.
+    """The running calls of threads or of one event loop, with their connections.
 
     Arguments:
-        cancellation: ends what waits for something.
-        streams: are ended one by one, for nobody may be reading them.
-        http: holds the connections; None before the first call, and where a client was passed in.
+        cancellation: ends the calls that wait for something.
+        streams: the open streams. They are ended one by one, because nobody may be reading them.
+        http: our own client; None before the first call, and where the caller passed one in.
     """
 
     cancellation: Cancellation = field(factory=Cancellation, init=False)
@@ -173,7 +167,7 @@ class RunningCalls(Generic[Streams, Http]):
     http: Http | None = field(default=None, init=False)
 
     def cancel(self) -> None:
-        """End what waits for something, the streams that are being read among it."""
+        """End the calls that wait for something, and the streams that are being read."""
         self.cancellation.cancel()
         for stream in list(self.streams):
             stream.cancellation.cancel()

@@ -1,7 +1,7 @@
-"""How network operations wait: they are generators that yield what they wait for, so that both drivers run the same.
+"""How network operations wait. They are generators that yield what they wait for, so both drivers run the same ones.
 
-An operation never blocks. It yields a `WaitFor`; `run` blocks a thread until that may go on, `arun` a task. Both notice
-a cancellation meanwhile, and the operation itself raises when its time is up, even while data keep arriving.
+An operation never blocks. It yields a `WaitFor`; `run` waits for that in a thread, `arun` in a task. Both end the
+operation when the call is cancelled. The operation itself raises when its time is up, even while data keep arriving.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 Soon = Callable[[Callable[[], object]], object]
-"""Calls something in an event loop, from any thread."""
+"""Calls a function in an event loop, from any thread."""
 
 
 def is_asyncio() -> bool:
-    """Tell whether the running event loop is one of asyncio; else it is trio's."""
-    from asyncio import get_running_loop  # which calls in threads do without
+    """Tell whether the running event loop is asyncio's, not trio's."""
+    from asyncio import get_running_loop  # late: calls in threads need no asyncio
 
     try:
         get_running_loop()
@@ -46,7 +46,7 @@ def is_asyncio() -> bool:
 
 
 def running_loop() -> AbstractEventLoop | None:
-    """Return the event loop of asyncio that runs this task; None on another kind, trio as the guest of one included."""
+    """Return the asyncio loop of this task; None on trio, also where trio runs as a guest of asyncio."""
     from asyncio import current_task
 
     try:
@@ -57,12 +57,12 @@ def running_loop() -> AbstractEventLoop | None:
 
 
 def soon() -> Soon:
-    """Return what calls something in the running event loop."""
+    """Return a function that calls others in the running event loop, from any thread."""
     if is_asyncio():
         from asyncio import get_running_loop
 
         return get_running_loop().call_soon_threadsafe
-    import trio  # which is running, so it is there
+    import trio  # it is running, so it is installed
 
     run_soon: Soon = trio.lowlevel.current_trio_token().run_sync_soon
     return run_soon
@@ -72,32 +72,31 @@ T = TypeVar("T")
 
 
 class Nothing(Exception):
-    """Say that nothing came in time."""
+    """Raised when nothing came in time."""
 
 
 class Mailbox(Generic[T]):
-    """Hold what was put in until a thread takes it.
+    """A queue with one reader.
 
-    A finalizer may put something in while that very thread is in the middle of waiting, which an `Event` does not
-    bear. `queue.SimpleQueue` does, but up to Python 3.12 its `get` waits for ever if the time is up in the middle of a
-    signal's handler.
+    A finalizer may put something in while its own thread waits, which an `Event` does not allow. `queue.SimpleQueue`
+    does, but up to Python 3.12 its `get` may wait for ever if the time is up within a signal handler.
     """
 
     __slots__ = ("_bell", "_items")
 
     def __init__(self) -> None:
         self._items: deque[T] = deque()
-        self._bell = threading.Lock()  # is let go when something comes
+        self._bell = threading.Lock()  # released when something comes
         self._bell.acquire()
 
     def put(self, item: T) -> None:
         """Put something in, from any thread."""
         self._items.append(item)
-        with suppress(RuntimeError):  # it was let go already
+        with suppress(RuntimeError):  # it was released already
             self._bell.release()
 
     def get(self, seconds: float | None) -> T:
-        """Return what came first, and wait for it for so many seconds; None waits for as long as it takes.
+        """Return the oldest item; wait up to `seconds` for one, or without a limit.
 
         Raises:
             Nothing: nothing came in time.
@@ -129,11 +128,11 @@ class WaitFor(NamedTuple):
 
 
 Operation = Generator[WaitFor | None, None, T]
-"""What yields None lets others run, and no time passes."""
+"""A generator that returns a `T`. It yields None to let others run."""
 
 
 class CallEnded(BaseException):
-    """Say that the caller ended the call; like a KeyboardInterrupt, it is not a failure that anything should handle."""
+    """Raised when the caller ended the call. Like KeyboardInterrupt, it is not an error to handle."""
 
 
 def run(operation: Operation[T], cancellation: Cancellation) -> T:
@@ -146,7 +145,7 @@ def run(operation: Operation[T], cancellation: Cancellation) -> T:
     try:
         while True:
             wait = next(operation)
-            if wait is not None:  # the other threads are let run all the time
+            if wait is not None:  # None is for tasks: other threads run anyway
                 _block(wait, cancellation)
     except StopIteration as end:
         result: T = end.value
@@ -159,7 +158,7 @@ def run(operation: Operation[T], cancellation: Cancellation) -> T:
 
 
 def until_set(event: threading.Event, seconds: float | None) -> Operation[bool]:
-    """Wait for an event for so many seconds, or for as long as it takes, and tell whether it has come."""
+    """Wait up to `seconds` for an event, or without a limit; return whether it is set."""
     until = math.inf if seconds is None else time.monotonic() + seconds
     while not event.is_set() and time.monotonic() < until:
         yield WaitFor(event, "read", until)
@@ -187,7 +186,7 @@ def is_ready(sock: socket.socket, want: Want, seconds: float = 0.0) -> bool:
     """Tell whether a socket can be read or written, or has failed, within some seconds."""
     fd = sock.fileno()
     if fd < 0:
-        return True  # it was closed, and whoever uses it will be told
+        return True  # it was closed, and whoever uses it gets an error
     if _HAS_POLL:
         poll = select.poll()
         poll.register(fd, select.POLLIN if want == "read" else select.POLLOUT)
@@ -200,7 +199,7 @@ async def arun(operation: Operation[T], cancellation: Cancellation) -> T:
     """Run an operation in this task.
 
     Raises:
-        CallEnded: the call was ended by its client; a cancelled task is told so by its event loop.
+        CallEnded: the client ended the call.
     """
     outer = sys.exception()
     try:
@@ -218,7 +217,7 @@ async def arun(operation: Operation[T], cancellation: Cancellation) -> T:
                 finally:
                     forget()
             else:
-                with suppress(TimeoutError):  # which the operation sees for itself
+                with suppress(TimeoutError):  # the operation checks the time itself
                     await within(remaining, _until_ready, wait, cancellation=cancellation)
     except StopIteration as end:
         result: T = end.value
@@ -241,17 +240,17 @@ class Bell:
         self._event = anyio.Event() if loop is None else None
 
     def ring(self) -> None:
-        """Wake the task, or let it not fall asleep."""
+        """Wake the task, also if it has not fallen asleep yet."""
         if self._event is not None:
             self._event.set()
         elif self._future is not None:
             _ring(self._future)
 
     async def wait(self, seconds: float | None, cancellation: Cancellation) -> None:
-        """Wait for so many seconds at most, or for as long as it takes.
+        """Wait up to `seconds`, or without a limit.
 
         Raises:
-            CallEnded: the call was ended by its client.
+            CallEnded: the client ended the call.
         """
         if self._event is not None:
             with suppress(TimeoutError):
@@ -266,7 +265,7 @@ def _ring(future: asyncio.Future[None]) -> None:
 
 
 async def _rung(future: asyncio.Future[None], seconds: float, cancellation: Cancellation) -> None:
-    """Wait on asyncio as `within` does; anyio's scopes and events cost as much as all else of a wait."""
+    """Wait on asyncio as `within` does. anyio's scopes and events would double the cost of a wait."""
     check(cancellation)
     timer = None if seconds == math.inf else future.get_loop().call_later(max(0.0, seconds), _ring, future)
     forget = cancellation.on_cancel(partial(_ring, future))
@@ -280,12 +279,12 @@ async def _rung(future: asyncio.Future[None], seconds: float, cancellation: Canc
 
 
 def _watch(loop: asyncio.AbstractEventLoop, wait: WaitFor, future: asyncio.Future[None]) -> Callable[[], object] | None:
-    """Have a future rung when a socket is ready; return what ends that, None where the loop watches no sockets."""
+    """Ring a future when a socket is ready. Return what ends that, or None if the loop cannot watch sockets."""
     assert isinstance(wait.what, socket.socket)
     fd, is_reading = wait.what.fileno(), wait.want == "read"
     try:
         (loop.add_reader if is_reading else loop.add_writer)(fd, _ring, future)
-    except NotImplementedError:  # on Windows; anyio has a thread that waits
+    except NotImplementedError:  # on Windows, where anyio waits in a thread
         return None
     return partial(loop.remove_reader if is_reading else loop.remove_writer, fd)
 
@@ -299,14 +298,14 @@ class WakeUp:
 
     def call(self) -> None:
         """Wake the task."""
-        with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+        with suppress(RuntimeError):  # the loop has ended; nobody waits
             self._soon(self._event.set)
 
     async def wait(self, seconds: float | None, cancellation: Cancellation) -> bool:
-        """Wait for so many seconds, or for as long as it takes, and tell whether the task was woken.
+        """Wait up to `seconds`, or without a limit; return whether the task was woken.
 
         Raises:
-            CallEnded: the call was ended by its client.
+            CallEnded: the client ended the call.
         """
         with suppress(TimeoutError):
             await within(seconds, self._event.wait, cancellation=cancellation)
@@ -316,7 +315,7 @@ class WakeUp:
 async def _until_ready(wait: WaitFor) -> None:
     if isinstance(wait.what, threading.Event):
         pause = 0.001
-        while not wait.what.is_set():  # no event loop has a wait for this that can be left at once
+        while not wait.what.is_set():  # no event loop can wait for this and be interrupted
             await anyio.sleep(pause)
             pause = min(2 * pause, SLICE)
     elif wait.want == "read":
@@ -328,11 +327,11 @@ async def _until_ready(wait: WaitFor) -> None:
 async def within(
     seconds: float | None, function: Callable[..., Awaitable[T]], *args: Any, cancellation: Cancellation
 ) -> T:
-    """Await a function for so many seconds at most.
+    """Await a function for at most `seconds`.
 
     Raises:
         TimeoutError: they have passed.
-        CallEnded: the call was ended by its client.
+        CallEnded: the client ended the call.
     """
     check(cancellation)
     deadline = math.inf if seconds is None else anyio.current_time() + max(0.0, seconds)

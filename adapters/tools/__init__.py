@@ -1,5 +1,4 @@
-"""Running tools: what the caller's functions need around them, in threads and in event loops.
+"""Run the caller's tools, in threads and in event loops.
 
-`scheduling` says which tool runs when and what became of it, and waits for nothing; `threads` and `tasks` do the
-waiting, each for its own kind of driver.
+`scheduling` decides which tool runs when, and waits for nothing. `threads` and `tasks` wait, each for its driver.
 """

@@ -1,4 +1,4 @@
-"""Call a tool, whatever kind of callable it is, and take what it brings, whatever kind of thing that is."""
+"""Call a tool of any kind, in a thread or as a task, and collect what it returns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rungwise.fsm.turn.tools import Executor, ToolRun
 
 @frozen(eq=False)
 class ToolReturn:
-    """Hold what a tool has returned, or raised."""
+    """What a tool returned or raised."""
 
     value: Any = None
     error: BaseException | None = None
@@ -30,14 +30,14 @@ Report = Callable[[ToolReturn], object]
 
 
 def callable_of(run: ToolRun, executor: Executor | None) -> Callable[[], Any] | None:
-    """Return what runs a tool; None where it is only to be named."""
+    """Return a function that runs the tool; None if it has none."""
     if run.tool.function is not None:
         return partial(run.tool.function, **run.arguments)
     return None if executor is None else partial(executor, run.call.name, dict(run.arguments))
 
 
 def is_async(function: Any) -> bool:
-    """Tell whether a callable must be called in an event loop: a coroutine function, or an object whose call is one."""
+    """Tell whether to call something in an event loop: a coroutine function, or an object whose `__call__` is one."""
     while isinstance(function, partial):
         function = function.func
     if not (inspect.isroutine(function) or isinstance(function, type)):
@@ -46,19 +46,19 @@ def is_async(function: Any) -> bool:
 
 
 def is_awaited(value: object) -> bool:
-    """Tell whether a value must be awaited, or iterated over asynchronously, to have what it brings."""
+    """Tell whether a value must be awaited or iterated asynchronously."""
     return inspect.isawaitable(value) or inspect.isasyncgen(value)
 
 
 def discard(value: object) -> None:
-    """Let go of what will not be awaited, without a warning."""
+    """Close a coroutine that nobody will await, without a warning."""
     if inspect.iscoroutine(value):
         with suppress(Exception):
             value.close()
 
 
 async def awaited(call: Callable[[], Any]) -> Any:
-    """Call a function in an event loop, and await what it returns; of an async generator, all that it yields."""
+    """Call a function in an event loop and await what it returns; collect what an async generator yields."""
     value = call()
     while inspect.isawaitable(value):
         value = await value
@@ -68,13 +68,13 @@ async def awaited(call: Callable[[], Any]) -> Any:
 
 
 class Worker(threading.Thread):
-    """Call a function in a thread that keeps no interpreter from ending, and tell what came of it.
+    """Call a function in a daemon thread and report what it returned or raised.
 
     Arguments:
         name: the name of the tool.
         call: what is called.
         context: the variables of the context in which it is called.
-        report: is told, in this thread.
+        report: called in this thread with the result.
     """
 
     def __init__(self, name: str, call: Callable[[], Any], context: Context, report: Report) -> None:
@@ -83,7 +83,7 @@ class Worker(threading.Thread):
         self._is_abandoned = False
 
     def leave(self) -> None:
-        """Have a generator brought to an end at its next value; nothing else can be ended."""
+        """End a generator at its next value; nothing else can be ended."""
         self._is_abandoned = True
 
     def run(self) -> None:
@@ -94,7 +94,7 @@ class Worker(threading.Thread):
         except BaseException as error:
             returned = ToolReturn(error=error)
         report = self._report
-        del self._call, self._report  # a thread that was left behind holds no arguments, and no job that holds it
+        del self._call, self._report  # a thread left behind should hold no arguments
         report(returned)
 
     def _called(self) -> Any:
@@ -111,29 +111,29 @@ class Worker(threading.Thread):
         return values_so_far
 
     def _forget_event_loop(self) -> None:
-        """Take the event loop out of the context: a tool in a thread may run one of its own."""
+        """Remove the event loop from the context: a tool in a thread may run its own."""
         sniffio = sys.modules.get("sniffio")
         if sniffio is not None:
             self._context.run(sniffio.current_async_library_cvar.set, None)
 
 
 _tasks: set[asyncio.Task[Any]] = set()
-"""An event loop holds its tasks weakly."""
+"""Event loops hold their tasks weakly."""
 
 
 def spawn_in_asyncio(call: Callable[[], Awaitable[Any]], context: Context, report: Report) -> Callable[[], object]:
-    """Begin a task in the running event loop, and return what cancels it.
+    """Start a task in the running event loop; return a function that cancels it.
 
     Arguments:
         call: returns what is awaited.
         context: the variables of its context.
-        report: is told, in this loop, what came of it.
+        report: called in this loop with the result.
     """
 
     async def run() -> ToolReturn:
         try:
             return ToolReturn(await call())
-        except BaseException as error:  # a SystemExit in a task would end the loop before anybody is told
+        except BaseException as error:  # a SystemExit in a task would end the loop before the report
             return ToolReturn(error=error)
 
     def end(task: asyncio.Task[ToolReturn]) -> None:
@@ -147,7 +147,7 @@ def spawn_in_asyncio(call: Callable[[], Awaitable[Any]], context: Context, repor
 
 
 def spawn_in_trio(call: Callable[[], Awaitable[Any]], context: Context, report: Report) -> Callable[[], object]:
-    """Begin a system task of trio, and return what cancels it; see `spawn_in_asyncio`."""
+    """Start a system task of trio; see `spawn_in_asyncio`."""
     import trio
 
     scope = trio.CancelScope()
@@ -169,11 +169,11 @@ def spawn_in_trio(call: Callable[[], Awaitable[Any]], context: Context, report: 
 
 @frozen
 class EventLoop:
-    """Hold what the running event loop does for us.
+    """What the running event loop can do.
 
     Arguments:
-        soon: calls something in the loop, from any thread.
-        spawn: begins a task; see `spawn_in_asyncio`.
+        soon: calls a function in the loop, from any thread.
+        spawn: starts a task; see `spawn_in_asyncio`.
     """
 
     soon: Soon

@@ -1,4 +1,4 @@
-"""What threads and event loops have in common when they run tools: how one begins, and how what it brings is taken."""
+"""What threads and event loops share when they run tools: how a tool begins, and how its result is taken."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Runner(ABC):
     """Run the tools of a round.
 
     Arguments:
-        schedule: says which, and when.
-        executor: what runs those without a function.
-        cancellation: ends them.
-        deadline: when the calls and turns that they make must have ended.
+        schedule: decides which tools run, and when.
+        executor: runs the tools that have no function.
+        cancellation: ends the round.
+        deadline: the deadline for calls and turns that tools make.
     """
 
     schedule: Schedule
@@ -39,18 +39,18 @@ class Runner(ABC):
 
     @abstractmethod
     def wake(self) -> None:
-        """Have this thread or task look around, from whichever thread."""
+        """Wake this thread or task, from any thread."""
 
     @abstractmethod
     def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
-        """Await what a function returns in an event loop; return what cancels that.
+        """Await in an event loop what a function returns; return a function that cancels it.
 
         Raises:
             RuntimeError: there can be no event loop.
         """
 
     def begin(self) -> bool:
-        """Begin the tools that may; tell whether anything is to be waited for."""
+        """Start the tools that may start; return whether there is anything to wait for."""
         if self.cancellation.is_cancelled and self.schedule.reason is None:
             self.end(CallEnded())
         if self.cancellation.is_urgent:
@@ -66,17 +66,17 @@ class Runner(ABC):
         return not self.schedule.is_over
 
     def end(self, reason: BaseException) -> None:
-        """End the tools for a reason that must go on; those that have brought something by now were quicker."""
+        """End the round for a reason that is raised later; take the results that have come by now."""
         self.take()
         self.schedule.end(reason)
 
     def take(self) -> None:
-        """Take what the tools have brought by now."""
+        """Take the results that have come by now."""
         while self._reports:
             self._take(*self._reports.popleft())
 
     def report(self, job: Job, returned: ToolReturn) -> None:
-        """Pass on what a tool has brought, from whichever thread."""
+        """Queue the result of a tool, from any thread."""
         self._reports.append((job, returned))
         self.wake()
 
@@ -87,7 +87,7 @@ class Runner(ABC):
         elif self.schedule.may_go_on(job):
 
             def report(returned: ToolReturn) -> None:
-                discard(value)  # which was never begun where it was cancelled at once
+                discard(value)  # it never began if it was cancelled at once
                 self.report(job, returned)
 
             self._await(job, lambda: value, self.deadline.context(), report)

@@ -1,4 +1,4 @@
-"""Which tool runs when, how long it may, and what became of it; nothing here waits or runs anything."""
+"""Which tool runs when, for how long, and with what outcome. Nothing here waits or runs anything."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rungwise.fsm.turn.tools import ToolRun
 from rungwise.fsm.values.label import label
 
 LONGEST_FAULT: Final = 2_000
-"""Bytes of what an exception says that a model is told."""
+"""The most bytes of an exception's text that a model gets."""
 
 _MOST_TOLD: Final = 5
 
@@ -33,14 +33,14 @@ NO_THREAD: Final = "not run: no thread could be started for it"
 
 
 class ToolsEnded(BaseException):
-    """Say that tools were ended before all had run; whoever catches it takes the outcomes and raises the reason.
+    """Raised when tools were ended before all had run. Whoever catches it takes the outcomes and raises the reason.
 
-    Like `CallEnded` it is not a failure that anything else should handle.
+    Like `CallEnded`, it is not an error to handle.
 
     Arguments:
-        outcomes: what came of each tool, in the order of the calls; what was ended has a fault.
-        reason: what goes on from here: `CallEnded`, the cancellation of the task, a KeyboardInterrupt, or what a tool
-            has raised that is no failure of the tool.
+        outcomes: the outcome of each tool, in the order of the calls; a tool that was ended has a fault.
+        reason: the exception to raise: `CallEnded`, the cancellation of the task, a KeyboardInterrupt, or an exception
+            of a tool that is not a failure of the tool.
     """
 
     def __init__(self, outcomes: tuple[ToolOutcome, ...], reason: BaseException) -> None:
@@ -49,19 +49,19 @@ class ToolsEnded(BaseException):
 
 
 def is_failure(error: BaseException) -> bool:
-    """Tell whether an exception is a tool's own failure, and not one that must go on to the caller."""
+    """Tell whether an exception is a failure of the tool; others go to the caller."""
     return isinstance(error, Exception | CancelledError | GeneratorExit | SystemExit)
 
 
 def fault_of(error: BaseException) -> str:
-    """Return what a model is told of an exception; no log and no error is given it."""
+    """Describe an exception for the model; no log and no error shows this text."""
     text = (_words_of(error) if isinstance(error, ToolError) else "") or f"failed: {_named(error)}"
     [text] = shortened([without_halves(text)], LONGEST_FAULT // BYTES_A_TOKEN)
     return text
 
 
 def _named(error: BaseException) -> str:
-    """Return the type and the words of an exception, or of those that a group holds, whose own words say nothing."""
+    """Return the type and text of an exception, or of those within a group."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(_named(each) for each in islice(_leaves(error), _MOST_TOLD))
     words = _words_of(error)
@@ -81,21 +81,21 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
 def _words_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # whatever a stranger's `__str__` does
+    except Exception:  # a `__str__` may do anything
         return ""
 
 
 def late(seconds: float) -> str:
-    """Say that a tool took too long.
+    """Return the fault of a tool that took too long.
 
     Arguments:
-        seconds: how long it might have taken.
+        seconds: its limit.
     """
     return f"timed out after {seconds:g} s"
 
 
 GRACE: Final = 2.0
-"""Seconds that an async tool which was cancelled is given to end."""
+"""Seconds for a cancelled async tool to end."""
 
 
 def _nothing() -> None:
@@ -104,15 +104,15 @@ def _nothing() -> None:
 
 @define(eq=False)
 class Job:
-    """Hold one tool that is to be run.
+    """One tool to run.
 
     Arguments:
         run: the tool and its arguments.
-        until: the moment at which it is too late, or at which a cancelled one is given up.
-        cancel: cancels it; None where that cannot be done.
-        leave: lets go of it.
+        until: when its time is up, or when to give up on it after it was cancelled.
+        cancel: cancels it; None if it cannot be cancelled.
+        leave: abandons it.
         fault: why it was cancelled.
-        outcome: what came of it.
+        outcome: its outcome.
     """
 
     run: ToolRun
@@ -125,21 +125,21 @@ class Job:
 
     @property
     def is_running(self) -> bool:
-        """Tell whether it was begun and is still waited for."""
+        """Tell whether it has begun and has no outcome yet."""
         return self.is_begun and self.outcome is None
 
 
 @define(eq=False)
 class Schedule:
-    """Run the tools of one reply: a number of them side by side, and those that must be alone by themselves.
+    """The tools of one reply: some side by side, and those marked `alone` one at a time.
 
-    They begin in their order, so one that must be alone waits for those before it, and those after it wait for it.
+    They begin in order. A tool that runs alone waits for those before it, and those after it wait for it.
 
     Arguments:
         jobs: the tools.
         at_once: how many may run side by side.
-        until: the moment from which on none begins, and at which those that run are too late.
-        clock: returns seconds on a clock that only goes forward.
+        until: when the time of all is up.
+        clock: returns seconds on a monotonic clock.
     """
 
     jobs: tuple[Job, ...]
@@ -160,17 +160,17 @@ class Schedule:
 
     @property
     def has_news(self) -> bool:
-        """Tell whether a tool has begun or ended that `drain` has not returned."""
+        """Tell whether `drain` has something to return."""
         return bool(self._news)
 
     def drain(self) -> list[ToolStarted | ToolEnded]:
-        """Return which tools have begun and ended, and forget it."""
+        """Return the events since the last `drain`."""
         news, self._news = self._news, []
         return news
 
     @property
     def is_over(self) -> bool:
-        """Tell whether nothing is waited for any more."""
+        """Tell whether there is nothing left to wait for."""
         if self._is_given_up:
             return True
         return not self._running and (self.reason is not None or self._begun == len(self.jobs) or self._is_late)
@@ -180,7 +180,7 @@ class Schedule:
         return self.clock() >= self.until
 
     def begin(self) -> Job | None:
-        """Return the tool that begins now; None where none may."""
+        """Return the tool that begins now; None if none may."""
         is_full = self._begun == len(self.jobs) or len(self._running) >= self.at_once
         if self.reason is not None or is_full or self._is_late:
             return None
@@ -194,11 +194,11 @@ class Schedule:
         return job
 
     def seconds_left(self) -> float:
-        """Return how long nothing is to be done, unless a tool brings something."""
+        """Return the seconds until the next time limit."""
         return max(0.0, min((job.until for job in self._running), default=math.inf) - self.clock())
 
     def take(self, job: Job, returned: ToolReturn) -> None:
-        """Take what a tool has brought."""
+        """Take the result of a tool."""
         if not job.is_running:
             return
         error = returned.error
@@ -206,7 +206,7 @@ class Schedule:
             self._settle(job, ToolOutcome(fault=fault_of(error)))
             if self.reason is None:
                 self.end(error)
-        elif job.fault is not None:  # whatever it made of being cancelled
+        elif job.fault is not None:  # whatever it returned after it was cancelled
             self._settle(job, ToolOutcome(fault=job.fault))
         elif error is not None:
             self._settle(job, ToolOutcome(fault=fault_of(error)))
@@ -214,13 +214,13 @@ class Schedule:
             self._settle(job, ToolOutcome(returned.value))
 
     def may_go_on(self, job: Job) -> bool:
-        """Tell whether a tool that has returned what is to be awaited may still have that done."""
+        """Tell whether to await what a tool has returned."""
         if job.is_running and self.reason is not None:
             self._settle(job, ToolOutcome(fault=CANCELLED))
         return job.is_running
 
     def expire(self) -> None:
-        """Cancel the tools whose time is up, and leave those that cannot be cancelled."""
+        """Cancel the tools whose time is up, and abandon those that cannot be cancelled."""
         for job in [job for job in self._running if job.until <= self.clock()]:
             if job.cancel is not None and job.fault is None:
                 self._cancel(job, late(job.run.seconds))
@@ -228,10 +228,10 @@ class Schedule:
                 self._leave(job, job.fault or late(job.run.seconds))
 
     def end(self, reason: BaseException) -> None:
-        """Begin nothing more, and cancel what can be cancelled; a second time, wait for nothing either.
+        """Begin no more tools, and cancel those that can be cancelled. The second time, abandon the others.
 
         Arguments:
-            reason: what is to go on to the caller.
+            reason: the exception for the caller.
         """
         if self.reason is not None:
             self.give_up()
@@ -242,7 +242,7 @@ class Schedule:
                 self._cancel(job, CANCELLED)
 
     def give_up(self) -> None:
-        """Leave all that is still running."""
+        """Abandon all tools that are still running."""
         self._is_given_up = True
         for job in list(self._running):
             if job.cancel is not None and job.fault is None:
@@ -250,10 +250,10 @@ class Schedule:
             self._leave(job, job.fault or CANCELLED)
 
     def finish(self) -> tuple[ToolOutcome, ...]:
-        """Return what came of the tools.
+        """Return the outcomes.
 
         Raises:
-            ToolsEnded: they were ended before.
+            ToolsEnded: the round was ended early.
         """
         otherwise = ToolOutcome(fault=TOO_LATE if self.reason is None else NOT_BEGUN)
         outcomes = tuple([job.outcome or otherwise for job in self.jobs])

@@ -1,4 +1,4 @@
-"""Run the tools of one reply from an event loop: async ones as tasks of it, sync ones in threads of their own."""
+"""Run the tools of one reply from an event loop: async ones as its tasks, sync ones in threads."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from rungwise.fsm.turn.tools import Executor
 class ToolTasks(Runner):
     """Run the tools of a round from this task.
 
-    When this task is cancelled, async tools are cancelled, sync ones waited for until their own seconds are up, and
-    nothing more begins. The second time nothing is waited for either.
+    If this task is cancelled, no more tools begin, async tools are cancelled, and sync ones are awaited until their own
+    time is up. The second time they are abandoned.
     """
 
     outcomes: tuple[ToolOutcome, ...] = field(default=(), init=False)
@@ -45,17 +45,17 @@ class ToolTasks(Runner):
 
         Arguments:
             action: the tools.
-            executor: what runs those without a function; it is given the name and the arguments.
-            cancellation: ends them as well.
-            deadline: when the calls and turns that they make must have ended.
+            executor: called with name and arguments for tools that have no function.
+            cancellation: ends the round as well.
+            deadline: the deadline for calls and turns that tools make.
         """
         return cls(Schedule.of(action), executor, cancellation, deadline)
 
     async def run(self) -> AsyncGenerator[ToolStarted | ToolEnded, None]:
-        """Run them and hand out what happens; `outcomes` then says what came of each, in the order of the calls.
+        """Run them and yield their events; `outcomes` then holds the outcome of each, in the order of the calls.
 
         Raises:
-            ToolsEnded: they were ended; it holds the outcomes, and the reason, which must go on.
+            ToolsEnded: the round was ended early.
         """
         forget, is_abandoned = self.cancellation.on_cancel(self.wake), False
         try:
@@ -63,13 +63,15 @@ class ToolTasks(Runner):
                 try:
                     with anyio.CancelScope(shield=self.schedule.reason is not None):
                         await self._go_on()
-                except GeneratorExit:  # nothing can be awaited any more
+                except GeneratorExit:  # nothing can be awaited now
                     self.schedule.give_up()
                     raise
-                except BaseException as error:  # the task was cancelled, most likely; a second time leaves everything
+                except (
+                    BaseException
+                ) as error:  # most likely the task was cancelled; the second time abandons everything
                     self.end(error)
                 for event in self.schedule.drain():
-                    if is_abandoned:  # and there is nobody to be told
+                    if is_abandoned:  # nobody is listening
                         break
                     try:
                         yield event
@@ -81,7 +83,7 @@ class ToolTasks(Runner):
         self.outcomes = self.schedule.finish()
 
     async def _go_on(self) -> None:
-        await checkpoint()  # a task that was cancelled already begins nothing
+        await checkpoint()  # a cancelled task begins nothing
         if self.begin() and not self.schedule.has_news and not self._reports:
             with anyio.move_on_after(self.schedule.seconds_left()):
                 await self._woken.wait()
@@ -90,7 +92,7 @@ class ToolTasks(Runner):
         self.schedule.expire()
 
     def wake(self) -> None:
-        """Have this task look around."""
+        """Wake this task."""
         with suppress(RuntimeError):  # the event loop has ended before the tool
             self._loop.soon(lambda: self._woken.set())
 

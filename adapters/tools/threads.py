@@ -1,4 +1,4 @@
-"""Run the tools of one reply from a thread: sync ones in threads of their own, async ones in an event loop beside."""
+"""Run the tools of one reply from a thread: sync ones in threads, async ones in an event loop in another thread."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from rungwise.fsm.turn.tools import Executor
 def run_tools(
     action: RunTools, executor: Executor | None, cancellation: Cancellation, deadline: Deadline = NO_DEADLINE
 ) -> Generator[ToolStarted | ToolEnded, None, tuple[ToolOutcome, ...]]:
-    """Run tools, hand out what happens, and return what came of each, in the order of the calls.
+    """Run tools, yield their events, and return the outcome of each, in the order of the calls.
 
     Arguments:
         action: the tools.
-        executor: what runs those without a function; it is given the name and the arguments.
-        cancellation: ends them: async tools are cancelled, sync ones waited for until their own seconds are up, and
-            nothing more begins. The second time nothing is waited for either. A Ctrl-C, and leaving, do the same.
-        deadline: when the calls and turns that they make must have ended.
+        executor: called with name and arguments for tools that have no function.
+        cancellation: ends the round: no more tools begin, async tools are cancelled, and sync ones are awaited until
+            their own time is up. The second time they are abandoned. Ctrl-C, and closing the generator, do the same.
+        deadline: the deadline for calls and turns that tools make.
 
     Raises:
-        ToolsEnded: they were ended; it holds the outcomes, and the reason, which must go on.
+        ToolsEnded: the round was ended early.
     """
     return _Threads(Schedule.of(action), executor, cancellation, deadline).run()
 
@@ -50,7 +50,7 @@ class _Threads(Runner):
     def run(self) -> Generator[ToolStarted | ToolEnded, None, tuple[ToolOutcome, ...]]:
         """Run them, and wait."""
         raised: BaseException | None = None
-        is_abandoned = False  # and there is nobody to be told
+        is_abandoned = False  # nobody is listening
         try:
             while raised is not None or not self.schedule.is_over:
                 try:
@@ -60,7 +60,7 @@ class _Threads(Runner):
                     self._go_on()
                     if not is_abandoned:
                         yield from self.schedule.drain()
-                except BaseException as error:  # a Ctrl-C, most likely; a second one leaves everything
+                except BaseException as error:  # most likely Ctrl-C; a second one abandons everything
                     raised, is_abandoned = error, is_abandoned or isinstance(error, GeneratorExit)
         finally:
             if self._loop is not None:
@@ -70,23 +70,23 @@ class _Threads(Runner):
     def _go_on(self) -> None:
         if self.begin() and not self.schedule.has_news:
             with suppress(Nothing):
-                # In slices: a signal that comes in the instant before a thread falls asleep does not wake it.
+                # In slices: a signal in the instant before a thread falls asleep does not wake it.
                 self._woken.get(min(SLICE, self.schedule.seconds_left()))
         self.take()
         self.schedule.expire()
 
     def wake(self) -> None:
-        """Have this thread look around."""
+        """Wake this thread."""
         self._woken.put(None)
 
     def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
-        """Await what a function returns in the event loop beside."""
+        """Await in the other thread's event loop what a function returns."""
         self._loop = self._loop or _LoopThread()
         return self._loop.spawn(call, context, report)
 
 
 class _LoopThread:
-    """Run an event loop in a thread that keeps no interpreter from ending."""
+    """Run an event loop in a daemon thread."""
 
     def __init__(self) -> None:
         self._is_closed = asyncio.Event()
@@ -94,18 +94,18 @@ class _LoopThread:
         threading.Thread(target=self._run, name="rungwise runs async tools", daemon=True).start()
 
     def _run(self) -> None:
-        # What the tools have left in it is cancelled as it closes; nobody waits for that.
+        # It cancels the remaining tasks as it closes; nobody waits for that.
         with suppress(Exception), asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._is_closed.wait())
 
     def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
-        """Await what a function returns in this loop; return what cancels that."""
+        """Await in this loop what a function returns; return a function that cancels it."""
         tasks: list[Callable[[], object]] = []
         self._in_loop(lambda: tasks.append(spawn_in_asyncio(partial(awaited, call), context, report)))
         return lambda: self._in_loop(lambda: [cancel() for cancel in tasks])
 
     def close(self) -> None:
-        """End the loop, and cancel what is left in it."""
+        """End the loop and cancel its tasks."""
         self._in_loop(self._is_closed.set)
 
     def _in_loop(self, call: Callable[[], object]) -> None:

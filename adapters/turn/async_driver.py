@@ -1,4 +1,4 @@
-"""The asynchronous driver of turns: the same page as the synchronous one, on any event loop that anyio knows."""
+"""The asynchronous driver of turns: does what the synchronous one does, on asyncio and trio."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rungwise.fsm.turn.turn import Turn
 class AsyncTurnDriver:
     """Run turns in an event loop; the arguments are those of `SyncTurnDriver`.
 
-    A cancelled task ends its turn, and the exception goes on with the result in its `result` attribute.
+    If its task is cancelled, the turn ends, and the exception carries the result in its `result` attribute.
     """
 
     calls: AsyncDriver
@@ -35,7 +35,7 @@ class AsyncTurnDriver:
         return turn.result
 
     async def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
-        """Run a turn to its end and hand out what its calls say, and what its tools do, meanwhile."""
+        """Run a turn to its end and yield the events of its calls and tools."""
         clock = self.calls.clock
         try:
             action = turn.begin(clock())
@@ -56,7 +56,7 @@ class AsyncTurnDriver:
                                 yield tool_event
                         action = turn.tools_ran(running.outcomes, clock())
                     case Compact():
-                        assert self.compactor is not None  # or the turn would not have asked for it
+                        assert self.compactor is not None  # else the turn does not ask for it
                         remaining, deadline = seconds_left(turn, clock()), Deadline(clock, turn.deadline)
                         shorter = await ashorten(self.compactor, action, remaining, self.calls.cancellation, deadline)
                         action = turn.compacted(shorter, when_compacted(turn, shorter, clock()))

@@ -1,4 +1,4 @@
-"""Have a conversation shortened by the caller's function, for no longer than the turn may take."""
+"""Call the compactor of a turn, for no longer than the turn may take."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def shorten(
     cancellation: Cancellation,
     deadline: Deadline,
 ) -> Any:
-    """Return what a compactor returned or raised, or `LATE`; one that is late is left in a daemon thread.
+    """Return what a compactor returned or raised, or `LATE`. A late one is abandoned in a daemon thread.
 
     Arguments:
-        compactor: is given its own copy of the messages, and by how many tokens they should become shorter.
-        action: says both.
-        seconds: how long it may take; None for as long as it takes.
+        compactor: called with its own copy of the messages, and by how many tokens to shorten them.
+        action: holds both.
+        seconds: how long it may take; None without a limit.
         cancellation: ends the wait.
-        deadline: when the calls that it makes must have ended.
+        deadline: the deadline for calls that it makes.
 
     Raises:
         CallEnded: the turn was cancelled.
@@ -61,7 +61,7 @@ async def ashorten(
     cancellation: Cancellation,
     deadline: Deadline,
 ) -> Any:
-    """Return what a compactor returned or raised, or `LATE`; one that is late is cancelled, or left in a thread.
+    """Return what a compactor returned or raised, or `LATE`. A late one is cancelled, or abandoned in a thread.
 
     See `shorten`.
     """
@@ -91,11 +91,11 @@ async def ashorten(
 
 
 async def _called(compactor: Callable[..., Any], action: Compact) -> Any:
-    return await compactor(thawed(action.messages), action.room)  # its own copy, to change as it likes
+    return await compactor(thawed(action.messages), action.room)  # its own copy, which it may change
 
 
 async def _await_into(returns: list[Any], shorter: Any, deadline: Deadline) -> None:
-    """Await what a compactor returned; what it raises is none of a wait that has ended."""
+    """Await what a compactor returned, and collect its exception, so that it does not pass for a timeout of ours."""
     try:
         with deadline.around():
             returns.append(await shorter)
@@ -104,7 +104,7 @@ async def _await_into(returns: list[Any], shorter: Any, deadline: Deadline) -> N
 
 
 def _begin(compactor: Callable[..., Any], action: Compact, report: Report, deadline: Deadline) -> None:
-    call = partial(compactor, thawed(action.messages), action.room)  # its own copy, to change as it likes
+    call = partial(compactor, thawed(action.messages), action.room)  # its own copy, which it may change
     Worker("the compactor", call, deadline.context(), report).start()
 
 

@@ -1,4 +1,4 @@
-"""What a client is given for a turn, and the turn that it makes of it."""
+"""The options of a turn, the turn that they make, and the streams of its events."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ AsyncTurnCompactor = Callable[[Sequence[PlainMessage | Message], int], Awaitable
 
 
 class TurnOptions(RunOptions, total=False):
-    """Name what a turn may be given beside its messages; what is not named here is as in `rungwise.core.CallOptions`.
+    """The options of a turn. Those not listed here are as in `rungwise.core.CallOptions`.
 
     Arguments:
         tools: the tools by name, or a list of them: functions, or a `rungwise.Tool` that says more.
-        executor: runs the tools that have no function, given the name and the arguments.
-        policy: how the turn goes on; its calls have the client's policy where it names none.
-        compactor: makes a conversation shorter, given its messages and by how many tokens.
+        executor: called with name and arguments for tools that have no function.
+        policy: the policy of the turn; its calls use the client's policy unless it names one.
+        compactor: shortens a conversation; called with its messages and by how many tokens.
     """
 
     tools: Tools | Toolbox
@@ -42,12 +42,12 @@ class TurnOptions(RunOptions, total=False):
 
 
 OF_TURNS = frozenset({"tools", "executor", "policy", "compactor", "within", "deadline"})
-"""The options that are none of a request."""
+"""The options of a turn that a request does not have."""
 
 
 @frozen
 class Planned:
-    """Hold a turn that has not begun, and what shortens its conversation."""
+    """A turn that has not begun, and its compactor."""
 
     turn: Turn
     compactor: TurnCompactor | AsyncTurnCompactor | None
@@ -62,15 +62,15 @@ class Planned:
         compactor: Callable[[Any], Any] | None,
         **call_options: Any,
     ) -> Planned:
-        """Make a turn of what a client has and was given.
+        """Make a turn from the client's settings and the options of the turn.
 
         Arguments:
-            request: what is asked; the tools in it are for the executor where no others are given, and otherwise what
-                the provider runs itself.
-            options: those of the turn.
+            request: the request. Its tools are for the executor if the options have no tools; otherwise the provider
+                runs them.
+            options: the options of the turn.
             chain: the client's backends.
-            policy: the client's policy of calls.
-            compactor: the client's own, which is given the messages alone.
+            policy: the client's policy for calls.
+            compactor: the client's compactor, which is called with the messages alone.
             call_options: what the client passes to its calls, and when the turn must have ended, on its clock.
 
         Raises:
@@ -82,7 +82,7 @@ class Planned:
             hint = "; that of its calls goes into one, as in TurnPolicy(call=...)" if isinstance(own, Policy) else ""
             raise ConfigurationError(f"policy must be a TurnPolicy, not {type(own).__name__}{hint}")
         tools, executor = options.get("tools"), options.get("executor")
-        if tools is None and executor is not None:  # whom the request's own are for
+        if tools is None and executor is not None:  # the request's tools are for it
             tools, request = request.tools, evolve(request, tools=())
         shorten = options.get("compactor")
         check_functions(compactor=shorten)
@@ -111,7 +111,7 @@ class TurnStream(SyncStream[TurnEvent, TurnResult]):
 
     @property
     def messages(self) -> tuple[PlainMessage | Message, ...]:
-        """Return the conversation so far, which can be gone on from at any moment."""
+        """Return the conversation so far; you can continue from it at any moment."""
         return _messages_of(self)
 
 
@@ -120,5 +120,5 @@ class AsyncTurnStream(LoopStream[TurnEvent, TurnResult]):
 
     @property
     def messages(self) -> tuple[PlainMessage | Message, ...]:
-        """Return the conversation so far, which can be gone on from at any moment."""
+        """Return the conversation so far; you can continue from it at any moment."""
         return _messages_of(self)

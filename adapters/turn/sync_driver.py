@@ -1,4 +1,4 @@
-"""The synchronous driver of turns: it makes calls, runs tools and shortens conversations, and decides nothing."""
+"""The synchronous driver of turns: makes calls, runs tools, shortens conversations. The turn makes every decision."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SyncTurnDriver:
 
     Arguments:
         calls: makes the calls.
-        compactor: makes conversations shorter, or None.
+        compactor: shortens conversations, or None.
     """
 
     calls: SyncDriver
@@ -37,14 +37,14 @@ class SyncTurnDriver:
         try:
             for _ in events:
                 pass
-        except BaseException as error:  # a Ctrl-C may come between two events as well
+        except BaseException as error:  # Ctrl-C may come between two events
             events.close()
             error.result = turn.cancel(self.calls.clock())  # type: ignore[attr-defined]
             raise
         return turn.result
 
     def stream(self, turn: Turn) -> Generator[TurnEvent]:
-        """Run a turn to its end and hand out what its calls say, and what its tools do, meanwhile."""
+        """Run a turn to its end and yield the events of its calls and tools."""
         clock = self.calls.clock
         try:
             action = turn.begin(clock())
@@ -56,7 +56,7 @@ class SyncTurnDriver:
         yield from turn.drain()
 
     def _do(self, action: Action, turn: Turn) -> Generator[TurnEvent, None, Action | None]:
-        """Do what the turn asks for, and return what it asks for next."""
+        """Perform an action and return the next one."""
         clock, cancellation = self.calls.clock, self.calls.cancellation
         match action:
             case MakeCall(call):
@@ -67,30 +67,30 @@ class SyncTurnDriver:
                 outcomes = yield from run_tools(action, turn.tools.executor, cancellation, deadline)
                 return turn.tools_ran(outcomes, clock())
             case Compact():
-                assert self.compactor is not None  # or the turn would not have asked for it
+                assert self.compactor is not None  # else the turn does not ask for it
                 remaining, deadline = seconds_left(turn, clock()), Deadline(clock, turn.deadline)
                 shorter = shorten(self.compactor, action, remaining, cancellation, deadline)
                 return turn.compacted(shorter, when_compacted(turn, shorter, clock()))
 
 
 def seconds_left(turn: Turn, now: float) -> float | None:
-    """Return the seconds that a turn has left; None where its time has no limit."""
+    """Return the seconds until the deadline of a turn; None without one."""
     deadline = turn.deadline
     return None if deadline is None else max(0.0, deadline - now)
 
 
 def when_compacted(turn: Turn, shorter: object, now: float) -> float:
-    """Return the time; where that was up, the clock may not show it yet."""
+    """Return the time; after a late compactor, past the deadline even if the clock does not show it yet."""
     deadline = turn.deadline
     return max(now, deadline + LATE_BY) if shorter is LATE and deadline is not None else now
 
 
 def leave(turn: Turn, error: BaseException, now: float) -> None:
-    """End a turn for what was raised, and raise that with the result of the turn, unless the turn was only cancelled.
+    """End a turn after an exception. Raise that with the result of the turn, unless the turn was cancelled.
 
     Arguments:
-        turn: what was run.
-        error: what was raised; what tools have brought until then stands in it.
+        turn: the turn.
+        error: the exception; `ToolsEnded` holds the outcomes of the tools so far.
         now: the time.
     """
     outcomes, reason = (error.outcomes, error.reason) if isinstance(error, ToolsEnded) else ((), error)
@@ -100,4 +100,4 @@ def leave(turn: Turn, error: BaseException, now: float) -> None:
         try:
             raise reason from None
         finally:
-            del error, reason  # what is raised holds this frame, which must not hold it
+            del error, reason  # the exception holds this frame: avoid a cycle

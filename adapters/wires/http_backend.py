@@ -64,7 +64,7 @@ class HttpBackend(ABC):
         model: the model id that is sent.
         api_key: the key. None sends none, except to a known provider's own host: then the key is taken from the
             environment variable that this provider's own client reads, unless `headers` hold one or
-            `api_key_required` is False. It becomes a `Secret`, which is hidden everywhere.
+            `api_key_required` is False. It becomes a secret, which is hidden everywhere.
         base_url: the URL up to the path of the protocol; a query is kept.
         name: the backend's name in journals and errors; None is "<host>/<model>".
         headers: HTTP headers for each request to this backend; those of a `rungwise.core.Request` win.
@@ -89,9 +89,8 @@ class HttpBackend(ABC):
     API: ClassVar[str]
     """The protocol's name on the command line and in the registry."""
     WRITER: ClassVar[type[BodyWriter]]
-    """What writes its bodies."""
     DECODER: ClassVar[type[StreamDecoder]]
-    """What reads its replies."""
+    """What writes its bodies, and what reads its replies."""
     FORM: ClassVar[Form]
     """The form of its conversations."""
     RESERVED: ClassVar[Mapping[str, str]]

@@ -12,14 +12,14 @@ from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import short
 
 LARGEST_LIMIT = 1_000
-"""No limit and no attempt budget may exceed this: a policy is a promise that a person can check."""
+"""The largest limit and budget of attempts: a person can still check a policy of that size."""
 
 
 class Limits(Mapping[str, "int | None"]):
-    """Say how often each rung may be taken, by its counter: `Limits(retries=1, nudges=0)`.
+    """Limit how often each rung may be taken, by its counter: `Limits(retries=1, nudges=0)`.
 
-    A counter that is not named keeps the limit that its rung declares. `fallbacks` of None means as many as the chain
-    has. A rung of your own is limited in the same way; whether a table has that counter is checked by the policy.
+    Other counters keep the limits that their rungs declare. `fallbacks=None` means as many as the chain has. Rungs of
+    your own are limited in the same way; the policy checks that its table has the counter.
 
     Raises:
         ConfigurationError: a limit is no whole number from 0 to 1000.

@@ -21,10 +21,10 @@ from rungwise.fsm.values.label import did_you_mean, short
 from rungwise.fsm.values.toml import read_toml, text_of_file
 
 LARGEST_JITTER = 3
-"""No jitter may exceed this share of a wait, so that the longest wait with its jitter is still one that clocks take."""
+"""The largest jitter, as a share of a wait. It keeps the longest wait within what clocks accept."""
 
 LARGEST_SUM = 1e12
-"""No sum of money may exceed this."""
+"""The largest sum of money."""
 
 DEFAULT_SECONDS = 900.0
 """A quarter of an hour: one attempt at its longest (600 s, the official SDKs' own limit), and half as much again."""
@@ -32,18 +32,18 @@ DEFAULT_SECONDS = 900.0
 AfterRefusal = Literal["fall_back", "end"]
 
 MOST_ATTEMPTS = 10**9
-"""No number of attempts may exceed this; that of one call may not exceed `LARGEST_LIMIT` either."""
+"""The most attempts of a shared budget; one call may make at most `LARGEST_LIMIT`."""
 
 
 @frozen(kw_only=True)
 class Budget:
-    """Say what the whole call may spend; nothing ever gives any of it back.
+    """Limit what the whole call may spend. A budget is never refilled, not even by a fallback.
 
     Arguments:
         attempts: requests; at most 1000 in a policy, which a person can check, and more in a `SharedBudget`.
         seconds: from the beginning of the call to its end, waits included; None sets no limit.
-        output_tokens: output tokens of all attempts together; None sets no limit. Eight of them, or a ninth, are kept
-            back from every cap, for servers that count the end of a turn beside it.
+        output_tokens: output tokens of all attempts together; None sets no limit. Eight of them, or a ninth, are
+            reserved from every cap, for servers that count the end of a turn on top of it.
         money: in the currency of the backends' prices; None sets no limit, anything else needs prices.
     """
 
@@ -55,16 +55,16 @@ class Budget:
 
 @frozen(kw_only=True)
 class Waits:
-    """Say how long the rungs wait, in seconds.
+    """Set how long the rungs wait, in seconds.
 
-    The n-th wait is min(base * 2**(n - 1), cap), plus a uniform jitter of up to `jitter` times that. A wait that the
-    service asks for is kept in full up to `longest_asked`; a longer one leaves the backend.
+    The n-th wait is min(base * 2**(n - 1), cap), plus a uniform jitter of up to `jitter` times that. A call waits as
+    long as the service asks. If that is longer than `longest_asked`, it moves to the next backend at once.
 
     Arguments:
-        retry_base, retry_cap: of the waits before the same request is sent again.
-        overload_cap: in place of `retry_cap`, where the provider says that it is overloaded.
-        reask_base, reask_cap: of the waits after a reply without an answer, or of no usable shape.
-        jitter: the share of a wait that chance may add, from 0.
+        retry_base, retry_cap: for the waits before the same request is sent again.
+        overload_cap: replaces `retry_cap` if the provider says that it is overloaded.
+        reask_base, reask_cap: for the waits after a reply without an answer, or without a usable shape.
+        jitter: the largest random share added to a wait, from 0.
         longest_asked: the longest wait that a service may ask for.
     """
 
@@ -81,13 +81,13 @@ class Waits:
 class Timeouts:
     """Limit one attempt, in seconds; None is no limit.
 
-    The clocks of silence run on content: text, reasoning, tool arguments. Comments, pings and empty deltas are none.
-    Where a reply is not streamed, only `connect` and `total` apply.
+    Only content resets the clocks of silence: text, reasoning, tool arguments; not comments, pings or empty deltas.
+    If a reply is not streamed, only `connect` and `total` apply.
 
     Arguments:
-        connect: until there is a connection: names, addresses and TLS together.
-        first_token: from the beginning of the attempt to the first content; a backend can have one of its own.
-        stall: between two pieces of content; likewise.
+        connect: until the connection is open, including names, addresses and TLS.
+        first_token: from the start of the attempt to the first content; a backend can set its own.
+        stall: between two pieces of content; a backend can set its own.
         total: the whole attempt.
     """
 
@@ -99,14 +99,14 @@ class Timeouts:
 
 @frozen(kw_only=True)
 class Reserve:
-    """Say what of the budget is kept for each usable backend that is still to come.
+    """Reserve a part of the budget for each usable backend that is still to come.
 
-    That is the time of one attempt, and its output tokens and money, where the budget counts those: what one attempt
-    needs, and no more than `share` of the budget. The backends together never keep more than leaves each its even part.
+    The reserve covers one attempt: its time, and its output tokens and money if the budget counts them, but at most
+    `share` of the budget. Together the reserves leave each backend at least an even part.
 
     Arguments:
-        share: of the budget, from 0 to 1; 0 keeps nothing.
-        seconds: for each backend, in place of the share of the time.
+        share: the share of the budget, from 0 to 1; 0 reserves nothing.
+        seconds: the time for each backend; replaces the share of the time.
     """
 
     share: float = field(default=0.25, validator=number(above_zero=False, highest=1))
@@ -114,15 +114,15 @@ class Reserve:
 
     @property
     def is_on(self) -> bool:
-        """Tell whether anything is kept."""
+        """Tell whether anything is reserved."""
         return self.share > 0 or self.seconds is not None
 
 
 SWITCH_AFTER: Mapping[str, int] = FrozenMap({"overloaded": 2, "timeout": 1, "silence": 1})
-"""Where a policy says nothing else: the failures of a reason after which the backend is left."""
+"""The default number of failures of a reason after which a call leaves the backend."""
 
 EMPTY_REPLY = "empty"
-"""What `switch_after` calls replies without an answer, which are no failure of the provider's."""
+"""The name in `switch_after` of replies without an answer, which are no failures of the provider."""
 
 SWITCH_REASONS = (*get_args(Reason), EMPTY_REPLY)
 
@@ -143,20 +143,19 @@ def _switch_after(value: Any) -> Mapping[str, int]:
 
 @frozen(kw_only=True)
 class Policy:
-    """Say everything about how a call recovers and what it may spend.
+    """Set how a call recovers and what it may spend.
 
     Arguments:
         limits, budget, waits, timeouts, reserve, hints: see their classes.
-        switch_after: for a reason of failure, the number of such failures after which the backend is left for the next
-            one even though more could be tried there; `empty` counts replies without an answer. A reason that is not
-            named keeps its default: 2 for `overloaded`, 1 for `timeout` and `silence`, never for any other.
-            `overloaded = 1000` switches one off: no call makes as many attempts as that and goes on.
+        switch_after: the number of failures, by reason, after which a call moves to the next backend even if it could
+            try more here; `empty` counts replies without an answer. Other reasons keep their defaults: 2 for
+            `overloaded`, 1 for `timeout` and `silence`, never for the rest. `overloaded = 1000` switches one off.
         after_refusal: `fall_back` asks the next backend what one has refused; `end` does not.
-        base_cap: output tokens that the raised caps start from where the caller gave no cap.
-        largest_cap: output tokens that no raised cap exceeds (the caller's own cap is never lowered to it).
-        handful: output tokens; text that a cap of the caller's of so many or fewer has cut is `partial` at once.
-        nudge_window: how many messages from the end are looked at for a tool result.
-        skip_identical_empties: treat two identical empty replies as final for this backend.
+        base_cap: output tokens from which caps are raised if the caller set no cap.
+        largest_cap: output tokens that no raised cap exceeds; a larger cap of the caller stays.
+        handful: output tokens; text cut by a caller's cap of so many or fewer is `partial` at once.
+        nudge_window: the number of last messages in which a tool result is looked for.
+        skip_identical_empties: whether two identical empty replies are final for this backend.
         table: the machine; derive your own with `rungwise.CALL.without(...)` and its like.
 
     Raises:
@@ -184,7 +183,7 @@ class Policy:
             "after_refusal": "end",
         },
     }
-    """What the shipped presets say otherwise than the defaults; in TOML, `preset` names one to start from."""
+    """The shipped presets, as differences from the defaults; in TOML, `preset` names one to start from."""
 
     limits: Limits = field(factory=Limits, validator=instance(Limits))
     budget: Budget = field(factory=Budget, validator=instance(Budget))
@@ -225,10 +224,10 @@ class Policy:
 
     @classmethod
     def interactive(cls, **changed: Any) -> Policy:
-        """Return a policy for people who wait at a screen: it leaves the silent early, and takes a refusal for final.
+        """Return a policy for people who wait at a screen: it leaves silent backends early, and a refusal is final.
 
         Arguments:
-            changed: fields that are to be otherwise.
+            changed: fields that differ from the preset.
 
         Raises:
             ConfigurationError: a field is not of its form.
@@ -238,11 +237,11 @@ class Policy:
 
     @classmethod
     def from_toml(cls, text: str, *, source: str = "policy", table: Table | None = None) -> Policy:
-        """Read a policy from TOML; every key is optional and named as the field.
+        """Read a policy from TOML. Every key is optional and has the name of its field.
 
         Arguments:
-            source: what errors call the text.
-            table: the machine, whose own rungs may be limited like the others; None for `rungwise.CALL`.
+            source: the name of the text in errors.
+            table: the machine, whose own rungs can be limited like the others; None for `rungwise.CALL`.
 
         Raises:
             ConfigurationError: the text is no TOML, or a key or value is wrong; `source` is named in the message.
@@ -255,7 +254,7 @@ class Policy:
         """Read a policy from a TOML file.
 
         Arguments:
-            table: the machine, whose own rungs may be limited like the others; None for `rungwise.CALL`.
+            table: the machine, whose own rungs can be limited like the others; None for `rungwise.CALL`.
 
         Raises:
             ConfigurationError: the file cannot be read, or `from_toml` refuses it.
@@ -318,7 +317,7 @@ def from_mapping(kind: type[Any], values: Mapping[str, Any], **given: Any) -> An
 
 
 def _with_preset(kind: type[Any], values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return plain values with those of the preset that they name, where they say nothing themselves."""
+    """Fill in plain values from the preset that they name."""
     presets = getattr(kind, "presets", {})
     if "preset" not in values or not presets:
         return values

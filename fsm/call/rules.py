@@ -1,4 +1,4 @@
-"""What must be true of a table that runs model calls, besides that every path ends: the honest endings."""
+"""The rules for tables that run model calls, besides the proof that every path ends: honest endings."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.values.label import close_to
 
 ERRORS = frozenset({"exhausted", "failed", "refused"})
-"""The outcomes that gathered text must not end in; only what the provider itself refuses is `refused` all the same."""
+"""The outcomes in which gathered text must not end; a refusal by the provider is the exception."""
 
 KEEPERS = {"has_delivered": "keep_delivered", "has_prior_answer": "keep_prior_answer"}
-"""The effects that say what stands as the answer of a salvaged call."""
+"""The effects that choose the answer of a salvaged call."""
 
 OWN = {"cancelled": "cancelled", "ran_out": "over_budget"}
-"""The outcomes of what the driver does, and of nothing else."""
+"""The outcomes that only the driver brings about."""
 
 NEEDS = {
     "retry": ("wait_fits", "a wait that the service asks for could last for ever"),
@@ -28,13 +28,13 @@ NEEDS = {
     "compact": ("has_compactor", "there may be no compactor"),
     "repair": ("repair_known", "there may be nothing to repair"),
 }
-"""The fact that the guard of each row to a rung must have found, and why."""
+"""The fact that the guard of every row to a rung must check, and why."""
 
 PAYS = {"fallback": "fallbacks", "prefill": "prefills"}
-"""The rungs that only one counter may pay for: the certificate tells by it what is sent there, and to whom."""
+"""The one counter that may pay for these rungs, because the certificate counts what is sent by it."""
 
 LENGTHENS = ("continuations", "compactions", "fallbacks")
-"""The counters that tell the certificate how much text was gathered: a reply that adds to it takes from one of them."""
+"""The counters by which the certificate bounds gathered text: a reply that adds text takes a unit of one."""
 
 FORGETS = ("continuation", "fallback", "reask", "nudge")
 """The rungs that drop seeded reasoning, so that prefills may be given back on the way there."""
@@ -47,10 +47,9 @@ def check_call_table(table: Table) -> None:
         TableError: what is wrong, with the row, or the shortest path that shows it.
     """
     check_table(table)
-    found = tuple(faults_of(table))
-    if found:
-        told = "".join(f"\n- {each}" for each in found)
-        raise TableError(f"the table {table.name!r} is refused for calls:{told}", table=table)
+    faults = "".join(f"\n- {fault}" for fault in faults_of(table))
+    if faults:
+        raise TableError(f"the table {table.name!r} is refused for calls:{faults}", table=table)
 
 
 def faults_of(table: Table) -> Iterator[str]:
@@ -106,7 +105,7 @@ def _faults_of_row(table: Table, row: Row) -> Iterator[str]:
 
 
 def _lacks_of_row(table: Table, row: Row) -> Iterator[str]:
-    """Yield the facts that a row needs for what its rung does, and that its guard does not look at."""
+    """Yield the facts that the rung of a row needs and that its guard does not check."""
     needed = dict([NEEDS[row.target]] if row.target in NEEDS else [])
     if keeps_asked_wait(row.event, row.target):
         needed.setdefault(*NEEDS["retry"])
@@ -116,7 +115,7 @@ def _lacks_of_row(table: Table, row: Row) -> Iterator[str]:
 
 
 def _debts_of_row(table: Table, proof: RowProof) -> Iterator[str]:
-    """Yield what a row to a rung does to the counters that the certificate tells money and backends by."""
+    """Yield how a row breaks the counting by which the certificate bounds money and backends."""
     row, pays = proof.row, PAYS.get(proof.row.target)
     if proof.takes is None:  # which was refused already
         return
@@ -142,6 +141,6 @@ def _faults_of_ladder(rows: tuple[Row, ...]) -> Iterator[str]:
     keeps_text = False
     for row in rows:
         keeps_text = keeps_text or (row.guard == "has_text" and row.target == "partial")
-        is_told = row.event == row.target == "refused"
-        if row.target in ERRORS and not is_told and not keeps_text:
+        is_refusal = row.event == row.target == "refused"
+        if row.target in ERRORS and not is_refusal and not keeps_text:
             yield f"{row}: has_text -> partial must stand before it, or text that was gathered becomes an error"

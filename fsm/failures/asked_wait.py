@@ -58,11 +58,6 @@ def asked_wait(headers: Mapping[str, str], body: object, message: str = "") -> f
     """Return the seconds that a response asks us to wait, or None.
 
     Never raises, and never rounds down. Zero, negative, unreadable and absurd values are ignored.
-
-    Arguments:
-        headers: the response's headers; upper and lower case count the same.
-        body: the decoded JSON body, or its text.
-        message: the error message, for a body of unknown shape.
     """
     names = {name: _once(value) for name, value in plain_headers(headers).items()}
     return _first(source(names, body, message) for source in _SOURCES)

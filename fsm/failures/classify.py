@@ -20,8 +20,6 @@ def classify_response(status: int | None, headers: Mapping[str, str], body: obje
 
     Arguments:
         status: the HTTP status; None for an error event inside a stream that began with 200.
-        headers: the response's headers; upper and lower case count the same.
-        body: the decoded JSON, or the text or the bytes of the body.
     """
     names, decoded, error = plain_headers(headers), decoded_body(body), ErrorBody()
     error.read(decoded)

@@ -37,10 +37,6 @@ class Rule:
     """Name a reason by codes on any status, by numbers and prose on some statuses, or by these statuses alone.
 
     Arguments:
-        reason: what the rule names.
-        statuses: where numbers and prose count.
-        codes: the structured codes and types.
-        prose: the wordings.
         numbers: business codes, each with its provider, as in `zai:1113`.
         unless: wordings beside which neither numbers nor prose count.
     """

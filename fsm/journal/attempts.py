@@ -24,11 +24,7 @@ class RecordedAttempt:
     """Hold one attempt: a step to the hub, and the step back.
 
     Arguments:
-        number: counted from 1.
-        sent: the step that sent it.
-        back: the step of what came back; None while nothing has.
         led: the step that led to its rung; None for the first attempt.
-        skipped: the steps before it that skipped a backend.
         steps: the numbers of its first and last step, up to the one that leads to the next attempt.
     """
 

@@ -55,12 +55,7 @@ _OF_TYPES: Final[Forms] = {
 
 
 def forms_of(kind: type[Any], **others: Form) -> Forms:
-    """Derive the forms of an object from the field types of its class.
-
-    Arguments:
-        kind: an attrs class.
-        others: the forms of fields whose types say too little.
-    """
+    """Derive the forms of an object from the field types of its class."""
     return {field.name: others.get(field.name) or _form_of_type(str(field.type)) for field in fields(kind)}
 
 
@@ -73,13 +68,7 @@ def check_object(document: Mapping[str, Any], forms: Forms, needed: Iterable[str
     """Refuse an object with a missing, malformed or unknown field.
 
     Arguments:
-        document: the object, as it was read.
-        forms: the forms of its fields.
-        needed: the fields that it must have.
         where: its place in the journal; "" for the journal itself, which may have other fields.
-
-    Raises:
-        ConfigurationError: the message names the place.
     """
     place = f"{where}: " if where else ""
     unknown = [name for name in document if name not in forms] if where else []

@@ -18,9 +18,6 @@ class Path:
     """Hold the path of a run through its table.
 
     Arguments:
-        record: the record of the run.
-        table: the machine that it ran on.
-        steps: the steps of the record.
         rows: the row that each step took; None for a skipped backend.
     """
 
@@ -34,9 +31,7 @@ def read_path(text: str | bytes, table: Table, kind: type[Record] = Record) -> P
     """Read a record and find the rows that its steps took.
 
     Arguments:
-        text: a record as JSON; it is checked in full.
         table: the machine of the run; a journal does not contain a table of your own, so pass it.
-        kind: the kind of record.
 
     Raises:
         ConfigurationError: the text is no record of this table; the message says where.
@@ -59,10 +54,6 @@ def read_path(text: str | bytes, table: Table, kind: type[Record] = Record) -> P
 
 def path_of(record: Record, table: Table) -> Path:
     """Find the rows that the steps of a record took.
-
-    Arguments:
-        record: the record; the run need not have ended.
-        table: the machine that it ran on.
 
     Raises:
         ConfigurationError: a step is no row of the table, or does not follow from the step before it.

@@ -23,9 +23,6 @@ def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str
     """Run a recorded call again and return its result, which has a text only if the journal has contents.
 
     Arguments:
-        journal: the journal, complete or not; a call that had not ended is cancelled where the journal ends.
-        policy: the policy to replay under; None for the recorded one. A journal does not contain a table of your own,
-            so pass a policy with that table.
         gathered: the text that the call resumed, if no step of its journal records it.
 
     Raises:
@@ -63,14 +60,7 @@ def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str
 
 
 def call_again(journal: Journal, policy: Policy, *, jitter: Callable[[], float], gathered: str = "") -> Call:
-    """Return a new call with the setting of a recorded one.
-
-    Arguments:
-        journal: the journal of the recorded call.
-        policy: the policy to run under.
-        jitter: returns the random numbers of the waits.
-        gathered: the text that it resumes, if no step of its journal records it.
-    """
+    """Return a new call with the setting of a recorded one."""
     recorded, setting = journal.steps, journal.setting
     return Call(
         Request("(not recorded)", max_tokens=setting.max_tokens, input_tokens=setting.input_tokens),

@@ -17,15 +17,7 @@ from rungwise.fsm.values.usage import Usage
 
 
 def check_alike(was: Step, now: Step) -> None:
-    """Check that a step of the replay equals the recorded one.
-
-    Arguments:
-        was: the recorded step.
-        now: the step of the replay.
-
-    Raises:
-        JournalMismatch: they differ; the message names the step and the first difference.
-    """
+    """Check that a step of the replay equals the recorded one."""
     if was == now:
         return
     for attribute in attrs.fields(Step):
@@ -42,8 +34,6 @@ def recorded_budget(
     """Return the budget that a recorded call shared; None if it shared none.
 
     Arguments:
-        budgets: the limits of each level, the innermost first.
-        steps: the steps of the journal.
         deadline: the earliest deadline among them, in seconds from the start of the call; None for no limit.
     """
     if not budgets:
@@ -56,12 +46,7 @@ def recorded_budget(
 
 @define(eq=False, repr=False)
 class RecordedBudget(SharedBudget):
-    """Grant a call what it was granted when it was recorded.
-
-    Arguments:
-        steps: the steps of the journal.
-        recorded_deadline: the deadline, in seconds from the start of the call.
-    """
+    """Grant a call what it was granted when it was recorded."""
 
     _steps: tuple[Step, ...] = field(kw_only=True)
     _recorded_deadline: float | None = field(kw_only=True)
@@ -83,11 +68,7 @@ class RecordedBudget(SharedBudget):
 
 @define(eq=False, repr=False)
 class RecordedShare(Share):
-    """Grant each attempt its recorded cap, or end the call where it ended.
-
-    Arguments:
-        verdicts: the recorded steps `sent` and `ran_out`, in order.
-    """
+    """Grant each attempt its recorded cap, or end the call where it ended."""
 
     _verdicts: list[Step]
     _granted: int | None = field(default=None, init=False)

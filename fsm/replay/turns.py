@@ -33,9 +33,7 @@ class RebuiltConversation:
     """Rebuild the conversation of a recorded turn.
 
     Arguments:
-        policy: the limits of a reply's tool calls, and the hints.
         contents: whether the journal has contents; without them the conversation stays empty.
-        handed_off: the terminating tool calls that ended the turn.
     """
 
     policy: TurnPolicy
@@ -68,10 +66,7 @@ class RebuiltConversation:
         """Add the result of a call.
 
         Arguments:
-            result: the result.
-            event: the event that it was for the turn.
             step: the recorded step; None if the turn was cancelled.
-            is_summary: whether the call asked for the summary.
         """
         if not self.contents:
             return
@@ -139,10 +134,6 @@ def replay_turn(journal: TurnJournal, policy: TurnPolicy | None = None) -> TurnR
     A journal does not record the first messages and the tools. With contents, the result has the messages since the
     start, or since the last compaction; without, it has none.
 
-    Arguments:
-        journal: the journal, complete or not; a turn that had not ended is cancelled where the journal ends.
-        policy: the policy to replay under; None for the recorded one.
-
     Raises:
         JournalMismatch: a step differs; the message names the first one, as in `call 3, step 7`.
         ConfigurationError: no call can have this policy with the recorded chain.
@@ -177,8 +168,6 @@ class _TurnReplay:
     """Repeat the recorded steps of a turn.
 
     Arguments:
-        recorded: the journal.
-        policy: the policy of the turn.
         of_calls: the policy of its calls; None for the recorded one of each.
     """
 

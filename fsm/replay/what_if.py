@@ -29,14 +29,7 @@ HINTS = {"nudge": ("nudge", "placeholder"), "continuation": ("continuation",), "
 
 
 def unclear_reply(journal: Journal, policy: Policy, was_sent: Step, sent: Step, reply: Step) -> str | None:
-    """Say why the reply to an attempt may differ under a policy; None if nothing suggests that.
-
-    Arguments:
-        journal: the journal, with the policy that the call had.
-        policy: the other policy.
-        was_sent, sent: the recorded attempt, and that under the other policy.
-        reply: the recorded step of the reply.
-    """
+    """Say why the reply to an attempt may differ under a policy; None if nothing suggests that."""
     return next(_reasons(journal, policy, was_sent, sent, reply), None)
 
 
@@ -97,16 +90,8 @@ class WhatIf:
     """Describe what a past call or turn would have done.
 
     Arguments:
-        name: the name of the journal.
         kind: whether its path stays the same, differs from a step on, ends at a step, or is unclear from a step on.
         where: that step, as in `step 7` or `call 3, step 7`; "" if the path stays the same.
-        before, now: what it did at that step, and what it would do.
-        why: the reason.
-        steps, of: how many steps of its path were followed, of how many.
-        attempts: the attempts up to there, recorded and under the new policy.
-        waits: the seconds of waits up to there, likewise.
-        outcome: the recorded outcome.
-        notes: other remarks.
     """
 
     name: str
@@ -129,9 +114,6 @@ def what_if(
     """Play the replies of a recorded call to one under another policy, up to the first difference.
 
     Arguments:
-        journal: the journal, complete or not.
-        policy: the other policy.
-        name: the name of the journal.
         old_table: the machine that the recorded call ran on, if it was not that of the policy.
         gathered: the text that the call resumed, if no step of its journal records it.
     """

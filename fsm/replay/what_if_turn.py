@@ -45,9 +45,6 @@ def what_if_turn(
     """Follow a recorded turn under another policy, call by call, up to the first difference.
 
     Arguments:
-        journal: the journal, complete or not.
-        policy: the other policy.
-        name: the name of the journal.
         old_table: the machine that its calls ran on, if it was not that of the policy.
     """
     blank = WhatIf(name=name, kind="not replayed", of=len(journal.steps), outcome=journal.outcome)

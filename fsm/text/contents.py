@@ -79,12 +79,7 @@ def _finite(number: str) -> float:
 
 
 def exact(value: Any, data: bytes) -> Any:
-    """Return a JSON value with its whole numbers as they are written; orjson rounds those of more than 64 bits.
-
-    Arguments:
-        value: what orjson has read.
-        data: what it was read from.
-    """
+    """Return a JSON value with its whole numbers as they are written; orjson rounds those of more than 64 bits."""
     if _LONG not in data.translate(_ZEROS):
         return value
     try:

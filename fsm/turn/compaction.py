@@ -22,9 +22,7 @@ class ToolExchange:
     """Hold the places of an assistant's message and of the results of its tools.
 
     Arguments:
-        start: the place of the first message.
         stop: the place after the last one.
-        is_whole: whether each call has its result and each result its call.
     """
 
     start: int
@@ -43,7 +41,6 @@ class Round:
 
     Arguments:
         users: the places of the user messages; none if the assistant begins.
-        exchanges: the exchanges.
     """
 
     users: list[int] = Factory(list)
@@ -51,11 +48,7 @@ class Round:
 
 
 def rounds_of(messages: Sequence[ReadMessage]) -> list[Round]:
-    """Return the rounds of a conversation; system messages and messages of unknown roles belong to none.
-
-    Arguments:
-        messages: the conversation.
-    """
+    """Return the rounds of a conversation; system messages and messages of unknown roles belong to none."""
     rounds: list[Round] = []
     index = 0
     while index < len(messages):
@@ -97,13 +90,7 @@ LEAST_ROOM: Final = 4
 
 
 def helps(before: Messages, after: Messages, counter: Counter = estimate_tokens) -> bool:
-    """Tell whether a compaction shortened a conversation by at least 5 %.
-
-    Arguments:
-        before: the conversation.
-        after: the conversation that the compactor returned.
-        counter: counts tokens.
-    """
+    """Tell whether a compaction shortened a conversation by at least 5 %."""
     tokens = counter(tuple(before))
     gained = tokens - counter(tuple(after))
     return gained > 0 and gained * LEAST_GAIN >= tokens
@@ -115,10 +102,7 @@ def room_for(
     """Return by how many tokens a conversation that overflowed should shrink: by a quarter or more.
 
     Arguments:
-        messages: the conversation.
         window: the tokens of the model's context, input and output together; None if unknown.
-        cap: how many of these tokens the answer may have.
-        counter: counts tokens.
     """
     tokens = counter(tuple(messages))
     beyond = 0 if window is None else tokens - (window - (cap or 0))
@@ -135,10 +119,7 @@ def accepted(
     """Return the conversation that a compactor left, if it is valid and shorter.
 
     Arguments:
-        returned: what the compactor returned, or the exception that it raised.
-        before: the conversation that it was to shorten.
         callers: the caller's own messages, which may have been invalid from the start.
-        counter: counts tokens.
 
     Raises:
         NoHelp: it raised, or returned something else; the message says what.
@@ -212,7 +193,6 @@ class _Steps:
     """Hold the steps that can shorten a conversation, in order.
 
     Arguments:
-        messages: the conversation.
         stubs: the first steps: places of messages and what replaces them.
         drops: the steps after them: places of messages that go together.
     """

@@ -25,9 +25,7 @@ class Conversation:
     """Collect the messages of a turn.
 
     Arguments:
-        messages: the complete messages.
         gathered: the text of an answer that was cut; the next call resumes it.
-        pending: the message whose tool calls still lack results.
         results: the results that have arrived, by the place of the call.
         shown: the last text that the model showed.
     """
@@ -45,9 +43,6 @@ class Conversation:
         """Add what a call returned.
 
         Arguments:
-            result: the result of the call.
-            event: the event that it is for the turn.
-            is_summary: whether the call asked for the summary.
             ids: the ids of its tool calls, if they were recorded.
         """
         if result is self._added:  # a signal interrupted the turn after it was added
@@ -97,11 +92,7 @@ class Conversation:
         self.messages, self.pending, self.results, self.gathered = self.completed(placeholder), None, {}, ""
 
     def completed(self, placeholder: str) -> tuple[PlainMessage | Message, ...]:
-        """Return the conversation in a form that can be sent; a cut answer becomes a message.
-
-        Arguments:
-            placeholder: the result of each tool call that has none.
-        """
+        """Return the conversation in a form that can be sent; a cut answer becomes a message."""
         if self.pending is not None:
             results = [
                 self.results.get(place) or ToolResult(call.id, call.name, placeholder, True)
@@ -131,7 +122,6 @@ def _unique(id: str, taken: dict[str, int]) -> str:
     """Return an id that no other tool call has: the id itself, or with a number appended.
 
     Arguments:
-        id: the id that the model gave.
         taken: the ids of all calls, each with the last number tried, so that repeated ids stay cheap.
     """
     base, number = id or "call", taken.get(id or "call", 1)
@@ -150,10 +140,7 @@ def prompt_tokens(
     The estimate of what the model wrote is at most the output tokens that providers reported.
 
     Arguments:
-        request: the first request; without a count in it the result is None.
-        messages: the conversation so far.
         gathered: the text that the next call resumes, which that call counts by itself.
-        written: the output tokens of all calls so far.
     """
     first = len(request.messages)
     if request.input_tokens is None:
@@ -172,16 +159,7 @@ def prompt_tokens(
 def request_of(
     state: str, first: Request, conversation: Conversation, *, hints: TurnHints, shapes: Shapes, written: int
 ) -> Request:
-    """Return the request of the call that a state makes.
-
-    Arguments:
-        state: the state.
-        first: the caller's request, with the tools of the turn.
-        conversation: the conversation so far.
-        hints: the words that ask for a summary, which is asked for without tools.
-        shapes: the message format of the last backend.
-        written: the output tokens of all calls so far.
-    """
+    """Return the request of the call that a state makes."""
     if state == "ask":
         return first
     request, messages = first, conversation.messages

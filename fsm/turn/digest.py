@@ -28,7 +28,6 @@ class TurnPath:
     """Hold the path of a turn and the paths of its calls.
 
     Arguments:
-        path: the path of the turn.
         calls: the path of each call; None for one that was killed before its first step.
         call_of: the number of the call, from 1, that a step made or brought back, by the number of the step.
     """
@@ -45,16 +44,7 @@ class TurnPath:
 
 
 def turn_path_of(path: Path, calls: Sequence[Record], table: Table) -> TurnPath:
-    """Find the paths of the calls of a turn.
-
-    Arguments:
-        path: the path of the turn.
-        calls: the journals of its calls.
-        table: the machine that the calls ran on.
-
-    Raises:
-        ConfigurationError: a step of a call is no row of the table.
-    """
+    """Find the paths of the calls of a turn."""
     return TurnPath(path, tuple(_paths(calls, table)), dict(_numbers(path)))
 
 
@@ -85,12 +75,7 @@ KINDS: Final = {"use_tools": "tools", "compact": "compaction"}
 
 
 def digest_of_turn(turn: TurnPath, says: str = "") -> Digest:
-    """Sum up a turn.
-
-    Arguments:
-        turn: the path of the turn.
-        says: the first words of its text.
-    """
+    """Sum up a turn."""
     calls = tuple(None if call is None else digest_of_call(call) for call in turn.calls)
     return digest_of(
         turn.path,
@@ -103,13 +88,7 @@ def digest_of_turn(turn: TurnPath, says: str = "") -> Digest:
 
 
 def digest_of_turn_journal(journal: Record, calls: Sequence[Record], text: str = "") -> Digest | None:
-    """Sum up a turn from its journal; None if it holds no steps, or none of the tables of its policy.
-
-    Arguments:
-        journal: the journal of the turn.
-        calls: the journals of its calls.
-        text: the text of its result, whose first words are shown.
-    """
+    """Sum up a turn from its journal; None if it holds no steps, or none of the tables of its policy."""
     table = calls[0].setting.policy.table if calls else CALL
     try:
         return digest_of_turn(turn_path_of(path_of(journal, TURN), calls, table), first_words(text))

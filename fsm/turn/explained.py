@@ -29,7 +29,6 @@ def read_turn(text: str | bytes, table: Table = CALL) -> TurnPath:
     """Read the journal of a turn and find the rows that its steps took, and those of its calls.
 
     Arguments:
-        text: a journal as JSON; it is checked in full.
         table: the machine that its calls ran on; a journal does not contain a table of your own, so pass it.
 
     Raises:
@@ -54,11 +53,7 @@ LEGEND: Final = {"attempt": "call", "tools": "tools", "compaction": "compaction"
 
 
 def explain_turn(turn: TurnPath) -> str:
-    """Write the page of a recorded turn: its path on the diagram, its timeline, every step, and every call's own page.
-
-    Arguments:
-        turn: the path of the turn; everything in it is escaped.
-    """
+    """Write the page of a recorded turn, with its diagram, its timeline, every step, and the page of every call."""
     policy = turn.policy
     setup = Setup(limits=policy.limits, budget=asdict(policy.budget))
     digest = digest_of_turn(turn)

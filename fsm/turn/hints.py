@@ -30,8 +30,6 @@ class HintedSchema:
     """Check and convert arguments by the type hints of a function.
 
     Arguments:
-        schema: the JSON schema of the arguments.
-        model: the pydantic model of the arguments; its fields have names of their own, since pydantic reserves some.
         names: the parameter of each field.
         optional: the fields with a default of the function, which are omitted if the call omits them.
     """
@@ -54,10 +52,6 @@ class HintedSchema:
     @classmethod
     def read_from(cls, function: Callable[..., Any], where: str) -> HintedSchema:
         """Read the hints of a function.
-
-        Arguments:
-            function: any callable.
-            where: the name of the tool in errors.
 
         Raises:
             ConfigurationError: a hint cannot be resolved or has no JSON schema, or a parameter is positional-only.

@@ -32,8 +32,6 @@ class TurnSetting:
     """Hold the arguments of a turn, without its messages and tools.
 
     Arguments:
-        policy: the policy of the turn.
-        has_compactor: whether the conversation could be shortened.
         deadline: seconds from the start of the turn to the caller's deadline; None without one.
         recorded: after reading, the policy of the calls as recorded, including the fields of rungs of your own.
     """

@@ -35,14 +35,7 @@ _EVENTS = {
 
 
 def facts_of(result: Result, position: Run, *, has_compactor: bool, is_summary: bool) -> tuple[str, ...]:
-    """Return the names of the facts that hold when a call has ended.
-
-    Arguments:
-        result: the result of the call.
-        position: the position of the turn.
-        has_compactor: whether the conversation can be shortened.
-        is_summary: whether the call asked for the summary.
-    """
+    """Return the names of the facts that hold when a call has ended."""
     facts = {
         "may_fail_again": position.has_left("faults"),
         "may_go_on_later": position.has_left("auto_continues"),
@@ -56,12 +49,7 @@ def facts_of(result: Result, position: Run, *, has_compactor: bool, is_summary: 
 def facts_of_tools(
     position: Run, *, tool_worked: bool, repeats_calls: bool, over_tool_limit: bool, was_handed_off: bool
 ) -> tuple[str, ...]:
-    """Return the names of the facts that hold when tools have run.
-
-    Arguments:
-        position: the position of the turn.
-        tool_worked, repeats_calls, over_tool_limit, was_handed_off: the facts of these names.
-    """
+    """Return the names of the facts that hold when tools have run."""
     facts = {
         "tool_worked": tool_worked,
         "may_fail_again": position.has_left("faults"),
@@ -74,13 +62,7 @@ def facts_of_tools(
 
 
 def counts_of(position: Run, row: Row, policy: TurnPolicy) -> str:
-    """Write how many units of its counter a rung has used, of how many; "" for `use_tools`.
-
-    Arguments:
-        position: the position of the turn after the row.
-        row: a row that leads to a rung.
-        policy: the limits.
-    """
+    """Write how many units of its counter a rung has used, of how many; "" for `use_tools`."""
     rung = TURN.rung(row.target)
     assert rung is not None
     spent, most = position.spent_of(rung.counter), policy.limits[rung.counter]
@@ -90,15 +72,7 @@ def counts_of(position: Run, row: Row, policy: TurnPolicy) -> str:
 def cause_of(
     row: Row, facts: tuple[str, ...], policy: TurnPolicy, result: Result | None, note: str | None
 ) -> str | None:
-    """Say why a turn ended, in a sentence; None if it simply finished or goes on.
-
-    Arguments:
-        row: the row that was taken.
-        facts: the facts that held.
-        policy: the limits.
-        result: the result of the call that led to the row, if it was a call.
-        note: a remark.
-    """
+    """Say why a turn ended, in a sentence; None if it simply finished or goes on."""
     if row.target in ("finished", "handed_off", "use_tools", "go_on", "compact"):
         return None
     if result is not None and not result.is_success:

@@ -41,8 +41,6 @@ class ReadCall:
 
     Arguments:
         key: the key that it shares with its result.
-        name: the name of the tool.
-        arguments: JSON text, or parsed data.
     """
 
     key: Key = field(repr=False)
@@ -56,10 +54,7 @@ class ReadMessage:
 
     Arguments:
         role: "system" (also for a developer), "user", "assistant", "tool" for results, or "" for none.
-        has_text: whether it has text that is not blank.
-        calls: its tool calls.
         results: the keys of the calls whose results it has.
-        speaks_first: whether something else stands before one of the results.
     """
 
     role: str
@@ -103,12 +98,7 @@ def is_result(block: Any) -> bool:
 
 
 def answers_behind(messages: Sequence[ReadMessage], index: int) -> int:
-    """Return the place after the results that directly follow a message.
-
-    Arguments:
-        messages: the conversation.
-        index: the place of the message.
-    """
+    """Return the place after the results that directly follow a message."""
     stop = index + 1
     while stop < len(messages) and messages[stop].role == "tool":
         stop += 1

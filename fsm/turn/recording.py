@@ -23,11 +23,7 @@ class Tally:
     """Add up what a turn uses.
 
     Arguments:
-        began: when it began, in seconds on the driver's clock; None before.
-        elapsed: the seconds since then.
-        usage: the tokens of its calls.
         cost: the cost of its calls; None once a backend has no prices.
-        attempts: the requests of its calls.
     """
 
     began: float | None = None
@@ -42,21 +38,13 @@ class Tally:
         return (self.began or 0.0) + self.elapsed
 
     def begin(self, now: float) -> None:
-        """Start the clock of the turn.
-
-        Raises:
-            IllegalEvent: it has already begun.
-        """
+        """Start the clock of the turn."""
         if self.began is not None:
             raise IllegalEvent("the turn has begun already")
         self.began = now
 
     def pass_time(self, now: float | None, seconds: float = 0.0) -> None:
-        """Move the clock to `now`, but never back; if that is None, by some seconds.
-
-        Raises:
-            IllegalEvent: the turn has not begun.
-        """
+        """Move the clock to `now`, but never back; if that is None, by some seconds."""
         if self.began is None:
             raise IllegalEvent("the turn has not begun")
         self.elapsed = self.elapsed + seconds if now is None else max(self.elapsed, now - self.began)
@@ -70,14 +58,7 @@ class Tally:
 
 @define(eq=False, repr=False)
 class TurnRecorder:
-    """Record each step, and report it to the observer and the log.
-
-    Arguments:
-        journal: the journal of the turn.
-        position: the position of the turn.
-        tally: the time.
-        observer: called with each step; an exception that it raises is logged.
-    """
+    """Record each step, and report it to the observer and the log."""
 
     journal: TurnJournal
     position: Run
@@ -93,15 +74,7 @@ class TurnRecorder:
         note: str | None = None,
         content: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record that a row was taken.
-
-        Arguments:
-            row: the row.
-            facts: the facts that held.
-            result: the result of the call that led to the row, if it was a call.
-            note: a remark.
-            content: texts and ids, recorded if the journal has contents.
-        """
+        """Record that a row was taken."""
         self.journal.record(
             RecordedStep(
                 row=row,

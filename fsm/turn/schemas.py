@@ -164,10 +164,6 @@ class GivenSchema:
     def of(cls, schema: Mapping[str, Any], where: str) -> GivenSchema:
         """Build a check from a schema; without a `$schema` it is read as Draft 2020-12.
 
-        Arguments:
-            schema: the schema of an object, already copied.
-            where: the name of the schema in errors.
-
         Raises:
             ConfigurationError: it is no schema of an object, or has a reference to something outside itself.
         """

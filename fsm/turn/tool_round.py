@@ -112,10 +112,6 @@ def shortened(texts: Sequence[str], tokens: int) -> tuple[str, ...]:
 
     The longest are cut first, to equal lengths. A cut text keeps its beginning and its end; a mark between them counts
     the missing characters.
-
-    Arguments:
-        texts: the results of one reply's tools.
-        tokens: the tokens that they may have together.
     """
     sizes = [_size(text) for text in texts]
     most = _level(sizes, tokens * BYTES_A_TOKEN)
@@ -165,11 +161,9 @@ class ToolRound:
     """Hold one round of tools.
 
     Arguments:
-        calls: the calls of the reply.
         runs: the calls that run, with the place of each among all calls.
         faults: what is wrong with the others, by place, in words for the model.
         handed: the places of the terminating calls that need no run.
-        is_too_long: whether the reply has more calls than may run.
     """
 
     calls: tuple[ToolCall, ...]
@@ -180,14 +174,7 @@ class ToolRound:
 
     @classmethod
     def of(cls, calls: tuple[ToolCall, ...], tools: Toolbox, policy: TurnPolicy, seconds: float | None) -> ToolRound:
-        """Plan a round.
-
-        Arguments:
-            calls: the calls of the reply.
-            tools: the caller's tools.
-            policy: how many calls run, and for how long.
-            seconds: the time that remains to the turn; None for no limit.
-        """
+        """Plan a round."""
         runs, handed, most = list[tuple[int, ToolRun]](), set[int](), policy.calls_per_reply
         faults = dict.fromkeys(range(most, len(calls)), policy.hints.too_many)
         for place, call in enumerate(calls[:most]):
@@ -207,8 +194,6 @@ class ToolRound:
         """Return the results of the calls whose outcome is known, in the order of the calls.
 
         Arguments:
-            outcomes: the outcomes of the runs, in their order.
-            policy: how long the results may be together.
             may_lack: whether an outcome may be None, for a run that was cancelled.
 
         Raises:

@@ -46,7 +46,6 @@ def problems_of(messages: Messages, *, callers: Messages = ()) -> tuple[str, ...
     Anything that one provider refuses is wrong.
 
     Arguments:
-        messages: the conversation.
         callers: the caller's own messages, whose system messages may stand anywhere.
     """
     reads = [read(message) for message in messages]

@@ -182,7 +182,7 @@ def test_a_certificate_knows_the_schema_of_a_backend_and_the_one_that_it_is_give
     assert most.value == pytest.approx(result.cost)
     assert most.value == pytest.approx(5 + len(provider.requests[0].body["system"]) // 3 + 1 + 8, abs=1)
     [blind] = [worst for worst in rungwise.verify(policy, [backend], **known).worst if worst.name == "money"]
-    assert "not a JSON schema of the caller's" in blind.note
+    assert "without a JSON schema that a backend gets in words" in blind.note
     assert (blind.value == most.value) is own
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import rungwise
 from rungwise import Client, Journal
-from rungwise.adapters.cli.describe import told_in_lines
+from rungwise.adapters.cli.describe import steps_text
 from rungwise.adapters.provider.languages import language_of
 from rungwise.adapters.wires.http_backend import backend_class
 from rungwise.adapters.wires.registry import WIRES
@@ -56,7 +56,7 @@ def test_what_the_fallback_cannot_be_told_is_not_sent_and_said_once(mode: str, s
         assert not {"seed", "logit_bias"} & received.body.keys()
     text = result.journal.to_json()
     assert notes(rungwise.replay(Journal.from_json(text))) == told
-    assert said in told_in_lines(read_path(text, rungwise.CALL, Journal))
+    assert said in steps_text(read_path(text, rungwise.CALL, Journal))
 
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import rungwise
 from rungwise import OpenAIChat
-from rungwise.adapters.cli.describe import told_in_brief
+from rungwise.adapters.cli.describe import brief_text
 from rungwise.adapters.provider.handler import render
 from rungwise.adapters.testing.scripts import scripted_replies
 from rungwise.adapters.wires.endpoint import read_url
@@ -97,7 +97,7 @@ def survives(text: bytes) -> None:
     except rungwise.ConfigurationError:
         return
     explain_call(trail)
-    assert all(line.isprintable() for line in told_in_brief(trail).split("\n"))
+    assert all(line.isprintable() for line in brief_text(trail).split("\n"))
     for view in ("hub", "ladder"):
         draw_picture(trail.table, "svg", view, Marks.along(trail.rows))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from importlib import import_module
 from pathlib import Path
 
@@ -96,8 +97,11 @@ def test_every_link_of_the_readme_leads_somewhere():
         assert (ROOT / target.removeprefix(HOME)).exists(), target
 
 
-def test_the_changelog_has_a_section_for_what_comes_next():
-    assert "## [Unreleased]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+def test_the_changelog_begins_with_the_version_of_the_package():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    first = re.search(r"^## \[(.*?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert first is not None
+    assert first[1] in ("Unreleased", version)
 
 
 def test_the_top_level_holds_only_what_was_agreed():

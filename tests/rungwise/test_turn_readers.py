@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rungwise.adapters.cli.describe import told_in_brief, told_in_lines
+from rungwise.adapters.cli.describe import brief_text, steps_text
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.errors import ConfigurationError, JournalMismatch
@@ -67,7 +67,7 @@ def survives(text: bytes, *, shown: bool = True) -> None:
     if not shown:
         return
     explain_turn(found)
-    for told in (told_in_lines(found), told_in_brief(found)):
+    for told in (steps_text(found), brief_text(found)):
         assert all(line.isprintable() for line in told.split("\n"))
 
 
@@ -178,8 +178,9 @@ def test_a_turn_that_was_cancelled_before_it_began_is_shown_and_replayed() -> No
     turn.cancel(5.0)
     found = read_turn(turn.journal.to_json())
     assert "No time passed in this turn" in explain_turn(found)
-    assert told_in_lines(found).endswith("cancelled: 0 calls, 0 requests, 0.0 s\n")
-    assert replay(found.journal).cause == turn.result.cause
+    assert steps_text(found).endswith("cancelled: 0 calls, 0 requests, 0.0 s\n")
+    assert isinstance(found.path.record, TurnJournal)
+    assert replay(found.path.record).cause == turn.result.cause
 
 
 def test_the_steps_that_have_to_do_with_a_call_say_which() -> None:
@@ -195,4 +196,5 @@ def test_a_call_that_was_killed_before_its_first_step_has_no_path() -> None:
     killed["outcome"] = None
     found = read_turn(orjson.dumps(killed))
     assert [path is None for path in found.calls] == [False, True]
-    assert replay(found.journal).outcome == "cancelled"
+    assert isinstance(found.path.record, TurnJournal)
+    assert replay(found.path.record).outcome == "cancelled"

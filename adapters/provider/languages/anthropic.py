@@ -14,7 +14,9 @@ from rungwise.adapters.provider.languages.language import (
     ScriptRequest,
     answer_tokens,
     characters,
+    contents_of,
     event,
+    input_of,
     split,
     tokens,
 )
@@ -126,7 +128,7 @@ def _blocks(reply: ScriptedReply) -> Iterator[dict[str, Any]]:
     if reply.text:
         yield {"type": "text", "text": reply.text, "citations": None}
     for call in reply.tool_calls:
-        yield {**_tool_use(call), "input": _input(call.arguments)}
+        yield {**_tool_use(call), "input": input_of(call.arguments)}
 
 
 def _streamed(reply: ScriptedReply) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
@@ -152,23 +154,11 @@ def _tool_use(call: ToolCall) -> dict[str, Any]:
     return {"type": "tool_use", "id": call.id, "name": call.name}
 
 
-def _input(arguments: str) -> Any:
-    """Return the arguments as an object; anything else is sent as text."""
-    try:
-        value = orjson.loads(arguments or "{}")
-    except orjson.JSONDecodeError:
-        return arguments
-    return value if isinstance(value, dict) else arguments
-
-
 def _usage(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
     if reply.usage is not None:
         return dict(reply.usage)
-    messages, system = asked.body.get("messages"), asked.body.get("system")
-    messages = messages if isinstance(messages, list) else []
-    contents = [message.get("content") for message in messages if isinstance(message, Mapping)]
     usage: dict[str, Any] = {
-        "input_tokens": tokens(characters([system, contents])),
+        "input_tokens": tokens(characters([asked.body.get("system"), contents_of(asked.body)])),
         "output_tokens": answer_tokens(reply),
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0,

@@ -16,6 +16,8 @@ from rungwise.adapters.provider.languages.language import (
     ScriptRequest,
     answer_tokens,
     characters,
+    contents_of,
+    input_of,
     split,
     tokens,
 )
@@ -132,7 +134,7 @@ def _blocks(reply: ScriptedReply) -> Iterator[dict[str, Any]]:
     if reply.text or reply.refusal:
         yield {"text": reply.text + reply.refusal}
     for call in reply.tool_calls:
-        yield {"toolUse": {"toolUseId": call.id, "name": call.name, "input": _input(call.arguments)}}
+        yield {"toolUse": {"toolUseId": call.id, "name": call.name, "input": input_of(call.arguments)}}
 
 
 def _streamed(reply: ScriptedReply) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
@@ -148,22 +150,10 @@ def _streamed(reply: ScriptedReply) -> Iterator[tuple[dict[str, Any], list[dict[
         yield start, [{"toolUse": {"input": piece}} for piece in split(call.arguments, size)]
 
 
-def _input(arguments: str) -> Any:
-    """Return the arguments as an object; anything else is sent as text."""
-    try:
-        value = orjson.loads(arguments or "{}")
-    except orjson.JSONDecodeError:
-        return arguments
-    return value if isinstance(value, dict) else arguments
-
-
 def _usage(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
     if reply.usage is not None:
         return dict(reply.usage)
-    messages, system = asked.body.get("messages"), asked.body.get("system")
-    messages = messages if isinstance(messages, list) else []
-    contents = [message.get("content") for message in messages if isinstance(message, Mapping)]
-    prompt, answer = tokens(characters([system, contents])), answer_tokens(reply)
+    prompt, answer = tokens(characters([asked.body.get("system"), contents_of(asked.body)])), answer_tokens(reply)
     return {"inputTokens": prompt, "outputTokens": answer, "totalTokens": prompt + answer}
 
 

@@ -14,6 +14,7 @@ from rungwise.adapters.provider.languages.language import (
     ScriptRequest,
     answer_tokens,
     characters,
+    contents_of,
     event,
     split,
     tokens,
@@ -152,10 +153,7 @@ def _reasoning(reply: ScriptedReply, text: str) -> dict[str, Any]:
 def _usage(reply: ScriptedReply, request: Mapping[str, Any]) -> dict[str, Any]:
     if reply.usage is not None:
         return dict(reply.usage)
-    messages = request.get("messages")
-    messages = messages if isinstance(messages, list) else []
-    contents = [message.get("content") for message in messages if isinstance(message, Mapping)]
-    prompt, completion = tokens(characters(contents)), answer_tokens(reply)
+    prompt, completion = tokens(characters(contents_of(request))), answer_tokens(reply)
     usage: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": completion}
     if reply.reasoning:
         usage["completion_tokens_details"] = {"reasoning_tokens": tokens(len(reply.reasoning))}

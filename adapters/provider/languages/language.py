@@ -108,3 +108,18 @@ def answer_tokens(reply: ScriptedReply) -> int:
     """Return the tokens of a whole reply, reasoning included."""
     calls = sum(len(call.name) + len(call.arguments) for call in reply.tool_calls)
     return tokens(len(reply.text) + len(reply.reasoning) + len(reply.refusal) + calls)
+
+
+def input_of(arguments: str) -> Any:
+    """Return the arguments as an object; anything else is sent as text."""
+    try:
+        value = orjson.loads(arguments or "{}")
+    except orjson.JSONDecodeError:
+        return arguments
+    return value if isinstance(value, dict) else arguments
+
+
+def contents_of(body: Mapping[str, Any]) -> list[Any]:
+    """Return the contents of the messages in a request."""
+    messages = body.get("messages")
+    return [one.get("content") for one in messages if isinstance(one, Mapping)] if isinstance(messages, list) else []

@@ -17,6 +17,7 @@ from rungwise.adapters.provider.languages.language import (
     ScriptRequest,
     answer_tokens,
     characters,
+    contents_of,
     split,
     tokens,
 )
@@ -119,11 +120,7 @@ def _end(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
     end: dict[str, Any] = {"done": True, **({"done_reason": finish} if finish else {})}
     if reply.usage is not None:
         return {**end, **reply.usage}
-    messages = asked.body.get("messages")
-    contents = (
-        [one.get("content") for one in messages if isinstance(one, Mapping)] if isinstance(messages, list) else []
-    )
-    prompt, answer = tokens(characters(contents)), answer_tokens(reply)
+    prompt, answer = tokens(characters(contents_of(asked.body))), answer_tokens(reply)
     took = [count * _TOKEN_SECONDS for count in (1, prompt, answer)]
     return {
         **end,

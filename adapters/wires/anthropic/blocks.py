@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import sha256
 from typing import Any, Final
 
 from attrs import evolve
 
 from rungwise.adapters.wires.draft import text_at
-from rungwise.adapters.wires.json_text import as_json, mended
+from rungwise.adapters.wires.json_text import as_json, digest_of, mended
 from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.frozen_map import sendable_copy
@@ -30,12 +29,7 @@ def own_copy(value: Any) -> Any:
 
 
 def parts_of(block: Any, provider: str) -> Iterator[Part]:
-    """Yield the parts of one whole block; nothing if it is not a block.
-
-    Arguments:
-        block: the block, as JSON data.
-        provider: who sent the reply.
-    """
+    """Yield the parts of one whole block; nothing if it is not a block."""
     if not isinstance(block, dict):
         return
     kind = block.get("type")
@@ -81,19 +75,14 @@ def opaque_parts(block: Mapping[str, Any], provider: str) -> Iterator[Part]:
 
 
 def identified(parts: Iterable[Part], about: object) -> tuple[Part, ...]:
-    """Return the parts with a unique id for each tool call.
-
-    Arguments:
-        parts: the parts.
-        about: what distinguishes this reply from others.
-    """
+    """Return the parts with a unique id for each tool call; `about` distinguishes this reply from others."""
     taken: set[str] = set()
     unique: list[Part] = []
     for part in parts:
         if isinstance(part, ToolCall):
             if not part.id.strip() or part.id in taken:
-                seen = as_json([as_json(about), len(taken), part.name, part.arguments])
-                part = evolve(part, id=f"toolu_{sha256(seen.encode()).hexdigest()[:24]}")
+                digest = digest_of([as_json(about), len(taken), part.name, part.arguments])
+                part = evolve(part, id=f"toolu_{digest[:24]}")
             taken.add(part.id)
         unique.append(part)
     return tuple(unique)

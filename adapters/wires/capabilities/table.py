@@ -239,13 +239,7 @@ CAPABILITIES: Final[tuple[CapabilityRow, ...]] = (*_CLAUDE, *_OPENAI, *_GEMINI, 
 
 @lru_cache(maxsize=256)
 def capabilities_of(api: str, base_url: str, model: str) -> Capabilities:
-    """Return what is known of a model on a server.
-
-    Arguments:
-        api: the protocol, as the command line calls it.
-        base_url: its URL.
-        model: its id.
-    """
+    """Return what is known of a model on a server."""
     try:
         host = urlsplit(base_url).hostname or ""
     except ValueError:

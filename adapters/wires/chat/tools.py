@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any, Final, Self
 
 from attrs import Factory, define, evolve, frozen
 
 from rungwise.adapters.wires.chat.own import extras_of, own_copy
-from rungwise.adapters.wires.json_text import HeldText, ObjectScanner, as_json, mended, weight_of
+from rungwise.adapters.wires.json_text import HeldText, ObjectScanner, as_json, digest_of, mended, weight_of
 from rungwise.fsm.call.conversation.parts import ToolCall
 
 WEIGHT: Final = 200
@@ -208,13 +207,9 @@ class ToolCalls:
         return self._by_id.get(identifier)
 
     def gathered(self, reply: object = None, provider: str = "") -> tuple[ToolCall, ...]:
-        """Return the calls so far in the order of their indices, each with a unique id.
+        """Return the calls so far in the order of their indices, each with a unique id, made from `reply` if need be.
 
         The arguments of a free-text tool become an object too: `{"input": text}`.
-
-        Arguments:
-            reply: JSON data about the reply, which make its made-up ids differ from those of other replies.
-            provider: whose reply it is.
         """
         calls: dict[str, ToolCall] = {}
         digest = ""
@@ -222,12 +217,8 @@ class ToolCalls:
             name, arguments = str(mended(slot.name)), slot.arguments
             identifier = str(mended(slot.id))
             if not identifier or identifier in calls:
-                digest = digest or _digest(reply)  # once: it may be as long as the calls are many
-                identifier = f"call_{_digest([digest, len(calls), name, arguments])[:24]}"
+                digest = digest or digest_of(reply)  # once: it may be as long as the calls are many
+                identifier = f"call_{digest_of([digest, len(calls), name, arguments])[:24]}"
             arguments = as_json({"input": arguments}) if slot.is_free else arguments
             calls[identifier] = ToolCall(identifier, name, arguments, own_copy(slot.extras), provider)
         return tuple(calls.values())
-
-
-def _digest(value: object) -> str:
-    return sha256(as_json(value).encode()).hexdigest()

@@ -46,13 +46,7 @@ _WEIGHT: Final = 300
 
 @define
 class _TextBlock:
-    """Hold the place of a text among the other parts.
-
-    Arguments:
-        key: the key of its text.
-        is_thought: whether it is reasoning.
-        signature: the signature of reasoning.
-    """
+    """Hold the place of a text among the other parts."""
 
     key: int
     is_thought: bool

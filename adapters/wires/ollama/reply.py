@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
 from typing import Any
 
 from rungwise.adapters.wires.draft import count_of, text_at
-from rungwise.adapters.wires.json_text import as_json, mended
+from rungwise.adapters.wires.json_text import as_json, digest_of, mended
 from rungwise.fsm.call.conversation.parts import Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.values.usage import Usage
 
@@ -16,15 +15,7 @@ Given = tuple[str, str, str]
 
 
 def gathered(text: str, reasoning: str, calls: Iterable[Given], about: Sequence[object], provider: str) -> list[Part]:
-    """Return the parts of a reply; the protocol does not say in which order they were written.
-
-    Arguments:
-        text: the visible text, without halves of surrogate pairs.
-        reasoning: the reasoning, likewise.
-        calls: the tool calls.
-        about: what distinguishes this reply from others.
-        provider: whose reply it is.
-    """
+    """Return the parts of a reply; the protocol does not say in which order they were written."""
     named = _named(calls, [*map(str, about), text, reasoning], provider)
     thoughts = [ReasoningPart(reasoning, provider=provider)] if reasoning else []
     return [*thoughts, *([TextPart(text)] if text else []), *named]
@@ -58,11 +49,7 @@ def _named(calls: Iterable[Given], about: Sequence[str], provider: str) -> list[
     digest = ""
     for id, name, arguments in mended([*calls]):
         if not id or id in named:
-            digest = digest or _digest(about)  # once: it may be as long as the calls are many
-            id = f"call_{_digest([digest, len(named), name, arguments])[:24]}"
+            digest = digest or digest_of(about)  # once: it may be as long as the calls are many
+            id = f"call_{digest_of([digest, len(named), name, arguments])[:24]}"
         named[id] = ToolCall(id, name, arguments, provider=provider)
     return [*named.values()]
-
-
-def _digest(value: object) -> str:
-    return sha256(as_json(value).encode()).hexdigest()

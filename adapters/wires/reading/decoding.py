@@ -97,10 +97,7 @@ class StreamDecoder(ABC):
 
     @abstractmethod
     def piece_in(self, value: Any) -> Piece | None:
-        """Return the piece of an event that holds one piece of text or reasoning and nothing else, as most do.
-
-        The kind of the piece is a `Kind`.
-        """
+        """Return the text and `Kind` of an event that holds one piece of text or reasoning and nothing else."""
 
     @abstractmethod
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
@@ -108,12 +105,7 @@ class StreamDecoder(ABC):
 
     @abstractmethod
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
-        """Put the reply together.
-
-        Arguments:
-            is_cut: whether it broke off before its end.
-            cause: what cut it, if known.
-        """
+        """Put the reply together; `is_cut` if it broke off before its end, and `cause` if it is known what cut it."""
 
     def whole(self, body: bytes) -> Reply | Failure:
         """Read a whole body with a status of success, which may also come instead of a stream."""
@@ -170,11 +162,7 @@ class StreamDecoder(ABC):
         return out
 
     def close(self, failure: Failure | None = None) -> Reply | Failure:
-        """Return the reply, or why there is none.
-
-        Arguments:
-            failure: what cut the transport, if anything did; it counts only for a reply that is not complete.
-        """
+        """Return the reply, or why there is none; `failure` is what cut the transport, if anything did."""
         self._reader.close(self)
         self._flush()
         if not self.started and not self.error:

@@ -58,11 +58,7 @@ class EventHandler(PieceReader, Protocol):
         ...
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
-        """Take the object of any other event, and the bytes that it came as.
-
-        Arguments:
-            is_error: whether the event is named an error.
-        """
+        """Take the object of any other event, and the bytes that it came as."""
         ...
 
     def take_error(self, data: bytes) -> None:
@@ -86,11 +82,8 @@ class EventHandler(PieceReader, Protocol):
 class EventReader:
     """Hand the events of one stream to its handler.
 
-    Data of several lines is an event when a blank line ends it; a line that is an object by itself is one at once.
-
-    Arguments:
-        ignores_names: whether the data of an event repeats its name, except for the name "error".
-        volatile: what differs in each event besides its text, as in `AlikeLines`.
+    Data of several lines is an event when a blank line ends it; a line that is an object by itself is one at once. With
+    `ignores_names` the data repeats the name of an event, except for "error"; `volatile` is that of `AlikeLines`.
     """
 
     ignores_names: bool = False

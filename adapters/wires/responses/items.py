@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from hashlib import sha256
 from typing import Any, Final
 
 from attrs import define, field
@@ -11,7 +10,7 @@ from attrs import define, field
 from rungwise.adapters.wires.chat.own import own_copy
 from rungwise.adapters.wires.draft import text_at
 from rungwise.adapters.wires.form import Body
-from rungwise.adapters.wires.json_text import HeldText, as_json, load, mended
+from rungwise.adapters.wires.json_text import HeldText, as_json, digest_of, load, mended
 from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 
 CUSTOM: Final = "custom_tool_call"
@@ -27,13 +26,8 @@ _CUSTOM: Final = frozenset({"call_id", "name", "input"})
 def parts_of_items(items: Iterable[Any], provider: str, about: object = None) -> tuple[tuple[Part, ...], str]:
     """Return items in neutral parts, and the text of a refusal in them.
 
-    A message becomes a provider's own part with everything but its texts (its id, citations, log
-    probabilities), followed by the texts.
-
-    Arguments:
-        items: the output of a response; anything but items is ignored.
-        provider: whose response it is.
-        about: JSON data about the reply, which make its made-up ids differ from those of other replies.
+    A message becomes a provider's own part with everything but its texts (its id, citations, log probabilities),
+    followed by the texts. Made-up ids come from `about`.
     """
     parts: list[Part] = []
     refusals: list[str] = []
@@ -102,7 +96,7 @@ def _call(item: Mapping[str, Any], provider: str, ids: set[str], about: object) 
     )
     id = str(mended(text_at(item, "call_id") or text_at(item, "id")))
     if not id.strip() or id in ids:
-        id = f"call_{sha256(as_json([about, len(ids), name, text]).encode()).hexdigest()[:24]}"
+        id = f"call_{digest_of([about, len(ids), name, text])[:24]}"
     ids.add(id)
     own = {name: value for name, value in item.items() if name not in (_CUSTOM if is_free else _CALL)}
     arguments = as_json({"input": text}) if is_free else text
@@ -138,12 +132,7 @@ def sends_back(part: ReasoningPart) -> bool:
 
 
 def item_of_message(envelope: Mapping[str, Any] | None, texts: Sequence[str]) -> Iterator[Body]:
-    """Yield the message of some texts, if there are any.
-
-    Arguments:
-        envelope: the rest of their message, if known.
-        texts: the texts. If their number differs from the envelope's, they become a message of their own.
-    """
+    """Yield the message of some texts, if any: without the envelope if that has another number of texts."""
     if not texts:
         return
     content = envelope.get("content") if envelope is not None else None
@@ -166,12 +155,7 @@ def _filled(part: Mapping[str, Any], text: str) -> Body:
 
 
 def item_of_call(call: ToolCall, extras: Mapping[str, Any]) -> Body:
-    """Return the item of a tool call.
-
-    Arguments:
-        call: the call.
-        extras: the provider's own members.
-    """
+    """Return the item of a tool call."""
     if extras.get("type") == CUSTOM:
         try:
             text = text_at(load(call.arguments.encode("utf-8", "surrogatepass")), "input")
@@ -182,13 +166,7 @@ def item_of_call(call: ToolCall, extras: Mapping[str, Any]) -> Body:
 
 
 def write(held: HeldText, said: str, *, is_whole: bool) -> int:
-    """Add to a text, and return by how many characters it grew.
-
-    Arguments:
-        held: the text so far.
-        said: the new text.
-        is_whole: whether it replaces the text so far.
-    """
+    """Add to a text, or replace it if `is_whole`, and return by how many characters it grew."""
     size = held.tell()
     if is_whole:
         held.seek(0)
@@ -227,13 +205,7 @@ class Slot:
         return text_at(self.item, "type")
 
     def whole(self, at: int, text_of: Callable[[Any], str], *, is_over: bool) -> dict[str, Any] | None:
-        """Return the item so far; None for an unfinished item that cannot be continued.
-
-        Arguments:
-            at: its index among the items.
-            text_of: returns the text at such a place, a member and an index there.
-            is_over: whether the response has ended, which some servers do not say for each item.
-        """
+        """Return the item so far, with its index `at`; None for an unfinished item that cannot be continued."""
         item = self.item if self.is_final or is_over else {**self.item, "status": "incomplete"}
         if self.kind == "message":
             return {**item, "content": self._contents(at, text_of)}

@@ -45,13 +45,7 @@ _EFFORTS: Final = ("none", "minimal", "low")
 
 @frozen
 class Known:
-    """Hold what is known of the model and of its server.
-
-    Arguments:
-        reasons: whether the model reasons, so that its reasoning is to be sent back.
-        takes_effort: whether it can be told how much.
-        lower_efforts: what is less than an effort that is low already.
-    """
+    """Hold what is known of the model and of its server."""
 
     reasons: bool
     takes_effort: bool
@@ -65,10 +59,6 @@ class ResponsesBody(BodyWriter):
     The provider stores nothing, and encrypted reasoning comes back so that it can be sent again. A request that
     continues a stored response is the exception: its response is stored too, unless the caller sets `store`, so that
     the next request can continue it, and its messages are only the new ones.
-
-    Arguments:
-        every writer's: see `BodyWriter`.
-        known: what is known of the model.
     """
 
     known: Known
@@ -105,10 +95,7 @@ class ResponsesBody(BodyWriter):
 
 
 def _items(send: Send, provider: str, *, is_stateful: bool) -> list[PlainMessage]:
-    """Return the conversation as items.
-
-    What goes on from a stored response begins in the middle: a tool's result whose call stands there is in its place.
-    """
+    """Return the conversation as items; a result may answer a call of the stored response that it continues."""
     if is_stateful and not send.portable:
         items: list[PlainMessage] = []
         for message in answered(send.messages, RESPONSES):

@@ -54,8 +54,7 @@ _ARGUMENTS: Final = {
 class ResponsesDecoder(StreamDecoder):
     """Turn the bytes of one streamed response into deltas, and at its end into a reply or a failure.
 
-    What an event says whole, each item when it is done and the response at its end, is the provider's last edition: it
-    takes the place of what came in deltas, and is handed out as far as that was not.
+    Whole items and the response at its end replace what came in deltas; what is new in them is handed out.
     """
 
     _slots: dict[int, Slot] = field(factory=dict, init=False)

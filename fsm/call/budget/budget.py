@@ -62,16 +62,10 @@ class Spending:
     """Count what a call spends. A budget is never refilled.
 
     Arguments:
-        budget: the ceilings.
-        share: the call's share of a budget around it, which has ceilings of its own; None without one.
-        usage: the tokens of every attempt so far.
         cost: in the currency of the prices; None once a backend without prices was paid.
-        began: when the call began, in seconds on the driver's clock; None before that.
         elapsed: seconds since then.
         overran: the cap that a provider ignored, in tokens; no attempt is sent after that.
         given_deadline: the caller's deadline, on the driver's clock; None without one.
-        needs_cap: whether a budget requires an output cap on every request.
-        needs_prices: whether a budget counts money, so that prompts must be counted.
     """
 
     __slots__ = (
@@ -93,24 +87,14 @@ class Spending:
         )
 
     def begin(self, now: float) -> None:
-        """Begin the call at a moment of the driver's clock.
-
-        Raises:
-            IllegalEvent: it has begun already.
-            ConfigurationError: `now` is no finite number.
-        """
+        """Begin the call at a moment of the driver's clock."""
         if self.began is not None:
             raise IllegalEvent("the call has begun already")
         check_time(now)
         self.began = now
 
     def pass_time(self, now: float | None) -> None:
-        """Set the time; None leaves it as it is, and it never goes back.
-
-        Raises:
-            IllegalEvent: the call has not begun.
-            ConfigurationError: `now` is no finite number.
-        """
+        """Set the time; None leaves it as it is, and it never goes back."""
         if self.began is None:
             raise IllegalEvent("the call has not begun")
         if now is None:
@@ -172,14 +156,7 @@ class Spending:
         return (self.began or 0.0) + self.elapsed
 
     def lowered(self, cap: int | None, input_tokens: int, prices: Prices | None, reserved: Reserved) -> int | None:
-        """Lower an output cap to what the call's own budget can pay for: below 1 if nothing is left.
-
-        Arguments:
-            cap: the output cap, in tokens; None for none.
-            input_tokens: the tokens of the prompt, which a budget of money pays first.
-            prices: of the backend that is asked.
-            reserved: for other backends.
-        """
+        """Lower an output cap to what the call's own budget can pay for: below 1 if nothing is left."""
         budget = self.budget
         if budget.output_tokens is not None:
             left = self.tokens_left(budget.output_tokens) - reserved.output_tokens
@@ -208,12 +185,7 @@ class Spending:
         return None
 
     def shortfall(self, wait: float, cap: int | None) -> str | None:
-        """Name the ceiling of the call's own that does not allow the next attempt, besides those of `spent`, if any.
-
-        Arguments:
-            wait: seconds until it goes out.
-            cap: its output cap in tokens, lowered to what is left.
-        """
+        """Name the ceiling of the call's own that does not allow the next attempt, besides those of `spent`, if any."""
         late = self._late_after(wait)
         if late is not None or cap is None or cap >= 1:
             return late

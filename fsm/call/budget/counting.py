@@ -23,8 +23,6 @@ class TokenCounter:
     """Count the tokens of what is sent and of what comes back.
 
     Arguments:
-        context: the messages, the backend, and the budget.
-        estimate: counts the input tokens of messages or tools.
         recorded: the tokens of each prompt from a journal; None counts them.
     """
 
@@ -74,12 +72,6 @@ class TokenCounter:
         What the provider did not report is estimated. An attempt that brought nothing but may have been billed counts
         as if it had used its cap, so that no budget relies on silence. After a cancellation, that holds only under a
         shared budget.
-
-        Arguments:
-            proposal: what was sent.
-            reply: what came of a reply, if anything.
-            failure: why nothing came, or what cut the reply.
-            was_cancelled: whether the caller cancelled the call.
         """
         usage = NO_USAGE if reply is None else reply.usage
         context, cap = self.context, proposal.send.max_tokens

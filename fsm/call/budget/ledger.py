@@ -26,14 +26,10 @@ class Ledger:
     leaves too much counted, never too little.
 
     Arguments:
-        budget: the ceilings.
-        name: what errors call it.
         began: when its time began, in seconds on the drivers' clock; None before the first call.
         attempts: those that went out, and those that calls hold.
-        usage, cost: what was paid; the cost is None once a backend without prices was paid.
         overran: the cap that a provider ignored, in tokens; nothing is reserved after that.
         holders, unsent: how many attempts hold something, and how many of these have not gone out.
-        held_tokens, held_money: what they hold.
     """
 
     __slots__ = (
@@ -75,10 +71,7 @@ class Ledger:
         """Return the largest output cap that can be paid for, with what a server may count beside it.
 
         Arguments:
-            input_tokens: the tokens of the prompt, which money pays first.
-            prices: of the backend that is asked.
             held: whether what calls hold is out of reach; otherwise all of it counts as given back.
-            reserved_tokens, reserved_money: what the call reserves for other backends.
         """
         money = self._most_of_money(input_tokens, prices, held=held, reserved=reserved_money)
         return min(self._most_of_tokens(held=held) - (reserved_tokens if self.budget.output_tokens else 0), money)
@@ -157,14 +150,9 @@ class Reservation:
     """Hold what one call has of shared budgets: at most one attempt at a time.
 
     Arguments:
-        ledgers: of the budgets around the call, the innermost first.
         state: `held` and `sent` hold an attempt that has not gone out, or has; `idle` holds nothing.
         cap: the requested output cap in tokens, then the granted one; None for none.
-        input_tokens: the tokens of the prompt.
-        prices: of the backend that is asked.
-        shortfall: why it was refused or has to wait.
         tokens, money: what is held beside the attempt.
-        wake: called when it need not wait any more.
     """
 
     __slots__ = ("cap", "input_tokens", "ledgers", "money", "prices", "shortfall", "state", "tokens", "wake")

@@ -41,11 +41,7 @@ PIECE = 64
 
 
 class Meter:
-    """Count the least tokens of a growing text; the work is linear in what is fed.
-
-    Arguments:
-        least: the count so far.
-    """
+    """Count the least tokens of a growing text; the work is linear in what is fed."""
 
     __slots__ = ("_size", "least")
 
@@ -106,8 +102,6 @@ def measured(usage: Usage, reply: Reply, cap: int | None, silence: int | None = 
     word, and no more than the cap unless the words prove that it was exceeded. A reply that the cap cut has used it up.
 
     Arguments:
-        usage: as reported by the provider, or estimated by the wire.
-        cap: the output cap that was sent, in tokens.
         silence: the tokens to count for a reply that broke off before any text or usage came.
     """
     if usage.output_tokens and not usage.estimated:

@@ -47,9 +47,7 @@ def enter(context: CallContext, wanted: int, prompt_tokens: int) -> None:
     """Work out the reserve while the current backend is asked.
 
     Arguments:
-        context: the budgets, and the backends.
         wanted: the output cap of an attempt here before anything lowers it, in tokens.
-        prompt_tokens: those of the prompt, if money is counted.
     """
     to_come = () if context.chain.is_at_end else _to_come(context)
     if not to_come:
@@ -69,11 +67,7 @@ def enter(context: CallContext, wanted: int, prompt_tokens: int) -> None:
 def _amounts(
     context: CallContext, to_come: Sequence[Link], prompt_tokens: int
 ) -> tuple[int, int, float, float, float, float]:
-    """Return the tokens and the money to reserve, in the order of `Reserved`.
-
-    Arguments:
-        prompt_tokens: those of the prompt that each backend to come would be sent.
-    """
+    """Return the tokens and the money to reserve, in the order of `Reserved`."""
     policy, spending, count = context.policy, context.spending, len(to_come)
     budget, share = policy.budget, policy.reserve.share
     caps = [context.request.max_tokens or link.max_tokens or policy.base_cap for link in to_come]
@@ -92,12 +86,7 @@ def _amounts(
 
 
 def count_money(context: CallContext, wanted: int, prompt_tokens: int) -> None:
-    """Work out the reserved money anew: the next backend is sent the prompt, and what this attempt adds to it.
-
-    Arguments:
-        wanted: the output cap of this attempt, in tokens.
-        prompt_tokens: those of its prompt.
-    """
+    """Work out the reserved money anew: the next backend is sent the prompt, and what this attempt adds to it."""
     each, shared_each = context.reserved.money_each, context.reserved.shared_money_each
     if each or shared_each:
         money, shared_money = _money(context, _to_come(context), wanted + prompt_tokens, each, shared_each)
@@ -107,12 +96,7 @@ def count_money(context: CallContext, wanted: int, prompt_tokens: int) -> None:
 def _money(
     context: CallContext, to_come: Sequence[Link], tokens: int, most: float, shared_most: float
 ) -> tuple[float, float]:
-    """Return the money to reserve in the call's own budget and in the shared ones.
-
-    Arguments:
-        tokens: those of the prompt that each backend to come would be sent.
-        most, shared_most: the most to reserve for one of them.
-    """
+    """Return the money to reserve in the call's own budget and in the shared ones."""
     if not (most or shared_most):
         return 0.0, 0.0
     needed = []
@@ -127,9 +111,7 @@ def shortfall_of_reserve(context: CallContext, cap: int | None, wait: float) -> 
     """Name the part of the reserve that one more attempt at the current backend would use, if any.
 
     Arguments:
-        context: the budgets, and the reserve, which is not empty.
         cap: the output cap in tokens, lowered to what is not reserved.
-        wait: seconds until the attempt goes out.
     """
     reserved, spending = context.reserved, context.spending
     if _attempts_left(context) <= reserved.attempts:

@@ -139,12 +139,7 @@ class SharedBudget:
 
 @define(eq=False, repr=False)
 class Share:
-    """Reserve and settle the attempts of one call.
-
-    Arguments:
-        shared: the budget.
-        needs_cap, needs_prices: whether every request needs an output cap, and whether money is counted.
-    """
+    """Reserve and settle the attempts of one call."""
 
     shared: SharedBudget
     _queue: ReservationQueue
@@ -184,9 +179,6 @@ class Share:
         The result is at least 1, which `shortfall` may refuse, or 0 where only what is reserved is left.
 
         Arguments:
-            cap: the output cap to lower, in tokens.
-            input_tokens: the tokens of the prompt.
-            prices: of the backend that is asked.
             reserved_tokens, reserved_money: what the call reserves for other backends.
         """
         if cap is None or not self.needs_cap:
@@ -223,8 +215,6 @@ class Share:
         """Reserve an attempt, or queue for it; tell whether there is nothing to wait for.
 
         Arguments:
-            cap: the requested output cap, in tokens.
-            input_tokens, prices: of the prompt and the backend, if money is counted.
             wake: called, in any thread, when there is nothing to wait for any more.
         """
         reservation = self._reservation

@@ -20,7 +20,6 @@ class AnswerTokens:
 
     Arguments:
         uncounted: texts that nobody has counted yet, each with the cap that it came under.
-        text: the tokens of the text that was counted.
         turn: what a paused turn holds: bytes of text, tokens, and bytes of JSON.
     """
 
@@ -56,13 +55,10 @@ class AnswerSoFar:
     """Gather the answer of a call, part by part.
 
     Arguments:
-        gathered: the text so far, stitched.
         parts: the same as it came, part by part.
         spare: the longest cut text that is too short to continue from, kept in case nothing else comes.
         turn: everything in a turn that its provider has paused, the provider's own blocks included.
-        thinks_inline: whether a part came with inline reasoning.
         is_foreign: whether another backend or an earlier call brought text, which no reply takes back.
-        tokens: what the answer counts as when it is sent back.
     """
 
     gathered: str = ""

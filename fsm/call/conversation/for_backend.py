@@ -25,15 +25,8 @@ class ForBackend:
     """Hold what one backend is sent of a request, the same in every attempt there.
 
     Arguments:
-        backend: its index in the chain.
-        request: the request with the parameters that this backend gets.
-        headers, tools: what it gets of these.
         max_tokens: the output cap that the caller or the backend sets.
-        asks_for_little: whether that is a handful of tokens.
-        prefills: whether the backend continues a trailing assistant turn.
-        expects_json: whether the answer must be JSON, so that a piece of it cannot be continued.
         has_json_instruction: whether JSON can be asked for in words if the backend rejects the parameter for it.
-        shapes: the form in which the request is written.
     """
 
     backend: int
@@ -134,14 +127,7 @@ def _form_of(link: Link) -> type[Shapes]:
 
 @frozen(eq=False, repr=False)
 class Proposal:
-    """Hold what one attempt sends, and how its answer is to be read.
-
-    Arguments:
-        send: what the driver sends.
-        reading: how the reply continues it.
-        for_backend: what the backend gets of the request.
-        prompt_tokens: the counted tokens of the prompt, for a budget of money.
-    """
+    """Hold what one attempt sends, and how its answer is to be read."""
 
     send: Send
     reading: Reading

@@ -50,8 +50,6 @@ def longest_json_instruction(
     """Return the most tokens that the instruction adds to a prompt; any backend may reject the parameter and need it.
 
     Arguments:
-        links: the backends.
-        hints: the wording.
         response_format: what is asked for; None for what a backend asks for by itself, and anything without a schema.
     """
     formats = _FORMATS_IN_WORDS if response_format is None else (response_format,)

@@ -20,19 +20,11 @@ class Observation:
     """Hold one reply or failure as the machine and the answer take it; a journal may keep its `evidence`.
 
     Arguments:
-        evidence: the event, and what a journal may tell of it.
-        part: the visible text that is kept, as it came.
         new: what of that was not in the answer yet.
         spare: cut text that is too short to continue from, kept in case nothing else comes.
         unsays: whether it shows the text gathered so far to be reasoning.
-        reasoning: all its reasoning, structured and inline.
-        thinks_inline: whether some of that came in inline tags.
-        cap: the output cap that was sent, in tokens.
         overran: whether the reply is longer than that cap, where a budget rests on it.
-        backend: the index of the backend in the chain.
         delivered: the text that the attempt handed to the consumer.
-        reply: the reply, if one came.
-        failure: why none came, or what cut it.
     """
 
     evidence: Evidence

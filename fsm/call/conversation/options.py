@@ -126,7 +126,6 @@ def with_common(parameters: Any, options: Mapping[str, Any]) -> Any:
 
     Arguments:
         parameters: those of the request; anything but a mapping is returned as it is, for others to refuse.
-        options: the common parameters by name.
 
     Raises:
         ConfigurationError: an option is unknown or malformed, or stands in both places.
@@ -156,12 +155,7 @@ def _shown(value: Any) -> str:
 
 
 def refuse_unknown(options: Iterable[str], available: Iterable[str]) -> None:
-    """Raise a ConfigurationError for an unknown option, with a hint what was meant or where it belongs.
-
-    Arguments:
-        options: the names that were passed.
-        available: the names of all options.
-    """
+    """Raise a ConfigurationError for an unknown option, with a hint what was meant or where it belongs."""
     available = sorted(available)
     for name in sorted(set(options).difference(available)):
         raise ConfigurationError(f"unknown option {short(name)}{_hint(name, available)}")

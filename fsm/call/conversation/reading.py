@@ -122,11 +122,7 @@ def read_reply(
     """Read a whole reply.
 
     Arguments:
-        reply, reading: the reply, and how it continues what was sent.
-        gathered: the text so far.
         may_unsay: whether that text may be reasoning of the same backend, cut before its closing tag.
-        expects_json: whether the request asked for JSON.
-        tools, shapes: the tool definitions of the request, for calls without arguments, and their form.
     """
     visible, inline, was_unopened = reading.part(reply)
     refuses = not is_blank(reply.refusal or "")
@@ -198,12 +194,7 @@ def _may_restart(gathered: str, text: str) -> bool:
 
 
 class _Deltas:
-    """Follow the deltas of one attempt: what of them is visible, and what of that is new.
-
-    Arguments:
-        reading: how the reply continues what was sent.
-        gathered: the text of earlier parts.
-    """
+    """Follow the deltas of one attempt: what of them is visible, and what of that is new."""
 
     __slots__ = ("_gathered", "_reading", "_seam", "_seed", "_think")
 

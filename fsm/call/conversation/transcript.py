@@ -51,10 +51,7 @@ class Composed:
     """Hold the messages of one attempt.
 
     Arguments:
-        messages: what is sent.
         prefill: whether the last message is an assistant turn to be continued.
-        added_tokens: the tokens of the turns that were added to the caller's messages.
-        reading: how the reply is to be read.
     """
 
     messages: tuple[PlainMessage | Message, ...]
@@ -65,14 +62,7 @@ class Composed:
 
 @define(eq=False, repr=False, weakref_slot=False)
 class Transcript:
-    """Hold the conversation of a call, and compose what each attempt sends.
-
-    Arguments:
-        messages: the caller's messages, or what the compactor made of them.
-        hints: the wording of the turns that are added.
-        answer: the answer so far.
-        changes: what the rungs have changed.
-    """
+    """Hold the conversation of a call, and compose what each attempt sends."""
 
     messages: tuple[PlainMessage | Message, ...]
     hints: Hints
@@ -98,11 +88,7 @@ class Transcript:
         self.changes.seed, self.changes.is_paused = "", False
 
     def prepare(self, rung: Rung, observation: Observation) -> None:
-        """Change the next request as a rung says; a rung of your own adds its hint.
-
-        Raises:
-            ConfigurationError: the `change` of a rung of your own raises.
-        """
+        """Change the next request as a rung says; a rung of your own adds its hint."""
         if rung.change is not None:
             try:
                 rung.change(self.changes, observation)
@@ -122,13 +108,7 @@ class Transcript:
         return is_bare and shapes.role_of(self.messages[-1]) != "assistant"
 
     def compose(self, shapes: Shapes, prefills: bool, echoes: bool) -> Composed:
-        """Put the messages of the next attempt together.
-
-        Arguments:
-            shapes: the form in which the caller's messages are written for the backend.
-            prefills: whether the backend continues a trailing assistant turn.
-            echoes: whether it repeats that turn.
-        """
+        """Put the messages of the next attempt together."""
         if self.is_plain(shapes):
             return Composed(self.messages)
         turns = self._added_turns(shapes, prefills)

@@ -38,8 +38,6 @@ class Spent:
     """Hold what a run or a part of it used.
 
     Arguments:
-        attempts, seconds, usage: the requests sent, the time and the tokens.
-        cost: in the currency of the prices; None if there are no prices.
         is_least: whether a part had no prices, so that the run may have cost more.
         calls: how many calls a turn made; None for a call.
     """
@@ -70,13 +68,9 @@ class AttemptLine:
     """Describe one attempt in a line.
 
     Arguments:
-        attempt: the attempt.
         name: a name beside its rung, such as `call 2`; empty for none.
-        backend: the name of its backend, if the run has several.
-        cost: its cost; None if unknown.
         end: the outcome that it led to, if any.
         within: the summary of the call that it made, if one was recorded.
-        kind: the kind of its bar on the timeline.
     """
 
     attempt: RecordedAttempt
@@ -135,14 +129,7 @@ class Digest:
     """Sum up a run.
 
     Arguments:
-        name: the name of its machine.
-        outcome, kind: its outcome and the kind of that; None and `rung` for a run that has not ended.
-        cause: why it ended so; empty for a plain success.
-        spent: what it used.
-        most: what its budget allowed; None for no limit.
-        lines: one for each attempt.
         ending: what ended it in a rung, if no attempt did.
-        says: the first words of its text, if known.
     """
 
     name: str
@@ -195,12 +182,8 @@ def digest_of(
     """Sum up the run of any table.
 
     Arguments:
-        path: the path of the run.
-        spent: what it used.
         cause: why it ended as it did; by default the sentence of its last event.
-        most: what its budget allowed.
         lines: the lines of its attempts; by default they are read from the path.
-        says: the first words of its text.
     """
     table, outcome = path.table, path.record.outcome
     attempts = attempts_of(path)

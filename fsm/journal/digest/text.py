@@ -20,15 +20,7 @@ STYLES: Final = {"answer": "bold green", "lesser": "bold yellow", "error": "bold
 
 
 def brief(name: str, outcome: str, text: str, cause: str | None, spent: Spent) -> str:
-    """Write a result on one line: its outcome, its first words or its cause, and what it took.
-
-    Arguments:
-        name: the name of its class.
-        outcome: how it ended.
-        text: the text that arrived; control characters are escaped.
-        cause: why it did not simply succeed.
-        spent: what it took.
-    """
+    """Write a result on one line: its outcome, its first words or its cause, and what it took."""
     content = _quoted(text) if text.strip() else label(cause or "", LONGEST_CAUSE)
     return f"<{name} {outcome}{f': {content}' if content else ''} · {spent.text}>"
 
@@ -66,12 +58,7 @@ def _attempt_line(line: AttemptLine) -> str:
 
 
 def digest_texts(digest: Digest | None, otherwise: str) -> Iterator[Text]:
-    """Yield the lines of a run for `rich`; nothing in them is read as markup.
-
-    Arguments:
-        digest: the run.
-        otherwise: what to show if there is none.
-    """
+    """Yield the lines of a run for `rich`; nothing in them is read as markup."""
     from rich.text import Text  # whoever prints with rich has loaded it
 
     if digest is None:

@@ -10,7 +10,7 @@ import pytest
 
 import rungwise
 from rungwise import Journal, OpenAIChat, Policy
-from rungwise.adapters.cli.describe import told_in_lines
+from rungwise.adapters.cli.describe import steps_text
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.run.explained import explain_call
 from rungwise.fsm.journal.path import read_path
@@ -72,7 +72,7 @@ def test_a_journal_of_an_earlier_release_tells_of_no_losses() -> None:
 def test_those_who_read_the_journal_are_told() -> None:
     call = ended([SEEDLESS], Reply("In reeds.", stop_reason="stop"))
     path = read_path(call.journal.to_json(), Policy().table, Journal)
-    assert f"request 1 (ask) to seedless ({LOST})" in told_in_lines(path)
+    assert f"request 1 (ask) to seedless ({LOST})" in steps_text(path)
     assert "it draws as it likes" in explain_call(path)
     assert LOST in str(call.journal.steps[0])
 

@@ -535,6 +535,13 @@ def test_drops_only_the_whitespace_between_a_block_and_the_first_word(text: str,
     assert run(list(text))[0] == visible
 
 
+@pytest.mark.parametrize(
+    "chunks", [["<thi", "nk>a</th", "ink>\n", "\nb"], ["<", "think", ">", "a", "<", "/think>", " b"]]
+)
+def test_holds_back_a_split_tag(chunks: list[str]) -> None:
+    assert run(chunks) == ("b", "a")
+
+
 def test_holds_back_no_more_than_the_split_tag() -> None:
     thinking = ThinkFilter()
     assert thinking.feed("answer <thi") == ("answer ", "")

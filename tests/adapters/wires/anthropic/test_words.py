@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from rungwise import Anthropic, Policy
-from rungwise.core import Call, Failure, Reply, Request
+from rungwise import Anthropic
+from rungwise.core import Failure, Reply
 from rungwise.fsm.failures.failure import event_of_failure
+from support.classified import settled
 
 BACKEND = Anthropic("claude-opus-5-5", base_url="http://localhost/v1")
 TEXT = {"type": "text", "text": "In the reeds."}
@@ -33,14 +34,6 @@ def streamed(stop: Any, *content: Any) -> bytes:
         pieces.append(event("content_block_stop", index=index))
     pieces.append(event("message_delta", delta={"stop_reason": stop}, usage=USAGE))
     return b"".join([*pieces, event("message_stop")])
-
-
-def settled(came: Reply | Failure) -> Any:
-    """Return the first step that a call takes for what came."""
-    call = Call(Request("Where?"), Policy(), (BACKEND,))
-    call.begin(0.0)
-    call.receive(came, 1.0)
-    return next(step for step in call.journal.steps if step.event not in ("sent", "began"))
 
 
 @pytest.mark.parametrize("write", [whole, streamed])
@@ -71,7 +64,7 @@ def test_each_stop_reason_is_an_event_and_stands_in_the_journal(
     reply = BACKEND.decode(200, {}, write(stop, *content))
     assert isinstance(reply, Reply)
     assert reply.stop_reason == meaning
-    step = settled(reply)
+    step = settled(BACKEND, reply)
     assert step.event == event
     assert step.stop_raw == (None if stop is None else str(stop))
 
@@ -89,7 +82,7 @@ def test_a_refusal_says_why(details: Any, words: str | None) -> None:
     for came in (BACKEND.decode(200, {}, body), BACKEND.decode(200, {}, in_pieces + event("message_stop"))):
         assert isinstance(came, Reply)
         assert came.refusal == words
-        assert settled(came).event == "refused"
+        assert settled(BACKEND, came).event == "refused"
 
 
 ERRORS = [
@@ -183,7 +176,7 @@ def test_each_error_has_its_reason(status: int, kind: str, message: str, reason:
     if (status, message) == (404, "Not found") and where != "status":
         reason = "unknown"
     assert (failure.reason, failure.code) == (reason, kind)
-    step = settled(came)
+    step = settled(BACKEND, came)
     assert (step.reason, step.code) == (reason, kind)
     if where == "status":
         assert (step.status, step.event) == (status, event_of_failure(failure))
@@ -198,4 +191,4 @@ def test_details_of_an_error_and_the_word_on_retrying_count() -> None:
     failure = BACKEND.decode(429, {"x-should-retry": "false", "retry-after": "3"}, body)
     assert isinstance(failure, Failure)
     assert (failure.reason, failure.should_retry, failure.asked_wait) == ("billing", False, 3.0)
-    assert settled(failure).event == "failed_permanently"
+    assert settled(BACKEND, failure).event == "failed_permanently"

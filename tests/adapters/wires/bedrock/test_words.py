@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from rungwise import Bedrock, Policy
+from rungwise import Bedrock
 from rungwise.adapters.provider.languages.bedrock import frame
-from rungwise.core import Call, Failure, Reply, Request
+from rungwise.core import Failure, Reply
 from rungwise.fsm.failures.failure import event_of_failure
+from support.classified import settled
 
 BACKEND = Bedrock("anthropic.claude-opus-5-5", region="eu-north-1", base_url="http://localhost/v1", api_key="k9d2f6")
 TEXT = {"text": "In the reeds."}
@@ -38,14 +39,6 @@ def streamed(stop: Any, *content: Any) -> bytes:
         pieces += [frame("contentBlockDelta", {**at, "delta": block, "p": "abc"}), frame("contentBlockStop", at)]
     pieces.append(frame("messageStop", {"stopReason": stop}))
     return b"".join([*pieces, frame("metadata", {"usage": USAGE, "metrics": {"latencyMs": 1}})])
-
-
-def settled(came: Reply | Failure) -> Any:
-    """Return the first step that a call takes for what came."""
-    call = Call(Request("Where?"), Policy(), (BACKEND,))
-    call.begin(0.0)
-    call.receive(came, 1.0)
-    return next(step for step in call.journal.steps if step.event not in ("sent", "began"))
 
 
 def read_stream(body: bytes) -> Any:
@@ -82,7 +75,7 @@ def test_each_stop_reason_is_an_event_and_stands_in_the_journal(
     came = read_stream(streamed(stop, *content)) if streams else BACKEND.decode(200, {}, whole(stop, *content))
     assert isinstance(came, Reply)
     assert came.stop_reason == meaning
-    step = settled(came)
+    step = settled(BACKEND, came)
     assert step.event == event
     assert step.stop_raw == (None if stop is None else str(stop)) or step.code == stop
     if meaning == "error":
@@ -130,7 +123,7 @@ def test_each_error_has_its_reason(status: int, kind: str, message: str, reason:
     failure = BACKEND.decode(status, headers, json.dumps(body).encode())
     assert isinstance(failure, Failure)
     assert (failure.reason, failure.code, failure.status) == (reason, kind, status)
-    step = settled(failure)
+    step = settled(BACKEND, failure)
     assert (step.event, step.reason, step.code, step.status) == (event_of_failure(failure), reason, kind, status)
 
 
@@ -153,7 +146,7 @@ def test_exceptions_are_events(kind: str, message: str, reason: str, text: str) 
     came = read_stream(start + frame(kind, {"message": message}, is_exception=True))
     failure = came if isinstance(came, Failure) else came.failure
     assert (failure.reason, failure.code) == (reason, kind)
-    step = settled(came)
+    step = settled(BACKEND, came)
     assert (step.reason, step.code) == (reason, kind)
     if text:
         assert (came.text, step.event) == (text, "interrupted")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-import rungwise
 from rungwise import OpenAIResponses
-from rungwise.core import Call, PlainLink, Reply, Request
+from rungwise.core import PlainLink, Reply
 from rungwise.fsm.failures.failure import Failure
+from support.classified import settled
 
 BACKEND = OpenAIResponses("m", base_url="http://localhost/v1", name="primary")
 MESSAGE = {
@@ -21,6 +21,7 @@ MESSAGE = {
     "content": [{"type": "output_text", "text": "In the reeds, mostly.", "annotations": []}],
 }
 CALL = {"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{}"}
+LINK = PlainLink("primary")
 
 
 def response(status: str | None = "completed", *, reason: str | None = None, **members: Any) -> dict[str, Any]:
@@ -37,14 +38,6 @@ def streamed(*events: dict[str, Any]) -> Reply | Failure:
     for event in events:
         decoder.feed(b"event: %s\ndata: %s\n\n" % (event["type"].encode(), json.dumps(event).encode()))
     return decoder.close()
-
-
-def judged(came: Reply | Failure) -> rungwise.Step:
-    """Return the step that a call makes of what came."""
-    call = Call(Request("Where?"), rungwise.Policy(), (PlainLink("primary"),))
-    call.begin(0.0)
-    call.receive(came, 0.1)
-    return call.journal.steps[-1] if call.journal.steps[-1].event != "sent" else call.journal.steps[-2]
 
 
 FINISHES = [
@@ -68,7 +61,7 @@ def test_each_status_is_an_event_and_its_own_word_is_in_the_journal(
     reply = whole(response(status, reason=reason))
     assert isinstance(reply, Reply)
     assert (reply.stop_reason, reply.stop_raw, reply.text) == (stop, raw, "In the reeds, mostly.")
-    step = judged(reply)
+    step = settled(LINK, reply)
     assert (step.event, step.stop_raw) == (event, raw)
 
 
@@ -77,22 +70,26 @@ def test_a_response_that_was_given_up_is_an_error_even_where_nobody_says_which(s
     reply = whole(response(status))
     assert isinstance(reply, Reply)
     assert reply.failure is not None
-    assert (reply.failure.reason, judged(reply).event) == ("server_error", "interrupted")
+    assert (reply.failure.reason, settled(LINK, reply).event) == ("server_error", "interrupted")
     nothing = whole(response(status, output=[]))
     assert isinstance(nothing, Failure)
-    assert (nothing.code, judged(nothing).event) == (status, "failed_transiently")
+    assert (nothing.code, settled(LINK, nothing).event) == (status, "failed_transiently")
 
 
 def test_a_response_without_a_status_was_cut() -> None:
     reply = whole(response(None))
     assert isinstance(reply, Reply)
-    assert (reply.interrupted, judged(reply).event) == (True, "interrupted")
+    assert (reply.interrupted, settled(LINK, reply).event) == (True, "interrupted")
 
 
 def test_a_completed_response_with_calls_calls_tools() -> None:
     reply = whole(response(output=[MESSAGE, CALL]))
     assert isinstance(reply, Reply)
-    assert (reply.stop_reason, reply.stop_raw, judged(reply).event) == ("tool_calls", "completed", "called_tools")
+    assert (reply.stop_reason, reply.stop_raw, settled(LINK, reply).event) == (
+        "tool_calls",
+        "completed",
+        "called_tools",
+    )
 
 
 ERRORS = [
@@ -133,7 +130,7 @@ def test_each_error_code_is_a_reason_wherever_it_stands(code: str, event: str, r
     ):
         assert isinstance(came, Failure)
         assert (came.reason, came.code) == (reason, code)
-        step = judged(came)
+        step = settled(LINK, came)
         assert (step.event, step.code) == (event, code)
 
 
@@ -167,4 +164,4 @@ def test_each_error_body_is_a_reason(
     assert (came.reason, came.status) == (reason, status)
     if reason == "parameter_unsupported" and parameter:
         assert came.parameter == parameter.partition(".")[0]
-    assert judged(came).status == status
+    assert settled(LINK, came).status == status
