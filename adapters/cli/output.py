@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 import click
 
@@ -121,11 +121,12 @@ def laid_out(text: str) -> str:
                     column.overflow = "fold"
                 yield table
 
-    markdown = Markdown(text)
-    markdown.elements = {**Markdown.elements, "table_open": Folded}
+    class FoldedMarkdown(Markdown):
+        elements: ClassVar = {**Markdown.elements, "table_open": Folded}
+
     console = Console()
     with console.capture() as capture:
-        console.print(markdown)
+        console.print(FoldedMarkdown(text))
     return capture.get()
 
 

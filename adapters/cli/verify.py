@@ -106,8 +106,8 @@ def verify(
     if backends is None and certificate.ok:
         worst = worst_by_fallbacks(policy, 2, prices=prices, max_tokens=max_tokens, input_tokens=input_tokens)
     if as_json:
-        by_fallbacks = {str(count): [each.to_json() for each in cases] for count, cases in worst.items()}
-        more = {"worst_by_fallbacks": by_fallbacks} if worst else {}
+        chains = {str(count): [each.to_json() for each in cases] for count, cases in worst.items()}
+        more = {"worst_by_fallbacks": chains} if worst else {}
         put(json.dumps({**certificate.to_json(), **more}, indent=2) + "\n")
     else:
         put(laid_out(certificate.to_markdown() + (by_fallbacks(worst) if worst else "")))
