@@ -77,20 +77,12 @@ def complain(message: object, *, hint: str = "") -> None:
 
 
 def bad_input(message: str) -> NoReturn:
-    """Stop the command because of what it was given.
-
-    Raises:
-        click.ClickException: always; it becomes one line and exit code 2.
-    """
+    """Stop the command because of what it was given, with one line and exit code 2."""
     raise click.ClickException(message)
 
 
 def put(text: str) -> None:
-    """Write text to stdout at once.
-
-    Raises:
-        StdoutGone: it cannot be written.
-    """
+    """Write text to stdout at once, or raise `StdoutGone`."""
     if not text:
         return
     require_stdout()
@@ -131,11 +123,7 @@ def laid_out(text: str) -> str:
 
 
 def require_stdout() -> None:
-    """Refuse a stdout that was closed before the program began.
-
-    Raises:
-        StdoutGone: it was.
-    """
+    """Refuse a stdout that was closed before the program began."""
     if sys.stdout is None:
         raise StdoutGone(OSError(errno.EBADF, "it was closed from the start"))
 
@@ -148,10 +136,7 @@ def prints_aside() -> Iterator[None]:
 
 
 def forgive_encodings() -> None:
-    """Let every character through: as UTF-8 to a program, and as a substitute where a terminal cannot show it.
-
-    A locale says what a terminal shows, not what a program reads; PYTHONIOENCODING is meant, and stands.
-    """
+    """Let every character through: as UTF-8 to a program, whatever the locale, unless PYTHONIOENCODING is set."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -178,12 +163,7 @@ def is_terminal(stream: IO[Any] | None) -> bool:
 
 
 def write_out(path: str | None, text: str) -> None:
-    """Write text to a file that an option names, or to stdout where it names none.
-
-    Raises:
-        StdoutGone: stdout cannot be written.
-        click.ClickException: the file cannot be written.
-    """
+    """Write text to a file that an option names, or to stdout where it names none."""
     if path is None:
         return put(text)
     try:
@@ -194,11 +174,7 @@ def write_out(path: str | None, text: str) -> None:
 
 @contextlib.contextmanager
 def progress_bar(text: str) -> Iterator[Progress | None]:
-    """Show on stderr how far something is, for a person who waits; give None where stderr is not a terminal.
-
-    Arguments:
-        text: what stands before the bar, with the fields of rich's tasks.
-    """
+    """Show on stderr how far something is, for a person who waits; give None where stderr is not a terminal."""
     if not is_terminal(sys.stderr):
         yield None
         return
