@@ -28,21 +28,12 @@ SHAPE: Final = "URL#MODEL, URL#MODEL#KEYENV, API:MODEL or API:URL#MODEL"
 
 @frozen
 class Target:
-    """Name a backend as the command line does.
-
-    Arguments:
-        api: the protocol.
-        url: its URL; None for the provider's own.
-        model: the model id.
-        key_env: the variable that holds the key, "" for a server that takes none, and None for the variable that the
-            provider's own client reads, if the URL is a provider's.
-        is_fallback: whether it was named with --fallback.
-    """
+    """Name a backend as the command line does."""
 
     api: str
-    url: str | None
+    url: str | None  # None: the provider's own
     model: str
-    key_env: str | None = None
+    key_env: str | None = None  # "" for a server that takes none; None: what the provider's own client reads
     is_fallback: bool = field(default=True, kw_only=True)
 
     @property
@@ -115,18 +106,10 @@ def _fallback(value: str) -> Target:
 def chain_of(
     primary: Target, fallbacks: Iterable[Target], prices: Prices | None, *, needs_all: bool = True
 ) -> list[HttpBackend]:
-    """Make the backends of a chain; anything wrong with one of them, such as a missing key, ends the command.
+    """Make the backends of a chain; anything wrong with one of them ends the command.
 
-    A fallback without a variable uses the first backend's if both have the same scheme, host and port.
-
-    Arguments:
-        primary: the first one.
-        fallbacks: the others.
-        prices: those of all.
-        needs_all: whether a missing key is an error; otherwise the backend reports it as its `problem`.
-
-    Raises:
-        click.ClickException: a backend cannot be made, or cannot be used.
+    A fallback without a variable uses the first backend's if both have the same scheme, host and port. Without
+    `needs_all`, a backend reports a missing key as its `problem`.
     """
     chain = []
     for target in (primary, *fallbacks):

@@ -61,13 +61,7 @@ def sentence(step: Step, table: Table | None = None) -> str:
 
 
 def turn_sentence(step: Step, call: int | None, table: Table | None = None) -> str:
-    """Describe a step of a turn and what follows, on one line.
-
-    Arguments:
-        step: a step of the turn.
-        call: the number of the call that the step makes, if any.
-        table: the table of the turn; None is the shipped one.
-    """
+    """Describe a step of a turn and what follows, on one line; None is the shipped table."""
     if step.event == "sent":
         return plain(step.source) if call is None else f"call {call} ({plain(step.source)})"
     from rungwise.fsm.turn.table import TURN

@@ -30,15 +30,7 @@ IN_PYTHON: Final = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 
 
 def import_named(value: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-    """Return what a module holds under a name.
-
-    Arguments:
-        value: of the form of `IN_PYTHON`.
-        param, ctx: what it was given for, for the error.
-
-    Raises:
-        click.BadParameter: there is no such module or name, or the module raises.
-    """
+    """Return what a module holds under a name of the form of `IN_PYTHON`, or raise `click.BadParameter`."""
     module, _, name = value.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -98,11 +90,7 @@ def moment(context: click.Context, parameter: click.Parameter, value: str | None
 
 
 def json_schema(file: str) -> dict[str, Any]:
-    """Read a JSON schema from a file, as the response format that asks for it.
-
-    Raises:
-        click.ClickException: there is none in it.
-    """
+    """Read a JSON schema from a file, as the response format that asks for it."""
     try:
         found = json.loads(Path(file).read_bytes())
     except OSError as error:
@@ -117,11 +105,7 @@ def json_schema(file: str) -> dict[str, Any]:
 
 
 def check_prices(policy: Policy | TurnPolicy, prices: Prices | None) -> None:
-    """Refuse a policy that sets a budget of money where the prices of tokens are missing.
-
-    Raises:
-        click.ClickException: there are no prices.
-    """
+    """Refuse a policy that sets a budget of money where the prices of tokens are missing."""
     budgets = [policy.budget, getattr(getattr(policy, "of_calls", None), "budget", policy.budget)]
     if any(budget.money is not None for budget in budgets) and prices is None:
         bad_input("the policy has a budget of money, which needs prices: give --prices IN/OUT, as in --prices 2.5/10")

@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
 @frozen
 class Served:
-    """The place where a script is served.
-
-    Arguments:
-        port: of this machine.
-    """
+    """The port of this machine where a script is served."""
 
     port: int
 
@@ -44,17 +40,9 @@ URL: Final = Served(8080)
 
 @frozen
 class CertifiedRequest:
-    """The request that a certificate is about.
+    """The request that a certificate is about."""
 
-    Arguments:
-        policy: the policy as given on the command line; None for the default one.
-        is_turn: whether it is of turns.
-        max_tokens: the output cap of the first request.
-        input_tokens: the tokens of the prompt.
-        prices: of every backend.
-    """
-
-    policy: str | None
+    policy: str | None  # as given on the command line; None for the default one
     is_turn: bool
     max_tokens: int | None
     input_tokens: int | None
@@ -88,12 +76,7 @@ PRINTED: Final = {
 
 
 def program_of(worst: WorstScript, request: CertifiedRequest) -> list[str]:
-    """Write the program that prints the figure.
-
-    Arguments:
-        worst: the case.
-        request: the request of the certificate.
-    """
+    """Write the program that prints the figure."""
     return [
         *_imports(request),
         "",
@@ -177,13 +160,7 @@ WIDTH: Final = 116
 
 
 def head_of(worst: WorstScript, request: CertifiedRequest, path: Path) -> str:
-    """Write the comments above a script.
-
-    Arguments:
-        worst: the case.
-        request: the request of the certificate.
-        path: where the script will be.
-    """
+    """Write the comments above a script."""
     policy = "the default policy" if request.policy is None else one_line(request.policy)
     unit = "turn" if request.is_turn else "call"
     lines = [f"Worst case of a {unit}, {worst.case.name}: {policy}, {counted(worst.backends, 'backend')}", ""]
@@ -263,17 +240,7 @@ def _command(worst: WorstScript, request: CertifiedRequest) -> str:
 def write_scripts(
     folder: str, policy: Policy | TurnPolicy, cases: Mapping[int, Sequence[WorstCase]], request: CertifiedRequest
 ) -> None:
-    """Write a script for each worst case into a folder, and list them on stderr.
-
-    Arguments:
-        folder: where to write; it is created if missing, and nothing else in it is touched.
-        policy: the policy of the certificate.
-        cases: the worst cases by the number of backends.
-        request: the request of the certificate.
-
-    Raises:
-        click.ClickException: the folder, or a file in it, cannot be written.
-    """
+    """Write a script for each worst case into a folder, and list them on stderr."""
     from rungwise.adapters.provider.enacted import notes_of, script_of
     from rungwise.fsm.certificate.verified import number_text
 

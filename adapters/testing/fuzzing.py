@@ -32,22 +32,11 @@ from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
 
 @define(eq=False)
 class Fuzzer(Search):
-    """Make calls until one is dishonest or time is up; use it in a `with` block.
-
-    Arguments:
-        policy: how the calls recover.
-        over_http: whether the provider is a server on loopback and not in memory.
-        hostile: the share of the calls, from 0 to 1, whose provider is a server that writes hostile bytes.
-        backends: how many backends the chain has.
-        seed: what the examples follow from.
-        progress: is called after each example.
-        coverage: what was covered.
-        examples: how many were played.
-    """
+    """Make calls until one is dishonest or time is up; use it in a `with` block."""
 
     policy: Policy = DEFAULT_POLICY
     over_http: bool = False
-    hostile: float = 0.0
+    hostile: float = 0.0  # the share of the calls, from 0 to 1, whose server writes hostile bytes
     _runner: CaseRunner = field(init=False)
     _certificates: dict[tuple[int | None, int | None, Prices], Certificate] = field(factory=dict, init=False)
 
@@ -74,11 +63,7 @@ class Fuzzer(Search):
         return self._run_batch(hostile_cases(), f"{self.seed}/{number}/hostile", count, (Phase.generate,))
 
     def check(self, case: Case | HostileCase) -> None:
-        """Make one call and check that it is honest.
-
-        Raises:
-            Dishonest: it is not.
-        """
+        """Make one call and check that it is honest."""
         if isinstance(case, HostileCase):
             survived = case.run(self.policy, self.backends, KEY, self.certificate)
             self.coverage.record(EndedCall(survived, certificate=self.certificate))
@@ -123,11 +108,7 @@ class Fuzzer(Search):
 
 @frozen
 class TurnCase:
-    """One turn of a fuzz run.
-
-    Arguments:
-        script: what happens to it.
-    """
+    """One turn of a fuzz run."""
 
     is_served: ClassVar[bool] = False
     """Whether `rungwise serve` can play it."""
@@ -143,11 +124,7 @@ class TurnCase:
         return write_turn_script(self.script)
 
     def shrunk(self, fails: Callable[[TurnCase], bool]) -> TurnCase:
-        """Return the smallest failing case found.
-
-        Arguments:
-            fails: tells whether another case fails in the same way as this one.
-        """
+        """Return the smallest failing case found."""
         case = self
         while smaller := next(filter(fails, case._smaller()), None):
             case = smaller
@@ -170,16 +147,7 @@ class TurnCase:
 
 @define(eq=False)
 class TurnFuzzer(Search):
-    """Play turns until one is dishonest or time is up.
-
-    Arguments:
-        policy: how the turns go on.
-        backends: how many backends the chain has.
-        seed: what the examples follow from.
-        progress: is called after each example.
-        coverage: what was covered.
-        examples: how many were played.
-    """
+    """Play turns until one is dishonest or time is up."""
 
     policy: TurnPolicy = DEFAULT_TURN_POLICY
     _certificates: dict[int | None, Certificate] = field(factory=dict, init=False)
@@ -189,11 +157,7 @@ class TurnFuzzer(Search):
         return self._run_batch(drawn, f"{self.seed}/{number}/turns", count, (Phase.generate, Phase.shrink))
 
     def check(self, case: TurnCase) -> None:
-        """Play one turn and check that it is honest.
-
-        Raises:
-            Dishonest: it is not.
-        """
+        """Play one turn and check that it is honest."""
         chain = [ScriptedLink(f"backend-{number}", prices=PRICES) for number in range(1, self.backends + 1)]
         run = run_turn(self.policy, case.script, chain=chain)
         seen = SeenTurn(run, self._certify(case.script.max_tokens))

@@ -27,17 +27,9 @@ RESET: Final = struct.pack("ii", 1, 0)
 
 
 class RawServer:
-    """Play raw responses over HTTP connections from construction until `close`, for use in a `with` block.
+    """Play raw responses over HTTP connections until `close`, for use in a `with` block; the last is repeated for ever.
 
-    Every response ends: when the client goes away, or at the server's own limits.
-
-    Arguments:
-        responses: what is written, request by request; the last is repeated for ever.
-        seconds: after which a connection is reset, counted from each request.
-        most_bytes: after which a connection is reset, of one response.
-
-    Raises:
-        ConfigurationError: there is no response.
+    Every response ends: when the client goes away, after this many seconds of a request, or bytes of a response.
     """
 
     def __init__(
@@ -72,11 +64,7 @@ class RawServer:
             return [self._response(index) for index in range(len(self._requests))]
 
     def play(self, responses: Sequence[RawResponse]) -> None:
-        """Play other responses, and clear the requests.
-
-        Raises:
-            ConfigurationError: there is no response.
-        """
+        """Play other responses, and clear the requests."""
         if not responses:
             raise ConfigurationError("responses is empty; give at least one response")
         with self._lock:

@@ -156,12 +156,7 @@ _ENDING: tuple[Kind, ...] = (
 
 
 def scripted_replies(*, hangs: bool = True, delays: bool = True) -> SearchStrategy[ScriptedReply]:
-    """Generate good and bad replies, and how they go over the wire.
-
-    Arguments:
-        hangs: whether some fall silent, which over HTTP takes as long as the policy's timeouts.
-        delays: whether some come late, which over HTTP takes that long.
-    """
+    """Generate good and bad replies; over HTTP, those that hang or come late take that long."""
     what = first_or_often(st.one_of(*_ENDING), st.one_of(*_BAD), once_in=6)
     return st.builds(lambda reply, wire: ScriptedReply(**{**wire, **reply}), what, _wire(hangs=hangs, delays=delays))
 
@@ -182,13 +177,7 @@ def _wire(*, hangs: bool, delays: bool) -> Kind:
 def scripts(
     *, items: SearchStrategy[ScriptedReply] | None = None, longest: int = 8, longest_run: int = 5
 ) -> SearchStrategy[Script]:
-    """Generate scripts: replies in order, the last one for ever.
-
-    Arguments:
-        items: generates one reply; `scripted_replies()` where None.
-        longest: the most runs of equal replies.
-        longest_run: how often a reply may come in a row.
-    """
+    """Generate scripts of runs of equal replies, the last one for ever."""
     each = items if items is not None else scripted_replies()
     run = st.builds(lambda reply, times: [reply] * times, each, st.integers(1, longest_run))
     capless = st.just([ScriptedReply(status=400, error=error) for error in REJECTED_CAPS])

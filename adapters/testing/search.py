@@ -33,27 +33,16 @@ class Shrinkable(Protocol):
         ...
 
     def shrunk(self, fails: Callable[[Any], bool]) -> Any:
-        """Return the smallest failing example found.
-
-        Arguments:
-            fails: tells whether another one fails in the same way.
-        """
+        """Return the smallest failing example found."""
         ...
 
 
 @frozen
 class Finding:
-    """The smallest failing case.
-
-    Arguments:
-        case: the case.
-        error: what it raised: a `rungwise.testing.Dishonest`, or a crash.
-        seed: the seed that leads to it.
-        backends: how many backends the chain had.
-    """
+    """The smallest failing case."""
 
     case: Shrinkable
-    error: Exception
+    error: Exception  # a `rungwise.testing.Dishonest`, or a crash
     seed: int
     backends: int
 
@@ -78,15 +67,7 @@ def _printable(line: str) -> str:
 
 @define(eq=False)
 class Search(ABC):
-    """Play examples until one fails or time is up.
-
-    Arguments:
-        backends: how many backends the chain has.
-        seed: what the examples follow from.
-        progress: is called after each example.
-        coverage: what was covered.
-        examples: how many were played.
-    """
+    """Play examples until one fails or time is up."""
 
     backends: int = field(default=2, kw_only=True)
     seed: int = field(default=0, kw_only=True)
@@ -105,26 +86,14 @@ class Search(ABC):
 
     @abstractmethod
     def check(self, case: Any) -> None:
-        """Play one example and check that it is honest.
-
-        Raises:
-            Dishonest: it is not.
-        """
+        """Play one example and check that it is honest."""
 
     @abstractmethod
     def _run_numbered(self, number: int, count: int) -> Finding | None:
         """Play a batch of so many examples."""
 
     def run(self, *, examples: int | None = None, seconds: float | None = None) -> Finding | None:
-        """Play examples, and return the smallest one that failed; None if all were honest.
-
-        Arguments:
-            examples: how many; None plays until the time is up.
-            seconds: after which no more are begun; None sets no limit.
-
-        Raises:
-            ValueError: there is neither a number of examples nor a limit.
-        """
+        """Play this many examples, or as many as begin in these seconds; return the smallest that failed, or None."""
         if examples is None and seconds is None:
             raise ValueError("give a number of examples, or of seconds")
         self._failed = None

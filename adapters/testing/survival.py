@@ -44,11 +44,7 @@ def waited_for_a_core() -> float:
 
 @contextmanager
 def peak_memory() -> Iterator[Callable[[], int]]:
-    """Measure a `with` block: what is handed out returns, after it, the most bytes held beyond those before.
-
-    Linux knows the peak of a process and can forget it, which costs nothing; elsewhere Python traces its own memory,
-    which slows it down.
-    """
+    """Measure a `with` block: after it, the function returns the most bytes held beyond those before."""
     try:
         CLEAR.write_text(RESET_PEAK)
         before = _kibibytes("VmRSS")
@@ -112,18 +108,12 @@ HEALTHY_TEXT: Final = "All is well on the river again."
 
 @define(eq=False)
 class _Measured:
-    """The measurements of one call.
-
-    Arguments:
-        seconds: how long it took, without the time in which other work had the machine.
-        memory: the most bytes it held beyond what was held before.
-        events: what the consumer of its stream was given.
-    """
+    """The measurements of one call."""
 
     result: Result | None = None
     error: BaseException | None = None
-    seconds: float = 0.0
-    memory: int = 0
+    seconds: float = 0.0  # without the time in which other work had the machine
+    memory: int = 0  # the most bytes beyond those held before
     events: list[object] = field(factory=list)
 
 

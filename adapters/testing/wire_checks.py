@@ -38,10 +38,7 @@ def check_requests(result: Result, requests: Sequence[ReceivedRequest]) -> None:
 def check_answer(result: Result, reply: ScriptedReply, request: ReceivedRequest, *, seeds: bool) -> None:
     """Check that only a whole reply makes a call done, and that nothing of it was changed.
 
-    Arguments:
-        reply: the last reply of the script that was played.
-        request: the request that it answered.
-        seeds: whether a reply may begin with what it was seeded with, which is no text.
+    With `seeds`, a reply may begin with what it was seeded with, which is no text.
     """
     if result.outcome != "done" or reply.body is not None:
         return

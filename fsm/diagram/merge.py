@@ -17,15 +17,7 @@ Turned = Literal["off", "on"]
 
 
 def change_of(old: Picture, new: Picture) -> Picture:
-    """Merge two pictures into one, in which everything that only one of them has is marked.
-
-    Arguments:
-        old: the picture before the change; the merged one without what was added.
-        new: the picture after it; the merged one without what was removed.
-
-    Raises:
-        ConfigurationError: the machines have different hubs, so nothing in them corresponds.
-    """
+    """Merge two pictures of machines with one hub, in which everything that only one of them has is marked."""
     if old.hub != new.hub:
         raise ConfigurationError(f"a picture around {old.hub!r} cannot be compared with one around {new.hub!r}")
     before, after = _lines_by_row(old), _lines_by_row(new)
@@ -130,10 +122,7 @@ def _decisions(old: Picture, new: Picture, lines: Mapping[Row, Line]) -> Iterato
 
 
 def _partners(old: Picture, new: Picture) -> dict[int, Decision]:
-    """Return the old list that corresponds to each new one, by the id of the new one.
-
-    That is the list of the same event that shares most sources with it.
-    """
+    """Return, by the id of each new list, the old one of the same event that shares most sources with it."""
     partners: dict[int, Decision] = {}
     unmatched = list(old.decisions)
     for decision in new.decisions:

@@ -49,19 +49,12 @@ SETTINGS = (
 
 @frozen
 class Edge:
-    """Hold an edge and its look.
-
-    Arguments:
-        text: the statement.
-        hit: whether it is thick: a path took it, or it is new.
-        struck: whether it is dotted: no path ever takes it.
-        reversed: whether its arrow stands at its beginning, which keeps the layout going from left to right.
-    """
+    """Hold an edge and its look."""
 
     text: str
-    hit: bool = False
-    struck: bool = False
-    reversed: bool = False
+    hit: bool = False  # thick: a path took it, or it is new
+    struck: bool = False  # dotted: no path ever takes it
+    reversed: bool = False  # its arrow stands at its beginning, which keeps the layout going from left to right
 
 
 def hub_view(picture: Picture) -> str:

@@ -19,18 +19,11 @@ MOST_NAMED = 4
 
 @frozen
 class Extreme:
-    """The most that any call spent of one thing.
-
-    Arguments:
-        name: what is spent.
-        amount: how much, at most.
-        certified: the worst case that was proved, where there was a certificate.
-        rungs: the path.
-    """
+    """The most that any call spent of one thing."""
 
     name: str
     amount: float
-    certified: float | None
+    certified: float | None  # the worst case that was proved, where there was a certificate
     rungs: tuple[str, ...]
 
     @property
@@ -45,12 +38,7 @@ class Extreme:
 
 @define(eq=False)
 class Coverage:
-    """Record what calls cover; safe to use from several threads.
-
-    Arguments:
-        paths: how many calls were looked at.
-        rows: how often each row was taken.
-    """
+    """Record what calls cover; safe to use from several threads."""
 
     paths: int = 0
     rows: Counter[Row] = field(factory=Counter)
@@ -68,14 +56,7 @@ class Coverage:
     def record_path(
         self, table: Table, taken: Sequence[Row], spent: Mapping[str, float], certified: Mapping[str, float | None]
     ) -> None:
-        """Record a path through any table.
-
-        Arguments:
-            table: the machine.
-            taken: the rows, in order.
-            spent: what it spent, by the names of the worst cases.
-            certified: those that were proved.
-        """
+        """Record a path through any table, and what it spent, by the names of the worst cases."""
         rungs = (table.start, *(row.target for row in taken if row.target != table.hub))
         with self._lock:
             self.paths += 1

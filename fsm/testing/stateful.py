@@ -37,23 +37,14 @@ Snapshot = tuple[Any, ...]
 
 @define(eq=False)
 class OngoingCall:
-    """A call in progress.
-
-    Arguments:
-        call: the call.
-        send: what it wants sent; None once it has ended.
-        is_sent: whether that has gone out.
-        deltas: what has arrived of the attempt in flight.
-        events: what its consumer was given.
-        known: its snapshot after the last touch.
-    """
+    """A call in progress."""
 
     call: Call
-    send: Send | None = None
-    is_sent: bool = False
-    deltas: list[Text | Reasoning] = field(factory=list)
+    send: Send | None = None  # None once it has ended
+    is_sent: bool = False  # whether that has gone out
+    deltas: list[Text | Reasoning] = field(factory=list)  # of the attempt in flight
     events: list[StreamEvent] = field(factory=list)
-    known: Snapshot = ()
+    known: Snapshot = ()  # its snapshot after the last touch
 
     def look(self) -> Snapshot:
         """Return everything about the call that another call might disturb."""
