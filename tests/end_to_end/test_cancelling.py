@@ -75,14 +75,6 @@ def no_more_requests(provider: Any, count: int = 1) -> bool:
     return len(provider.requests) == count
 
 
-def read(stream: Any, events: list[Any], on_text: Callable[[], Any]) -> None:
-    """Read a stream, and do something as soon as there is text."""
-    for event in stream:
-        events.append(event)
-        if isinstance(event, rungwise.Text):
-            on_text()
-
-
 def check(result: rungwise.Result, text: str = "") -> None:
     assert (result.outcome, result.text) == ("cancelled", text)
     assert result.tool_calls == ()
@@ -235,7 +227,8 @@ def test_interrupted_by_a_signal(serve: Any, backend_of: Any, silent: Any, mode:
     assert no_more_requests(provider)
 
 
-def interrupt() -> None:
+def interrupt_at_text(stream: Any) -> None:
+    next(event for event in stream if isinstance(event, rungwise.Text))
     raise KeyboardInterrupt
 
 
@@ -244,7 +237,7 @@ def test_interrupted_in_the_consumers_loop_within_a_with_block(serve: Any, backe
     with Client(backend_of(provider), contents=True) as client:
         stream = client.stream("Where?")
         with pytest.raises(KeyboardInterrupt), stream:
-            read(stream, [], interrupt)
+            interrupt_at_text(stream)
         assert provider.wait_disconnected()
     check(stream.result, FIRST)
     assert no_more_requests(provider)
@@ -362,9 +355,7 @@ def test_a_stream_that_is_closed_early_ends_the_call(serve: Any, backend_of: Any
     provider = serve(silent)
     with Client(backend_of(provider), contents=True) as client:
         stream = client.stream("Where?")
-        for event in stream:
-            if isinstance(event, rungwise.Text):
-                break
+        next(event for event in stream if isinstance(event, rungwise.Text))
         if way == "with":
             with stream:
                 pass
@@ -424,9 +415,7 @@ def test_the_client_goes_on_after_a_cancelled_call(serve: Any, backend_of: Any, 
     provider = serve(silent, ANSWER, ANSWER)
     with Client(backend_of(provider)) as client:
         with client.stream("Where?") as stream:
-            for event in stream:
-                if isinstance(event, rungwise.Text):
-                    break
+            next(event for event in stream if isinstance(event, rungwise.Text))
         assert client.call("Where?").text == "In the reeds, mostly."
         assert list(client.stream("Where?"))[-1].text == "In the reeds, mostly."
 

@@ -131,7 +131,7 @@ def test_closing_ends_a_stream_that_has_not_begun(way: str) -> None:
 
 @pytest.mark.parametrize("way", OWN)
 def test_closing_ends_calls_that_wait_for_a_connection(way: str) -> None:
-    with RawServer(silent) as server:
+    with ThreadPoolExecutor(4) as threads, RawServer(silent) as server:
         client = client_for(way, backend(server.base_url), max_connections=1)
 
         async def main() -> list[Any]:
@@ -144,15 +144,11 @@ def test_closing_ends_calls_that_wait_for_a_connection(way: str) -> None:
         if is_async(way):
             ended = asyncio.run(main())
         else:
-            ended = []
-            threads = [threading.Thread(target=lambda: ended.append(ask(way, client)), daemon=True) for _ in range(4)]
-            for thread in threads:
-                thread.start()
+            calls = [threads.submit(ask, way, client) for _ in range(4)]
             until(lambda: server.requests)
             time.sleep(0.1)  # so that the others wait
             client.close()
-            for thread in threads:
-                thread.join(5)
+            ended = [call.result(5) for call in calls]
     assert [asked.outcome for asked in ended] == ["cancelled"] * 4
     assert sorted(asked.result.attempts for asked in ended) == [0, 0, 0, 1]
     assert len(server.requests) == 1
@@ -160,27 +156,17 @@ def test_closing_ends_calls_that_wait_for_a_connection(way: str) -> None:
 
 @pytest.mark.parametrize("way", SYNC)
 def test_a_stream_that_is_closed_while_another_thread_reads_it_ends_there(way: str) -> None:
-    with RawServer(stuck_in_a_stream) as server:
+    with ThreadPoolExecutor(1) as thread, RawServer(stuck_in_a_stream) as server:
         client = client_for(way, backend(server.base_url))
         stream = client.stream("Where?")
         texts: list[str] = []
-        raised: list[BaseException] = []
-
-        def read() -> None:
-            try:
-                texts.extend(step.text for step in stream if isinstance(step, rungwise.Text))
-            except BaseException as error:
-                raised.append(error)
-
-        reader = threading.Thread(target=read, daemon=True)
-        reader.start()
+        reading = thread.submit(lambda: texts.extend(each.text for each in stream if isinstance(each, rungwise.Text)))
         until(lambda: texts)
         time.sleep(0.1)  # so that it waits for more
         at = time.monotonic()
         stream.close()
-        reader.join(5)
+        assert isinstance(reading.exception(5), rungwise.Cancelled)
         assert time.monotonic() - at < SOON
-        assert [type(error) for error in raised] == [rungwise.Cancelled]
         assert (stream.result.outcome, stream.result.text) == ("cancelled", "In the ")
         stream.close()
         assert next(stream, None) is None
@@ -310,14 +296,12 @@ def test_closing_leaves_the_calls_of_another_client_alone() -> None:
 
     with RawServer(play) as server:
         client, other = (client_for("own sync", backend(server.base_url)) for _ in range(2))
-        ended: list[Any] = []
-        thread = threading.Thread(target=lambda: ended.append(ask("own sync", client, streams=False)))
-        thread.start()
-        until(lambda: server.requests)
-        other.close()
-        let_go.set()
-        thread.join(5)
-    assert ended[0].text == "Yes."
+        with ThreadPoolExecutor(1) as thread:
+            call = thread.submit(ask, "own sync", client, streams=False)
+            until(lambda: server.requests)
+            other.close()
+            let_go.set()
+            assert call.result(5).text == "Yes."
 
 
 def test_a_client_that_was_passed_in_stays_open_and_forgets_nothing() -> None:

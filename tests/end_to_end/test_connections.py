@@ -279,15 +279,7 @@ def test_a_stream_that_was_left_early_answers_no_later_call(way: str, is_whole: 
 
 def texts_of(way: str, client: Client) -> list[str]:
     """Ask for a stream, and return its texts as they were handed out."""
-
-    async def main() -> list[str]:
-        texts = [each.text async for each in client.astream("x") if isinstance(each, rungwise.Text)]
-        await aclose(client)
-        return texts
-
-    if is_async(way):
-        return asyncio.run(main())
-    return [each.text for each in client.stream("x") if isinstance(each, rungwise.Text)]
+    return [each.text for each in ask(way, client).events if isinstance(each, rungwise.Text)]
 
 
 @BOTH
@@ -363,12 +355,11 @@ def test_a_broken_chunk_behind_others_is_named_in_the_failure(way: str) -> None:
 def test_a_forked_child_opens_connections_of_its_own(before: str, after: str, tls: bool) -> None:
     with RawServer(echoes, tls=tls) as server:
         client = quick("own sync", server)
-        sync = asynchronous = None
         if before == "own sync":
-            sync = ask(before, client, "parent", streams=False)
+            first = ask(before, client, "parent", streams=False)
         else:
-            asynchronous = asyncio.run(aask(client, "parent", streams=False))
-        assert (sync or asynchronous).text == "parent"
+            first = asyncio.run(aask(client, "parent", streams=False))
+        assert first.text == "parent"
 
         def child(number: int, answers: Any) -> None:
             texts = [ask(after, client, f"child {number}.{index}", streams=False).text for index in range(3)]

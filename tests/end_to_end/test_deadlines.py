@@ -10,6 +10,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -100,7 +101,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
         if not known[name]:
             over.wait(30)
             raise socket.gaierror(socket.EAI_AGAIN, "no answer")
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in known[name]]
+        return [tcp(address, port) for address in known[name]]
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     yield lambda host, *addresses: known.__setitem__(host, list(addresses))
@@ -108,6 +109,11 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     for thread in threading.enumerate():  # a lookup is shared, so none may be left to the next test
         if thread.name.startswith("rungwise looks up"):
             thread.join()
+
+
+def tcp(address: str, port: int) -> tuple[Any, ...]:
+    """Return an address as a lookup returns it."""
+    return (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))
 
 
 @contextmanager
@@ -308,7 +314,7 @@ def test_a_dead_address_does_not_hide_a_live_one(names: Any, way: str) -> None:
         def both(host: Any, port: Any, *args: Any, **options: Any) -> Any:
             if host not in ("both.test", b"both.test"):
                 return look_up(host, port, *args, **options)
-            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", which)) for which in (dead, server.port)]
+            return [tcp("127.0.0.1", which) for which in (dead, server.port)]
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(socket, "getaddrinfo", both)
@@ -324,7 +330,7 @@ def test_a_name_is_looked_up_by_one_thread_whatever_the_port(monkeypatch: pytest
     def slow(host: Any, port: Any, *args: Any, **options: Any) -> Any:
         asked.append(host)
         released.wait(20)
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+        return [tcp("127.0.0.1", port)]
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
 
@@ -333,19 +339,12 @@ def test_a_name_is_looked_up_by_one_thread_whatever_the_port(monkeypatch: pytest
             peer.send(answer(f"port {peer.server.port}"))
 
     with RawServer(play) as one, RawServer(play) as other:
-        ended: list[Any] = []
-        threads = []
-        for server in (one, other):
-            client = client_for("own sync", backend(f"http://slow.test:{server.port}/v1"))
-            threads.append(
-                threading.Thread(target=lambda made=client: ended.append(ask("own sync", made, streams=False)))
-            )
-            threads[-1].start()
+        clients = [client_for("own sync", backend(f"http://slow.test:{each.port}/v1")) for each in (one, other)]
+        with ThreadPoolExecutor(2) as threads:
+            ended = threads.map(lambda client: ask("own sync", client, streams=False), clients)
             until(lambda: asked)
-        time.sleep(0.1)
-        released.set()
-        for thread in threads:
-            thread.join(20)
+            time.sleep(0.1)
+            released.set()
         assert {each.text for each in ended} == {f"port {one.port}", f"port {other.port}"}
     assert asked == ["slow.test"]
 
@@ -357,7 +356,7 @@ def test_nothing_is_sent_once_the_call_has_ended(names: Any, way: str) -> None:
 
         def slow(host: Any, port: Any, *args: Any, **options: Any) -> Any:
             released.wait(20)
-            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", server.port))]
+            return [tcp("127.0.0.1", server.port)]
 
         patch.setattr(socket, "getaddrinfo", slow)
         client = client_for(way, backend("http://slow.test:1/v1"), policy=POLICY)

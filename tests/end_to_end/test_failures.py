@@ -327,22 +327,17 @@ def test_a_200_of_no_usable_shape_switches_at_once(run: Any, shapeless: Scripted
 
 
 @SHAPELESS
-def test_a_200_of_no_usable_shape_is_retried_where_nobody_else_is_there(run: Any, shapeless: ScriptedReply) -> None:
-    ended = run([shapeless, ANSWER])
-    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
-    assert len(ended.requests) == 2
-    assert ended.bodies[0] == ended.bodies[1]
-    assert ended.waits == [5]
-
-
-@SHAPELESS
-def test_a_200_of_no_usable_shape_for_ever_fails(run: Any, shapeless: ScriptedReply) -> None:
-    ended = run([shapeless])
-    assert (ended.outcome, ended.text) == ("failed", "")
-    assert len(ended.requests) == 4
-    assert ended.waits == [5, 10, 20]
+@pytest.mark.parametrize("answers", [True, False], ids=["then an answer", "for ever"])
+def test_a_200_of_no_usable_shape_is_retried_where_nobody_else_is_there(
+    run: Any, shapeless: ScriptedReply, answers: bool
+) -> None:
+    ended = run([shapeless, ANSWER] if answers else [shapeless])
+    assert (ended.outcome, ended.text) == (("done", "In the reeds, mostly.") if answers else ("failed", ""))
+    assert len(ended.requests) == (2 if answers else 4)
+    assert all(body == ended.bodies[0] for body in ended.bodies)
+    assert ended.waits == ([5] if answers else [5, 10, 20])
     stops = [step.stop_raw for step in ended.steps if step.event == "malformed"]
-    assert stops == [shapeless.finish if shapeless is ODD else None] * 4
+    assert stops == [shapeless.finish if shapeless is ODD else None] * len(ended.waits if answers else ended.requests)
 
 
 def test_an_empty_200_is_no_success(run: Any) -> None:
@@ -375,22 +370,15 @@ REFUSALS = pytest.mark.parametrize(
 
 
 @REFUSALS
-def test_a_refusal_is_never_sent_to_the_same_model_again(run: Any, refusal: ScriptedReply) -> None:
-    ended = run([refusal, ANSWER])
-    assert (ended.outcome, ended.text) == ("refused", "")
-    assert len(ended.requests) == 1
+@pytest.mark.parametrize("others", [[], [[ANSWER]]], ids=["alone", "with a fallback"])
+def test_a_refusal_is_never_sent_to_the_same_model_again(run: Any, refusal: ScriptedReply, others: list[Any]) -> None:
+    ended = run([refusal, ANSWER], *others)
+    assert (ended.outcome, ended.text) == (("done", "In the reeds, mostly.") if others else ("refused", ""))
+    assert ended.counts == [1, *[1 for _ in others]]
+    assert ended.added == [[], *[[] for _ in others]]
     assert ended.waits == []
-    assert type(ended.error) is rungwise.Refused
     assert ended.result.tool_calls == ()
-
-
-@REFUSALS
-def test_a_refusal_goes_to_the_fallback(run: Any, refusal: ScriptedReply) -> None:
-    ended = run([refusal], [ANSWER])
-    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
-    assert ended.counts == [1, 1]
-    assert ended.added == [[], []]
-    assert ended.waits == []
+    assert others or type(ended.error) is rungwise.Refused
 
 
 # bugs of our own and of the caller
