@@ -73,18 +73,7 @@ def test_identities_see_through_the_spelling_of_a_url() -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        *(
-            None,
-            "",
-            "  ",
-            "\n",
-            "sk-...",
-            "sk-xxxxxxxx",
-            "YOUR_API_KEY",
-            "your-key-here",
-            "sk-your-key",
-            "changeme",
-        ),
+        *(None, "", "  ", "\n", "sk-...", "sk-xxxxxxxx", "YOUR_API_KEY", "your-key-here", "sk-your-key", "changeme"),
         *(
             "<your key>",
             "${OPENAI_API_KEY}",
@@ -517,10 +506,7 @@ def test_a_plain_completion() -> None:
         ({"content": "a", "reasoning_content": "1", "reasoning": "1"}, "a", "1", None),
         ({"content": "a", "reasoning_content": None, "reasoning": "2"}, "a", "2", None),
         ({"content": "a", "reasoning_text": "3"}, "a", "3", None),
-        (
-            {"content": "a", "reasoning_details": [{"text": "4"}, {"summary": "5"}, {"data": "x"}]},
-            *("a", "45", None),
-        ),
+        ({"content": "a", "reasoning_details": [{"text": "4"}, {"summary": "5"}, {"data": "x"}]}, *("a", "45", None)),
         ({"content": "<think>x</think>a"}, "<think>x</think>a", "", None),
     ],
 )
@@ -927,11 +913,7 @@ def test_messages_may_bring_the_pieces_of_a_text(pieces: list[str], name: str, d
 
 @pytest.mark.parametrize(
     "pieces",
-    [
-        (delta("stop", content="x"),),
-        (delta(content="x"), delta("stop"), USAGE),
-        (delta("stop", content="x")[:-2],),
-    ],
+    [(delta("stop", content="x"),), (delta(content="x"), delta("stop"), USAGE), (delta("stop", content="x")[:-2],)],
 )
 def test_a_finish_reason_completes_a_stream(pieces: tuple[bytes, ...]) -> None:
     reply = streamed(*pieces, failure=Failure("connection"))
@@ -1171,14 +1153,7 @@ JUNK = st.binary(max_size=60) | st.sampled_from(
 )
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(NAMES),
-            inner,
-            max_size=4,
-        )
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
     max_leaves=12,
 )
 
