@@ -47,11 +47,7 @@ def model_of(backend: int) -> str:
 
 
 def script_of(worst: WorstScript) -> Script:
-    """Write a worst case as a script, which starts over after its last reply.
-
-    Raises:
-        ConfigurationError: no server can cause it.
-    """
+    """Write a worst case that a server can cause as a script, which starts over after its last reply."""
     if worst.unseen is not None:
         raise ConfigurationError(f"no script can play {worst.case.name} at worst: {worst.unseen}")
     replies = [_scripted(attempt, STOPS[at % 2], worst.longest_pause) for at, attempt in enumerate(worst.attempts)]

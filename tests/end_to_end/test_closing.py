@@ -12,7 +12,7 @@ import pytest
 
 import rungwise
 from rungwise import Client
-from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event
+from support.raw_server import Peer, RawServer, answer, answering, silent, stuck_in_a_stream
 from support.waiting import auntil, until
 from support.ways import ALL, OWN, SYNC, aask, aclose, ask, backend, client_for, is_async
 
@@ -20,19 +20,6 @@ pytestmark = pytest.mark.sampled(4)
 
 SOON = 1.0  # the promise is 0.1 s
 ASYNC = tuple(way for way in ALL if is_async(way))
-
-
-def stuck_in_a_stream(peer: Peer) -> None:
-    """Begin to answer, and fall silent."""
-    peer.request()
-    peer.send(STREAM_HEAD + b"\r\n" + chunk(event("In the ")))
-    peer.hang()
-
-
-def silent(peer: Peer) -> None:
-    """Answer nothing."""
-    peer.request()
-    peer.hang()
 
 
 def failing(peer: Peer) -> None:
@@ -292,7 +279,7 @@ def test_a_timeout_of_the_compactors_own_is_raised() -> None:
 
 @pytest.mark.parametrize("way", ALL)
 def test_a_closed_client_takes_further_calls(way: str) -> None:
-    with RawServer(lambda peer: [peer.send(answer("Yes.")) for _ in peer.requests()]) as server:
+    with RawServer(answering(answer("Yes."))) as server:
         client = client_for(way, backend(server.base_url))
 
         async def main() -> list[str]:
@@ -336,7 +323,7 @@ def test_closing_leaves_the_calls_of_another_client_alone() -> None:
 def test_a_client_that_was_passed_in_stays_open_and_forgets_nothing() -> None:
     import httpx
 
-    with RawServer(lambda peer: [peer.send(answer("Yes.")) for _ in peer.requests()]) as server, httpx.Client() as http:
+    with RawServer(answering(answer("Yes."))) as server, httpx.Client() as http:
         with Client(backend(server.base_url), http=http) as client:
             client.call("Where?")
         assert not http.is_closed

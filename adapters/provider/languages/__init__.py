@@ -24,6 +24,3 @@ def language_of(path: str) -> Language | None:
     """Return the protocol of a POST to this path, or None."""
     path = path.partition("?")[0]
     return next((language for language in LANGUAGES if language.speaks(path)), None)
-
-
-"""The protocols that the embedded provider speaks, a file for each."""
