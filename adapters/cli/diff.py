@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +17,7 @@ from rungwise.adapters.cli.options import (
     output_option,
     prices_option,
 )
-from rungwise.adapters.cli.output import bad_input, is_terminal, note, one_line, safe, write_out
+from rungwise.adapters.cli.output import bad_input, laid_out, note, one_line, safe, write_out
 from rungwise.adapters.cli.policies import EITHER_OR_DEFAULT, NAMED, turn_option
 from rungwise.fsm.errors import ConfigurationError
 
@@ -117,9 +116,7 @@ def diff(
     except ConfigurationError as error:
         bad_input(str(error))
     text = _written(changes, form, view)
-    if form == "text" and output is None and is_terminal(sys.stdout):
-        text = _rendered(text)
-    write_out(output, text)
+    write_out(output, laid_out(text) if form == "text" and output is None else text)
     if output is not None:
         note(f"written: {safe(output)}")
     return 0
@@ -139,17 +136,6 @@ def _written(changes: PolicyDiff, form: Form, view: View) -> str:
     if form == "svg":
         return draw(changes.picture, "svg", view)
     return {"text": changes.to_text, "html": changes.to_html, "markdown": changes.to_markdown}[form]()
-
-
-def _rendered(text: str) -> str:
-    """Lay Markdown out for the terminal."""
-    from rich.console import Console
-    from rich.markdown import Markdown
-
-    console = Console()
-    with console.capture() as capture:
-        console.print(Markdown(text))
-    return capture.get()
 
 
 def _past(file: str, old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> WhatIf:

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 import click
 
@@ -93,6 +93,33 @@ def put(text: str) -> None:
         if isinstance(error, UnicodeError):
             raise
         raise StdoutGone(error) from None
+
+
+def laid_out(text: str) -> str:
+    """Lay Markdown out for a person at a terminal; anything else gets it as it is."""
+    if not is_terminal(sys.stdout):
+        return text
+    from rich.console import Console, ConsoleOptions
+    from rich.markdown import Markdown, TableElement
+    from rich.table import Table
+
+    class Folded(TableElement):
+        """Fold words that are longer than their column, where rich would cut them."""
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+            for table in super().__rich_console__(console, options):
+                assert isinstance(table, Table)
+                for column in table.columns:
+                    column.overflow = "fold"
+                yield table
+
+    class FoldedMarkdown(Markdown):
+        elements: ClassVar = {**Markdown.elements, "table_open": Folded}
+
+    console = Console()
+    with console.capture() as capture:
+        console.print(FoldedMarkdown(text))
+    return capture.get()
 
 
 def require_stdout() -> None:

@@ -9,15 +9,7 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from rungwise.adapters.wires.json_text import as_json, is_heavy, load, mended
-from rungwise.fsm.call.conversation.parts import (
-    OpaquePart,
-    Part,
-    TextPart,
-    ToolCall,
-    calls_of,
-    reasoning_of,
-    text_of,
-)
+from rungwise.fsm.call.conversation.parts import OpaquePart, Part, TextPart, ToolCall, calls_of, reasoning_of, text_of
 from rungwise.fsm.call.conversation.reply import Reply, StopReason
 from rungwise.fsm.failures.classify import classify_response
 from rungwise.fsm.failures.failure import Failure
@@ -173,12 +165,7 @@ class Draft:
     is_ordered: bool = True
 
     def reply(
-        self,
-        *,
-        error: Failure | None = None,
-        cut: bool = False,
-        cause: Failure | None = None,
-        raw: object = None,
+        self, *, error: Failure | None = None, cut: bool = False, cause: Failure | None = None, raw: object = None
     ) -> Reply | Failure:
         """Make the reply, or a failure if an error left nothing of it; `raw` is the body, for diagnosis."""
         draft = self

@@ -102,7 +102,7 @@ def tool_plays() -> SearchStrategy[ToolPlay]:
 
 
 def _anything(**arguments: Any) -> None:
-    """Take anything; the script decides the outcome."""
+    """Take anything; a script says what comes of each run."""  # scripted backends count it as a part of the prompt
 
 
 def _look_up(path: str, n: int = 0) -> None:

@@ -95,8 +95,8 @@ def check_default(folder: Path, backends: int, stated: dict[str, Any]) -> None:
     assert spent[name] == pytest.approx(stated["attained"], rel=1e-12)
     assert spent[name] == pytest.approx(ATTAINED.get((name, backends), stated["attained"]), rel=1e-12)
     assert not stated["exact"] or spent[name] == pytest.approx(stated["value"], rel=1e-9)
-    assert ("where requests take some" in text) == (name == "waiting seconds")
-    assert ("stated no more than" in text) == ("which is what this script comes to" in text) == (not stated["exact"])
+    assert ("if requests take some" in text) == (name == "waiting seconds")
+    assert ("stated no more than" in text) == (", by this script" in text) == (not stated["exact"])
     asked = [request.body["model"] for request in requests]
     told = [f"{asked.count(model)} to {model}" for model in (f"backend-{number + 1}" for number in range(backends))]
     assert f"requests {', '.join(told)}, in the order" in text

@@ -44,10 +44,7 @@ _GENERATIONS: Final = tuple(
             r"claude~(3~7|(sonnet|opus)~3~7|(sonnet|opus)~4(~0)?(?!~\d{1,2}(?!\d)))",
             Generation(thinking="budget", samples=True, schemas=False),
         ),
-        (
-            r"claude~(opus~4~1|(haiku|sonnet|opus)~4~5)(?!\d)",
-            Generation(thinking="budget", samples=True, schemas=True),
-        ),
+        (r"claude~(opus~4~1|(haiku|sonnet|opus)~4~5)(?!\d)", Generation(thinking="budget", samples=True, schemas=True)),
         (r"claude~(sonnet|opus)~4~6(?!\d)", Generation(thinking="adaptive", samples=True, schemas=True)),
         (r"claude", Generation(thinking="adaptive", samples=False, schemas=True)),
     )

@@ -9,12 +9,7 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from rungwise.adapters.wires.chat.dialects import (
-    STEERING,
-    CapField,
-    Dialect,
-    PrefillMode,
-)
+from rungwise.adapters.wires.chat.dialects import STEERING, CapField, Dialect, PrefillMode
 from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.chat.shapes import CHAT, FORMATS, ChatShapes
 from rungwise.adapters.wires.form import Body, Rules

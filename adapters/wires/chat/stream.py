@@ -20,9 +20,7 @@ from rungwise.adapters.wires.chat.reply import (
     usage_in,
     usage_of,
 )
-from rungwise.adapters.wires.chat.reply import (
-    is_cut as is_cut_off,
-)
+from rungwise.adapters.wires.chat.reply import is_cut as is_cut_off
 from rungwise.adapters.wires.chat.tools import ToolCalls, calls_in
 from rungwise.adapters.wires.draft import at_least, classified, grown, malformed, raw_of, settled, stop_of
 from rungwise.adapters.wires.json_text import HeldText

@@ -83,11 +83,7 @@ _GENERATIONS: Final = (
     ),
     Traits(model=r"gemini~2", wants_signatures=False, nests_media=False),
     Traits(model=r"gemini~3~pro", thinking=_LOW_OR_HIGH, lower=_TO_LOW),
-    Traits(
-        model=r"gemini~3(~1|~5|~6)?~flash(?!.*image)",
-        thinking=_WITH_MINIMAL,
-        lower={**_TO_LOW, "LOW": _MINIMAL},
-    ),
+    Traits(model=r"gemini~3(~1|~5|~6)?~flash(?!.*image)", thinking=_WITH_MINIMAL, lower={**_TO_LOW, "LOW": _MINIMAL}),
     Traits(model=r"gemini~[3-9](?!.*(image|tts|live))|gemini~(pro|flash)~", thinking=_FROM_LOW, lower=_TO_LOW),
 )
 

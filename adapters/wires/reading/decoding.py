@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from attrs import define, field
 
 from rungwise.adapters.wires.draft import NO_END, TOO_MUCH, classified, described, malformed, object_in
 from rungwise.adapters.wires.json_text import HalfHolder, HeldText, mended
 from rungwise.adapters.wires.reading.alike_lines import Piece
-from rungwise.adapters.wires.reading.sse import EventHandler, EventReader
+from rungwise.adapters.wires.reading.sse import EventReader, StreamReader
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure
 
@@ -20,36 +20,6 @@ Kind = tuple[type[Text] | type[Reasoning], Hashable]
 
 SPARE: Final = 8192
 """Characters of possible non-text (signatures, a server's own lines) that are not counted."""
-
-
-class Reader(Protocol):
-    """Split a stream into values: `EventReader`, or the equivalent for lines of JSON."""
-
-    @property
-    def is_stream(self) -> bool:
-        """Tell whether the body so far is a stream."""
-
-    @property
-    def has_fields(self) -> bool:
-        """Tell whether comments or similar fields have come."""
-
-    @property
-    def has_halves(self) -> bool:
-        """Tell whether texts may hold half a surrogate pair."""
-
-    @property
-    def plain(self) -> bytearray:
-        """Return what came instead of a stream, or before it."""
-
-    @property
-    def size(self) -> int:
-        """Return how many bytes are held."""
-
-    def feed(self, data: bytes, handler: EventHandler) -> None:
-        """Take bytes cut anywhere and hand over what they bring."""
-
-    def close(self, handler: EventHandler) -> None:
-        """Hand over what the end of the stream cut."""
 
 
 @define(eq=False, repr=False)
@@ -79,7 +49,7 @@ class StreamDecoder(ABC):
     error: Failure | None = field(default=None, init=False)
     texts: dict[Hashable, HeldText] = field(factory=dict, init=False)
     """The text of each block so far. Pieces of it may end in half a surrogate pair; what is handed out never does."""
-    _reader: Reader = field(init=False)
+    _reader: StreamReader = field(init=False)
     _out: list[Text | Reasoning] = field(factory=list, init=False)
     _new: list[str] = field(factory=list, init=False)
     _kind: Kind = field(default=(Text, None), init=False)
@@ -89,9 +59,8 @@ class StreamDecoder(ABC):
     def __attrs_post_init__(self) -> None:
         self._reader = self._make_reader()
 
-    def _make_reader(self) -> Reader:
-        reader: Reader = EventReader(ignores_names=True)
-        return reader
+    def _make_reader(self) -> StreamReader:
+        return EventReader(ignores_names=True)
 
     # what a protocol says
 

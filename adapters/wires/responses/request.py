@@ -28,10 +28,7 @@ RESERVED: Final[Mapping[str, str]] = {
 }
 """Parameters that callers cannot set, and what to do instead."""
 
-LOST: Final[Mapping[str, str]] = {
-    "stop": "Responses take no stop sequences",
-    "seed": "Responses take no seed",
-}
+LOST: Final[Mapping[str, str]] = {"stop": "Responses take no stop sequences", "seed": "Responses take no seed"}
 """The common parameters that are not supported, and why."""
 
 _STATEFUL: Final = ("previous_response_id", "conversation")

@@ -9,13 +9,7 @@ from typing import Any, Final
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.plain.parts import in_words
 from rungwise.adapters.wires.plain.tools import ToolDefinition
-from rungwise.adapters.wires.responses.items import (
-    CUSTOM,
-    is_message,
-    item_of_call,
-    item_of_message,
-    sends_back,
-)
+from rungwise.adapters.wires.responses.items import CUSTOM, is_message, item_of_call, item_of_message, sends_back
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,
     Message,

@@ -900,16 +900,25 @@ def test_pictures_are_written_checked_and_found_stale(tmp_path: Path, monkeypatc
 def test_a_certificate_as_text() -> None:
     result = invoke("verify", "--backends", "1")
     assert (result.exit_code, result.stdout) == (0, verify().to_text())
-    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_on_a_terminal_a_certificate_is_laid_out_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("rungwise.adapters.cli.output.is_terminal", lambda stream: True)
+    shown = invoke("verify", "--backends", "1").stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "| " not in shown
+    assert "…" not in shown
+    assert "everything holds" in shown.lower()
 
 
 @pytest.mark.full
 def test_by_default_the_worst_cases_of_two_fallbacks_are_shown_too() -> None:
     result = invoke("verify", "--max-tokens", "4096")
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    told = {line[:18].strip(): line[18:].split() for line in result.stdout.splitlines()[-6:]}
-    assert told["seconds"] == ["901"] * 3
-    assert told["output tokens"] == ["594,112"] * 3
+    lines = result.stdout.splitlines()[-7:]
+    assert lines[0] == "| fallbacks | 0 | 1 | 2 |"
+    assert "| seconds | 901 | 901 | 901 |" in lines
+    assert "| output tokens | 594,112 | 594,112 | 594,112 |" in lines
     held = json.loads(invoke("verify", "--json", "--max-tokens", "4096").stdout)
     for fallbacks in range(3):
         certificate = verify(chain=fallbacks + 1, max_tokens=4096).to_json()
