@@ -12,7 +12,17 @@ import click
 from attrs import frozen
 
 from rungwise.adapters.cli.backends import Target, chain_of, chain_options
-from rungwise.adapters.cli.options import TOKENS, TOOLS, check_prices, json_schema, moment, prices_option, text
+from rungwise.adapters.cli.options import (
+    TOKENS,
+    TOOLS,
+    check_prices,
+    json_schema,
+    moment,
+    prices_option,
+    schema_option,
+    system_option,
+    text,
+)
 from rungwise.adapters.cli.output import bad_input, is_terminal, note, prints_aside, require_stdout
 from rungwise.adapters.cli.policies import METAVAR, TOOLS_POLICY, default_of, default_policy
 from rungwise.adapters.cli.run import JOURNAL_LOST, Answer, JournalFile, Shown, answer_to_stdout, ctrl_c_cancels
@@ -20,7 +30,6 @@ from rungwise.adapters.cli.run import JOURNAL_LOST, Answer, JournalFile, Shown, 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
     from rungwise.adapters.http.streams import SyncStream
-    from rungwise.adapters.wires.http_backend import HttpBackend
     from rungwise.fsm.call.conversation.link import Prices
     from rungwise.fsm.call.conversation.request import Request
     from rungwise.fsm.call.policy import Policy
@@ -31,17 +40,11 @@ if TYPE_CHECKING:
 @click.command(short_help="Run one call, or a turn with tools, against any provider.")
 @click.argument("prompt", required=False, callback=text)
 @chain_options
-@click.option("--system", metavar="TEXT", callback=text, help="The system message.")
+@system_option
 @click.option("--max-tokens", type=TOKENS, metavar="N", help="The output cap of the first request, in tokens.")
 @click.option("--temperature", type=click.FloatRange(0), metavar="T", help="The sampling temperature.")
 @click.option("--reasoning-effort", metavar="WORD", help="How much the model reasons: low, medium, high, ...")
-@click.option(
-    "--json-schema",
-    "schema",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="A JSON schema for the answer, bare or as {name, schema, strict}.",
-)
+@schema_option
 @click.option(
     "--policy",
     type=TOOLS_POLICY,
@@ -146,11 +149,7 @@ class Options:
     """Hold what the command was given."""
 
     prompt: str | None
-    model: str
-    api: str
-    base_url: str | None
-    api_key_env: str | None
-    fallbacks: tuple[Target, ...]
+    targets: tuple[Target, ...]
     system: str | None
     max_tokens: int | None
     temperature: float | None
@@ -173,7 +172,7 @@ def _ask(options: Options) -> int:
     from rungwise.fsm.call.policy import Policy
 
     require_stdout()  # an answer that nobody gets is not paid for
-    chain = _chain(options)
+    chain = chain_of(options.targets, options.prices)
     policy = options.policy or default_of(turn=options.tools is not None)
     check_prices(policy, options.prices)
     request = Request(
@@ -252,8 +251,3 @@ def _piped(*, is_explicit: bool) -> str:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as error:
         bad_input(f"stdin is not UTF-8 text (byte {error.start}): convert it first")
-
-
-def _chain(options: Options) -> list[HttpBackend]:
-    primary = Target(options.api, options.base_url, options.model, options.api_key_env, is_fallback=False)
-    return chain_of(primary, options.fallbacks, options.prices)

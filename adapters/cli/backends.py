@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import attrs
@@ -28,21 +29,12 @@ SHAPE: Final = "URL#MODEL, URL#MODEL#KEYENV, API:MODEL or API:URL#MODEL"
 
 @frozen
 class Target:
-    """Name a backend as the command line does.
-
-    Arguments:
-        api: the protocol.
-        url: its URL; None for the provider's own.
-        model: the model id.
-        key_env: the variable that holds the key, "" for a server that takes none, and None for the variable that the
-            provider's own client reads, if the URL is a provider's.
-        is_fallback: whether it was named with --fallback.
-    """
+    """Name a backend as the command line does."""
 
     api: str
-    url: str | None
+    url: str | None  # None: the provider's own
     model: str
-    key_env: str | None = None
+    key_env: str | None = None  # "" for a server that takes none; None: what the provider's own client reads
     is_fallback: bool = field(default=True, kw_only=True)
 
     @property
@@ -112,24 +104,14 @@ def _fallback(value: str) -> Target:
     return Target(api, _check_url(place), *named)
 
 
-def chain_of(
-    primary: Target, fallbacks: Iterable[Target], prices: Prices | None, *, needs_all: bool = True
-) -> list[HttpBackend]:
-    """Make the backends of a chain; anything wrong with one of them, such as a missing key, ends the command.
+def chain_of(targets: Sequence[Target], prices: Prices | None, *, needs_all: bool = True) -> list[HttpBackend]:
+    """Make the backends of a chain; anything wrong with one of them ends the command.
 
-    A fallback without a variable uses the first backend's if both have the same scheme, host and port.
-
-    Arguments:
-        primary: the first one.
-        fallbacks: the others.
-        prices: those of all.
-        needs_all: whether a missing key is an error; otherwise the backend reports it as its `problem`.
-
-    Raises:
-        click.ClickException: a backend cannot be made, or cannot be used.
+    A fallback without a variable uses the first backend's if both have the same scheme, host and port. Without
+    `needs_all`, a backend reports a missing key as its `problem`.
     """
-    chain = []
-    for target in (primary, *fallbacks):
+    primary, chain = targets[0], []
+    for target in targets:
         if target.key_env is None and primary.key_env is not None and target.origin == primary.origin:
             target = attrs.evolve(target, key_env=primary.key_env)
         chain.append(_backend_of(target, prices, needs_key=needs_all))
@@ -150,7 +132,7 @@ def _backend_of(target: Target, prices: Prices | None, *, needs_key: bool) -> Ht
             bad_input(f"{target.option_of_key}: {error} (in {target.key_env})")
         bad_input(f"{target.option_of_rest}: {error}")
     if needs_key and backend.problem is not None:
-        bad_input(_told(backend.problem, target))
+        bad_input(_problem_text(backend.problem, target))
     return backend
 
 
@@ -165,14 +147,14 @@ def _check_set(target: Target) -> None:
         )
 
 
-def _told(problem: str, target: Target) -> str:
+def _problem_text(problem: str, target: Target) -> str:
     """Say why a backend cannot be used, and which variable would be right."""
     if "api_key" not in problem:
         return f"{target.place}: {problem}"
     names = (target.key_env,) if target.key_env else variables_of(target.origin)
-    found = next((name for name in names if os.environ.get(name, "").strip()), None)
-    if found is not None:
-        return f"{found} holds a placeholder: give it the real key of {target.place}, {target.otherwise}"
+    placeholder = next((name for name in names if os.environ.get(name, "").strip()), None)
+    if placeholder is not None:
+        return f"{placeholder} holds a placeholder: give it the real key of {target.place}, {target.otherwise}"
     if names:
         return f"{' or '.join(names)} is not set in the environment: export it, {target.otherwise}"
     return f"{target.place} has no key: {target.otherwise.removeprefix('or ')}"
@@ -212,7 +194,15 @@ _OPTIONS: Final = (
 
 
 def chain_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that name a chain to a command."""
+    """Add the options that name a chain to a command, which gets them as `targets`."""
+
+    @functools.wraps(command)
+    def with_targets(
+        *, api: str, base_url: str | None, model: str, api_key_env: str | None, fallbacks: Sequence[Target], **rest: Any
+    ) -> Any:
+        primary = Target(api, base_url, model, api_key_env, is_fallback=False)
+        return command(targets=(primary, *fallbacks), **rest)
+
     for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+        with_targets = option(with_targets)
+    return with_targets

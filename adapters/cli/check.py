@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from rungwise.adapters.cli.backends import Target, chain_of, chain_options
-from rungwise.adapters.cli.options import TOKENS, TOOLS, json_schema, text
+from rungwise.adapters.cli.options import TOKENS, TOOLS, json_schema, schema_option, system_option, text
 from rungwise.adapters.cli.output import bad_input, put
 
 if TYPE_CHECKING:
@@ -37,27 +37,13 @@ _OWN: Final = ("model", "stream", "stream_options")
     metavar="FILE",
     help="A request in JSON instead of PROMPT: a chat-completions body, or a list of messages.",
 )
-@click.option("--system", metavar="TEXT", callback=text, help="The system message.")
+@system_option
 @click.option("--max-tokens", type=TOKENS, metavar="N", help="The output cap.")
 @click.option("--tools", type=TOOLS, metavar="module:NAME", help="Tools, as for rungwise ask.")
 @click.option("--image", "has_image", is_flag=True, help="Pretend that the prompt holds a picture.")
-@click.option(
-    "--json-schema",
-    "schema",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="A JSON schema for the answer, as for rungwise ask.",
-)
+@schema_option
 @click.option("--discover", is_flag=True, help="Ask self-hosted servers what they are; these requests are sent.")
-def check(
-    prompt: str,
-    api: str,
-    base_url: str | None,
-    model: str,
-    api_key_env: str | None,
-    fallbacks: tuple[Target, ...],
-    **options: Any,
-) -> int:
+def check(prompt: str, targets: tuple[Target, ...], **options: Any) -> int:
     """List for each backend whether it can be used, what it would lose of the request, and what is unknown.
 
     Losses are: options that its protocol lacks, tools that the model cannot call, pictures and documents that it cannot
@@ -78,8 +64,7 @@ def check(
     """
     from rungwise.adapters.check import check_request
 
-    primary = Target(api, base_url, model, api_key_env, is_fallback=False)
-    chain = chain_of(primary, fallbacks, None, needs_all=False)
+    chain = chain_of(targets, None, needs_all=False)
     if options["discover"]:
         chain = _discovered(chain)
     report = check_request(_request(prompt, chain, **options), chain)
@@ -101,9 +86,8 @@ def _request(prompt: str, chain: list[Any], *, request_file: str | None, **optio
     from rungwise.fsm.call.conversation.request import Request
     from rungwise.fsm.call.run.chain import shapes_of
 
-    body = (
-        {"messages": _messages(prompt, has_image=options["has_image"])} if request_file is None else _read(request_file)
-    )
+    content: Any = [{"type": "text", "text": prompt}, PICTURE] if options["has_image"] else prompt
+    body = {"messages": [{"role": "user", "content": content}]} if request_file is None else _read(request_file)
     messages = body.pop("messages")
     if options["system"]:
         messages = [{"role": "system", "content": options["system"]}, *messages]
@@ -116,11 +100,6 @@ def _request(prompt: str, chain: list[Any], *, request_file: str | None, **optio
         fields["response_format"] = json_schema(options["schema"])
     parameters = {name: value for name, value in body.items() if name not in (*_OWN, *fields)}
     return Request(messages, parameters=parameters, **fields)
-
-
-def _messages(prompt: str, *, has_image: bool) -> list[dict[str, Any]]:
-    content: Any = [{"type": "text", "text": prompt}, PICTURE] if has_image else prompt
-    return [{"role": "user", "content": content}]
 
 
 def _read(file: str) -> dict[str, Any]:

@@ -20,27 +20,16 @@ _HOLD_CAPS: Final = ("generationConfig", "options", "inferenceConfig")
 
 @frozen
 class RequestSummary:
-    """Hold what matters of a request.
-
-    Arguments:
-        model: the model.
-        messages: the messages, in the form of the protocol.
-        cap: the output cap in tokens, or None.
-        streams: whether the reply is to be streamed.
-    """
+    """Hold what matters of a request."""
 
     model: str
-    messages: list[Any]
+    messages: list[Any]  # in the form of the protocol
     cap: object
     streams: bool
 
 
 def pointers(base_url: str) -> Iterator[str]:
-    """Yield a line for each protocol of a provider that shows how to point its client at it.
-
-    Arguments:
-        base_url: the provider's base URL, which ends in `/v1`.
-    """
+    """Yield a line for each protocol that shows how to point its client at a base URL, which ends in `/v1`."""
     root = base_url.removesuffix("/v1")
     for wire in WIRES.values():
         if language_of(wire.client_path) is not None:

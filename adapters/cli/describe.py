@@ -61,13 +61,7 @@ def sentence(step: Step, table: Table | None = None) -> str:
 
 
 def turn_sentence(step: Step, call: int | None, table: Table | None = None) -> str:
-    """Describe a step of a turn and what follows, on one line.
-
-    Arguments:
-        step: a step of the turn.
-        call: the number of the call that the step makes, if any.
-        table: the table of the turn; None is the shipped one.
-    """
+    """Describe a step of a turn and what follows, on one line; None is the shipped table."""
     if step.event == "sent":
         return plain(step.source) if call is None else f"call {call} ({plain(step.source)})"
     from rungwise.fsm.turn.table import TURN
@@ -117,13 +111,11 @@ def steps_text(recorded: Path | TurnPath) -> str:
     """Write the steps and the end of a call, or of a turn with the steps of its calls indented."""
     from rungwise.fsm.turn.explained import TurnPath
 
-    lines = _of_turn(recorded) if isinstance(recorded, TurnPath) else _of_call(recorded)
+    if isinstance(recorded, TurnPath):
+        lines = [*_of_turn(recorded)]
+    else:
+        lines = [*_steps(recorded), _end(recorded, counted(recorded.steps[-1].attempts, "request"))]
     return "".join(f"{line}\n" for line in lines)
-
-
-def _of_call(path: Path) -> Iterator[str]:
-    yield from _steps(path)
-    yield _end(path, counted(path.steps[-1].attempts, "request"))
 
 
 def _of_turn(turn: TurnPath) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +17,7 @@ from rungwise.adapters.cli.options import (
     output_option,
     prices_option,
 )
-from rungwise.adapters.cli.output import bad_input, is_terminal, note, one_line, safe, write_out
+from rungwise.adapters.cli.output import bad_input, laid_out, note, one_line, safe, write_out
 from rungwise.adapters.cli.policies import EITHER_OR_DEFAULT, NAMED, turn_option
 from rungwise.fsm.errors import ConfigurationError
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from rungwise.fsm.call.conversation.link import Prices
     from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.diagram import View
-    from rungwise.fsm.machine.table import Table
     from rungwise.fsm.replay.what_if import WhatIf
     from rungwise.fsm.review.diff import PolicyDiff
     from rungwise.fsm.turn.policy import TurnPolicy
@@ -118,9 +116,7 @@ def diff(
     except ConfigurationError as error:
         bad_input(str(error))
     text = _written(changes, form, view)
-    if form == "text" and output is None and is_terminal(sys.stdout):
-        text = _rendered(text)
-    write_out(output, text)
+    write_out(output, laid_out(text) if form == "text" and output is None else text)
     if output is not None:
         note(f"written: {safe(output)}")
     return 0
@@ -142,25 +138,15 @@ def _written(changes: PolicyDiff, form: Form, view: View) -> str:
     return {"text": changes.to_text, "html": changes.to_html, "markdown": changes.to_markdown}[form]()
 
 
-def _rendered(text: str) -> str:
-    """Lay Markdown out for the terminal."""
-    from rich.console import Console
-    from rich.markdown import Markdown
-
-    console = Console()
-    with console.capture() as capture:
-        console.print(Markdown(text))
-    return capture.get()
-
-
 def _past(file: str, old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> WhatIf:
     """Replay a past call or turn under the new policy."""
     from rungwise.fsm.call.run.journal import Journal
     from rungwise.fsm.replay.what_if_turn import what_if_recorded
     from rungwise.fsm.turn.explained import TurnPath, read_recorded
     from rungwise.fsm.turn.journal import TurnJournal
+    from rungwise.fsm.turn.policy import TurnPolicy
 
-    table = _table(old)
+    table = old.of_calls.table if isinstance(old, TurnPolicy) else old.table
     try:
         recorded = read_recorded(Path(file).read_bytes(), table)
         record = recorded.path.record if isinstance(recorded, TurnPath) else recorded.record
@@ -170,10 +156,3 @@ def _past(file: str, old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> What
         bad_input(f"{file} cannot be read ({error.strerror}): give a JOURNAL.json")
     except ConfigurationError as error:
         bad_input(f"{file}: {error}")
-
-
-def _table(policy: Policy | TurnPolicy) -> Table:
-    """Return the machine that calls ran on under a policy."""
-    from rungwise.fsm.turn.policy import TurnPolicy
-
-    return policy.of_calls.table if isinstance(policy, TurnPolicy) else policy.table

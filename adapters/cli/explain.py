@@ -68,10 +68,12 @@ def explain(
       rungwise explain --play policy.toml --backends 3 -o play.html
     """
     if play:
+        from rungwise.fsm.certificate.shown.page import play_policy
+
         if format not in (None, "html"):
             bad_input(f"--play writes a page, not {format}: leave --format out")
         chosen = POLICY.convert(file, None, click.get_current_context()) if file else policy
-        text = _playground(chosen or default_policy(), backends or 1)
+        text = play_policy(chosen or default_policy(), backends or 1)
     elif file is None:
         bad_input("give a JOURNAL.json from rungwise ask --journal, or --play")
     elif backends is not None:
@@ -105,9 +107,3 @@ def _explained(file: str, policy: Policy, format: Form, view: View) -> str:
         return explain_turn(recorded) if isinstance(recorded, TurnPath) else explain_call(recorded)
     path = recorded.path if isinstance(recorded, TurnPath) else recorded
     return render(path.table, format, view, Marks.along(path.rows))
-
-
-def _playground(policy: Policy, backends: int) -> str:
-    from rungwise.fsm.certificate.shown.page import play_policy
-
-    return play_policy(policy, backends)

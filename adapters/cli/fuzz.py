@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from rungwise.adapters.cli.options import output_option
 from rungwise.adapters.cli.output import bad_input, complain, counted, note, one_line, progress_bar, put, write_out
 from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_option
 
@@ -46,9 +47,7 @@ REFRESH_SECONDS: Final = 0.1
     "--over-http", is_flag=True, help="Use a real server on loopback; a tenth of the calls get hostile bytes."
 )
 @click.option("--hostile", is_flag=True, help="Use a server on loopback that sends hostile bytes to every call.")
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the failing script to FILE."
-)
+@output_option
 def fuzz(
     policy: Policy | TurnPolicy | None,
     turn: bool,
@@ -160,7 +159,7 @@ def _progress(
             if now - last < (REPORT_SECONDS if bar is None else REFRESH_SECONDS):
                 return
             last = now
-            rows = len(fuzzer.coverage.known)
+            rows = len(fuzzer.coverage.table_rows)
             standing = f"{counted(fuzzer.examples, what)}, {rows - len(fuzzer.coverage.missing)} of {rows} rows"
             if bar is None or task is None:
                 note(f"  {standing}")

@@ -30,15 +30,7 @@ IN_PYTHON: Final = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 
 
 def import_named(value: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-    """Return what a module holds under a name.
-
-    Arguments:
-        value: of the form of `IN_PYTHON`.
-        param, ctx: what it was given for, for the error.
-
-    Raises:
-        click.BadParameter: there is no such module or name, or the module raises.
-    """
+    """Return what a module holds under a name of the form of `IN_PYTHON`, or raise `click.BadParameter`."""
     module, _, name = value.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -60,8 +52,27 @@ _SECONDS: Final = re.compile(r"\d{1,9}(\.\d{1,9})?s", re.ASCII)
 TOKENS: Final = click.IntRange(1, MOST_TOKENS)
 BACKENDS: Final = click.IntRange(1, 100)
 
+
+def text(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Read an argument as UTF-8 where the locale could not."""
+    if value is None or not any("\udc80" <= character <= "\udcff" for character in value):
+        return value
+    try:
+        return os.fsencode(value).decode("utf-8")
+    except UnicodeError:
+        raise click.BadParameter("it is not UTF-8 text: convert it first") from None
+
+
 output_option: Final = click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to a file."
+)
+system_option: Final = click.option("--system", metavar="TEXT", callback=text, help="The system message.")
+schema_option: Final = click.option(
+    "--json-schema",
+    "schema",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="A JSON schema for the answer, bare or as {name, schema, strict}.",
 )
 max_tokens_option: Final = click.option(
     "--max-tokens", type=TOKENS, metavar="N", help="The output cap that calls ask for."
@@ -90,38 +101,30 @@ def moment(context: click.Context, parameter: click.Parameter, value: str | None
         return None
     if _SECONDS.fullmatch(value):
         return time.time() + float(value[:-1])
-    found = read_rfc_3339(value)
-    if found is None:
+    seconds = read_rfc_3339(value)
+    if seconds is None:
         shape = "a time in RFC 3339 with its offset, as in 2030-01-31T18:00:00Z, nor seconds from now, as in 30s"
         raise click.BadParameter(f"{value!r} is neither {shape}")
-    return found
+    return seconds
 
 
 def json_schema(file: str) -> dict[str, Any]:
-    """Read a JSON schema from a file, as the response format that asks for it.
-
-    Raises:
-        click.ClickException: there is none in it.
-    """
+    """Read a JSON schema from a file, as the response format that asks for it."""
     try:
-        found = json.loads(Path(file).read_bytes())
+        schema = json.loads(Path(file).read_bytes())
     except OSError as error:
         bad_input(f"--json-schema: {file} cannot be read ({error.strerror})")
     except (ValueError, RecursionError):
         bad_input(f"--json-schema: {file} is not JSON")
-    if not isinstance(found, dict):
+    if not isinstance(schema, dict):
         bad_input(f"--json-schema: {file} holds no JSON object")
-    is_named = isinstance(found.get("schema"), dict) and isinstance(found.get("name"), str)
+    is_named = isinstance(schema.get("schema"), dict) and isinstance(schema.get("name"), str)
     name = re.sub(r"[^a-zA-Z0-9_-]", "_", Path(file).stem)[:_LONGEST_NAME] or "answer"
-    return {"type": "json_schema", "json_schema": found if is_named else {"name": name, "schema": found}}
+    return {"type": "json_schema", "json_schema": schema if is_named else {"name": name, "schema": schema}}
 
 
 def check_prices(policy: Policy | TurnPolicy, prices: Prices | None) -> None:
-    """Refuse a policy that sets a budget of money where the prices of tokens are missing.
-
-    Raises:
-        click.ClickException: there are no prices.
-    """
+    """Refuse a policy that sets a budget of money where the prices of tokens are missing."""
     budgets = [policy.budget, getattr(getattr(policy, "of_calls", None), "budget", policy.budget)]
     if any(budget.money is not None for budget in budgets) and prices is None:
         bad_input("the policy has a budget of money, which needs prices: give --prices IN/OUT, as in --prices 2.5/10")
@@ -142,16 +145,6 @@ def prices_option(whose: str) -> Callable[[Callable[..., Any]], Callable[..., An
     )
 
 
-def text(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Read an argument as UTF-8 where the locale could not."""
-    if value is None or not any("\udc80" <= character <= "\udcff" for character in value):
-        return value
-    try:
-        return os.fsencode(value).decode("utf-8")
-    except UnicodeError:
-        raise click.BadParameter("it is not UTF-8 text: convert it first") from None
-
-
 class ToolsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     """Read tools."""
 
@@ -166,14 +159,14 @@ class ToolsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         if not IN_PYTHON.fullmatch(value):
             self.fail(f"{value!r} is not of the form module:NAME, as in birds:TOOLS.", param, ctx)
         with prints_aside():
-            found = import_named(value, param, ctx)
-        if callable(found) or isinstance(found, Tool):
-            found = [found]
-        if not isinstance(found, Toolbox | Iterable) or isinstance(found, str | bytes):
+            named = import_named(value, param, ctx)
+        if callable(named) or isinstance(named, Tool):
+            named = [named]
+        if not isinstance(named, Toolbox | Iterable) or isinstance(named, str | bytes):
             kinds = "a function, a rungwise.Tool, a list or mapping of them, or a rungwise.Toolbox"
-            self.fail(f"{value} is a {type(found).__name__}, and must be {kinds}.", param, ctx)
+            self.fail(f"{value} is a {type(named).__name__}, and must be {kinds}.", param, ctx)
         try:
-            tools = Toolbox.of(found)
+            tools = Toolbox.of(named)
         except ConfigurationError as error:
             self.fail(f"{value}: {error}.", param, ctx)
         except Exception as error:  # it is a stranger's object

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 import click
 
@@ -77,20 +77,12 @@ def complain(message: object, *, hint: str = "") -> None:
 
 
 def bad_input(message: str) -> NoReturn:
-    """Stop the command because of what it was given.
-
-    Raises:
-        click.ClickException: always; it becomes one line and exit code 2.
-    """
+    """Stop the command because of what it was given, with one line and exit code 2."""
     raise click.ClickException(message)
 
 
 def put(text: str) -> None:
-    """Write text to stdout at once.
-
-    Raises:
-        StdoutGone: it cannot be written.
-    """
+    """Write text to stdout at once, or raise `StdoutGone`."""
     if not text:
         return
     require_stdout()
@@ -103,12 +95,35 @@ def put(text: str) -> None:
         raise StdoutGone(error) from None
 
 
-def require_stdout() -> None:
-    """Refuse a stdout that was closed before the program began.
+def laid_out(text: str) -> str:
+    """Lay Markdown out for a person at a terminal; anything else gets it as it is."""
+    if not is_terminal(sys.stdout):
+        return text
+    from rich.console import Console, ConsoleOptions
+    from rich.markdown import Markdown, TableElement
+    from rich.table import Table
 
-    Raises:
-        StdoutGone: it was.
-    """
+    class Folded(TableElement):
+        """Fold words that are longer than their column, where rich would cut them."""
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+            for table in super().__rich_console__(console, options):
+                assert isinstance(table, Table)
+                for column in table.columns:
+                    column.overflow = "fold"
+                yield table
+
+    class FoldedMarkdown(Markdown):
+        elements: ClassVar = {**Markdown.elements, "table_open": Folded}
+
+    console = Console()
+    with console.capture() as capture:
+        console.print(FoldedMarkdown(text))
+    return capture.get()
+
+
+def require_stdout() -> None:
+    """Refuse a stdout that was closed before the program began."""
     if sys.stdout is None:
         raise StdoutGone(OSError(errno.EBADF, "it was closed from the start"))
 
@@ -121,10 +136,7 @@ def prints_aside() -> Iterator[None]:
 
 
 def forgive_encodings() -> None:
-    """Let every character through: as UTF-8 to a program, and as a substitute where a terminal cannot show it.
-
-    A locale says what a terminal shows, not what a program reads; PYTHONIOENCODING is meant, and stands.
-    """
+    """Let every character through: as UTF-8 to a program, whatever the locale, unless PYTHONIOENCODING is set."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -151,12 +163,7 @@ def is_terminal(stream: IO[Any] | None) -> bool:
 
 
 def write_out(path: str | None, text: str) -> None:
-    """Write text to a file that an option names, or to stdout where it names none.
-
-    Raises:
-        StdoutGone: stdout cannot be written.
-        click.ClickException: the file cannot be written.
-    """
+    """Write text to a file that an option names, or to stdout where it names none."""
     if path is None:
         return put(text)
     try:
@@ -167,11 +174,7 @@ def write_out(path: str | None, text: str) -> None:
 
 @contextlib.contextmanager
 def progress_bar(text: str) -> Iterator[Progress | None]:
-    """Show on stderr how far something is, for a person who waits; give None where stderr is not a terminal.
-
-    Arguments:
-        text: what stands before the bar, with the fields of rich's tasks.
-    """
+    """Show on stderr how far something is, for a person who waits; give None where stderr is not a terminal."""
     if not is_terminal(sys.stderr):
         yield None
         return

@@ -127,10 +127,7 @@ class EitherOrDefaultParameter(EitherParameter):
 
 
 class ToolsPolicyParameter(PolicyParameter):
-    """Read the policy of a turn if `--tools` is given, else of a call.
-
-    With `--tools`, the policy of a call applies to each call of the turn.
-    """
+    """Read the policy of a turn if `--tools` is given, else of a call; each call of the turn takes the latter."""
 
     def convert(  # type: ignore[override]
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None

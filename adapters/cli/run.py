@@ -180,14 +180,7 @@ JOURNAL_LOST: Final = 7
 
 @define
 class Shown(ABC, Generic[End]):
-    """Follow a call or a turn and show it.
-
-    Arguments:
-        answer: takes the text.
-        result: how it ended; None if it was cancelled before it began.
-        error: why it failed.
-        gone: why stdout takes no more text.
-    """
+    """Follow a call or a turn and show it."""
 
     answer: Answer
     result: End | None = None

@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
 @frozen
 class Served:
-    """The place where a script is served.
-
-    Arguments:
-        port: of this machine.
-    """
+    """The port of this machine where a script is served."""
 
     port: int
 
@@ -44,17 +40,9 @@ URL: Final = Served(8080)
 
 @frozen
 class CertifiedRequest:
-    """The request that a certificate is about.
+    """The request that a certificate is about."""
 
-    Arguments:
-        policy: the policy as given on the command line; None for the default one.
-        is_turn: whether it is of turns.
-        max_tokens: the output cap of the first request.
-        input_tokens: the tokens of the prompt.
-        prices: of every backend.
-    """
-
-    policy: str | None
+    policy: str | None  # as given on the command line; None for the default one
     is_turn: bool
     max_tokens: int | None
     input_tokens: int | None
@@ -70,8 +58,8 @@ class CertifiedRequest:
     @property
     def facts(self) -> str:
         """List the known facts of the request."""
-        known = {"max_tokens": self.max_tokens, "input_tokens": self.input_tokens, "prices": self.price_text}
-        return ", ".join(f"{name} {value}" for name, value in known.items() if value is not None)
+        facts = {"max_tokens": self.max_tokens, "input_tokens": self.input_tokens, "prices": self.price_text}
+        return ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
 
 
 PRINTED: Final = {
@@ -88,12 +76,7 @@ PRINTED: Final = {
 
 
 def program_of(worst: WorstScript, request: CertifiedRequest) -> list[str]:
-    """Write the program that prints the figure.
-
-    Arguments:
-        worst: the case.
-        request: the request of the certificate.
-    """
+    """Write the program that prints the figure."""
     return [
         *_imports(request),
         "",
@@ -154,11 +137,11 @@ def _asking(worst: WorstScript, request: CertifiedRequest) -> Iterator[str]:
     yield from (f"    {message!r}," for message in (*before, last))
     yield "]"
     options = [("max_tokens", request.max_tokens), ("input_tokens", request.input_tokens)]
-    given = "".join(f", {name}={value}" for name, value in options if value is not None)
+    arguments = "".join(f", {name}={value}" for name, value in options if value is not None)
     own = ", policy=policy, tools=tools" if worst.tool else ", policy=policy"
     yield "try:"
     method = f"turn(messages{own}" if request.is_turn else "call(messages"
-    yield f"    result = client.{method}{given})"
+    yield f"    result = client.{method}{arguments})"
     yield f"except rungwise.{'TurnError' if request.is_turn else 'CallError'} as error:"
     yield "    result = error.result"
 
@@ -177,13 +160,7 @@ WIDTH: Final = 116
 
 
 def head_of(worst: WorstScript, request: CertifiedRequest, path: Path) -> str:
-    """Write the comments above a script.
-
-    Arguments:
-        worst: the case.
-        request: the request of the certificate.
-        path: where the script will be.
-    """
+    """Write the comments above a script."""
     policy = "the default policy" if request.policy is None else one_line(request.policy)
     unit = "turn" if request.is_turn else "call"
     lines = [f"Worst case of a {unit}, {worst.case.name}: {policy}, {counted(worst.backends, 'backend')}", ""]
@@ -214,7 +191,8 @@ def _facts(worst: WorstScript, request: CertifiedRequest) -> Iterator[tuple[str,
     needs = [("a prompt that ends in the result of a tool", worst.follows_tool), ("a compactor", worst.needs_compactor)]
     if any(needed for _, needed in needs):
         yield "needs", " and ".join(what for what, needed in needs if needed)
-    yield "takes", f"{number_text(worst.takes)} s" + _of_chance(worst)
+    chance = f", of which jitter has a part in {number_text(worst.drawn)} s" if worst.drawn else ""
+    yield "takes", f"{number_text(worst.takes)} s{chance}"
     if worst.closing:
         text = f"{number_text(worst.closing)} s of that is the time to close connections, which no server decides;"
         yield "not here", f"{text} each reply that lasts ends {EARLY:g} s before the client would end it"
@@ -235,10 +213,6 @@ def _stated(case: WorstCase) -> str:
         return f"{figure}; the ladder ends the path"
     alone = f" (the ladder alone: {number_text(case.ladder)})" if case.ladder is not None else ""
     return f"{figure}; {case.ended_by} ends the path{alone}"
-
-
-def _of_chance(worst: WorstScript) -> str:
-    return f", of which jitter has a part in {number_text(worst.drawn)} s" if worst.drawn else ""
 
 
 def _needs_program(worst: WorstScript, request: CertifiedRequest) -> bool:
@@ -263,22 +237,12 @@ def _command(worst: WorstScript, request: CertifiedRequest) -> str:
 def write_scripts(
     folder: str, policy: Policy | TurnPolicy, cases: Mapping[int, Sequence[WorstCase]], request: CertifiedRequest
 ) -> None:
-    """Write a script for each worst case into a folder, and list them on stderr.
-
-    Arguments:
-        folder: where to write; it is created if missing, and nothing else in it is touched.
-        policy: the policy of the certificate.
-        cases: the worst cases by the number of backends.
-        request: the request of the certificate.
-
-    Raises:
-        click.ClickException: the folder, or a file in it, cannot be written.
-    """
+    """Write a script for each worst case into a folder, and list them on stderr."""
     from rungwise.adapters.provider.enacted import notes_of, script_of
-    from rungwise.fsm.certificate.verified import number_text
+    from rungwise.fsm.certificate.shown.scripts import WorstScript
 
     place, missing = Path(folder), dict[str, str]()
-    for worst in _scripts(policy, cases):
+    for worst in [WorstScript(case, policy, backends) for backends, each in cases.items() for case in each]:
         if worst.unseen is not None:
             missing.setdefault(worst.case.name, worst.unseen)
             continue
@@ -295,13 +259,6 @@ def name_of(worst: WorstScript) -> str:
     """Return the name of the file: `worst-output-tokens.toml`, and with more than one backend their number in it."""
     chain = "" if worst.backends == 1 else f"-{worst.backends}-backends"
     return f"worst-{worst.case.name.replace(' ', '-')}{chain}.toml"
-
-
-def _scripts(policy: Policy | TurnPolicy, cases: Mapping[int, Sequence[WorstCase]]) -> Iterator[WorstScript]:
-    from rungwise.fsm.certificate.shown.scripts import WorstScript
-
-    for backends, worst in cases.items():
-        yield from (WorstScript(case, policy, backends) for case in worst)
 
 
 def _write(path: Path, text: str) -> None:

@@ -104,11 +104,7 @@ TURN_EXIT_CODES: Final[Mapping[str, int]] = {
 
 @define(kw_only=True)
 class ShownTurn(Shown["TurnResult"]):
-    """Show one turn.
-
-    Arguments:
-        is_verbose: whether to show the arguments and results of tools.
-    """
+    """Show one turn."""
 
     is_verbose: bool = False
     _calls: int = 0

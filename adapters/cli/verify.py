@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import click
 
 from rungwise.adapters.cli.options import BACKENDS, MOST_TOKENS, check_prices, max_tokens_option, prices_option
-from rungwise.adapters.cli.output import progress_bar, put
+from rungwise.adapters.cli.output import laid_out, progress_bar, put
 from rungwise.adapters.cli.policies import EITHER, METAVAR, NAMED, default_of, turn_option
 from rungwise.adapters.cli.scripts import CertifiedRequest
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.certificate.verified import WorstCase
     from rungwise.fsm.turn.policy import TurnPolicy
-
-MOST_COLUMNS: Final = 4
-"""Columns of figures that fit in 80 columns."""
 
 
 @click.command(short_help="Prove that every call or turn under a policy ends, and find its worst case.")
@@ -48,12 +45,23 @@ MOST_COLUMNS: Final = 4
     metavar="DIR",
     help="Write each worst case to this folder as a script for `rungwise serve`.",
 )
-def verify(policy: Policy | TurnPolicy | None, turn: bool, as_json: bool, **options: Any) -> int:
+def verify(
+    policy: Policy | TurnPolicy | None,
+    *,
+    turn: bool,
+    as_json: bool,
+    backends: int | None,
+    max_tokens: int | None,
+    input_tokens: int | None,
+    prices: Prices | None,
+    exhaustive: bool,
+    scripts: str | None,
+) -> int:
     """Prove that every call under a policy ends, and compute its worst case, before any call is made.
 
-    The certificate goes to stdout. It lists every property with its verdict, and the most requests, seconds and seconds
-    of waiting, each with the path that leads there; with --max-tokens also the most output tokens, and with
-    --input-tokens and --prices the most money. Without a policy it covers the default one.
+    The certificate goes to stdout as Markdown, laid out on a terminal. It lists every property with its verdict, and
+    the most requests, seconds and seconds of waiting, each with the path that leads there; with --max-tokens also the
+    most output tokens, and with --input-tokens and --prices the most money. Without a policy it covers the default one.
 
     With --turn it covers turns: it bounds calls, requests, seconds, tool runs, output tokens and money, and the
     certificate of each call follows. A module:POLICY needs no --turn.
@@ -80,26 +88,14 @@ def verify(policy: Policy | TurnPolicy | None, turn: bool, as_json: bool, **opti
       rungwise verify turn.toml --turn
       rungwise verify policy.toml --scripts worst
     """
-    return _verify(policy or default_of(turn=turn), as_json=as_json, **options)
-
-
-def _verify(
-    policy: Policy | TurnPolicy,
-    *,
-    as_json: bool,
-    backends: int | None,
-    max_tokens: int | None,
-    input_tokens: int | None,
-    prices: Prices | None,
-    exhaustive: bool,
-    scripts: str | None,
-) -> int:
     from rungwise.adapters.cli.scripts import write_scripts
     from rungwise.fsm.call.conversation.link import PlainLink
+    from rungwise.fsm.certificate.shown.markdown import by_fallbacks
     from rungwise.fsm.certificate.verify import verify as certify
     from rungwise.fsm.certificate.verify import worst_by_fallbacks
     from rungwise.fsm.turn.policy import TurnPolicy
 
+    policy = policy or default_of(turn=turn)
     check_prices(policy, prices)
     chain = [PlainLink(f"backend {number}", prices=prices) for number in range(1, (backends or 1) + 1)]
     with _shown_walk() if exhaustive else nullcontext() as progress:
@@ -110,34 +106,17 @@ def _verify(
     if backends is None and certificate.ok:
         worst = worst_by_fallbacks(policy, 2, prices=prices, max_tokens=max_tokens, input_tokens=input_tokens)
     if as_json:
-        by_fallbacks = {str(count): [each.to_json() for each in cases] for count, cases in worst.items()}
-        more = {"worst_by_fallbacks": by_fallbacks} if worst else {}
+        chains = {str(count): [each.to_json() for each in cases] for count, cases in worst.items()}
+        more = {"worst_by_fallbacks": chains} if worst else {}
         put(json.dumps({**certificate.to_json(), **more}, indent=2) + "\n")
     else:
-        put(certificate.to_text() + "".join(_by_fallbacks(worst)))
+        put(laid_out(certificate.to_markdown() + (by_fallbacks(worst) if worst else "")))
     if scripts is not None and certificate.ok:
         cases = {count + 1: each for count, each in worst.items()} or {backends or 1: certificate.worst}
         named = click.get_current_context().meta.get(NAMED)
         request = CertifiedRequest(named, isinstance(policy, TurnPolicy), max_tokens, input_tokens, prices)
         write_scripts(scripts, policy, cases, request)
     return 0 if certificate.ok else 1
-
-
-def _by_fallbacks(worst: Mapping[int, tuple[WorstCase, ...]]) -> Iterator[str]:
-    """Write the worst cases of several chains as a table of 80 columns, a line for each chain if that fits."""
-    if not worst:
-        return
-    lines = [["fallbacks", *(case.name for case in worst[0])]]
-    for count, cases in worst.items():
-        lines.append(
-            [str(count), *(f"{each.value:,.10g}" if each.value is not None else "not known" for each in cases)]
-        )
-    if len(worst[0]) > MOST_COLUMNS:
-        lines = [list(column) for column in zip(*lines, strict=True)]
-    first = max(10, *(len(line[0]) + 1 for line in lines))
-    yield "\nWorst cases by the number of fallbacks\n"
-    for name, *values in lines:
-        yield f"  {name:<{first}}" + "".join(f"{value:>17}" for value in values) + "\n"
 
 
 @contextmanager

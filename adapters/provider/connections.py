@@ -14,16 +14,7 @@ POLL_SECONDS: Final = 0.02
 
 
 class LoopbackServer(socketserver.ThreadingTCPServer):
-    """Serve from construction until `close`; a plain TCP server, since `HTTPServer` looks its own name up in DNS.
-
-    Arguments:
-        address: the IPv4 address and the port to listen on.
-        handler: handles one connection, given its socket, the client's address and this server.
-
-    Raises:
-        OSError: the address cannot be listened on.
-        TypeError, ValueError, OverflowError: the address is not of the form of one.
-    """
+    """Serve from construction until `close`; a plain TCP server, since `HTTPServer` looks its own name up in DNS."""
 
     allow_reuse_address = True
     daemon_threads = True

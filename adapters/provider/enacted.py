@@ -14,7 +14,7 @@ from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.certificate.enactment import EnactedAttempt
 from rungwise.fsm.certificate.shown.scripts import WorstScript
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import Failure, Reason
+from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.values.usage import Usage
 
 ERRORS: Final[Mapping[Reason, Mapping[str, str]]] = {
@@ -47,11 +47,7 @@ def model_of(backend: int) -> str:
 
 
 def script_of(worst: WorstScript) -> Script:
-    """Write a worst case as a script, which starts over after its last reply.
-
-    Raises:
-        ConfigurationError: no server can cause it.
-    """
+    """Write a worst case that a server can cause as a script, which starts over after its last reply."""
     if worst.unseen is not None:
         raise ConfigurationError(f"no script can play {worst.case.name} at worst: {worst.unseen}")
     replies = [_scripted(attempt, STOPS[at % 2], worst.longest_pause) for at, attempt in enumerate(worst.attempts)]
@@ -102,12 +98,12 @@ def _body(finish: str, usage: Mapping[str, Any]) -> str:
     return orjson.dumps({"choices": [choice], "usage": usage}).decode()
 
 
-def _spread(said: Mapping[str, Any], seconds: float, longest_pause: float | None) -> dict[str, Any]:
+def _spread(content: Mapping[str, Any], seconds: float, longest_pause: float | None) -> dict[str, Any]:
     """Return reasoning with a piece for each pause, and the size of the pieces."""
     if longest_pause is None:
         return {}
     thoughts = THOUGHT * ceil(seconds / longest_pause)
-    return {"reasoning": thoughts + said["reasoning"], "chunk_size": len(THOUGHT)}
+    return {"reasoning": thoughts + content["reasoning"], "chunk_size": len(THOUGHT)}
 
 
 def _ending(came: Reply, stop: str) -> dict[str, Any]:
@@ -115,18 +111,13 @@ def _ending(came: Reply, stop: str) -> dict[str, Any]:
     failure = came.failure
     if failure is None or failure.reason == "malformed":
         return {"finish": FINISHES.get(came.stop_reason or "stop", stop)}
-    return {"error_event": _error(failure), "headers": _asking(failure)}
-
-
-def _error(failure: Failure) -> dict[str, str]:
-    named = {} if failure.reason != "parameter_unsupported" else {"param": failure.parameter or ""}
-    return {"message": f"{failure.reason.replace('_', ' ')}, by script", **ERRORS[failure.reason], **named}
-
-
-def _asking(failure: Failure) -> dict[str, str]:
-    if failure.asked_wait is None:
-        return {}
-    return {"retry-after-ms": f"{failure.asked_wait * 1000:.10f}".rstrip("0").rstrip(".")}
+    error = {"message": f"{failure.reason.replace('_', ' ')}, by script", **ERRORS[failure.reason]}
+    if failure.reason == "parameter_unsupported":
+        error["param"] = failure.parameter or ""
+    headers = {}
+    if failure.asked_wait is not None:
+        headers["retry-after-ms"] = f"{failure.asked_wait * 1000:.10f}".rstrip("0").rstrip(".")
+    return {"error_event": error, "headers": headers}
 
 
 def _usage(usage: Usage) -> dict[str, Any]:

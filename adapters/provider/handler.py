@@ -37,14 +37,7 @@ class Rendered:
 def render(
     reply: ScriptedReply, request: Mapping[str, Any], number: int = 1, path: str = "/chat/completions"
 ) -> Rendered:
-    """Write the body of a reply, before any cut.
-
-    Arguments:
-        reply: what the script says.
-        request: the body of the request.
-        number: the number of the request, counted from 1, which goes into the reply's id.
-        path: the path of the request, which selects the protocol.
-    """
+    """Write the body of a reply, before any cut, in the protocol of the path."""
     language = language_of(path) or CHAT
     request_read = language.asked(path.partition("?")[0], request, number)
     pieces: Iterable[bytes]
@@ -80,15 +73,7 @@ LARGEST_BODY: Final = 10**9
 
 
 class ReplyHandler(BaseHTTPRequestHandler):
-    """Handle the requests of one connection.
-
-    Arguments:
-        playback: gives the replies, and records what arrives.
-        sleep: waits instead of real time; replies that hang forever do so in any case.
-        request: the socket.
-        client_address: where the client is.
-        server: the server, whose closing ends every wait.
-    """
+    """Handle the requests of one connection; `sleep` replaces real waits, apart from endless ones."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True

@@ -40,14 +40,7 @@ Responder = Callable[[ReceivedRequest], ScriptedReply]
 
 @define(eq=False)
 class Playback:
-    """Answer requests from a script, and record them; safe to share between threads.
-
-    Arguments:
-        script: a `Script`, or a function from the request to its reply.
-
-    Raises:
-        ConfigurationError: the script is neither.
-    """
+    """Answer requests from a script, and record them; safe to share between threads."""
 
     script: Script | Responder = field()
     _requests: list[ReceivedRequest] = field(factory=list, init=False)

@@ -46,7 +46,7 @@ After = Literal["repeat", "error", "loop"]
 ERROR_FIELDS = ("message", "type", "code", "param")
 CALL_FIELDS = ("id", "name", "arguments")
 FRAMING = ("content-length", "transfer-encoding")
-_FINEST = 2**20  # to which part of a second moments are told: binary, so that sums of them are not rounded
+_FINEST = 2**20  # parts of a second: a power of two, so that sums of pauses are not rounded
 SURROGATE = re.compile("[\ud800-\udfff]")  # alone it fits into neither TOML nor UTF-8
 
 
@@ -329,9 +329,9 @@ class Script:
             notes: a line for each of the first replies, to stand above it as a comment.
         """
         blocks = [f"after = {toml_value(self.after)}\n"]
-        for reply, told in zip_longest(self.replies, notes[: len(self.replies)]):
+        for reply, comment in zip_longest(self.replies, notes[: len(self.replies)]):
             lines = (f"{name} = {toml_value(value)}\n" for name, value in reply.given.items())
-            note = "" if told is None else f"# {told}\n"
+            note = "" if comment is None else f"# {comment}\n"
             blocks.append(f"{note}[[replies]]\n" + "".join(lines))
         return "\n".join(blocks)
 

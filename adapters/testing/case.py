@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
-from attrs import field, fields, frozen
+from attrs import field, frozen
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.testing.scripts import scripts
+from rungwise.adapters.testing.search import smallest, with_defaults
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.conversation.shapes import NEUTRAL
@@ -22,7 +23,6 @@ from rungwise.fsm.testing.strategies import seldom
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
-    from rungwise.fsm.call.conversation.request import Request
     from rungwise.fsm.call.run.result import Result
 
 
@@ -42,13 +42,7 @@ def is_async(mode: str) -> bool:
 def ask(
     client: Client, mode: str, request: Request, events: list[object], most: int | None = None, **options: Any
 ) -> Result:
-    """Make a call, and return its result.
-
-    Arguments:
-        events: is filled with what a consumer of the stream is given.
-        most: the number of events after which the consumer goes away; None stays.
-        options: what else the methods of a client take.
-    """
+    """Make a call, collect the events of its stream, and leave the stream after `most` of them; None stays."""
     if not is_streaming(mode):
         return client.call(request, **options)
     with client.stream(request, **options) as stream:
@@ -77,20 +71,7 @@ DEAR_WRITES = Prices(input=1.0, output=10.0, cache_read=0.1, cache_creation=20.0
 
 @frozen
 class Case:
-    """One call to a provider that answers by script.
-
-    Arguments:
-        script: what the provider answers, to whichever backend of the chain.
-        mode: the method of the client.
-        request: what is asked.
-        turn: what the call is told of its turn.
-        prefill: how the backends continue a trailing assistant turn.
-        contents: whether the journal may hold texts.
-        compactor: what makes messages shorter that do not fit, or does not; None for none.
-        prices: what each backend costs.
-        is_fair: whether the provider keeps to the caps, and counts prompts as they are.
-        leaves_after: for a stream, the number of events after which the consumer goes away; None stays.
-    """
+    """One call to a provider that answers by script."""
 
     is_served: ClassVar[bool] = True
     """Whether `rungwise serve` can play it."""
@@ -100,11 +81,11 @@ class Case:
     request: Request = field(factory=lambda: Request(PROMPT))
     turn: TurnContext = field(factory=TurnContext)
     prefill: Any = "no"
-    contents: bool = False
+    contents: bool = False  # whether the journal may hold texts
     compactor: Compactor | None = None
     prices: Prices = PRICES
-    is_fair: bool = False
-    leaves_after: int | None = None
+    is_fair: bool = False  # whether the provider keeps to the caps, and counts prompts as they are
+    leaves_after: int | None = None  # events after which the consumer of a stream goes away; None stays
 
     @property
     def is_streaming(self) -> bool:
@@ -143,17 +124,8 @@ class Case:
         yield from (f"{name}: {value}" for name, value in facts.items() if value)
 
     def shrunk(self, fails: Callable[[Case], bool]) -> Case:
-        """Return the smallest failing case found.
-
-        Hypothesis has shrunk it before, but gives up early on long scripts.
-
-        Arguments:
-            fails: tells whether another case fails in the same way as this one.
-        """
-        case = self
-        while smaller := next(filter(fails, case._smaller()), None):
-            case = smaller
-        return case
+        """Return the smallest failing case found."""
+        return smallest(self, fails, Case._smaller)
 
     def _smaller(self) -> Iterator[Case]:
         """Generate cases with one reply less, one field of a reply less, or one field at its default."""
@@ -165,19 +137,11 @@ class Case:
             for name in reply.given:
                 less = ScriptedReply(**{field: value for field, value in reply.given.items() if field != name})
                 yield attrs.evolve(self, script=Script([*before, less, *after]))
-        plain = Case(self.script)
-        for attribute in fields(Case):
-            change: dict[str, Any] = {attribute.name: getattr(plain, attribute.name)}
-            if getattr(self, attribute.name) != change[attribute.name]:
-                yield attrs.evolve(self, **change)
+        yield from with_defaults(self, Case(self.script))
 
 
 def cases(replies: SearchStrategy[ScriptedReply]) -> SearchStrategy[Case]:
-    """Generate calls.
-
-    Arguments:
-        replies: generates one reply of a script.
-    """
+    """Generate calls."""
     return st.builds(
         Case,
         script=scripts(items=replies),

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import attrs
-from attrs import define, evolve, field, fields, frozen
+from attrs import define, evolve, field, frozen
 from hypothesis import Phase
 
 from rungwise.adapters.testing.case import PRICES, Case, cases
 from rungwise.adapters.testing.hostile_case import HostileCase, hostile_cases
 from rungwise.adapters.testing.runner import KEY, CaseRunner
 from rungwise.adapters.testing.scripts import scripted_replies
-from rungwise.adapters.testing.search import Finding, Search
+from rungwise.adapters.testing.search import Finding, Search, smallest, with_defaults
 from rungwise.adapters.testing.wire_checks import check_answer, check_requests
 from rungwise.fsm.call.conversation.link import PlainLink, Prices
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
@@ -32,22 +32,11 @@ from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
 
 @define(eq=False)
 class Fuzzer(Search):
-    """Make calls until one is dishonest or time is up; use it in a `with` block.
-
-    Arguments:
-        policy: how the calls recover.
-        over_http: whether the provider is a server on loopback and not in memory.
-        hostile: the share of the calls, from 0 to 1, whose provider is a server that writes hostile bytes.
-        backends: how many backends the chain has.
-        seed: what the examples follow from.
-        progress: is called after each example.
-        coverage: what was covered.
-        examples: how many were played.
-    """
+    """Make calls until one is dishonest or time is up; use it in a `with` block."""
 
     policy: Policy = DEFAULT_POLICY
     over_http: bool = False
-    hostile: float = 0.0
+    hostile: float = 0.0  # the share of the calls, from 0 to 1, whose server writes hostile bytes
     _runner: CaseRunner = field(init=False)
     _certificates: dict[tuple[int | None, int | None, Prices], Certificate] = field(factory=dict, init=False)
 
@@ -74,11 +63,7 @@ class Fuzzer(Search):
         return self._run_batch(hostile_cases(), f"{self.seed}/{number}/hostile", count, (Phase.generate,))
 
     def check(self, case: Case | HostileCase) -> None:
-        """Make one call and check that it is honest.
-
-        Raises:
-            Dishonest: it is not.
-        """
+        """Make one call and check that it is honest."""
         if isinstance(case, HostileCase):
             survived = case.run(self.policy, self.backends, KEY, self.certificate)
             self.coverage.record(EndedCall(survived, certificate=self.certificate))
@@ -123,11 +108,7 @@ class Fuzzer(Search):
 
 @frozen
 class TurnCase:
-    """One turn of a fuzz run.
-
-    Arguments:
-        script: what happens to it.
-    """
+    """One turn of a fuzz run."""
 
     is_served: ClassVar[bool] = False
     """Whether `rungwise serve` can play it."""
@@ -143,15 +124,8 @@ class TurnCase:
         return write_turn_script(self.script)
 
     def shrunk(self, fails: Callable[[TurnCase], bool]) -> TurnCase:
-        """Return the smallest failing case found.
-
-        Arguments:
-            fails: tells whether another case fails in the same way as this one.
-        """
-        case = self
-        while smaller := next(filter(fails, case._smaller()), None):
-            case = smaller
-        return case
+        """Return the smallest failing case found."""
+        return smallest(self, fails, TurnCase._smaller)
 
     def _smaller(self) -> Iterator[TurnCase]:
         """Generate cases with one reply or tool run less, or one field at its default."""
@@ -161,25 +135,12 @@ class TurnCase:
             for index in range(len(items) if len(items) > 1 else 0):
                 less: dict[str, Any] = {name: (*items[:index], *items[index + 1 :])}
                 yield TurnCase(evolve(script, **less))
-        plain = TurnScript(script.replies)
-        for attribute in fields(TurnScript):
-            change: dict[str, Any] = {attribute.name: getattr(plain, attribute.name)}
-            if getattr(script, attribute.name) != change[attribute.name]:
-                yield TurnCase(evolve(script, **change))
+        yield from map(TurnCase, with_defaults(script, TurnScript(script.replies)))
 
 
 @define(eq=False)
 class TurnFuzzer(Search):
-    """Play turns until one is dishonest or time is up.
-
-    Arguments:
-        policy: how the turns go on.
-        backends: how many backends the chain has.
-        seed: what the examples follow from.
-        progress: is called after each example.
-        coverage: what was covered.
-        examples: how many were played.
-    """
+    """Play turns until one is dishonest or time is up."""
 
     policy: TurnPolicy = DEFAULT_TURN_POLICY
     _certificates: dict[int | None, Certificate] = field(factory=dict, init=False)
@@ -189,11 +150,7 @@ class TurnFuzzer(Search):
         return self._run_batch(drawn, f"{self.seed}/{number}/turns", count, (Phase.generate, Phase.shrink))
 
     def check(self, case: TurnCase) -> None:
-        """Play one turn and check that it is honest.
-
-        Raises:
-            Dishonest: it is not.
-        """
+        """Play one turn and check that it is honest."""
         chain = [ScriptedLink(f"backend-{number}", prices=PRICES) for number in range(1, self.backends + 1)]
         run = run_turn(self.policy, case.script, chain=chain)
         seen = SeenTurn(run, self._certify(case.script.max_tokens))

@@ -33,17 +33,12 @@ def _tuple(value: Iterable[RawResponse]) -> tuple[RawResponse, ...]:
 
 @frozen
 class HostileCase:
-    """One call to a server that writes hostile bytes.
-
-    Arguments:
-        responses: what the server writes, request by request; the last one repeats.
-        mode: the method of the client.
-    """
+    """One call to a server that writes hostile bytes."""
 
     is_served: ClassVar[bool] = False
     """Whether `rungwise serve` can play it."""
 
-    responses: tuple[RawResponse, ...] = field(converter=_tuple)
+    responses: tuple[RawResponse, ...] = field(converter=_tuple)  # request by request; the last one repeats
     mode: str = "call"
 
     def describe(self) -> Iterator[str]:
@@ -57,11 +52,7 @@ class HostileCase:
         return write_responses(self.responses)
 
     def run(self, policy: Policy, backends: int, key: str, certificate: Certificate | None) -> Result:
-        """Make the call, and a healthy one after it; return the result of the first.
-
-        Raises:
-            Dishonest: something broke.
-        """
+        """Make the call, and a healthy one after it; return the result of the first."""
         LEARNED.forget()
 
         def client_of(base_url: str) -> Client:
@@ -74,11 +65,7 @@ class HostileCase:
         return assert_survives(client_of, self.responses, mode=self.mode, certificate=certificate, secrets=[key])
 
     def shrunk(self, fails: Callable[[HostileCase], bool]) -> HostileCase:
-        """Return a smaller failing case: a single response and the simplest method, since every try takes real time.
-
-        Arguments:
-            fails: tells whether another case fails in the same way as this one.
-        """
+        """Return a smaller failing case: a single response and the simplest method, since every try takes real time."""
         alone = [attrs.evolve(self, responses=[response]) for response in self.responses]
         case = next(filter(fails, alone), self) if len(alone) > 1 else self
         plain = HostileCase(case.responses, "stream" if is_streaming(case.mode) else "call")
@@ -98,11 +85,7 @@ def hurried(policy: Policy) -> Policy:
 
 
 def hostile_cases(*, kinds: Sequence[str] = HOSTILITIES) -> SearchStrategy[HostileCase]:
-    """Generate calls.
-
-    Arguments:
-        kinds: the ways in which the server is hostile.
-    """
+    """Generate calls."""
 
     def of(mode: str) -> SearchStrategy[HostileCase]:
         streams = st.just(True) if is_streaming(mode) else st.booleans()  # a client may have a call streamed too

@@ -27,17 +27,9 @@ RESET: Final = struct.pack("ii", 1, 0)
 
 
 class RawServer:
-    """Play raw responses over HTTP connections from construction until `close`, for use in a `with` block.
+    """Play raw responses over HTTP connections until `close`, for use in a `with` block; the last is repeated for ever.
 
-    Every response ends: when the client goes away, or at the server's own limits.
-
-    Arguments:
-        responses: what is written, request by request; the last is repeated for ever.
-        seconds: after which a connection is reset, counted from each request.
-        most_bytes: after which a connection is reset, of one response.
-
-    Raises:
-        ConfigurationError: there is no response.
+    Every response ends: when the client goes away, after this many seconds of a request, or bytes of a response.
     """
 
     def __init__(
@@ -72,11 +64,7 @@ class RawServer:
             return [self._response(index) for index in range(len(self._requests))]
 
     def play(self, responses: Sequence[RawResponse]) -> None:
-        """Play other responses, and clear the requests.
-
-        Raises:
-            ConfigurationError: there is no response.
-        """
+        """Play other responses, and clear the requests."""
         if not responses:
             raise ConfigurationError("responses is empty; give at least one response")
         with self._lock:
@@ -141,18 +129,18 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def write(self, response: RawResponse, ends_at: float) -> None:
-        left = self.owner.most_bytes
+        remaining = self.owner.most_bytes
         for step in response.steps:
             for data in _writes(step):
                 if step.delay:
                     self.pause(step.delay, ends_at)
                 seconds = ends_at - time.monotonic()
-                if seconds <= 0 or left <= 0 or self.closing.is_set():
+                if seconds <= 0 or remaining <= 0 or self.closing.is_set():
                     self.reset()
                     raise _Over
                 self.connection.settimeout(min(seconds, self.owner.seconds))
                 self.connection.sendall(data)
-                left -= len(data)
+                remaining -= len(data)
 
     def pause(self, seconds: float, ends_at: float) -> None:
         """Wait between two steps, and notice if the client goes away."""

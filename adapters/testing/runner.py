@@ -39,11 +39,7 @@ BASE_URL = "http://provider.test/v1"
 class MemoryProvider:
     """Answer from a script as a `rungwise.testing.EmbeddedProvider` does, without sockets.
 
-    Arguments:
-        script: a `rungwise.testing.Script`, or a function from the request to its reply.
-        clock: what `delay`, `chunk_delay` and `lasts` move, up to the moment at which the driver would give the attempt
-            up; a reply that hangs ends in a timeout at once.
-        requests: what has arrived.
+    Delays move the clock up to where the driver would give the attempt up; a reply that hangs is a timeout at once.
     """
 
     script: Script | Responder
@@ -61,11 +57,7 @@ class MemoryProvider:
         self.requests.clear()
 
     def respond(self, request: httpx.Request) -> httpx.Response:
-        """Answer one request.
-
-        Raises:
-            httpx.TransportError: the script breaks the connection, or hangs.
-        """
+        """Answer one request, or raise the `httpx.TransportError` of a connection that breaks or hangs."""
         body = orjson.loads(request.content)
         headers = {name.lower(): value for name, value in request.headers.items()}
         received = ReceivedRequest(request.url.raw_path.decode(), headers, body, self.clock.now)
@@ -135,11 +127,7 @@ class _Body(httpx.SyncByteStream, httpx.AsyncByteStream):
 
 @define(eq=False)
 class MemoryTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """Carry the requests of an `httpx.Client` or `httpx.AsyncClient` to a provider in memory.
-
-    Arguments:
-        provider: who answers every request, whatever its URL.
-    """
+    """Carry the requests of an `httpx.Client` or `httpx.AsyncClient` to a provider in memory."""
 
     provider: MemoryProvider
 
@@ -159,16 +147,7 @@ KEY = "sk-d41f8cd98f00b204"
 
 @define(eq=False)
 class CaseRunner:
-    """Run cases, in a `with` block.
-
-    Arguments:
-        policy: how the calls recover.
-        backends: how many backends the chain has; all of them are the same provider.
-        over_http: whether the provider is a server on loopback and not in memory.
-        received: the requests of the last case.
-        replies: what each of them was answered.
-        compactor_raised: whether the compactor ended its call, so that its consumer has not seen the end.
-    """
+    """Run cases, in a `with` block."""
 
     policy: Policy
     backends: int
@@ -195,12 +174,7 @@ class CaseRunner:
         self._stack.close()
 
     def chain(self, prefill: Any = "no", prices: Prices = PRICES) -> list[OpenAIChat]:
-        """Return the backends.
-
-        Arguments:
-            prefill: how they continue a trailing assistant turn.
-            prices: what each of them costs.
-        """
+        """Return the backends."""
         return [
             OpenAIChat(
                 f"model-{number}",
@@ -214,11 +188,7 @@ class CaseRunner:
         ]
 
     def run(self, case: Case, events: list[object]) -> Result:
-        """Make the call of a case, and return its result.
-
-        Arguments:
-            events: is filled with what a consumer of the stream was given.
-        """
+        """Make the call of a case, and return its result."""
         LEARNED.forget()
         # A compactor may change the messages that it is given, and a case is run more than once.
         case = attrs.evolve(case, request=attrs.evolve(case.request, messages=deepcopy(case.request.messages)))

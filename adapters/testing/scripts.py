@@ -156,12 +156,7 @@ _ENDING: tuple[Kind, ...] = (
 
 
 def scripted_replies(*, hangs: bool = True, delays: bool = True) -> SearchStrategy[ScriptedReply]:
-    """Generate good and bad replies, and how they go over the wire.
-
-    Arguments:
-        hangs: whether some fall silent, which over HTTP takes as long as the policy's timeouts.
-        delays: whether some come late, which over HTTP takes that long.
-    """
+    """Generate good and bad replies; over HTTP, those that hang or come late take that long."""
     what = first_or_often(st.one_of(*_ENDING), st.one_of(*_BAD), once_in=6)
     return st.builds(lambda reply, wire: ScriptedReply(**{**wire, **reply}), what, _wire(hangs=hangs, delays=delays))
 
@@ -176,24 +171,18 @@ def _wire(*, hangs: bool, delays: bool) -> Kind:
     late: Fields = {**slow, "lasts": st.floats(0, LONGEST_DELAY)} if delays else {}
     silent: Fields = {"hang": st.just(True)} if hangs else {}
     some = st.one_of(*(_kind({name: value}) for name, value in {**pieces, **late, **silent}.items()))
-    return seldom(some).map(lambda found: found or {})
+    return seldom(some).map(lambda fields: fields or {})
 
 
 def scripts(
     *, items: SearchStrategy[ScriptedReply] | None = None, longest: int = 8, longest_run: int = 5
 ) -> SearchStrategy[Script]:
-    """Generate scripts: replies in order, the last one for ever.
-
-    Arguments:
-        items: generates one reply; `scripted_replies()` where None.
-        longest: the most runs of equal replies.
-        longest_run: how often a reply may come in a row.
-    """
+    """Generate scripts of runs of equal replies, the last one for ever."""
     each = items if items is not None else scripted_replies()
     run = st.builds(lambda reply, times: [reply] * times, each, st.integers(1, longest_run))
     capless = st.just([ScriptedReply(status=400, error=error) for error in REJECTED_CAPS])
     runs = st.lists(_mostly(run, capless), min_size=1, max_size=longest)
-    return runs.map(lambda found: Script([reply for replies in found for reply in replies]))
+    return runs.map(lambda drawn: Script([reply for replies in drawn for reply in replies]))
 
 
 def _mostly(usual: SearchStrategy[T], rare: SearchStrategy[T]) -> SearchStrategy[T]:

@@ -3,8 +3,9 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self, TypeVar
 
+import attrs
 from attrs import define, field, frozen
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis.strategies import SearchStrategy
@@ -12,6 +13,8 @@ from hypothesis.strategies import SearchStrategy
 from rungwise.fsm.testing.coverage import Coverage
 
 UNHEALTHY: Final = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
+T = TypeVar("T")
+
 BATCH: Final = 200
 """Examples that follow from one seed; the next batch has another, so a longer run begins like a shorter one."""
 
@@ -33,27 +36,31 @@ class Shrinkable(Protocol):
         ...
 
     def shrunk(self, fails: Callable[[Any], bool]) -> Any:
-        """Return the smallest failing example found.
-
-        Arguments:
-            fails: tells whether another one fails in the same way.
-        """
+        """Return the smallest failing example found."""
         ...
+
+
+def smallest(case: T, fails: Callable[[T], bool], smaller: Callable[[T], Iterator[T]]) -> T:
+    """Return the smallest failing case found; Hypothesis has shrunk it before, but gives up early on long scripts."""
+    while (less := next(filter(fails, smaller(case)), None)) is not None:
+        case = less
+    return case
+
+
+def with_defaults(case: Any, plain: Any) -> Iterator[Any]:
+    """Generate the copies of a case that have one field as another case has it."""
+    for attribute in attrs.fields(type(case)):
+        default = getattr(plain, attribute.name)
+        if getattr(case, attribute.name) != default:
+            yield attrs.evolve(case, **{attribute.name: default})
 
 
 @frozen
 class Finding:
-    """The smallest failing case.
-
-    Arguments:
-        case: the case.
-        error: what it raised: a `rungwise.testing.Dishonest`, or a crash.
-        seed: the seed that leads to it.
-        backends: how many backends the chain had.
-    """
+    """The smallest failing case."""
 
     case: Shrinkable
-    error: Exception
+    error: Exception  # a `rungwise.testing.Dishonest`, or a crash
     seed: int
     backends: int
 
@@ -78,15 +85,7 @@ def _printable(line: str) -> str:
 
 @define(eq=False)
 class Search(ABC):
-    """Play examples until one fails or time is up.
-
-    Arguments:
-        backends: how many backends the chain has.
-        seed: what the examples follow from.
-        progress: is called after each example.
-        coverage: what was covered.
-        examples: how many were played.
-    """
+    """Play examples until one fails or time is up."""
 
     backends: int = field(default=2, kw_only=True)
     seed: int = field(default=0, kw_only=True)
@@ -105,26 +104,14 @@ class Search(ABC):
 
     @abstractmethod
     def check(self, case: Any) -> None:
-        """Play one example and check that it is honest.
-
-        Raises:
-            Dishonest: it is not.
-        """
+        """Play one example and check that it is honest."""
 
     @abstractmethod
     def _run_numbered(self, number: int, count: int) -> Finding | None:
         """Play a batch of so many examples."""
 
     def run(self, *, examples: int | None = None, seconds: float | None = None) -> Finding | None:
-        """Play examples, and return the smallest one that failed; None if all were honest.
-
-        Arguments:
-            examples: how many; None plays until the time is up.
-            seconds: after which no more are begun; None sets no limit.
-
-        Raises:
-            ValueError: there is neither a number of examples nor a limit.
-        """
+        """Play this many examples, or as many as begin in these seconds; return the smallest that failed, or None."""
         if examples is None and seconds is None:
             raise ValueError("give a number of examples, or of seconds")
         self._failed = None

@@ -44,11 +44,7 @@ def waited_for_a_core() -> float:
 
 @contextmanager
 def peak_memory() -> Iterator[Callable[[], int]]:
-    """Measure a `with` block: what is handed out returns, after it, the most bytes held beyond those before.
-
-    Linux knows the peak of a process and can forget it, which costs nothing; elsewhere Python traces its own memory,
-    which slows it down.
-    """
+    """Measure a `with` block: after it, the function returns the most bytes held beyond those before."""
     try:
         CLEAR.write_text(RESET_PEAK)
         before = _kibibytes("VmRSS")
@@ -68,10 +64,10 @@ def peak_memory() -> Iterator[Callable[[], int]]:
 
 
 def _kibibytes(name: str) -> int:
-    found = re.search(rf"^{name}:\s+(\d+) kB", STATUS.read_text(), re.MULTILINE)
-    if found is None:
+    match = re.search(rf"^{name}:\s+(\d+) kB", STATUS.read_text(), re.MULTILINE)
+    if match is None:
         raise LookupError(name)
-    return int(found[1])
+    return int(match[1])
 
 
 @contextmanager
@@ -112,18 +108,12 @@ HEALTHY_TEXT: Final = "All is well on the river again."
 
 @define(eq=False)
 class _Measured:
-    """The measurements of one call.
-
-    Arguments:
-        seconds: how long it took, without the time in which other work had the machine.
-        memory: the most bytes it held beyond what was held before.
-        events: what the consumer of its stream was given.
-    """
+    """The measurements of one call."""
 
     result: Result | None = None
     error: BaseException | None = None
-    seconds: float = 0.0
-    memory: int = 0
+    seconds: float = 0.0  # without the time in which other work had the machine
+    memory: int = 0  # the most bytes beyond those held before
     events: list[object] = field(factory=list)
 
 
@@ -168,13 +158,13 @@ def assert_survives(
         if allowed is None or allowed > LONGEST:
             raise ConfigurationError(f"the client's policy needs a budget of seconds, of at most {LONGEST:g}")
         server.seconds = allowed + grace + 1.0
-        asked = request if isinstance(request, Request) else Request(request)
-        calls = _Calls(server, client, mode, asked)
+        request = request if isinstance(request, Request) else Request(request)
+        calls = _Calls(server, client, mode, request)
         hostile, healthy = anyio.run(calls.make_both_async) if is_async(mode) else calls.make_both()
     result = _check_end(hostile, allowed + grace, memory)
     ended = EndedCall(
         result,
-        request=asked,
+        request=request,
         events=hostile.events if is_streaming(mode) else None,
         certificate=certificate,
         secrets=tuple(secrets),

@@ -28,20 +28,17 @@ def check_requests(result: Result, requests: Sequence[ReceivedRequest]) -> None:
     lost = sum(step.reason in ("connection", "timeout") for step in steps) + (result.outcome == "cancelled")
     if not 0 <= len(sent) - len(requests) <= lost:
         raise Dishonest(ASKED, f"{len(requests)} requests arrived, and the journal has {len(sent)}")
-    left = iter(sent)
+    remaining = iter(sent)
     for request in requests:
         caps = [request.body[name] for name in CAPS if name in request.body]
-        if len(caps) > 1 or not any(cap == (caps[0] if caps else None) for cap in left):
+        if len(caps) > 1 or not any(cap == (caps[0] if caps else None) for cap in remaining):
             raise Dishonest(ASKED, f"a request carried {caps or 'no cap'}, and the journal says {sent}")
 
 
 def check_answer(result: Result, reply: ScriptedReply, request: ReceivedRequest, *, seeds: bool) -> None:
     """Check that only a whole reply makes a call done, and that nothing of it was changed.
 
-    Arguments:
-        reply: the last reply of the script that was played.
-        request: the request that it answered.
-        seeds: whether a reply may begin with what it was seeded with, which is no text.
+    With `seeds`, a reply may begin with what it was seeded with, which is no text.
     """
     if result.outcome != "done" or reply.body is not None:
         return

@@ -9,15 +9,7 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from rungwise.adapters.wires.json_text import as_json, is_heavy, load, mended
-from rungwise.fsm.call.conversation.parts import (
-    OpaquePart,
-    Part,
-    TextPart,
-    ToolCall,
-    calls_of,
-    reasoning_of,
-    text_of,
-)
+from rungwise.fsm.call.conversation.parts import OpaquePart, Part, TextPart, ToolCall, calls_of, reasoning_of, text_of
 from rungwise.fsm.call.conversation.reply import Reply, StopReason
 from rungwise.fsm.failures.classify import classify_response
 from rungwise.fsm.failures.failure import Failure
@@ -48,13 +40,7 @@ def classified(status: int | None, headers: Mapping[str, str], body: bytes) -> F
 
 
 def described(reply: Reply | Failure, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
-    """Classify a body that is not a reply. The result never quotes the body.
-
-    Arguments:
-        reply: what was read from it.
-        headers: the response's headers.
-        body: the body.
-    """
+    """Classify a body that is not a reply. The result never quotes the body."""
     if not isinstance(reply, Failure) or reply.reason != "malformed":
         return reply
     return evolve(reply, found=_kind_of(headers, body))
@@ -86,12 +72,7 @@ def object_in(body: bytes) -> dict[str, Any] | Failure:
 
 
 def stop_of(raw: object, words: Mapping[str, StopReason]) -> tuple[StopReason | None, str | None]:
-    """Return the normalised finish reason and the provider's own word for it; both are None if there is none.
-
-    Arguments:
-        raw: the provider's value.
-        words: the meaning of each word, in lower case and without the prefix of gRPC enumerations.
-    """
+    """Return the finish reason and the provider's word for it; `words` are in lower case and without gRPC's prefix."""
     if raw is None or raw in ("", "null"):
         return None, None
     if not isinstance(raw, str):
@@ -184,21 +165,9 @@ class Draft:
     is_ordered: bool = True
 
     def reply(
-        self,
-        *,
-        error: Failure | None = None,
-        cut: bool = False,
-        cause: Failure | None = None,
-        raw: object = None,
+        self, *, error: Failure | None = None, cut: bool = False, cause: Failure | None = None, raw: object = None
     ) -> Reply | Failure:
-        """Make the reply, or a failure if an error left nothing of it.
-
-        Arguments:
-            error: the error that the provider sent.
-            cut: whether the reply broke off before its end.
-            cause: what cut it, if known.
-            raw: the body, for diagnosis.
-        """
+        """Make the reply, or a failure if an error left nothing of it; `raw` is the body, for diagnosis."""
         draft = self
         if self.stop[0] == "error" and not error:
             error = Failure("server_error", status=200, code=self.stop[1], message="the provider gave the reply up")

@@ -52,11 +52,7 @@ class Endpoint:
 
 
 def read_url(url: str, path: str) -> Endpoint:
-    """Read a base URL; `problem` says why it cannot be used.
-
-    Arguments:
-        url: the base URL.
-        path: the path that requests add; the URL may already include it.
+    """Read a base URL, which may already include the path that requests add; `problem` says why it cannot be used.
 
     Raises:
         ConfigurationError: the URL holds a password or a key.
@@ -140,12 +136,7 @@ def as_secret(key: Any) -> Any:
 
 
 def key_problem(key: Secret | None, variables: Iterable[str] = ()) -> str | None:
-    """Say that a key is missing or a placeholder, or return None.
-
-    Arguments:
-        key: the key.
-        variables: the environment variables that may hold it.
-    """
+    """Say that a key is missing or a placeholder, or return None."""
     if not key:
         ways = ["give the key", *[f"set {name}" for name in variables]]
         return f"api_key is missing: {', '.join(ways)}, or api_key_required=False for a server without keys"
@@ -155,11 +146,7 @@ def key_problem(key: Secret | None, variables: Iterable[str] = ()) -> str | None
 
 
 def check_key(instance: object, attribute: Any, value: Any, where: str = "api_key") -> None:
-    """Refuse a key that no header can hold; the error does not show it.
-
-    Raises:
-        ConfigurationError: the key is not a string, has blanks around it, or a character that no header can hold.
-    """
+    """Refuse a key that no header can hold; the error does not show it."""
     if value is None:
         return
     if not isinstance(value, Secret):
@@ -169,11 +156,7 @@ def check_key(instance: object, attribute: Any, value: Any, where: str = "api_ke
 
 
 def check_headers(headers: object, where: str) -> None:
-    """Refuse headers that cannot be sent; the error names the header and never shows its value.
-
-    Raises:
-        ConfigurationError: a name or a value is malformed.
-    """
+    """Refuse headers that cannot be sent; the error names the header and never shows its value."""
     if not isinstance(headers, Mapping):
         raise ConfigurationError(f"{where} must be a mapping of strings")
     fault = next(filter(None, [_header_fault(name, value) for name, value in headers.items()]), None)
@@ -198,21 +181,13 @@ def merged(*layers: Mapping[str, str]) -> SecretMap:
 
 
 def variables_of(origin: str) -> tuple[str, ...]:
-    """Return the variables that may hold the key for an origin; none unless it is a provider's, with TLS.
-
-    Arguments:
-        origin: a scheme and host, with the port if it is not the scheme's default.
-    """
+    """Return the variables that may hold the key for an origin; none unless it is a provider's, with TLS."""
     places = (place for wire in WIRES.values() for place in wire.keys)
     return next((place.variables for place in places if place.origin.fullmatch(origin)), ())
 
 
 def key_of_environment(origin: str) -> Secret | None:
-    """Return a provider's key from the environment, for the provider's own host over TLS only.
-
-    Raises:
-        ConfigurationError: the variable holds what no header can hold.
-    """
+    """Return a provider's key from the environment, for the provider's own host over TLS only."""
     for variable in variables_of(origin):
         key: Secret | None = as_secret(os.environ.get(variable))
         check_key(None, None, key, where=variable)

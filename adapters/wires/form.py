@@ -112,21 +112,11 @@ class Form(Shapes, ABC):
         """Tell whether a plain message can be sent unchanged."""
 
     def with_results(self, message: PlainMessage, results: Sequence[ToolResult]) -> PlainMessage | None:
-        """Add results to a plain message that follows tool calls; None if results are messages of their own.
-
-        Arguments:
-            message: a user message, or one that holds results.
-            results: the results to add.
-        """
+        """Add results to a user message or a message of results; None if results are messages of their own."""
         return None
 
     def results_of(self, calling: PlainMessage | Message, results: Sequence[ToolResult]) -> PlainMessage | Message:
-        """Return a message of results.
-
-        Arguments:
-            calling: the message whose calls they answer.
-            results: the results.
-        """
+        """Return a message of results for the calls of another message."""
         return Message("tool", results)
 
     @abstractmethod
@@ -138,10 +128,7 @@ class Form(Shapes, ABC):
         return message
 
     def plain_of(self, message: Message, *, with_reasoning: bool = False) -> list[Body]:
-        """Return a message as plain messages of chat completions, without any provider's own members.
-
-        All plain messages have that form, whichever backend answered: every backend reads it.
-        """
+        """Return a message as plain messages of chat completions, without any provider's own members."""
         plain = chat_messages(message)
         if with_reasoning and message.reasoning:
             plain[0]["reasoning_content"] = message.reasoning
@@ -175,10 +162,7 @@ class Form(Shapes, ABC):
         return [self.written_tool(each) for each in read_tools((tool,)) if isinstance(each, ToolDefinition)]
 
     def set_tools(self, body: Body, tools: Sequence[Mapping[str, Any]]) -> None:
-        """Put tools into a body; if all are left out, remove the parameters that mean nothing without them.
-
-        Servers refuse an empty list, and a choice of none.
-        """
+        """Put tools into a body; if none are left, remove their parameters too, as servers refuse an empty list."""
         body["tools"] = self.written_tools(tools)
         if not body["tools"]:
             for name in {"tools", *self.tool_parameters} & body.keys():

@@ -108,12 +108,7 @@ class HttpBackend(ABC):
         default=None, kw_only=True, repr=False, hash=False, converter=as_headers, validator=check_header_field
     )
     parameters: Mapping[str, Any] = field(
-        default=None,
-        kw_only=True,
-        repr=False,
-        hash=False,
-        converter=as_parameters,
-        validator=check_parameters,
+        default=None, kw_only=True, repr=False, hash=False, converter=as_parameters, validator=check_parameters
     )
     _own_capabilities: Capabilities | None = field(
         default=None, alias="capabilities", kw_only=True, repr=False, validator=optional(Capabilities)

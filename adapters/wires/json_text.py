@@ -70,9 +70,6 @@ def load(data: bytes) -> Any:
     """Return the JSON value in `data`; `NaN`, long integers and broken UTF-8 are accepted.
 
     Halves of surrogate pairs stay in strings, for `mended`: the other half may be in the next piece of a text.
-
-    Raises:
-        ValueError: it is not JSON, or too much of it.
     """
     if is_heavy(data):
         raise ValueError("too many values")
@@ -130,12 +127,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _written(value: Any, *, names: bool = False) -> Any:
-    """Return JSON data that orjson can write: mended, with fragments for numbers that it does not write.
-
-    Arguments:
-        value: it.
-        names: whether numbers that JSON lacks are written all the same.
-    """
+    """Return JSON data that orjson can write; with `names`, numbers that JSON lacks are written all the same."""
     if isinstance(value, str):
         return without_halves(value)
     if isinstance(value, Mapping):
@@ -242,11 +234,7 @@ class ObjectScanner:
 
 
 def dump(value: Any) -> bytes:
-    """Return JSON for a request; halves of surrogate pairs, which no server takes, are replaced.
-
-    Raises:
-        ConfigurationError: a value has no JSON form.
-    """
+    """Return JSON for a request; halves of surrogate pairs, which no server takes, are replaced."""
     try:
         return orjson.dumps(value, default=_plain)
     except TypeError:
@@ -267,11 +255,7 @@ def _plain(value: Any) -> Any:
 
 
 class HeldText(StringIO):
-    """Hold a text until the last reference is gone.
-
-    The garbage collector closes the `StringIO` of an abandoned stream in a cycle before the stream ends its call, which
-    reads it once more.
-    """
+    """Hold a text that the garbage collector does not close before the last reference to it is gone."""
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""

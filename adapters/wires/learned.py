@@ -151,13 +151,7 @@ def learn_from(backend: Backend, send: Send, reply: Reply | Failure) -> None:
     """Remember what a reply reveals about the server.
 
     That a parameter is not accepted, or reasoning wanted back, is learned once a request repaired that way has brought
-    a
-    reply: a server may name the wrong thing.
-
-    Arguments:
-        backend: the backend that was asked.
-        send: what was sent.
-        reply: the reply, or why there is none.
+    a reply: a server may name the wrong thing.
     """
     if not getattr(backend, "learns", True):
         return

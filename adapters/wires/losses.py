@@ -127,14 +127,7 @@ _MOST: Final = 20
 def in_words(
     asked: Mapping[str, Any], unsaid: Mapping[str, str], form: Form, dropped: frozenset[str]
 ) -> Mapping[str, Any] | None:
-    """Return the JSON format that is left out, so that the prompt must ask for it; None if there is none.
-
-    Arguments:
-        asked: the effective parameters.
-        unsaid: the parameters that are left out.
-        form: the protocol's form.
-        dropped: the parameters that the server rejected.
-    """
+    """Return the JSON format that is left out, so that the prompt must ask for it; None if there is none."""
     if FORMAT_PARAMETER in dropped:
         return form.wanted_json(asked)
     wanted = asked.get(FORMAT_PARAMETER)
@@ -150,15 +143,7 @@ def losses(
     *,
     is_portable: bool = False,
 ) -> tuple[str, ...]:
-    """Return what is left out, in a short sentence each.
-
-    Arguments:
-        request: what the caller asks.
-        unsaid: the parameters that are left out, each with the reason.
-        form: the protocol's form.
-        wish: the JSON format that the prompt asks for.
-        is_portable: whether it was written for another backend, so that a provider's own parts are left out.
-    """
+    """Return what is left out, in a short sentence each; `wish` is the JSON format that the prompt asks for."""
     if wish is not None:
         unsaid = {**unsaid, FORMAT_PARAMETER: f"asked for in words ({unsaid[FORMAT_PARAMETER]})"}
     foreign: list[PlainMessage | Message] = []

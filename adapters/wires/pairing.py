@@ -95,14 +95,7 @@ class Results:
 
 @define
 class _Gap:
-    """Hold what is missing after some calls.
-
-    Arguments:
-        calling: the original message with the calls.
-        calls: the calls of the turn.
-        lacking: stand-ins for the missing results.
-        is_begun: whether the message before the gap holds results of the same turn.
-    """
+    """Hold what is missing after some calls; `is_begun` if the message before it holds results of the same turn."""
 
     calling: _Given
     calls: tuple[ToolCall, ...]
@@ -111,12 +104,7 @@ class _Gap:
 
 
 def answered(messages: Sequence[_Given], form: Form) -> Sequence[_Given]:
-    """Return a conversation in which each call has a result; everything else stays unchanged.
-
-    Arguments:
-        messages: the conversation, which is returned itself if nothing is missing.
-        form: the protocol's form.
-    """
+    """Return a conversation in which each call has a result; if none is missing, it is `messages` itself."""
     if _all_have_results(messages):
         return messages
     gaps = _gaps([*read_together(messages)])

@@ -44,14 +44,7 @@ def written(
     """Return a conversation in the form of a protocol.
 
     Messages in that form are sent unchanged, with a stand-in after each unanswered tool call. Messages in other forms,
-    or that may hold another provider's own parts, are made portable first.
-
-    Arguments:
-        messages: the conversation.
-        form: the protocol's form.
-        provider: whose own parts may go out.
-        is_portable: whether plain messages may hold another provider's signatures.
-        rules: this server's rules, if they differ from its protocol's.
+    or that may hold another provider's own parts (`is_portable`), are made portable first.
     """
     rules = rules or form.rules
     is_settled = not is_portable and all(_is_settled(message, form, provider) for message in messages)
@@ -101,13 +94,7 @@ def _read(
 
 
 def portable(messages: Sequence[PlainMessage | Message], rules: Rules, provider: str) -> tuple[Message, ...]:
-    """Return a conversation in neutral parts that obeys the rules of a protocol.
-
-    Arguments:
-        messages: the conversation, in any forms.
-        rules: the protocol's rules.
-        provider: whose own parts may go out.
-    """
+    """Return a conversation in neutral parts that obeys the rules of a protocol."""
     neutral = [_without_foreign(message, provider, rules) for message in read_messages(messages)]
     return _mended(_grouped(neutral), rules, provider)
 

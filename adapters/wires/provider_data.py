@@ -29,12 +29,7 @@ def size_of(value: Any) -> int:
 
 @define(eq=False)
 class Aside:
-    """Gather what a stream brings besides the reply, in the places that a whole body has for it.
-
-    Arguments:
-        size: roughly how many bytes of memory it takes up.
-        said: the data so far.
-    """
+    """Gather what a stream brings besides the reply, in the places that a whole body has for it."""
 
     size: int = field(default=0, init=False)
     said: dict[str, Any] = field(factory=dict, init=False)
@@ -42,11 +37,7 @@ class Aside:
     def take(self, new: Mapping[str, Any], *, grows: frozenset[str] = frozenset()) -> None:
         """Take more data, up to a limit of memory.
 
-        Lists inside of a member grow; of anything else the last version counts.
-
-        Arguments:
-            new: the new data.
-            grows: the members that are lists themselves, and grow.
+        Lists inside of a member grow, and so do the members in `grows`; of anything else the last version counts.
         """
         if not new:
             return

@@ -19,12 +19,7 @@ def _origin(host: str) -> Pattern:
 
 @frozen
 class KeyPlace:
-    """Say where a provider's key belongs.
-
-    Arguments:
-        origin: a regular expression that matches the whole host; the scheme is https, without a port.
-        variables: the environment variables that hold the key; the first one that is set counts.
-    """
+    """Say which host (a regular expression) a key belongs to; of its variables, the first one that is set counts."""
 
     origin: Pattern = field(converter=_origin)
     variables: tuple[str, ...]

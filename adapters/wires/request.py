@@ -36,11 +36,7 @@ class BodyWriter(ABC):
         """Return the body."""
 
     def written(self) -> bytes:
-        """Return the body as JSON.
-
-        Raises:
-            ConfigurationError: a value has no JSON form.
-        """
+        """Return the body as JSON, or raise ConfigurationError if a value has no JSON form."""
         return dump(self.body())
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from rungwise.fsm.certificate.shown import text
+from rungwise.fsm.certificate.shown import markdown
 from rungwise.fsm.certificate.verified import Verified
 
 
@@ -35,8 +35,8 @@ class Certificate(Verified):
     call: Certificate | None = None
 
     def to_text(self) -> str:
-        """Write the certificate for a terminal of 80 columns; for a turn, with that of its calls below."""
-        return text.as_text(self)
+        """Write the certificate as Markdown, as `rungwise verify` prints it."""
+        return markdown.as_markdown(self)
 
     def to_markdown(self, *, calls: bool = True) -> str:
         """Write the certificate as Markdown.
@@ -44,4 +44,4 @@ class Certificate(Verified):
         Arguments:
             calls: whether the certificate of a turn's calls follows.
         """
-        return text.as_markdown(self, calls=calls)
+        return markdown.as_markdown(self, calls=calls)

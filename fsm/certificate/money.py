@@ -160,13 +160,7 @@ class Growth:
         return cost if most is None else min(cost, most)
 
     def added(self, output: Number, calls: int, rounds: int) -> int:
-        """Return the most tokens by which a later prompt exceeds the first.
-
-        Arguments:
-            output: the tokens of all replies before it.
-            calls: how many calls came before it.
-            rounds: how many rounds of tools a turn may have.
-        """
+        """Return the most tokens that a prompt grows by after this output, so many calls and rounds of tools."""
         most = self.policy.budget.output_tokens
         results = self.policy.result_tokens + self.policy.calls_per_reply * BESIDE_RESULT
         marks = MESSAGE_TOKENS + (STAND_IN_TOKENS if self.call.limits.get("repairs") else 0)

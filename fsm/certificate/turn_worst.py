@@ -152,11 +152,7 @@ class _TurnSearch:
     def case(
         self, name: str, value: Number, ladder: Number, note: str, moves: Sequence[Move] = (), beyond: float = 0.0
     ) -> WorstCase:
-        """Apply a field of the budget besides the attempts, and play the path.
-
-        Arguments:
-            beyond: what a turn may spend after that field of the budget is used up.
-        """
+        """Apply a field of the budget, which a turn may exceed by `beyond`, and play the path."""
         ended_by = "ladder" if math.isclose(value, ladder) else "budget.attempts"
         budget = BUDGETS.get(name)
         most = getattr(self.policy.budget, budget) if budget else None

@@ -114,8 +114,7 @@ class _CallSearch:
     ) -> WorstCase:
         """Search with the budget of attempts and without it, apply one more field of the budget, and play the path.
 
-        Arguments:
-            beyond: what a call may spend after that field of the budget is used up.
+        A call may exceed that field by `beyond`.
         """
         attempts, table = self.policy.budget.attempts, self.table
         moves = self.moves if kind is None else _moves(table, self.limits, kind)

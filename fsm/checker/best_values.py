@@ -19,13 +19,9 @@ NEVER = float("-inf")
 
 @frozen
 class Units:
-    """Hold what spending units brings: single weights in this order, then `count` units of one weight.
+    """Hold what spending units brings: single weights in this order, then `count` units of one weight."""
 
-    Arguments:
-        leaves: the counters that the units belong to, with how many each.
-    """
-
-    leaves: tuple[tuple[str, int], ...]
+    leaves: tuple[tuple[str, int], ...]  # the counters of the units, with how many each
     prefix: tuple[Number, ...]
     count: int
     weight: Number

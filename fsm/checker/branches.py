@@ -13,23 +13,14 @@ from rungwise.fsm.machine.table import Row, Table
 
 @frozen
 class Branch:
-    """Hold one way through the rows of an event.
+    """Hold one way through the rows of an event."""
 
-    Arguments:
-        row: the row taken; None if no guard held.
-        facts: the facts that were looked at.
-        left: the counters of which a unit was found left.
-        spent: the counters that were found spent.
-        takes: the counter of which one unit is taken, if any.
-        refills: the counters set to 0.
-    """
-
-    row: Row | None
-    facts: Mapping[str, bool]
-    left: frozenset[str]
-    spent: frozenset[str]
-    takes: str | None
-    refills: frozenset[str]
+    row: Row | None  # that is taken; None if no guard holds
+    facts: Mapping[str, bool]  # that the guards read
+    left: frozenset[str]  # counters with a unit left
+    spent: frozenset[str]  # counters without one
+    takes: str | None  # the counter that loses a unit
+    refills: frozenset[str]  # counters that are set to 0
 
 
 def branches(table: Table, event: str, source: str) -> tuple[Branch, ...]:

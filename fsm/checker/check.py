@@ -16,7 +16,7 @@ from rungwise.fsm.machine.table import Table, is_shipped
 
 
 def check_table(table: Table) -> None:
-    """Refuse a table that cannot be proved; a table that was found good is not looked at again.
+    """Refuse a table that cannot be proved; a table that passed is not checked again.
 
     Shipped tables are not walked over: the test suite does that with every limit vector of 0s and 1s.
 
@@ -42,6 +42,6 @@ def _check(table: Table) -> None:
             wrong += [f"{each.name}: {each.detail}" for each in failed]
             path = next((each.path for each in failed if each.path), ())
     if wrong:
-        told = "".join(f"\n- {each}" for each in wrong)
+        reasons = "".join(f"\n- {each}" for each in wrong)
         shown = f"\nthe shortest path to it, with every limit 1:\n{path_text(path)}" if path else ""
-        raise TableError(f"the table {table.name!r} is refused:{told}{shown}", path, table)
+        raise TableError(f"the table {table.name!r} is refused:{reasons}{shown}", path, table)

@@ -24,11 +24,7 @@ class Combinations:
         self._found: dict[tuple[bool, ...], list[tuple[tuple[str, ...], Row | None]]] = {}
 
     def at(self, left: dict[str, bool]) -> list[tuple[tuple[str, ...], Row | None]]:
-        """Return the facts to set, one tuple for each combination, with the first row whose guard then holds.
-
-        Arguments:
-            left: whether a unit of each counter is left.
-        """
+        """Return the facts to set, one tuple for each combination, with the first row whose guard then holds."""
         key = tuple([left[name] for name in self._counters])
         if key not in self._found:
             self._found[key] = self._find(left)

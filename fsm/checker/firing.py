@@ -25,29 +25,17 @@ FALLS = "the variant falls on every step"
 
 @frozen
 class Firing:
-    """Hold an event that was fired, and what came of it.
-
-    Arguments:
-        table: the machine.
-        limits: the limit of each counter, in the order of `table.counters`.
-        before: the configuration before.
-        event: what was fired.
-        facts: the facts that held, by name.
-        row: the row that was taken; None where the event was refused.
-        after: the configuration after.
-        sends: how many attempts were counted.
-        first: the first row whose guard holds, by the declarations, where that is known already.
-    """
+    """Hold an event that was fired, and what came of it."""
 
     table: Table
-    limits: tuple[int, ...]
+    limits: tuple[int, ...]  # in the order of `table.counters`
     before: Configuration
     event: str
-    facts: tuple[str, ...]
-    row: Row | None
+    facts: tuple[str, ...]  # that held
+    row: Row | None  # that was taken; None if the event was refused
     after: Configuration
-    sends: int = 0
-    first: Row | None = None
+    sends: int = 0  # attempts that were counted
+    first: Row | None = None  # the first row whose guard holds, if it is already known
 
     @property
     def rows(self) -> tuple[Row, ...]:

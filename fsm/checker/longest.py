@@ -49,17 +49,11 @@ MOST_WORK = 2_000_000
 
 @frozen
 class Longest:
-    """Hold the heaviest path.
+    """Hold the heaviest path."""
 
-    Arguments:
-        value: its weight, the first attempt included.
-        path: its moves in order; empty where the attempts were not limited.
-        within: the most weight of 1 attempt, of 2, and so on up to the limit; the value alone where there is none.
-    """
-
-    value: Number
-    path: tuple[Move, ...]
-    within: tuple[Number, ...] = ()
+    value: Number  # the weight, the first attempt included
+    path: tuple[Move, ...]  # empty if the attempts are not limited
+    within: tuple[Number, ...] = ()  # the most weight of 1 attempt, 2, ... up to the limit
 
 
 class TooLarge(Exception):
@@ -99,19 +93,9 @@ def longest(
     attempts: int | None,
     kept: str | None = None,
 ) -> Longest:
-    """Find the heaviest path of at most `attempts` attempts; None sets no limit, and the path is not told then.
+    """Find the heaviest path of at most `attempts` attempts; without that limit, only its weight.
 
-    Arguments:
-        moves: the ways to the rungs.
-        start: the first rung.
-        limits: the limit of each counter.
-        ranks: the counters in groups, those that refill before those that are refilled.
-        weight: weighs an attempt; it may read the rung, the kind of the move there, and the counters.
-        kept: a counter of which each unit that is left keeps an attempt back for the moves that take it; no table with
-            a way back to its first rung is searched so.
-
-    Raises:
-        TooLarge: there are too many states to be exact.
+    Each unit left of `kept` reserves an attempt for the moves that take it, unless a move leads back to the first rung.
     """
     search = _Search(moves, start, limits, ranks, weight, attempts, kept)
     search.solve()
@@ -242,7 +226,8 @@ class _Search:
 
     def chain(self, leaf: str, state: State) -> Units:
         """Return what the units of a leaf bring, the first one first, each in the heaviest rung that takes it."""
-        reads, ways = self.read_for[leaf], self.ways(leaf, state)
+        reads = self.read_for[leaf]
+        ways = frozenset(_way(move) for move in self.takers[leaf] if self.is_open(move, state))
         key = leaf, ways, tuple(count for name, count in zip(self.tracked, state, strict=True) if name in reads)
         if key not in self.found:
             limit, spent = self.limits[leaf], self.spent(state)
@@ -281,9 +266,6 @@ class _Search:
     def is_open(self, move: Move, state: State) -> bool:
         """Tell whether what must be spent before a move is spent, as far as the state tells."""
         return all(state[self.place[name]] == self.whole[name] for name in move.spent if name in self.place)
-
-    def ways(self, leaf: str, state: State) -> frozenset[Way]:
-        return frozenset(_way(move) for move in self.takers[leaf] if self.is_open(move, state))
 
     def after(self, state: State, takes: Iterable[str], refills: frozenset[str]) -> State | None:
         after = [0 if name in refills else count for name, count in zip(self.tracked, state, strict=True)]

@@ -12,29 +12,17 @@ from rungwise.fsm.machine.table import Row, Table
 
 @frozen
 class Move:
-    """Hold one way to a rung.
-
-    Arguments:
-        row: the row that is taken.
-        facts: the facts that lead there.
-        takes: the counter of which one unit is taken.
-        refills: the counters that are set to 0, apart from those with a limit of 0.
-        is_free: whether the row is taken from the hub whenever a unit is left, whatever the other counters hold.
-        kind: tells apart what leads to a rung, where the rung's weight depends on it.
-        spent: the counters of which nothing may be left, as far as facts say so.
-        via: the move to another rung that comes first, where nothing goes out before this one is made.
-        also: the counter of which that one takes a unit, where this one does not refill it.
-    """
+    """Hold one way to a rung."""
 
     row: Row
-    facts: Mapping[str, bool]
-    takes: str
-    refills: frozenset[str]
-    is_free: bool
-    kind: str = ""
-    spent: frozenset[str] = frozenset()
-    via: Move | None = None
-    also: str | None = None
+    facts: Mapping[str, bool]  # that lead there
+    takes: str  # the counter that loses a unit
+    refills: frozenset[str]  # counters that are set to 0, without those whose limit is 0
+    is_free: bool  # whether a unit is all that the row needs at the hub
+    kind: str = ""  # sets apart moves to a rung whose weight depends on it
+    spent: frozenset[str] = frozenset()  # counters that must be used up, as far as facts say so
+    via: Move | None = None  # the move to another rung before this one, from which nothing is sent
+    also: str | None = None  # the counter that `via` takes from, unless this move refills it
 
     @property
     def key(self) -> tuple[str, str, str | None, frozenset[str], str]:
@@ -45,13 +33,7 @@ class Move:
 def moves_of(
     table: Table, limits: Mapping[str, int], kind: Callable[[Branch], str] = lambda branch: ""
 ) -> tuple[Move, ...]:
-    """List the moves that differ in kind, target, taken or refilled counters, each in its freest form.
-
-    Arguments:
-        table: the machine.
-        limits: the limit of each counter.
-        kind: tells apart what leads to a rung, where the rung's weight depends on it.
-    """
+    """List the moves that differ in kind, target, taken or refilled counters, each in its freest form."""
     found: list[Move] = []
     for event, source in table.ladders:
         found += _moves_from(table, limits, event, source, kind)
@@ -64,12 +46,6 @@ def detours_of(
     """List the moves by way of a rung that sends nothing, because another rung is turned to from there.
 
     Both rungs' counters are spent then, and one attempt is made. A rung that is turned to from itself is left out.
-
-    Arguments:
-        table: the machine.
-        limits: the limit of each counter.
-        moves: those that `moves_of` has listed.
-        kind: tells apart what leads to a rung, where the rung's weight depends on it.
     """
     found: list[Move] = []
     for first in moves:
@@ -86,12 +62,7 @@ def detours_of(
 
 
 def without_idle_units(moves: Iterable[Move], weighs: Container[str]) -> list[Move]:
-    """Let no move take a unit beside its own that weighs nowhere: to keep that one is never a loss.
-
-    Arguments:
-        moves: the ways to the rungs.
-        weighs: the counters that some attempt's weight depends on.
-    """
+    """Let no move take a unit beside its own that weighs nowhere: to keep that one is never a loss."""
     found: dict[object, Move] = {}
     for move in moves:
         lighter = move if move.also in weighs else evolve(move, also=None)

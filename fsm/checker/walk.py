@@ -50,13 +50,7 @@ PROGRESS_EVERY = 1000
 
 @frozen
 class Walk:
-    """Hold what a walk found.
-
-    Arguments:
-        configurations: every configuration that was reached, the nearest to the start first.
-        edges: for each of them, the indices of those that one step leads to.
-        properties: what was checked, with the verdicts.
-    """
+    """Hold the configurations of a walk, nearest first, the indices one step from each, and the verdicts."""
 
     configurations: tuple[Configuration, ...] = field(repr=False)
     edges: tuple[tuple[int, ...], ...] = field(repr=False)
@@ -70,13 +64,7 @@ def walk(
     goal: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Walk:
-    """Walk over every configuration of a table's machine with the given limits.
-
-    Arguments:
-        limits: the limit of each counter.
-        goal: the outcome that must stay reachable; the first outcome of the table where None.
-        progress: is given the number of configurations looked at, every thousand of them.
-    """
+    """Visit every configuration of a machine; the goal that must stay reachable is by default the first outcome."""
     walker = _Walker(table, {name: limits[name] for name in table.counters})
     walker.run(progress)
     walker.check_machine()

@@ -17,20 +17,12 @@ ENDS = "every path ends"
 
 @frozen
 class Walked:
-    """Hold the configurations that were reached, the steps between them, and the rows that were taken.
-
-    Arguments:
-        table: the machine.
-        limits: the limit of each counter, by name.
-        order: every configuration, the nearest to the start first.
-        edges: for each of them, the indices of those that one step leads to.
-        taken: the rows that were taken.
-    """
+    """Hold the configurations that were reached, the steps between them, and the rows that were taken."""
 
     table: Table
-    limits: dict[str, int]
-    order: list[Configuration]
-    edges: list[set[int]]
+    limits: dict[str, int]  # of each counter
+    order: list[Configuration]  # the nearest to the start first
+    edges: list[set[int]]  # for each configuration, the indices of those one step away
     taken: set[Row]
 
 

@@ -21,17 +21,17 @@ def ways(body: Callable[[Ask], T]) -> Iterator[tuple[dict[str, bool], T]]:
     """Yield each way through a body: its answers, in the order of its questions, and what came of it."""
     todo: list[tuple[bool, ...]] = [()]
     while todo:
-        told = todo.pop()
+        preset = todo.pop()
         answers: dict[str, bool] = {}
 
-        def ask(name: str, told: tuple[bool, ...] = told, answers: dict[str, bool] = answers) -> bool:
+        def ask(name: str, preset: tuple[bool, ...] = preset, answers: dict[str, bool] = answers) -> bool:
             if name not in answers:
-                answers[name] = told[len(answers)] if len(answers) < len(told) else True
+                answers[name] = preset[len(answers)] if len(answers) < len(preset) else True
             return answers[name]
 
         result = body(ask)
-        given = tuple(answers.values())
-        todo += [(*given[:index], False) for index in range(len(told), len(given))]
+        values = tuple(answers.values())
+        todo += [(*values[:index], False) for index in range(len(preset), len(values))]
         yield answers, result
 
 

@@ -45,26 +45,12 @@ VIEWS: tuple[View, ...] = ("hub", "ladder")
 def render(
     table: Table, format: Format, view: View = "hub", marks: Marks | None = None, settings: Settings | None = None
 ) -> str:
-    """Draw a table as text in one of the formats; the same table always gives the same text.
-
-    Arguments:
-        format: `mermaid`, `svg`, `dot`, or `rows` for Markdown.
-        view: `hub` for the states and their transitions, `ladder` for the order in which guards are tried.
-        marks: the path of a call, painted on the picture.
-        settings: what a policy makes of the table: `rungwise.fsm.certificate.shown.settings.settings_of` reads it.
-
-    Raises:
-        ConfigurationError: there is no such format or view.
-    """
+    """Draw a table as text in one of the formats; the same table always gives the same text."""
     return draw(picture_of(table, marks, settings), format, view)
 
 
 def draw(picture: Picture, format: Format, view: View = "hub") -> str:
-    """Write a picture as text in one of the formats.
-
-    Raises:
-        ConfigurationError: there is no such format or view.
-    """
+    """Write a picture as text in one of the formats."""
     renderer = _RENDERERS.get((format, view))
     if renderer is None:
         choices = f"formats: {', '.join(FORMATS)}; views: {', '.join(VIEWS)}"
@@ -73,11 +59,7 @@ def draw(picture: Picture, format: Format, view: View = "hub") -> str:
 
 
 def render_error(error: TableError, format: Format = "svg", view: View = "hub") -> str:
-    """Draw a table with the path to its fault painted on it.
-
-    Raises:
-        ConfigurationError: there is no path, because a row alone is at fault.
-    """
+    """Draw a table with the path to its fault painted on it."""
     if error.table is None or not error.path:
         raise ConfigurationError("there is no path to paint: the message names the row at fault")
     return render(error.table, format, view=view, marks=Marks.of_path(error.table, error.path))

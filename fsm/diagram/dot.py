@@ -12,7 +12,6 @@ from rungwise.fsm.diagram.model import (
     Kind,
     Line,
     Node,
-    Note,
     Picture,
     columns,
     sign_html,
@@ -45,7 +44,7 @@ def hub_view(picture: Picture) -> str:
     for note in picture.notes:
         name = _quoted(f"note {note.name}")
         off = f', tooltip="off: {_text(note.line.off)}"' if note.line.off is not None else ""
-        body.append(f"{name} [shape=plaintext, label=<{_note(note)}>{off}]")
+        body.append(f"{name} [shape=plaintext, label=<{_line(note.line)}<br/>{escape(note.where)}>{off}]")
         if picture.node(note.target).kind != "rung":  # this puts it on the side of the outcomes
             body.append(f"{_quoted(picture.hub)} -> {name} [style=invis]")
         body.append(f"{name} -> {_quoted(note.target)} [style=dotted, arrowhead=none]")
@@ -99,10 +98,6 @@ def _edge(picture: Picture, arc: Arc) -> str:
 
 def _line(line: Line) -> str:
     return f"{sign_html(line)}{_numbers(line.steps)}{struck_html(escape(line.text), line.is_struck)}{turned_html(line)}"
-
-
-def _note(note: Note) -> str:
-    return f"{_line(note.line)}<br/>{escape(note.where)}"
 
 
 def _card(picture: Picture, decision: Decision) -> str:

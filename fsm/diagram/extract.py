@@ -8,13 +8,7 @@ from rungwise.fsm.machine.table import Row, Table
 
 
 def picture_of(table: Table, marks: Marks | None = None, settings: Settings | None = None) -> Picture:
-    """Read the picture of a table from its running machine.
-
-    Arguments:
-        table: the table.
-        marks: the path to show on the picture.
-        settings: the limits, waits and switched-off rows of a policy.
-    """
+    """Read the picture of a table from its running machine."""
     settings = settings or Settings()
     every = _lines(table, marks or Marks(), settings)
     lines = tuple(line for line in every if line.off is None or line.steps or not settings.hides_off)
@@ -98,13 +92,7 @@ def _notes(table: Table, lines: list[Line], shown: set[str]) -> list[Note]:
 
 
 def _note(table: Table, lines: list[Line], shown: set[str]) -> Note:
-    """Build a note and describe where it holds.
-
-    Arguments:
-        table: the table.
-        lines: the lines of the note.
-        shown: the states that the picture shows with a row that leaves them.
-    """
+    """Build a note and describe where it holds, among the states that the picture shows with a row that leaves them."""
     row, sources = lines[0].row, {line.row.source for line in lines}
     rungs = shown - {table.hub}
     if sources == {*rungs, table.hub}:

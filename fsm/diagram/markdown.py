@@ -35,12 +35,7 @@ def _heading(picture: Picture) -> str:
 
 
 def counters(table: Table, limits: Mapping[str, int | None]) -> str:
-    """Write a table of the counters: their limits, the rungs that spend them, and what refills them.
-
-    Arguments:
-        table: the table.
-        limits: the limit of each counter.
-    """
+    """Write a table of the counters: their limits, the rungs that spend them, and what refills them."""
     effects = {row.target: table.effect(row.effect) for row in table.rows if row.effect}
     lines = []
     for name in table.counters:

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 
 from attrs import evolve
 
-from rungwise.fsm.diagram.model import Arc, Decision, Line, Node, Note, Picture
+from rungwise.fsm.diagram.model import Decision, Line, Node, Picture
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.table import Row
 
@@ -17,27 +17,21 @@ Turned = Literal["off", "on"]
 
 
 def change_of(old: Picture, new: Picture) -> Picture:
-    """Merge two pictures into one, in which everything that only one of them has is marked.
-
-    Arguments:
-        old: the picture before the change; the merged one without what was added.
-        new: the picture after it; the merged one without what was removed.
-
-    Raises:
-        ConfigurationError: the machines have different hubs, so nothing in them corresponds.
-    """
+    """Merge two pictures of machines with one hub, in which everything that only one of them has is marked."""
     if old.hub != new.hub:
         raise ConfigurationError(f"a picture around {old.hub!r} cannot be compared with one around {new.hub!r}")
     before, after = _lines_by_row(old), _lines_by_row(new)
     gone = before.keys() - after.keys()
     lines = {row: _line(before.get(row), after.get(row)) for row in merged(list(before), list(after))}
     captions = dict.fromkeys(filter(None, (old.caption, new.caption)))
+    arcs = _groups(old.arcs, new.arcs, lines, gone, lambda arc: (arc.source, arc.target))
+    notes = _groups(old.notes, new.notes, lines, gone, lambda note: (note.event, note.guard, note.target))
     return Picture(
         name=new.name,
         hub=new.hub,
         nodes=tuple(_nodes(old, new)),
-        arcs=tuple(_arcs(old, new, lines, gone)),
-        notes=tuple(_notes(old, new, lines, gone)),
+        arcs=tuple(evolve(arc, lines=own) for arc, own in arcs),
+        notes=tuple(evolve(note, lines=own) for note, own in notes),
         decisions=tuple(_decisions(old, new, lines)),
         marked=new.marked,
         caption=" → ".join(captions),
@@ -101,16 +95,6 @@ def _groups(
             yield after.get(name) or before[name], tuple(lines[row] for row in rows)
 
 
-def _arcs(old: Picture, new: Picture, lines: Mapping[Row, Line], gone: Iterable[Row]) -> Iterator[Arc]:
-    for arc, own in _groups(old.arcs, new.arcs, lines, gone, lambda arc: (arc.source, arc.target)):
-        yield evolve(arc, lines=own)
-
-
-def _notes(old: Picture, new: Picture, lines: Mapping[Row, Line], gone: Iterable[Row]) -> Iterator[Note]:
-    for note, own in _groups(old.notes, new.notes, lines, gone, lambda note: (note.event, note.guard, note.target)):
-        yield evolve(note, lines=own)
-
-
 def _decisions(old: Picture, new: Picture, lines: Mapping[Row, Line]) -> Iterator[Decision]:
     """Yield the decision lists of both; an old list without a partner keeps only its removed lines."""
     partners = _partners(old, new)
@@ -130,10 +114,7 @@ def _decisions(old: Picture, new: Picture, lines: Mapping[Row, Line]) -> Iterato
 
 
 def _partners(old: Picture, new: Picture) -> dict[int, Decision]:
-    """Return the old list that corresponds to each new one, by the id of the new one.
-
-    That is the list of the same event that shares most sources with it.
-    """
+    """Return, by the id of each new list, the old one of the same event that shares most sources with it."""
     partners: dict[int, Decision] = {}
     unmatched = list(old.decisions)
     for decision in new.decisions:

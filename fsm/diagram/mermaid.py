@@ -49,19 +49,12 @@ SETTINGS = (
 
 @frozen
 class Edge:
-    """Hold an edge and its look.
-
-    Arguments:
-        text: the statement.
-        hit: whether it is thick: a path took it, or it is new.
-        struck: whether it is dotted: no path ever takes it.
-        reversed: whether its arrow stands at its beginning, which keeps the layout going from left to right.
-    """
+    """Hold an edge and its look."""
 
     text: str
-    hit: bool = False
-    struck: bool = False
-    reversed: bool = False
+    hit: bool = False  # thick: a path took it, or it is new
+    struck: bool = False  # dotted: no path ever takes it
+    reversed: bool = False  # its arrow stands at its beginning, which keeps the layout going from left to right
 
 
 def hub_view(picture: Picture) -> str:
@@ -84,7 +77,7 @@ def hub_view(picture: Picture) -> str:
                 edges += _arc(picture, arc)
         for note in picture.notes:
             if note.target == node.name:
-                body.append(_note(note))
+                body.append(f'  note_{_id(note.name)}["{_line(note.line)}<br>{_escaped(note.where)}"]:::note')
                 edges += _note_edges(picture, note, node)
     if picture.key:
         body.append(_key(picture))
@@ -134,10 +127,6 @@ def _arc(picture: Picture, arc: Arc) -> Iterator[Edge]:
     else:
         yield Edge(f"{source} --- {panel}", hit, struck)
         yield Edge(f"{panel} --> {target}", hit, struck)
-
-
-def _note(note: Note) -> str:
-    return f'  note_{_id(note.name)}["{_line(note.line)}<br>{_escaped(note.where)}"]:::note'
 
 
 def _note_edges(picture: Picture, note: Note, node: Node) -> Iterator[Edge]:
@@ -219,7 +208,7 @@ def _escaped(says: str) -> str:
 
 
 def _id(name: str) -> str:
-    plain = re.sub(r"\W", lambda found: f"_{ord(found[0]):x}_", name, flags=re.ASCII)
+    plain = re.sub(r"\W", lambda match: f"_{ord(match[0]):x}_", name, flags=re.ASCII)
     return f"{plain}_" if plain in RESERVED else plain
 
 

@@ -28,13 +28,9 @@ Piece = tuple[str, bool]
 
 @frozen
 class Marks:
-    """Hold a path, to be shown on a picture.
+    """Hold a path, to be shown on a picture."""
 
-    Arguments:
-        taken: for each row on the path, the numbers of the steps that took it.
-    """
-
-    taken: Mapping[Row, tuple[int, ...]] = field(factory=dict, hash=False)
+    taken: Mapping[Row, tuple[int, ...]] = field(factory=dict, hash=False)  # the steps that took each row
 
     @classmethod
     def along(cls, path: Iterable[Row | None]) -> Marks:
@@ -54,44 +50,26 @@ class Marks:
 
 @frozen(kw_only=True)
 class Settings:
-    """Hold the limits, waits and switched-off rows of a policy, to be shown on a picture.
+    """Hold the limits, waits and switched-off rows of a policy, to be shown on a picture."""
 
-    Arguments:
-        details: the limit and the waits of each rung: `×3 · 2→60 s`.
-        says: the same in words, for tooltips.
-        off: the rows that can never be taken, each with the reason.
-        hides_off: whether to omit these rows; otherwise they are greyed.
-        caption: what holds for the whole machine, such as the budget.
-    """
-
-    details: Mapping[str, str] = field(factory=dict, hash=False)
-    says: Mapping[str, str] = field(factory=dict, hash=False)
-    off: Mapping[Row, str] = field(factory=dict, hash=False)
-    hides_off: bool = False
-    caption: str = ""
+    details: Mapping[str, str] = field(factory=dict, hash=False)  # the limit and the waits of each rung: `×3 · 2→60 s`
+    says: Mapping[str, str] = field(factory=dict, hash=False)  # the same in words, for tooltips
+    off: Mapping[Row, str] = field(factory=dict, hash=False)  # the rows that can never be taken, each with the reason
+    hides_off: bool = False  # otherwise they are greyed
+    caption: str = ""  # what holds for the whole machine, such as the budget
 
 
 @frozen
 class Line:
-    """Show one row.
-
-    Arguments:
-        row: the row.
-        steps: the numbers of the steps that took it.
-        tried: the numbers of the steps that tried it while its guard was false.
-        off: why it can never be taken; None if it can.
-        change: `added` if only the new table of two has it, `removed` if only the old one.
-        was: its rank in the old decision list, if the rows of both lists have another order now.
-        turned: `off` or `on` if a change of policy switches a row that both tables have.
-    """
+    """Show one row."""
 
     row: Row
-    steps: tuple[int, ...] = ()
-    tried: tuple[int, ...] = ()
-    off: str | None = None
-    change: Change | None = None
-    was: int | None = None
-    turned: Literal["off", "on"] | None = None
+    steps: tuple[int, ...] = ()  # the numbers of the steps that took it
+    tried: tuple[int, ...] = ()  # the numbers of the steps that tried it while its guard was false
+    off: str | None = None  # why it can never be taken
+    change: Change | None = None  # `added` or `removed`: only one of two tables has it
+    was: int | None = None  # its rank in the old decision list, if the order has changed
+    turned: Literal["off", "on"] | None = None  # whether a change of policy switches it, in both tables
 
     @property
     def text(self) -> str:
@@ -130,28 +108,17 @@ class Line:
 
 @frozen
 class Node:
-    """Show one state.
-
-    Arguments:
-        name, kind: the name and the kind of the state.
-        start: whether the machine starts there.
-        visited: whether the path led through it.
-        detail: its limit and waits in short: `×3 · 2→60 s`.
-        says: the same in words.
-        was: the detail under the old policy of two, if it differs.
-        is_off: whether every row that leads there is off.
-        change: `added` if only the new table of two has it, `removed` if only the old one.
-    """
+    """Show one state."""
 
     name: str
     kind: Kind
     start: bool = False
     visited: bool = False
-    detail: str = ""
-    says: str = ""
-    was: str | None = None
-    is_off: bool = False
-    change: Change | None = None
+    detail: str = ""  # its limit and waits in short: `×3 · 2→60 s`
+    says: str = ""  # the same in words
+    was: str | None = None  # the detail under the old policy of two, if it differs
+    is_off: bool = False  # whether every row that leads there is off
+    change: Change | None = None  # `added` or `removed`: only one of two tables has it
 
     @property
     def label(self) -> str:
@@ -235,21 +202,13 @@ class Note(_Lines):
 
 @frozen
 class Decision:
-    """Show the decision list of one event: its rows in the order in which they are tried.
-
-    Arguments:
-        event: the event.
-        sources: the states that share the list.
-        where: the sources in words; empty for the hub alone.
-        lines: the lines of the first source.
-        rows: the rows of all sources.
-    """
+    """Show the decision list of one event: its rows in the order in which they are tried."""
 
     event: str
-    sources: tuple[str, ...]
-    where: str
-    lines: tuple[Line, ...]
-    rows: tuple[Row, ...]
+    sources: tuple[str, ...]  # the states that share the list
+    where: str  # the sources in words; empty for the hub alone
+    lines: tuple[Line, ...]  # the lines of the first source
+    rows: tuple[Row, ...]  # the rows of all sources
 
     @property
     def ranked(self) -> tuple[tuple[int | None, Line], ...]:
@@ -264,17 +223,7 @@ class Decision:
 
 @frozen
 class Picture:
-    """Hold everything that a renderer needs; both views show every row.
-
-    Arguments:
-        name: the name of the table.
-        hub: the name of its hub.
-        nodes, arcs, notes, decisions: what is drawn.
-        marked: whether it shows a path.
-        caption: what holds for the whole machine, such as the budget.
-        is_change: whether it shows a change of policy or table.
-        hidden: how many rows are off and hidden.
-    """
+    """Hold everything that a renderer needs; both views show every row."""
 
     name: str
     hub: str
@@ -282,10 +231,10 @@ class Picture:
     arcs: tuple[Arc, ...]
     notes: tuple[Note, ...]
     decisions: tuple[Decision, ...]
-    marked: bool
-    caption: str = ""
+    marked: bool  # whether it shows a path
+    caption: str = ""  # what holds for the whole machine, such as the budget
     is_change: bool = False
-    hidden: int = 0
+    hidden: int = 0  # how many rows are off and hidden
 
     @property
     def rows(self) -> str:

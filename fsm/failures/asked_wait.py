@@ -114,11 +114,8 @@ def _number(value: object, scale: float = 1.0) -> float | None:
 def _duration(text: str) -> float | None:
     if len(text) > _LONGEST_WAIT or not _DURATION.fullmatch(text):
         return None
-    return sum(float(number) * _unit(name.lower()) for number, name in _PART.findall(text))
-
-
-def _unit(name: str) -> float:
-    return next(seconds for letters, seconds in _UNITS if name.startswith(letters))
+    parts = [(float(number), name.lower()) for number, name in _PART.findall(text)]
+    return sum(number * next(unit for start, unit in _UNITS if name.startswith(start)) for number, name in parts)
 
 
 def _moment(text: str, finer: timedelta = timedelta()) -> datetime | None:

@@ -70,16 +70,11 @@ def call_again(journal: Journal, policy: Policy, *, jitter: Callable[[], float],
         jitter=jitter,
         contents=journal.contents,
         has_compactor=setting.has_compactor,
-        prompts=_prompts(recorded),
+        prompts=iter([step.input_tokens for step in recorded if step.input_tokens is not None]),
         within=recorded_budget(setting.within, recorded, setting.within_deadline),
         deadline=setting.deadline,
         lessons=setting.lessons,
     )
-
-
-def _prompts(recorded: tuple[Step, ...]) -> Iterator[int]:
-    """Return the recorded token counts of the prompts."""
-    return iter([step.input_tokens for step in recorded if step.input_tokens is not None])
 
 
 def _turn(recorded: tuple[Step, ...], gathered: str) -> TurnContext:

@@ -185,11 +185,8 @@ class _Play:
                 why=now.note or "" if now.event == "ran_out" else "",
             )
         result = self._so_far(blank, len(recorded))
-        return evolve(result, kind="same", where="", notes=(*result.notes, *self._open_end()))
-
-    def _open_end(self) -> Iterator[str]:
-        if self.journal.outcome is None:
-            yield "the journal stops before it ended"
+        open_end = () if self.journal.outcome is not None else ("the journal stops before it ended",)
+        return evolve(result, kind="same", where="", notes=(*result.notes, *open_end))
 
     def _so_far(self, blank: WhatIf, place: int) -> WhatIf:
         now = self.taken[: place + 1]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import evolve, frozen
 
+from rungwise.fsm.certificate.shown.markdown import figure, path_end
 from rungwise.fsm.certificate.shown.settings import value_text
-from rungwise.fsm.certificate.shown.text import figure, path_end
 from rungwise.fsm.certificate.verified import WorstCase
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.markdown import markdown_table

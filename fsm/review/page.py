@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.certificate.shown import settings, text
+from rungwise.fsm.certificate.shown import markdown as text
+from rungwise.fsm.certificate.shown import settings
 from rungwise.fsm.certificate.troubles import MORE, TroubleChange
 from rungwise.fsm.certificate.verified import counted
 from rungwise.fsm.diagram import draw

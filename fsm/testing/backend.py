@@ -67,12 +67,7 @@ BYTES_A_TOKEN: Final = 4
 
 
 def fair_reply(reply: Reply, send: Send) -> Reply:
-    """Return a reply with the usage of a fair provider; a reply cut at its cap has used all of it.
-
-    Arguments:
-        reply: what the script says.
-        send: the request.
-    """
+    """Return a reply with the usage of a fair provider; a reply cut at its cap has used all of it."""
     usage = reply.usage
     # Zero would be no report at all: the call then counts the words that came, which no cap has limited.
     output = max(usage.output_tokens, least_tokens(*texts_of(reply)))
@@ -90,12 +85,7 @@ def fair_reply(reply: Reply, send: Send) -> Reply:
 
 
 def prompt_tokens(messages: Sequence[PlainMessage | Message], request: Request) -> int:
-    """Count the tokens of a prompt as a provider does: by its texts, or by the caller's count if there is one.
-
-    Arguments:
-        messages: what was sent.
-        request: what the caller asked; its `input_tokens` is right for its own messages, and what follows is counted.
-    """
+    """Count the tokens of a prompt as a provider does: by the caller's count for its own messages, else by texts."""
     own, bytes_sent = request.messages, _bytes_of(messages)
     if request.input_tokens is None or list(messages[: len(own)]) != list(own):
         return max(1, (bytes_sent + _bytes_of(request.tools)) // BYTES_A_TOKEN)
@@ -135,11 +125,7 @@ _SHAPES = _Shapes()
 
 @frozen
 class ScriptedLink(PlainLink):
-    """A link to a backend that gets the requests of this kit.
-
-    Arguments:
-        lessons: what the process has learned about it.
-    """
+    """A link to a backend that gets the requests of this kit."""
 
     lessons: Lessons = NO_LESSONS
 
@@ -151,18 +137,11 @@ class ScriptedLink(PlainLink):
 
 @frozen
 class Played:
-    """A reply, and how it streams.
-
-    Arguments:
-        reply: the reply, or the failure.
-        sizes: the code points of successive deltas, over and over; empty hands each text over in one piece.
-        streamed: the text of the deltas, where it is not that of the reply: what arrives before a failure, or before a
-            reply that then says something else.
-    """
+    """A reply, and how it streams."""
 
     reply: Reply | Failure
-    sizes: tuple[int, ...] = ()
-    streamed: str | None = None
+    sizes: tuple[int, ...] = ()  # the code points of successive deltas, over and over; empty for one piece
+    streamed: str | None = None  # the text of the deltas, where it is not that of the reply
 
     def deltas(self) -> Iterator[Text | Reasoning]:
         """Yield the deltas of this reply as a stream."""
@@ -295,15 +274,7 @@ class ScriptedBackend:
 def item_of(
     script: Sequence[Scripted], number: int, send: Send, *, is_fair: bool, sizes: tuple[int, ...] = ()
 ) -> Played:
-    """Return what a script answers to a request; its last item repeats for ever.
-
-    Arguments:
-        script: the items.
-        number: how many requests there were before.
-        send: the request.
-        is_fair: whether the reply is charged as by a fair provider.
-        sizes: how the reply streams, if the item does not say it.
-    """
+    """Return what a script answers to a request after `number` others; its last item repeats for ever."""
     item = script[min(number, len(script) - 1)]
     played = item if isinstance(item, Played) else Played(item, sizes)
     if not is_fair:

@@ -69,11 +69,7 @@ def turns() -> SearchStrategy[TurnContext]:
 
 
 def limits(*, most: int = MOST) -> SearchStrategy[Limits]:
-    """Generate limits.
-
-    Arguments:
-        most: the highest limit, 1 or more.
-    """
+    """Generate limits."""
     names = [name for name, limit in CALL.limits.items() if limit is not None]
     each: dict[str, SearchStrategy[Any]] = {name: st.integers(0, most) | st.integers(1, most) for name in names}
     return st.builds(Limits, **each, fallbacks=st.one_of(st.none(), st.integers(0, most)))
@@ -139,12 +135,7 @@ def _lessons() -> SearchStrategy[Lessons]:
 
 
 def chains(*, longest: int = 3, priced: bool = False) -> SearchStrategy[list[PlainLink]]:
-    """Generate chains of plain links with different capabilities, duplicates, and unusable links.
-
-    Arguments:
-        longest: the most links.
-        priced: whether every link has prices.
-    """
+    """Generate chains of plain links with different capabilities, duplicates, and unusable links."""
     prices = st.builds(
         Prices,
         input=st.sampled_from((1.0, 0.0)),
@@ -162,4 +153,4 @@ def chains(*, longest: int = 3, priced: bool = False) -> SearchStrategy[list[Pla
         lessons=seldom(_lessons()).map(lambda lessons: lessons or NO_LESSONS),
     )
     usable = st.lists(link, min_size=1, max_size=longest)
-    return usable.filter(lambda found: any(each.problem is None for each in found))
+    return usable.filter(lambda links: any(each.problem is None for each in links))

@@ -136,11 +136,7 @@ class TurnCompactor(Compactor):
 
 
 def turn_compactors(*, ways: Sequence[str] = TURN_COMPACTORS) -> SearchStrategy[TurnCompactor]:
-    """Generate compactors of turns.
-
-    Arguments:
-        ways: some of `TURN_COMPACTORS`.
-    """
+    """Generate compactors of turns."""
     helpful = tuple(way for way in ways if way in _TURN_WAYS) or tuple(ways)
     return st.builds(
         TurnCompactor,

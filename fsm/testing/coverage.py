@@ -19,18 +19,11 @@ MOST_NAMED = 4
 
 @frozen
 class Extreme:
-    """The most that any call spent of one thing.
-
-    Arguments:
-        name: what is spent.
-        amount: how much, at most.
-        certified: the worst case that was proved, where there was a certificate.
-        rungs: the path.
-    """
+    """The most that any call spent of one thing."""
 
     name: str
     amount: float
-    certified: float | None
+    certified: float | None  # the worst case that was proved, where there was a certificate
     rungs: tuple[str, ...]
 
     @property
@@ -45,12 +38,7 @@ class Extreme:
 
 @define(eq=False)
 class Coverage:
-    """Record what calls cover; safe to use from several threads.
-
-    Arguments:
-        paths: how many calls were looked at.
-        rows: how often each row was taken.
-    """
+    """Record what calls cover; safe to use from several threads."""
 
     paths: int = 0
     rows: Counter[Row] = field(factory=Counter)
@@ -68,14 +56,7 @@ class Coverage:
     def record_path(
         self, table: Table, taken: Sequence[Row], spent: Mapping[str, float], certified: Mapping[str, float | None]
     ) -> None:
-        """Record a path through any table.
-
-        Arguments:
-            table: the machine.
-            taken: the rows, in order.
-            spent: what it spent, by the names of the worst cases.
-            certified: those that were proved.
-        """
+        """Record a path through any table, and what it spent, by the names of the worst cases."""
         rungs = (table.start, *(row.target for row in taken if row.target != table.hub))
         with self._lock:
             self.paths += 1
@@ -85,8 +66,8 @@ class Coverage:
                 self._tables.append(table)
             for name in ("attempts", "waiting seconds"):
                 extreme = Extreme(name, spent[name], certified.get(name), rungs)
-                known = self._extremes.get(name)
-                if known is None or (extreme.share, extreme.amount) > (known.share, known.amount):
+                most = self._extremes.get(name)
+                if most is None or (extreme.share, extreme.amount) > (most.share, most.amount):
                     self._extremes[name] = extreme
 
     def reset(self) -> None:
@@ -102,21 +83,21 @@ class Coverage:
         return len(self._distinct)
 
     @property
-    def known(self) -> tuple[Row, ...]:
+    def table_rows(self) -> tuple[Row, ...]:
         """Return every row of the tables that calls ran on."""
         return tuple(dict.fromkeys(row for table in self._tables for row in table.rows))
 
     @property
     def missing(self) -> tuple[Row, ...]:
         """Return the rows that were never taken."""
-        return tuple(row for row in self.known if row not in self.rows)
+        return tuple(row for row in self.table_rows if row not in self.rows)
 
     @property
     def states(self) -> tuple[int, int]:
         """Return how many states were seen, and how many there are."""
-        known = {state for table in self._tables for state in table.states}
+        states = {state for table in self._tables for state in table.states}
         seen = {state for row in self.rows for state in (row.source, row.target)}
-        return len(seen & known), len(known)
+        return len(seen & states), len(states)
 
     @property
     def extremes(self) -> tuple[Extreme, ...]:
@@ -129,7 +110,7 @@ class Coverage:
 
     def _parts(self) -> Iterator[str]:
         seen, states = self.states
-        rows = self.known
+        rows = self.table_rows
         yield f"{self.paths} paths, {self.distinct} of them different"
         yield f"{seen} of {states} states and {len(rows) - len(self.missing)} of {len(rows)} rows"
         if 0 < len(self.missing) <= MOST_NAMED:

@@ -37,23 +37,14 @@ Snapshot = tuple[Any, ...]
 
 @define(eq=False)
 class OngoingCall:
-    """A call in progress.
-
-    Arguments:
-        call: the call.
-        send: what it wants sent; None once it has ended.
-        is_sent: whether that has gone out.
-        deltas: what has arrived of the attempt in flight.
-        events: what its consumer was given.
-        known: its snapshot after the last touch.
-    """
+    """A call in progress."""
 
     call: Call
-    send: Send | None = None
-    is_sent: bool = False
-    deltas: list[Text | Reasoning] = field(factory=list)
+    send: Send | None = None  # None once it has ended
+    is_sent: bool = False  # whether that has gone out
+    deltas: list[Text | Reasoning] = field(factory=list)  # of the attempt in flight
     events: list[StreamEvent] = field(factory=list)
-    known: Snapshot = ()
+    snapshot: Snapshot = ()  # after the last touch
 
     def look(self) -> Snapshot:
         """Return everything about the call that another call might disturb."""
@@ -73,7 +64,7 @@ class OngoingCall:
             self.events += self.call.drain()
         if self.call.is_over:
             self.send = None
-        self.known = self.look()
+        self.snapshot = self.look()
 
 
 class CallMachine(RuleBasedStateMachine):
@@ -224,8 +215,8 @@ class CallMachine(RuleBasedStateMachine):
     def calls_are_apart(self) -> None:
         """Check that no call has changed since it was touched."""
         for running in self.calls:
-            if running.known != running.look():
-                raise Dishonest(APART, f"it was {running.known}, and is {running.look()}")
+            if running.snapshot != running.look():
+                raise Dishonest(APART, f"it was {running.snapshot}, and is {running.look()}")
 
     def check(self, running: OngoingCall) -> None:
         """Check an ended call; override to pass a certificate."""

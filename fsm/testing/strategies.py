@@ -67,26 +67,18 @@ def texts() -> SearchStrategy[str]:
 
 
 def usages(*, most: int = MOST_TOKENS) -> SearchStrategy[Usage]:
-    """Generate token counts, the cached ones within the input and the reasoning within the output.
-
-    Arguments:
-        most: the most tokens of a kind.
-    """
+    """Generate token counts, the cached ones within the input and the reasoning within the output."""
     counts = st.integers(0, most)
 
-    def build(asked: int, out: int, shares: tuple[int, int, int], estimated: bool) -> Usage:
-        read, created, reasoning = asked * shares[0] // 4, asked * shares[1] // 4, out * shares[2] // 4
-        return Usage(asked, out, read, created, reasoning, estimated)
+    def build(prompt: int, out: int, shares: tuple[int, int, int], estimated: bool) -> Usage:
+        read, created, reasoning = prompt * shares[0] // 4, prompt * shares[1] // 4, out * shares[2] // 4
+        return Usage(prompt, out, read, created, reasoning, estimated)
 
     return st.builds(build, counts, counts, st.sampled_from(SHARES), st.booleans())
 
 
 def tool_calls(*, whole: bool = False) -> SearchStrategy[ToolCall]:
-    """Generate tool calls: whole, cut anywhere, with arguments that are no JSON object, without a name.
-
-    Arguments:
-        whole: whether every call can be handed out.
-    """
+    """Generate tool calls: whole, cut anywhere, with arguments that are no JSON object, without a name."""
     arguments = st.dictionaries(st.sampled_from(("path", "city", "n")), st.sampled_from(("x", 1, None)), min_size=1)
     complete = arguments.map(json.dumps)
     names = st.sampled_from(("look_up", "note"))
@@ -249,12 +241,7 @@ def scripts_of_replies(
 
 @st.composite
 def chunkings(draw: DrawFn, whole: AnyStr, *, most: int = 20) -> list[AnyStr]:
-    """Cut bytes or a text anywhere into pieces, which join to `whole`.
-
-    Arguments:
-        whole: what arrives.
-        most: the most cuts.
-    """
+    """Cut bytes or a text anywhere into pieces, which join to `whole`."""
     cuts: Sequence[int] = []
     if len(whole) > 1:
         cuts = sorted(draw(st.lists(st.integers(1, len(whole) - 1), max_size=most, unique=True)))

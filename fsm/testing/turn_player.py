@@ -30,51 +30,31 @@ Messages = tuple[PlainMessage | Message, ...]
 
 @define(eq=False)
 class CallInTurn:
-    """A call of a turn.
-
-    Arguments:
-        call: the call.
-        state: the rung that it was made in.
-        at: when it was made, on the clock.
-        events: what a consumer of its stream was given.
-        sent_at: when each of its requests went out.
-    """
+    """A call of a turn."""
 
     call: Call
-    state: str
+    state: str  # the rung that it was made in
     at: float
     events: list[object] = field(factory=list)
-    sent_at: list[float] = field(factory=list)
+    sent_at: list[float] = field(factory=list)  # when each of its requests went out
 
 
 @define(eq=False)
 class PlayedRound:
-    """A round of tools.
-
-    Arguments:
-        runs: what was to be run.
-        at: when.
-        outcomes: what came of each, as far as they have run.
-    """
+    """A round of tools."""
 
     runs: tuple[ToolRun, ...]
     at: float
-    outcomes: list[ToolOutcome] = field(factory=list)
+    outcomes: list[ToolOutcome] = field(factory=list)  # as far as they have run
 
 
 @define(eq=False)
 class PlayedCompaction:
-    """A compaction.
-
-    Arguments:
-        before: the conversation.
-        at: when.
-        made: what came of it; an error where the compactor raised one.
-    """
+    """A compaction."""
 
     before: Messages
     at: float
-    made: Any = None
+    made: Any = None  # an error where the compactor raised one
 
 
 Doing = CallInTurn | PlayedRound | PlayedCompaction
@@ -124,15 +104,7 @@ class RunOfTurn:
 
 @define(eq=False)
 class TurnPlayer:
-    """Play one turn, moment by moment; other turns may run between two moments.
-
-    Arguments:
-        run: what is gathered of it.
-        number: how many requests have gone out.
-        runs: how many tools have run.
-        deltas: what has arrived of the reply in flight.
-        is_waiting: whether other calls hold what its next request needs of a shared budget.
-    """
+    """Play one turn, moment by moment; other turns may run between two moments."""
 
     run: RunOfTurn
     number: int = 0

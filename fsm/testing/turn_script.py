@@ -87,12 +87,7 @@ class ToolPlay:
     )
 
     def outcome(self, run: ToolRun, number: int) -> tuple[ToolOutcome, float]:
-        """Return the outcome of a run, and the seconds that it takes.
-
-        Arguments:
-            run: the call, and how long it may take.
-            number: how many runs there were before it in the turn.
-        """
+        """Return the outcome of the run with this number in the turn, and the seconds that it takes."""
         if self.way == TIMES_OUT or self.seconds > run.seconds:
             return ToolOutcome(fault=f"the tool took longer than {run.seconds:g} s"), run.seconds
         if self.way in _FAULTS:
@@ -107,7 +102,7 @@ def tool_plays() -> SearchStrategy[ToolPlay]:
 
 
 def _anything(**arguments: Any) -> None:
-    """Take anything; the script decides the outcome."""
+    """Take anything; a script says what comes of each run."""  # scripted backends count it as a part of the prompt
 
 
 def _look_up(path: str, n: int = 0) -> None:

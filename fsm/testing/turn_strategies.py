@@ -64,11 +64,7 @@ OVERFLOW: Final = Failure("context_overflow")
 
 
 def called_tools(*, tools: Toolbox = TOOLS) -> SearchStrategy[Reply]:
-    """Generate replies that call known and unknown tools, several at once, with arguments of every kind.
-
-    Arguments:
-        tools: which of them there are.
-    """
+    """Generate replies that call known and unknown tools, several at once, with arguments of every kind."""
     name = st.sampled_from(tuple(tools.tools) or UNKNOWN)
     names = st.one_of(name, name, name, name, name, st.sampled_from(UNKNOWN))
     arguments = st.sampled_from(FITTING) | st.sampled_from(FITTING + UNFITTING)
@@ -132,7 +128,7 @@ def scripts_of_turns(*, tools: Toolbox = TOOLS, stops: bool = True) -> SearchStr
     return st.builds(
         TurnScript,
         replies=evenly(anything, rounds, anything, rounds, long),
-        tools=runs.map(lambda found: [play for play, times in found for _ in range(times)]),
+        tools=runs.map(lambda pairs: [play for play, times in pairs for _ in range(times)]),
         asked=st.sampled_from((*CONVERSATIONS, *LONG)),
         max_tokens=st.sampled_from((None, None, None, 4096, 50, 1)),
         compactor=turn_compactors() | st.none(),
@@ -183,16 +179,10 @@ DEFAULT_SHARED = Budget(attempts=40, output_tokens=100_000)
 
 @define(eq=False)
 class OngoingTurn:
-    """A turn in progress.
-
-    Arguments:
-        player: plays it.
-        moments: what is still to come.
-        is_over: whether nothing is.
-    """
+    """A turn in progress."""
 
     player: TurnPlayer
-    moments: Iterator[str]
+    moments: Iterator[str]  # still to come
     is_over: bool = False
 
     def go_on(self) -> None:

@@ -109,13 +109,13 @@ class Conversation:
 
 def _sendable_parts(parts: Sequence[Part], ids: Sequence[str]) -> tuple[Part, ...]:
     """Return the parts of a message, with ids, names and arguments of tool calls that every provider accepts."""
-    own = iter(ids)
-    return tuple(_sendable(part, next(own)) if isinstance(part, ToolCall) else part for part in parts)
-
-
-def _sendable(call: ToolCall, id: str) -> ToolCall:
-    arguments = "{}" if is_blank(call.arguments) else call.arguments
-    return evolve(call, id=id, name=as_name(call.name), arguments=arguments)
+    own, sendable = iter(ids), list[Part]()
+    for part in parts:
+        if isinstance(part, ToolCall):
+            arguments = "{}" if is_blank(part.arguments) else part.arguments
+            part = evolve(part, id=next(own), name=as_name(part.name), arguments=arguments)
+        sendable.append(part)
+    return tuple(sendable)
 
 
 def _unique(id: str, taken: dict[str, int]) -> str:

@@ -132,5 +132,4 @@ def _cause(turn: TurnPath, calls: tuple[Digest | None, ...]) -> str:
         return ""
     if call is not None and call.kind == "error" and row.target not in TURN.answers:
         return f"its last call {call.headline}"
-    cause = cause_of(row, last.facts, turn.policy, None, last.note)
-    return cause or ""
+    return cause_of(row, last.facts, turn.policy, None, last.note) or ""

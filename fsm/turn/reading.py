@@ -136,8 +136,7 @@ def _calls_in(message: Mapping[str, Any]) -> Iterator[ReadCall]:
 def _has_text(content: Any) -> bool:
     if isinstance(content, str):
         return not is_blank(content)
-    parts = content if isinstance(content, list | tuple) else ()
-    return any(map(_shows_text, parts))
+    return any(map(_shows_text, content)) if isinstance(content, list | tuple) else False
 
 
 def _shows_text(part: Any) -> bool:

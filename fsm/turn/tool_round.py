@@ -21,6 +21,7 @@ import orjson
 from attrs import define, evolve, field, frozen
 
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
+from rungwise.fsm.call.budget.metering import bytes_of
 from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from rungwise.fsm.errors import ConfigurationError, ToolError
 from rungwise.fsm.text.contents import exact, without_halves
@@ -113,13 +114,9 @@ def shortened(texts: Sequence[str], tokens: int) -> tuple[str, ...]:
     The longest are cut first, to equal lengths. A cut text keeps its beginning and its end; a mark between them counts
     the missing characters.
     """
-    sizes = [_size(text) for text in texts]
+    sizes = [bytes_of(text) for text in texts]
     most = _level(sizes, tokens * BYTES_A_TOKEN)
     return tuple([text if size <= most else _cut(text, size, most) for text, size in zip(texts, sizes, strict=True)])
-
-
-def _size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def _level(sizes: Sequence[int], room: int) -> int:

@@ -10,13 +10,7 @@ import orjson
 
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage
-from rungwise.fsm.turn.reading import (
-    Key,
-    ReadCall,
-    ReadMessage,
-    answers_behind,
-    read,
-)
+from rungwise.fsm.turn.reading import Key, ReadCall, ReadMessage, answers_behind, read
 
 LONGEST_NAME: Final = 64
 NAME_FORM: Final = f"1 to {LONGEST_NAME} letters, digits, '_' or '-'"

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import orjson
 import pytest
 
 import rungwise
-from rungwise import Client, Message, ToolResult
+from rungwise import Message, ToolResult
 from rungwise.adapters.provider.languages.language import SIGNATURE
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
-from support.modes import EVERY, ask, options_of, waits_into
-from support.runs import Stage
+from support.modes import EVERY
+from support.runs import Stage, asking
 
 pytestmark = pytest.mark.sampled(4)
 
@@ -26,29 +24,14 @@ HINTS = rungwise.Hints(continuation="Go on.", nudge="Answer now.", seed="You tho
 
 
 @pytest.fixture(params=[pytest.param(mode, marks=[pytest.mark.full] * (mode in ("acall", "awhole"))) for mode in EVERY])
-def asks(request: pytest.FixtureRequest) -> Iterator[Any]:
+def asks(request: pytest.FixtureRequest) -> Any:
     """Return what asks a provider that plays a script, in one mode, and the bodies that it was sent."""
-    mode = str(request.param)
 
-    @contextmanager
-    def begin(*script: Any, model: str = NEW, others: tuple[Any, ...] = (), **options: Any) -> Iterator[Any]:
-        stage = Stage(script)
-        with stage.provider as provider:
-            backend = rungwise.Anthropic(
-                model, base_url=provider.base_url, api_key="sk-ant-9d2f6b1c44e07a35", **options
-            )
-            policy = rungwise.Policy(hints=HINTS)
-            waits: list[float] = []
-            made = Client([backend, *others], policy=policy, **options_of(mode), **waits_into(waits))
+    def begin(*script: Any, model: str = NEW, others: tuple[Any, ...] = (), **options: Any) -> Any:
+        def chain(url: str) -> list[Any]:
+            return [rungwise.Anthropic(model, base_url=url, api_key="sk-ant-9d2f6b1c44e07a35", **options), *others]
 
-            def one(asked: Any = "Where?", **given: Any) -> rungwise.Result:
-                try:
-                    return ask(made, mode, asked, **given)
-                except rungwise.CallError as error:
-                    return error.result
-
-            yield one, stage, waits
-            made.close()
+        return asking(request.param, script, chain, policy=rungwise.Policy(hints=HINTS))
 
     return begin
 
@@ -124,6 +107,9 @@ def test_and_behind_a_hint_where_it_does_not(asks: Any, model: str, given: Any) 
     assert [message["content"] for message in sent[1]["messages"]] == ["Where?", "In the reeds, ", "Go on."]
 
 
+SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "herons"}}
+
+
 def paused(*blocks: Any) -> ScriptedReply:
     usage = {"input_tokens": 5, "output_tokens": 5}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [*blocks]}
@@ -131,11 +117,10 @@ def paused(*blocks: Any) -> ScriptedReply:
 
 
 def test_a_paused_turn_goes_on_with_the_blocks_of_the_provider(asks: Any) -> None:
-    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "herons"}}
     found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
-    again = {**search, "id": "srvtoolu_2"}
+    again = {**SEARCH, "id": "srvtoolu_2"}
     script = (
-        paused({"type": "text", "text": "I search. "}, search),
+        paused({"type": "text", "text": "I search. "}, SEARCH),
         paused(found, again),
         ScriptedReply(text="In the reeds."),
     )
@@ -144,17 +129,16 @@ def test_a_paused_turn_goes_on_with_the_blocks_of_the_provider(asks: Any) -> Non
         sent = bodies(stage)
     assert (result.text, path(result)) == ("I search. In the reeds.", ["continuation", "continuation", "done"])
     assert sent[1]["messages"][1:] == [
-        {"role": "assistant", "content": [{"type": "text", "text": "I search. "}, search]}
+        {"role": "assistant", "content": [{"type": "text", "text": "I search. "}, SEARCH]}
     ]
     assert sent[2]["messages"][1:] == [
-        {"role": "assistant", "content": [{"type": "text", "text": "I search. "}, search, found, again]}
+        {"role": "assistant", "content": [{"type": "text", "text": "I search. "}, SEARCH, found, again]}
     ]
 
 
 def test_what_was_said_before_a_pause_stands_before_it(asks: Any) -> None:
-    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "herons"}}
     cut = ScriptedReply(text="First of all, ", finish="length")
-    with asks(cut, paused({"type": "text", "text": "I search. "}, search), ScriptedReply(text="Reeds.")) as (
+    with asks(cut, paused({"type": "text", "text": "I search. "}, SEARCH), ScriptedReply(text="Reeds.")) as (
         one,
         stage,
         _,
@@ -166,10 +150,9 @@ def test_what_was_said_before_a_pause_stands_before_it(asks: Any) -> None:
 
 
 def test_a_paused_turn_falls_back_as_text(asks: Any) -> None:
-    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "herons"}}
     with EmbeddedProvider(Script([ScriptedReply(text="In the reeds.")])) as second:
         other = rungwise.OpenAIChat("m", base_url=second.base_url)
-        script = (paused({"type": "text", "text": "I search. "}, search), ScriptedReply(status=401))
+        script = (paused({"type": "text", "text": "I search. "}, SEARCH), ScriptedReply(status=401))
         with asks(*script, others=(other,)) as (one, _, _):
             assert one().text == "I search. In the reeds."
         assert [each["content"] for each in second.requests[0].body["messages"]] == ["Where?", "I search. ", "Go on."]

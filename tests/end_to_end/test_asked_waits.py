@@ -16,6 +16,7 @@ from rungwise import Budget, Client, Policy, Reserve, SharedBudget, Waits
 from rungwise.adapters.http.exchange import CLOCK_SKEW
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply, VirtualClock
 from support import modes, ways
+from support.ways import WALL
 
 pytestmark = pytest.mark.sampled(4)
 
@@ -136,16 +137,8 @@ def test_an_error_in_the_middle_of_a_stream_is_waited_for_as_well(run: Any) -> N
 # by our own clock
 
 
-WALL = 1_795_168_800.0  # Fri, 20 Nov 2026 10:00:00 GMT
-
-
 def client_of(*providers: EmbeddedProvider, **options: Any) -> tuple[Client, VirtualClock]:
-    clock = VirtualClock()
-    waits = {"clock": clock, "sleep": clock.sleep, "async_sleep": clock.asleep, "jitter": lambda: 0.0}
-    chain = [
-        ways.backend(each.base_url, name=f"backend {place}", model=f"m{place}") for place, each in enumerate(providers)
-    ]
-    return Client(chain, **{**waits, **options}), clock
+    return ways.virtual(*providers, now=0.0, **options)
 
 
 @pytest.mark.parametrize("mode", modes.MODES)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 import rungwise
-from rungwise import Client, Message, ToolResult
+from rungwise import Message, ToolResult
 from rungwise.adapters.provider.languages.language import SIGNATURE
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.testing import ScriptedReply
-from support.modes import EVERY, ask, options_of, waits_into
-from support.runs import Stage
+from support.modes import EVERY
+from support.runs import asking
 
 pytestmark = pytest.mark.sampled(4)
 
@@ -26,24 +24,12 @@ TOOL = {"toolSpec": {"name": "look", "description": "Look.", "inputSchema": {"js
 @pytest.fixture(params=[pytest.param(mode, marks=[pytest.mark.full] * (mode in ("acall", "awhole"))) for mode in EVERY])
 def asks(request: pytest.FixtureRequest) -> Any:
     """Return what asks a provider that plays a script, in one mode, and what it was sent."""
-    mode = str(request.param)
 
-    @contextmanager
-    def begin(*script: ScriptedReply, model: str = NEW, **options: Any) -> Iterator[Any]:
-        stage = Stage(script)
-        with stage.provider as provider:
-            backend = rungwise.Bedrock(model, region="eu-north-1", base_url=provider.base_url, **KEYS, **options)
-            waits: list[float] = []
-            client = Client(backend, **options_of(mode), **waits_into(waits))
+    def begin(*script: ScriptedReply, model: str = NEW, **options: Any) -> Any:
+        def backend(url: str) -> rungwise.Bedrock:
+            return rungwise.Bedrock(model, region="eu-north-1", base_url=url, **KEYS, **options)
 
-            def one(asked: Any = "Where?", **given: Any) -> rungwise.Result:
-                try:
-                    return ask(client, mode, asked, **given)
-                except rungwise.CallError as error:
-                    return error.result
-
-            yield one, stage, waits
-            client.close()
+        return asking(request.param, script, backend)
 
     return begin
 

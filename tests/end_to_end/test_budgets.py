@@ -20,6 +20,9 @@ DOWN = ScriptedReply(status=500)
 EMPTY = ScriptedReply()
 HANGS = ScriptedReply(hang=True)
 FIRST = "Herons nest in reeds, "
+TRICKLE = ScriptedReply(text=FIRST * 20, chunk_delay=0.02, write_sizes=(5,))
+A_THOUSANDTH = {"prices": rungwise.Prices(input=0, output=1000)}
+"""What one token of output costs."""
 STREAMED = pytest.mark.parametrize("run", sampled(MODES, one_in=3), indirect=True)
 OFTEN = pytest.mark.parametrize("run", sampled((*MODES, *WHOLE), one_in=3), indirect=True)
 """The modes of what waits for real seconds."""
@@ -94,8 +97,9 @@ def test_a_quarter_of_an_hour_is_the_default(run: Any) -> None:
 
 
 @OFTEN
-def test_a_provider_that_hangs_ends_with_the_seconds_of_the_budget(run: Any) -> None:
-    ended = run([HANGS], policy=Policy(budget=Budget(seconds=0.6)))
+@pytest.mark.parametrize("slow", [HANGS, pytest.param(TRICKLE, marks=pytest.mark.full)], ids=["hangs", "trickles"])
+def test_a_slow_provider_ends_with_the_seconds_of_the_budget(run: Any, slow: ScriptedReply) -> None:
+    ended = run([slow], policy=Policy(budget=Budget(seconds=0.6)))
     assert ended.outcome == "over_budget"
     assert len(ended.requests) == 1
     assert ended.waits == []
@@ -122,15 +126,6 @@ def test_without_a_reserve_a_provider_that_hangs_leaves_nothing(run: Any) -> Non
     assert ended.counts == [1, 0]
 
 
-@pytest.mark.full
-def test_a_provider_that_trickles_ends_with_the_seconds_of_the_budget(run: Any) -> None:
-    trickle = ScriptedReply(text=FIRST * 20, chunk_delay=0.02, write_sizes=(5,))
-    ended = run([trickle], policy=Policy(budget=Budget(seconds=0.6)))
-    assert ended.outcome == "over_budget"
-    assert len(ended.requests) == 1
-    assert 0.55 < ended.result.seconds < 2.5
-
-
 @STREAMED
 def test_text_before_the_seconds_are_over_is_in_the_result(run: Any, cut: Any) -> None:
     silent = cut(ScriptedReply(text=FIRST + "never sent", chunk_size=len(FIRST)), FIRST, hang=True)
@@ -140,29 +135,21 @@ def test_text_before_the_seconds_are_over_is_in_the_result(run: Any, cut: Any) -
     assert ended.result.usage.output_tokens > 0
 
 
-@pytest.mark.parametrize("mode", sampled(MODES, one_in=3))
+@pytest.mark.parametrize(
+    ("slow", "mode"),
+    [(HANGS, mode) for mode in sampled(MODES, one_in=3)]
+    + [(TRICKLE, mode) for mode in sampled(["stream", "astream"], one_in=2)],
+)
 def test_the_seconds_hold_whatever_the_read_timeout_of_the_callers_own_client(
-    serve: Any, backend_of: Any, mode: str
+    serve: Any, backend_of: Any, mode: str, slow: ScriptedReply
 ) -> None:
-    provider = serve(HANGS)
+    provider = serve(slow)
     policy = Policy(budget=Budget(seconds=0.6))
-
     began = time.monotonic()
     with pytest.raises(rungwise.OverBudget):
         ask_on_own_client(mode, backend_of(provider), policy)
     assert 0.55 < time.monotonic() - began < 2.5
     assert len(provider.requests) == 1
-
-
-@pytest.mark.parametrize("mode", sampled(["stream", "astream"], one_in=2))
-def test_the_seconds_hold_for_a_trickle_on_the_callers_own_client(serve: Any, backend_of: Any, mode: str) -> None:
-    provider = serve(ScriptedReply(text=FIRST * 20, chunk_delay=0.02, write_sizes=(5,)))
-    policy = Policy(budget=Budget(seconds=0.6))
-
-    began = time.monotonic()
-    with pytest.raises(rungwise.OverBudget):
-        ask_on_own_client(mode, backend_of(provider), policy)
-    assert 0.55 < time.monotonic() - began < 2.5
 
 
 def test_a_wait_that_does_not_fit_is_not_begun(run: Any) -> None:
@@ -182,19 +169,29 @@ def test_the_waits_count_against_the_seconds_of_the_fallback_as_well(run: Any) -
 # output tokens
 
 
-def test_no_request_goes_out_without_a_cap_or_with_more_than_what_is_left(run: Any) -> None:
+OF_A_THOUSAND_TOKENS = pytest.mark.parametrize(
+    ("budget", "spent"),
+    [(Budget(output_tokens=1000), "output tokens"), (Budget(money=1.0), "money")],
+    ids=["tokens", "money"],
+)
+
+
+@OF_A_THOUSAND_TOKENS
+def test_no_request_goes_out_with_more_than_what_is_left(run: Any, budget: Budget, spent: str) -> None:
     replies = [part("Part one, ", 300), part("part two, ", 300), part("part three.", 300, "stop")]
-    ended = run(replies, policy=Policy(budget=Budget(output_tokens=1000)))
+    ended = run(replies, policy=Policy(budget=budget), backends=[A_THOUSANDTH])
     assert (ended.outcome, ended.text) == ("done", "Part one, part two, part three.")
     assert caps(ended) == [992, 692, 392]
+    assert ended.result.cost == pytest.approx(0.9)
 
 
-def test_spent_output_tokens_end_the_call_with_what_was_gathered(run: Any) -> None:
+@OF_A_THOUSAND_TOKENS
+def test_what_is_spent_ends_the_call_with_what_was_gathered(run: Any, budget: Budget, spent: str) -> None:
     replies = [part("Part one, ", 300), part("part two, ", 300), part("part three, ", 400)]
-    ended = run(replies, policy=Policy(budget=Budget(output_tokens=1000)))
+    ended = run(replies, policy=Policy(budget=budget), backends=[A_THOUSANDTH])
     assert (ended.outcome, ended.text) == ("over_budget", "Part one, part two, part three, ")
     assert caps(ended) == [992, 692, 392]
-    assert "output tokens" in str(ended.error)
+    assert spent in str(ended.error)
 
 
 def test_discarded_replies_and_the_fallback_are_paid_from_the_same_output_tokens(run: Any) -> None:
@@ -225,24 +222,21 @@ def test_a_cap_among_the_parameters_is_not_raised_by_the_budget(run: Any) -> Non
     assert caps(ended) == [200]
 
 
-def test_a_backend_that_takes_no_cap_at_all_gets_no_request_without_one(run: Any) -> None:
-    def rejecting(name: str) -> ScriptedReply:
-        message = f"Unsupported parameter: '{name}' is not supported with this model."
-        return ScriptedReply(status=400, error={"message": message, "param": name})
-
-    replies = [rejecting("max_tokens"), rejecting("max_completion_tokens"), ScriptedReply(text=FIRST)]
-    ended = run(replies, policy=Policy(budget=Budget(output_tokens=1000)))
-    assert None not in caps(ended)
+def rejecting(name: str) -> ScriptedReply:
+    message = f"Unsupported parameter: '{name}' is not supported with this model."
+    return ScriptedReply(status=400, error={"message": message, "param": name})
 
 
-def test_a_backend_that_takes_no_cap_at_all_is_asked_no_more_without_a_budget_either(run: Any) -> None:
-    def rejecting(name: str) -> ScriptedReply:
-        message = f"Unsupported parameter: '{name}' is not supported with this model."
-        return ScriptedReply(status=400, error={"message": message, "param": name})
-
-    replies = [rejecting("max_tokens"), rejecting("max_completion_tokens"), ScriptedReply(text=FIRST)]
-    ended = run(replies, max_tokens=500)
-    assert (ended.outcome, caps(ended)) == ("failed", [500, 500])
+@pytest.mark.parametrize(
+    ("options", "cap"),
+    [({"policy": Policy(budget=Budget(output_tokens=1000))}, 992), ({"max_tokens": 500}, 500)],
+    ids=["with a budget", "without a budget"],
+)
+def test_a_backend_that_takes_no_cap_at_all_gets_no_request_without_one(
+    run: Any, options: dict[str, Any], cap: int
+) -> None:
+    ended = run([rejecting("max_tokens"), rejecting("max_completion_tokens"), ScriptedReply(text=FIRST)], **options)
+    assert (ended.outcome, caps(ended)) == ("failed", [cap, cap])
 
 
 @STREAMED
@@ -255,22 +249,6 @@ def test_the_tokens_of_a_cut_stream_are_paid_for(run: Any, cut: Any) -> None:
 
 
 # money
-
-
-def test_money_buys_only_so_many_tokens(run: Any) -> None:
-    prices = {"prices": rungwise.Prices(input=0, output=1000)}  # a thousandth for each token
-    replies = [part("Part one, ", 300), part("part two, ", 300), part("part three.", 300, "stop")]
-    ended = run(replies, policy=Policy(budget=Budget(money=1.0)), backends=[prices])
-    assert (ended.outcome, ended.text) == ("done", "Part one, part two, part three.")
-    assert caps(ended) == [992, 692, 392]
-    assert ended.result.cost == pytest.approx(0.9)
-
-
-def test_money_that_is_spent_ends_the_call(run: Any) -> None:
-    prices = {"prices": rungwise.Prices(input=0, output=1000)}
-    ended = run([part("Part one, ", 1000)], policy=Policy(budget=Budget(money=1.0)), backends=[prices])
-    assert (ended.outcome, ended.text) == ("over_budget", "Part one, ")
-    assert "money" in str(ended.error)
 
 
 def test_a_call_that_cannot_afford_its_first_request_sends_none(run: Any) -> None:

@@ -12,17 +12,14 @@ import pytest
 import rungwise
 from rungwise import Client
 from support.growth import calls_made
-from support.raw_server import RawServer, answer, stream_of
+from support.raw_server import RawServer, answer, answering, stream_of
 from support.ways import backend, client_for
 
 
 @pytest.mark.parametrize(("streams", "most"), [(False, 1_400), (True, 1_850)])
 def test_a_happy_call_over_http_takes_few_steps(streams: bool, most: int) -> None:
-    def play(peer: Any) -> None:
-        for _ in peer.requests():
-            peer.send(stream_of("Herons ", "nest ", "here.") if streams else answer("Herons nest here."))
-
-    with RawServer(play) as server:
+    reply = stream_of("Herons ", "nest ", "here.") if streams else answer("Herons nest here.")
+    with RawServer(answering(reply)) as server:
         client = client_for("own sync", backend(server.base_url), stream_calls=streams)
         for _ in range(3):
             assert client.call("Where?").text == "Herons nest here."

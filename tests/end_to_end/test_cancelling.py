@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import anyio
@@ -74,14 +75,6 @@ def no_more_requests(provider: Any, count: int = 1) -> bool:
     return len(provider.requests) == count
 
 
-def read(stream: Any, events: list[Any], on_text: Callable[[], Any]) -> None:
-    """Read a stream, and do something as soon as there is text."""
-    for event in stream:
-        events.append(event)
-        if isinstance(event, rungwise.Text):
-            on_text()
-
-
 def check(result: rungwise.Result, text: str = "") -> None:
     assert (result.outcome, result.text) == ("cancelled", text)
     assert result.tool_calls == ()
@@ -94,103 +87,80 @@ def check(result: rungwise.Result, text: str = "") -> None:
 # a Cancellation, from another thread
 
 
-@STREAMED
-def test_cancelled_during_a_wait(serve: Any, backend_of: Any, mode: str) -> None:
-    provider, token = serve(ASKS_TO_WAIT), Cancellation()
-    with Client(backend_of(provider), contents=True) as client:
-        later = Later(lambda: provider.requests, token.cancel)
+def has_text(events: list[Any]) -> bool:
+    return any(isinstance(event, rungwise.Text) for event in events)
+
+
+def cancelled(
+    client: Client, mode: str, condition: Callable[[list[Any]], Any], provider: Any = None
+) -> tuple[rungwise.Result, list[Any]]:
+    """Make a call that is cancelled as soon as a condition holds for its events, and return its result and its events.
+
+    A provider is to see at once that the client has left.
+    """
+    token, events = Cancellation(), list[Any]()
+    with client:
+        later = Later(lambda: condition(events), token.cancel)
         with pytest.raises(rungwise.Cancelled) as raised:
-            ask(client, mode, PROMPT, cancellation=token)
+            ask(client, mode, PROMPT, events=events, cancellation=token)
         assert later.since() < SOON
-    check(raised.value.result)
+        assert provider is None or provider.wait_disconnected()
+    return raised.value.result, events
+
+
+@STREAMED
+@pytest.mark.parametrize("reply", [ASKS_TO_WAIT, HANGS], ids=["during a wait", "before the first byte"])
+def test_cancelled_before_there_is_text(serve: Any, backend_of: Any, mode: str, reply: ScriptedReply) -> None:
+    provider = serve(reply)
+    client = Client(backend_of(provider), contents=True)
+    result, _ = cancelled(client, mode, lambda events: provider.requests, provider if reply is HANGS else None)
+    check(result)
     assert no_more_requests(provider)
 
 
-@STREAMED
-def test_cancelled_before_the_first_byte(serve: Any, backend_of: Any, mode: str) -> None:
-    provider, token = serve(HANGS), Cancellation()
-    with Client(backend_of(provider), contents=True) as client:
-        later = Later(lambda: provider.requests, token.cancel)
-        with pytest.raises(rungwise.Cancelled) as raised:
-            ask(client, mode, PROMPT, cancellation=token)
-        assert later.since() < SOON
-        assert provider.wait_disconnected()
-    check(raised.value.result)
-    assert no_more_requests(provider)
-
-
-def test_cancelled_in_the_middle_of_a_stream(serve: Any, backend_of: Any, silent: Any) -> None:
-    provider, token, events = serve(silent), Cancellation(), []
-    with Client(backend_of(provider), contents=True) as client:
-        later = Later(lambda: any(isinstance(event, rungwise.Text) for event in events), token.cancel)
-        with pytest.raises(rungwise.Cancelled) as raised:
-            ask(client, "stream", PROMPT, events=events, cancellation=token)
-        assert later.since() < SOON
-        assert provider.wait_disconnected()
-    check(raised.value.result, FIRST)
+@pytest.mark.parametrize("library", [None, httpx, httpx2])
+def test_cancelled_in_the_middle_of_a_stream(serve: Any, backend_of: Any, silent: Any, library: Any) -> None:
+    provider = serve(silent)
+    policy = rungwise.Policy(timeouts=rungwise.Timeouts(stall=2))  # the most that a broken promise may cost here
+    with library.Client() if library else nullcontext() as http:
+        client = Client(backend_of(provider), http=http, policy=policy, contents=True)
+        result, events = cancelled(client, "stream", has_text, provider)
+    check(result, FIRST)
     assert follow(events) == FIRST
-    assert raised.value.result.usage.output_tokens > 0
+    assert result.usage.output_tokens > 0
     assert no_more_requests(provider)
 
 
 @pytest.mark.parametrize("mode", ["call", "whole"])
 def test_cancelled_in_the_middle_of_a_body(serve: Any, backend_of: Any, silent: Any, mode: str) -> None:
-    provider, token = serve(silent), Cancellation()
-    with Client(backend_of(provider), contents=True, **options_of(mode)) as client:
-        later = Later(lambda: provider.requests, token.cancel)
-        with pytest.raises(rungwise.Cancelled) as raised:
-            ask(client, mode, PROMPT, cancellation=token)
-        assert later.since() < SOON
-        assert provider.wait_disconnected()
-    check(raised.value.result, FIRST if mode == "call" else "")
-
-
-@pytest.mark.parametrize("library", [httpx, httpx2])
-def test_cancelled_in_the_middle_of_a_stream_on_the_callers_own_client(
-    serve: Any, backend_of: Any, silent: Any, library: Any
-) -> None:
-    provider, token, events = serve(silent), Cancellation(), []
-    policy = rungwise.Policy(timeouts=rungwise.Timeouts(stall=2))  # the most that a broken promise may cost here
-    with library.Client() as http, Client(backend_of(provider), http=http, policy=policy, contents=True) as client:
-        later = Later(lambda: any(isinstance(event, rungwise.Text) for event in events), token.cancel)
-        with pytest.raises(rungwise.Cancelled) as raised:
-            ask(client, "stream", PROMPT, events=events, cancellation=token)
-        assert later.since() < SOON
-        assert provider.wait_disconnected()
-    check(raised.value.result, FIRST)
-    assert follow(events) == FIRST
+    provider = serve(silent)
+    client = Client(backend_of(provider), contents=True, **options_of(mode))
+    result, _ = cancelled(client, mode, lambda events: provider.requests, provider)
+    check(result, FIRST if mode == "call" else "")
 
 
 @STREAMED
-def test_cancelled_between_attempts(serve: Any, backend_of: Any, mode: str) -> None:
-    provider, token = serve(ScriptedReply(status=500)), Cancellation()
+@pytest.mark.parametrize(
+    ("reply", "moment", "text"),
+    [
+        (ScriptedReply(status=500), "failed_transiently", ""),
+        (ScriptedReply(text=FIRST, finish="length"), "truncated", FIRST),
+    ],
+    ids=["with a wait", "without a wait"],
+)
+def test_cancelled_between_attempts(
+    serve: Any, backend_of: Any, mode: str, reply: ScriptedReply, moment: str, text: str
+) -> None:
+    provider, token = serve(reply), Cancellation()
 
     def observe(step: rungwise.Step) -> None:
-        if step.event == "failed_transiently":
+        if step.event == moment:
             token.cancel()
 
     client = Client(backend_of(provider), observer=observe, sleep=lambda seconds: None, contents=True)
     with client, pytest.raises(rungwise.Cancelled) as raised:
         ask(client, mode, PROMPT, cancellation=token)
-    check(raised.value.result)
-    assert no_more_requests(provider)
-
-
-@STREAMED
-def test_cancelled_between_attempts_without_a_wait(serve: Any, backend_of: Any, mode: str) -> None:
-    provider, token = serve(ScriptedReply(text=FIRST, finish="length")), Cancellation()
-
-    def observe(step: rungwise.Step) -> None:
-        if step.event == "truncated":
-            token.cancel()
-
-    events: list[Any] = []
-    with (
-        Client(backend_of(provider), observer=observe, contents=True) as client,
-        pytest.raises(rungwise.Cancelled) as raised,
-    ):
-        ask(client, mode, PROMPT, events=events, cancellation=token)
-    check(raised.value.result, FIRST)
+    check(raised.value.result, text)
     assert no_more_requests(provider)
 
 
@@ -206,13 +176,9 @@ def test_cancelled_before_it_began(serve: Any, backend_of: Any, mode: str) -> No
 
 @STREAMED
 def test_a_cancellation_while_the_reply_drains_is_no_empty_reply(serve: Any, backend_of: Any, mode: str) -> None:
-    provider, token = serve(ScriptedReply(reasoning="hm", chunk_delay=0.15, write_sizes=(100,))), Cancellation()
-    with Client(backend_of(provider)) as client:
-        later = Later(lambda: provider.requests, token.cancel)
-        with pytest.raises(rungwise.Cancelled) as raised:
-            ask(client, mode, PROMPT, cancellation=token)
-        assert later.since() < SOON
-    assert [step.event for step in raised.value.result.journal.steps] == ["sent", "cancelled"]
+    provider = serve(ScriptedReply(reasoning="hm", chunk_delay=0.15, write_sizes=(100,)))
+    result, _ = cancelled(Client(backend_of(provider)), mode, lambda events: provider.requests)
+    assert [step.event for step in result.journal.steps] == ["sent", "cancelled"]
 
 
 def test_a_cancellation_that_comes_too_late_changes_nothing(serve: Any, backend_of: Any) -> None:
@@ -223,28 +189,22 @@ def test_a_cancellation_that_comes_too_late_changes_nothing(serve: Any, backend_
         assert client.call("Where?").outcome == "done"
 
 
-def test_what_is_held_back_as_an_echo_is_not_said_twice_on_cancelling(serve: Any, backend_of: Any, cut: Any) -> None:
-    echo = cut(ScriptedReply(text=FIRST + "and in trees.", chunk_size=15), FIRST[:15], hang=True)
-    provider, token, events = serve(ScriptedReply(text=FIRST, finish="length"), echo), Cancellation(), []
-    with Client(backend_of(provider), contents=True) as client:
-        later = Later(lambda: len(provider.requests) == 2, token.cancel)
-        with pytest.raises(rungwise.Cancelled) as raised:
-            ask(client, "stream", PROMPT, events=events, cancellation=token)
-        assert later.since() < SOON
-    check(raised.value.result, FIRST)
-    assert follow(events) == FIRST
-
-
-def test_what_is_held_back_as_a_seed_is_no_text_on_cancelling(serve: Any, backend_of: Any, cut: Any) -> None:
-    echo = cut(ScriptedReply(text=THOUGHT + "In the reeds.", chunk_size=15), THOUGHT[:15], hang=True)
-    provider, token, events = serve(ScriptedReply(reasoning=THOUGHT), echo), Cancellation(), []
-    with Client(backend_of(provider, prefill="trailing"), contents=True) as client:
-        later = Later(lambda: len(provider.requests) == 2, token.cancel)
-        with pytest.raises(rungwise.Cancelled) as raised:
-            ask(client, "stream", PROMPT, events=events, cancellation=token)
-        assert later.since() < SOON
-    check(raised.value.result)
-    assert follow(events) == ""
+@pytest.mark.parametrize(
+    ("first", "again", "options", "text"),
+    [
+        (ScriptedReply(text=FIRST, finish="length"), FIRST + "and in trees.", {}, FIRST),
+        (ScriptedReply(reasoning=THOUGHT), THOUGHT + "In the reeds.", {"prefill": "trailing"}, ""),
+    ],
+    ids=["an echo", "a seed"],
+)
+def test_what_is_held_back_as_an_echo_or_a_seed_is_no_text_on_cancelling(
+    serve: Any, backend_of: Any, cut: Any, first: ScriptedReply, again: str, options: dict[str, Any], text: str
+) -> None:
+    provider = serve(first, cut(ScriptedReply(text=again, chunk_size=15), again[:15], hang=True))
+    client = Client(backend_of(provider, **options), contents=True)
+    result, events = cancelled(client, "stream", lambda events: len(provider.requests) == 2)
+    check(result, text)
+    assert follow(events) == text
 
 
 # a KeyboardInterrupt
@@ -267,7 +227,8 @@ def test_interrupted_by_a_signal(serve: Any, backend_of: Any, silent: Any, mode:
     assert no_more_requests(provider)
 
 
-def interrupt() -> None:
+def interrupt_at_text(stream: Any) -> None:
+    next(event for event in stream if isinstance(event, rungwise.Text))
     raise KeyboardInterrupt
 
 
@@ -276,7 +237,7 @@ def test_interrupted_in_the_consumers_loop_within_a_with_block(serve: Any, backe
     with Client(backend_of(provider), contents=True) as client:
         stream = client.stream("Where?")
         with pytest.raises(KeyboardInterrupt), stream:
-            read(stream, [], interrupt)
+            interrupt_at_text(stream)
         assert provider.wait_disconnected()
     check(stream.result, FIRST)
     assert no_more_requests(provider)
@@ -337,10 +298,6 @@ def test_a_task_cancelled_during_a_wait(serve: Any, backend_of: Any, mode: str) 
 
 def test_a_task_cancelled_in_the_middle_of_a_stream(serve: Any, backend_of: Any, silent: Any) -> None:
     provider = serve(silent)
-
-    def has_text(events: list[Any]) -> bool:
-        return any(isinstance(event, rungwise.Text) for event in events)
-
     result, events = run_and_cancel(provider, backend_of(provider), "stream", has_text)
     check(result, FIRST)
     assert follow(events) == FIRST
@@ -398,9 +355,7 @@ def test_a_stream_that_is_closed_early_ends_the_call(serve: Any, backend_of: Any
     provider = serve(silent)
     with Client(backend_of(provider), contents=True) as client:
         stream = client.stream("Where?")
-        for event in stream:
-            if isinstance(event, rungwise.Text):
-                break
+        next(event for event in stream if isinstance(event, rungwise.Text))
         if way == "with":
             with stream:
                 pass
@@ -460,9 +415,7 @@ def test_the_client_goes_on_after_a_cancelled_call(serve: Any, backend_of: Any, 
     provider = serve(silent, ANSWER, ANSWER)
     with Client(backend_of(provider)) as client:
         with client.stream("Where?") as stream:
-            for event in stream:
-                if isinstance(event, rungwise.Text):
-                    break
+            next(event for event in stream if isinstance(event, rungwise.Text))
         assert client.call("Where?").text == "In the reeds, mostly."
         assert list(client.stream("Where?"))[-1].text == "In the reeds, mostly."
 

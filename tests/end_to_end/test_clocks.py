@@ -12,7 +12,7 @@ import pytest
 import rungwise
 from rungwise import Budget, Limits, Policy, Reserve, Timeouts, Waits
 from support.modes import follow, waits_into
-from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event, stream_of
+from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, answering, chunk, event, stream_of
 from support.sampling import sampled
 from support.waiting import until
 from support.ways import ALL, OWN, PASSED_IN, Asked, aask, aclose, ask, backend, client_for
@@ -85,6 +85,17 @@ def drip(peer: Peer, pieces: Iterable[bytes], every: float) -> None:
         peer.send(chunk(piece))
 
 
+def whole_stream(*pieces: bytes, every: float) -> Callable[[Peer], None]:
+    """Send a whole stream, each piece behind a pause."""
+
+    def play(peer: Peer) -> None:
+        begin(peer)
+        drip(peer, pieces, every)
+        peer.send(b"0\r\n\r\n")
+
+    return play
+
+
 def hangs_after(*pieces: bytes, noise: bytes = b"") -> Callable[[Peer], None]:
     """Send pieces of a stream often enough, then nothing more but noise."""
 
@@ -109,21 +120,18 @@ def one_by_one(*scripts: Callable[[Peer], Any]) -> Callable[[Peer], None]:
     return lambda peer: scripts[min(peer.number, len(scripts)) - 1](peer)
 
 
-def answering(data: bytes) -> Callable[[Peer], None]:
-    """Answer every request with the same bytes."""
-
-    def play(peer: Peer) -> None:
-        for _ in peer.requests():
-            peer.send(data)
-
-    return play
-
-
 def make(way: str, chain: Any, *, streams: bool = True, policy: Policy = POLICY, **options: Any) -> tuple[Asked, Any]:
     """Make a call that waits for nothing between its attempts, and say how it ended and what it waited."""
     waits: list[float] = []
     client = client_for(way, chain, policy=policy, **{**waits_into(waits), **options})
     return ask(way, client, streams=streams), waits
+
+
+def in_a_chain(way: str, *servers: RawServer, options: Any = None, **call: Any) -> tuple[Asked, Any]:
+    """Make a call to a chain of two servers, the first of which has options of its own."""
+    one, other = servers
+    chain = [backend(one.base_url, **(options or {})), backend(other.base_url, name="second", model="n")]
+    return make(way, chain, **call)
 
 
 def events_of(asked: Asked) -> list[str]:
@@ -138,12 +146,8 @@ def events_of(asked: Asked) -> list[str]:
 @BOTH
 @pytest.mark.parametrize("kind", sampled(CONTENT, one_in=2))
 def test_a_stream_may_take_as_long_as_it_likes_while_content_comes(way: str, streams: bool, kind: str) -> None:
-    def play(peer: Peer) -> None:
-        begin(peer)
-        drip(peer, CONTENT[kind], OFTEN)  # twice the limit, all in all
-        finish = "tool_calls" if kind == "tool arguments" else "stop"
-        peer.send(chunk(event(finish=finish)) + chunk(END) + b"0\r\n\r\n")
-
+    end = event(finish="tool_calls" if kind == "tool arguments" else "stop") + END
+    play = whole_stream(*CONTENT[kind], end, every=OFTEN)  # twice the limit, all in all
     with RawServer(play) as server:
         asked, _ = make(way, backend(server.base_url), streams=streams)
     assert asked.outcome == ("refused" if kind == "refusal" else "done")
@@ -199,23 +203,14 @@ def test_the_first_content_may_be_late_by_less_than_its_limit_alone(way: str, st
 
 @SOME_WAYS
 @pytest.mark.parametrize("kind", sampled(NOISE, one_in=3))
-def test_what_is_no_content_does_not_put_off_the_first_token(way: str, streams: bool, kind: str) -> None:
-    noisy = hangs_after(noise=NOISE[kind])
+@pytest.mark.parametrize("said", [[], [FIRST]], ids=["first token", "stall"])
+def test_what_is_no_content_does_not_put_off_a_clock(way: str, streams: bool, kind: str, said: list[str]) -> None:
+    noisy = hangs_after(*map(event, said), noise=NOISE[kind])
     with RawServer(one_by_one(noisy, answering(GOES_ON))) as server:
         asked, _ = make(way, backend(server.base_url), streams=streams)
-    assert (events_of(asked), asked.text) == (["fell_silent", "answered"], SECOND)
-    assert LIMIT <= asked.seconds < SLACK
-    assert server.bodies[0] == server.bodies[1]
-
-
-@SOME_WAYS
-@pytest.mark.parametrize("kind", sampled(NOISE, one_in=3))
-def test_what_is_no_content_does_not_put_off_a_stall(way: str, streams: bool, kind: str) -> None:
-    noisy = hangs_after(event(FIRST), noise=NOISE[kind])
-    with RawServer(one_by_one(noisy, answering(GOES_ON))) as server:
-        asked, _ = make(way, backend(server.base_url), streams=streams)
-    assert (events_of(asked), asked.text) == (["fell_silent", "answered"], FIRST + SECOND)
-    assert OFTEN + LIMIT <= asked.seconds < SLACK
+    assert (events_of(asked), asked.text) == (["fell_silent", "answered"], "".join([*said, SECOND]))
+    assert len(said) * OFTEN + LIMIT <= asked.seconds < SLACK
+    assert (server.bodies[0] == server.bodies[1]) is (not said)
 
 
 @pytest.mark.parametrize(
@@ -384,36 +379,32 @@ def test_what_has_come_while_other_tasks_kept_the_loop_is_no_silence() -> None:
 
 @EVERY_WAY
 @BOTH
-def test_the_next_backend_goes_on_from_the_text_of_one_that_fell_silent(way: str, streams: bool) -> None:
-    with RawServer(hangs_after(event(FIRST))) as one, RawServer(answering(GOES_ON)) as other:
-        chain = [backend(one.base_url), backend(other.base_url, name="second", model="n")]
-        asked, waits = make(way, chain, streams=streams)
+@pytest.mark.parametrize("said", [[FIRST], []], ids=["text", "nothing"])
+def test_the_next_backend_goes_on_from_the_text_of_one_that_fell_silent(
+    way: str, streams: bool, said: list[str]
+) -> None:
+    script = hangs_after(*map(event, said)) if said else silent
+    with RawServer(script) as one, RawServer(answering(GOES_ON)) as other:
+        asked, waits = in_a_chain(way, one, other, streams=streams)
         until(lambda: one.open_now == 0)  # nothing is left waiting there
-    assert (asked.outcome, asked.text, asked.result.backend) == ("done", FIRST + SECOND, "second")
+    text = "".join([*said, SECOND])
+    assert (asked.outcome, asked.text, asked.result.backend) == ("done", text, "second")
     assert [len(one.bodies), len(other.bodies)] == [1, 1]
-    assert other.bodies[0]["messages"][1] == {"role": "assistant", "content": FIRST}
+    begun = [{"role": "assistant", "content": each} for each in said]
+    assert other.bodies[0]["messages"][1:2] == begun
+    assert said or other.bodies[0]["messages"] == one.bodies[0]["messages"]
     assert [step.target for step in asked.result.journal.steps if step.event == "fell_silent"] == ["fallback"]
     assert waits == []
-    if streams:
-        assert follow(asked.events) == FIRST + SECOND
-
-
-@EVERY_WAY
-def test_the_next_backend_is_asked_where_nothing_came(way: str) -> None:
-    with RawServer(silent) as one, RawServer(answering(GOES_ON)) as other:
-        chain = [backend(one.base_url), backend(other.base_url, name="second", model="n")]
-        asked, _ = make(way, chain, streams=False)
-    assert (asked.outcome, asked.text, asked.result.backend) == ("done", SECOND, "second")
-    assert [body["messages"] for body in other.bodies] == [body["messages"] for body in one.bodies]
     assert LIMIT <= asked.seconds < SLACK
+    if streams:
+        assert follow(asked.events) == text
 
 
 @pytest.mark.parametrize("way", OWN)
 def test_a_policy_may_ask_the_silent_one_again_first(way: str) -> None:
     policy = Policy(timeouts=CLOCKS, switch_after={"silence": 2})
     with RawServer(silent) as one, RawServer(answering(GOES_ON)) as other:
-        chain = [backend(one.base_url), backend(other.base_url, name="second", model="n")]
-        asked, waits = make(way, chain, policy=policy)
+        asked, waits = in_a_chain(way, one, other, policy=policy)
     assert (asked.outcome, [len(one.bodies), len(other.bodies)], waits) == ("done", [2, 1], [2])
 
 
@@ -426,11 +417,7 @@ def test_the_last_backend_is_asked_again_and_then_waited_for(way: str) -> None:
     limits = Limits(retries=1, continuations=0)
     policy = Policy(timeouts=Timeouts(first_token=LIMIT, stall=LIMIT, total=1.5), limits=limits)
 
-    def late(peer: Peer) -> None:
-        begin(peer)
-        drip(peer, [event(SECOND), event(finish="stop"), END], LATE)
-        peer.send(b"0\r\n\r\n")
-
+    late = whole_stream(event(SECOND), event(finish="stop"), END, every=LATE)
     with RawServer(one_by_one(silent, late)) as server:
         asked, waits = make(way, backend(server.base_url), policy=policy, streams=False)
     assert events_of(asked)[0] == "fell_silent"
@@ -442,11 +429,7 @@ def test_the_last_backend_is_asked_again_and_then_waited_for(way: str) -> None:
 
 @EVERY_WAY
 def test_without_another_try_the_last_backend_may_be_as_late_as_the_call_allows(way: str) -> None:
-    def late(peer: Peer) -> None:
-        begin(peer)
-        drip(peer, [event(FIRST), event(SECOND), event(finish="stop"), END], LATE)
-        peer.send(b"0\r\n\r\n")
-
+    late = whole_stream(event(FIRST), event(SECOND), event(finish="stop"), END, every=LATE)
     policy = Policy(timeouts=CLOCKS, limits=Limits(retries=0, continuations=0))
     with RawServer(late) as server:
         asked, _ = make(way, backend(server.base_url), policy=policy)
@@ -522,8 +505,7 @@ def test_an_attempt_ends_where_the_reserve_of_the_next_backend_begins(way: str, 
 
     policy = Policy(timeouts=Timeouts(first_token=30, stall=30), budget=Budget(seconds=2), reserve=Reserve(share=0.5))
     with RawServer(drips) as one, RawServer(answering(GOES_ON)) as other:
-        chain = [backend(one.base_url), backend(other.base_url, name="second", model="n")]
-        asked, _ = make(way, chain, policy=policy, streams=streams)
+        asked, _ = in_a_chain(way, one, other, policy=policy, streams=streams)
     assert (asked.outcome, asked.result.backend) == ("done", "second")
     assert [len(one.bodies), len(other.bodies)] == [1, 1]
     assert asked.text.endswith(SECOND)
@@ -542,14 +524,9 @@ def test_the_limits_of_a_backend_hold_for_it_alone(way: str, options: dict[str, 
     policy = Policy(timeouts=Timeouts(first_token=30, stall=30))
     script = silent if "first_token" in options else hangs_after(event(FIRST))
 
-    def late(peer: Peer) -> None:
-        begin(peer)
-        drip(peer, [event(SECOND), event(finish="stop"), END], LATE)
-        peer.send(b"0\r\n\r\n")
-
+    late = whole_stream(event(SECOND), event(finish="stop"), END, every=LATE)
     with RawServer(script) as one, RawServer(late) as other:
-        chain = [backend(one.base_url, **options), backend(other.base_url, name="second", model="n")]
-        asked, _ = make(way, chain, policy=policy)
+        asked, _ = in_a_chain(way, one, other, options=options, policy=policy)
     assert (asked.outcome, asked.result.backend) == ("done", "second")
     assert events_of(asked) == ["fell_silent", "answered"]
     assert asked.seconds < 3 * LATE + SLACK

@@ -12,7 +12,7 @@ import pytest
 
 import rungwise
 from rungwise import Client
-from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event
+from support.raw_server import Peer, RawServer, answer, answering, silent, stuck_in_a_stream
 from support.waiting import auntil, until
 from support.ways import ALL, OWN, SYNC, aask, aclose, ask, backend, client_for, is_async
 
@@ -20,19 +20,6 @@ pytestmark = pytest.mark.sampled(4)
 
 SOON = 1.0  # the promise is 0.1 s
 ASYNC = tuple(way for way in ALL if is_async(way))
-
-
-def stuck_in_a_stream(peer: Peer) -> None:
-    """Begin to answer, and fall silent."""
-    peer.request()
-    peer.send(STREAM_HEAD + b"\r\n" + chunk(event("In the ")))
-    peer.hang()
-
-
-def silent(peer: Peer) -> None:
-    """Answer nothing."""
-    peer.request()
-    peer.hang()
 
 
 def failing(peer: Peer) -> None:
@@ -144,7 +131,7 @@ def test_closing_ends_a_stream_that_has_not_begun(way: str) -> None:
 
 @pytest.mark.parametrize("way", OWN)
 def test_closing_ends_calls_that_wait_for_a_connection(way: str) -> None:
-    with RawServer(silent) as server:
+    with ThreadPoolExecutor(4) as threads, RawServer(silent) as server:
         client = client_for(way, backend(server.base_url), max_connections=1)
 
         async def main() -> list[Any]:
@@ -157,15 +144,11 @@ def test_closing_ends_calls_that_wait_for_a_connection(way: str) -> None:
         if is_async(way):
             ended = asyncio.run(main())
         else:
-            ended = []
-            threads = [threading.Thread(target=lambda: ended.append(ask(way, client)), daemon=True) for _ in range(4)]
-            for thread in threads:
-                thread.start()
+            calls = [threads.submit(ask, way, client) for _ in range(4)]
             until(lambda: server.requests)
             time.sleep(0.1)  # so that the others wait
             client.close()
-            for thread in threads:
-                thread.join(5)
+            ended = [call.result(5) for call in calls]
     assert [asked.outcome for asked in ended] == ["cancelled"] * 4
     assert sorted(asked.result.attempts for asked in ended) == [0, 0, 0, 1]
     assert len(server.requests) == 1
@@ -173,27 +156,17 @@ def test_closing_ends_calls_that_wait_for_a_connection(way: str) -> None:
 
 @pytest.mark.parametrize("way", SYNC)
 def test_a_stream_that_is_closed_while_another_thread_reads_it_ends_there(way: str) -> None:
-    with RawServer(stuck_in_a_stream) as server:
+    with ThreadPoolExecutor(1) as thread, RawServer(stuck_in_a_stream) as server:
         client = client_for(way, backend(server.base_url))
         stream = client.stream("Where?")
         texts: list[str] = []
-        raised: list[BaseException] = []
-
-        def read() -> None:
-            try:
-                texts.extend(step.text for step in stream if isinstance(step, rungwise.Text))
-            except BaseException as error:
-                raised.append(error)
-
-        reader = threading.Thread(target=read, daemon=True)
-        reader.start()
+        reading = thread.submit(lambda: texts.extend(each.text for each in stream if isinstance(each, rungwise.Text)))
         until(lambda: texts)
         time.sleep(0.1)  # so that it waits for more
         at = time.monotonic()
         stream.close()
-        reader.join(5)
+        assert isinstance(reading.exception(5), rungwise.Cancelled)
         assert time.monotonic() - at < SOON
-        assert [type(error) for error in raised] == [rungwise.Cancelled]
         assert (stream.result.outcome, stream.result.text) == ("cancelled", "In the ")
         stream.close()
         assert next(stream, None) is None
@@ -292,7 +265,7 @@ def test_a_timeout_of_the_compactors_own_is_raised() -> None:
 
 @pytest.mark.parametrize("way", ALL)
 def test_a_closed_client_takes_further_calls(way: str) -> None:
-    with RawServer(lambda peer: [peer.send(answer("Yes.")) for _ in peer.requests()]) as server:
+    with RawServer(answering(answer("Yes."))) as server:
         client = client_for(way, backend(server.base_url))
 
         async def main() -> list[str]:
@@ -323,20 +296,18 @@ def test_closing_leaves_the_calls_of_another_client_alone() -> None:
 
     with RawServer(play) as server:
         client, other = (client_for("own sync", backend(server.base_url)) for _ in range(2))
-        ended: list[Any] = []
-        thread = threading.Thread(target=lambda: ended.append(ask("own sync", client, streams=False)))
-        thread.start()
-        until(lambda: server.requests)
-        other.close()
-        let_go.set()
-        thread.join(5)
-    assert ended[0].text == "Yes."
+        with ThreadPoolExecutor(1) as thread:
+            call = thread.submit(ask, "own sync", client, streams=False)
+            until(lambda: server.requests)
+            other.close()
+            let_go.set()
+            assert call.result(5).text == "Yes."
 
 
 def test_a_client_that_was_passed_in_stays_open_and_forgets_nothing() -> None:
     import httpx
 
-    with RawServer(lambda peer: [peer.send(answer("Yes.")) for _ in peer.requests()]) as server, httpx.Client() as http:
+    with RawServer(answering(answer("Yes."))) as server, httpx.Client() as http:
         with Client(backend(server.base_url), http=http) as client:
             client.call("Where?")
         assert not http.is_closed

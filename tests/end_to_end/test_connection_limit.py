@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client
-from support.raw_server import STREAM_HEAD, Peer, RawServer, chunk, echo, echoes, event
+from rungwise import Cancellation, Client
+from support.raw_server import STREAM_HEAD, Peer, RawServer, chunk, echo, echoes, event, silent, stuck_in_a_stream
 from support.waiting import until
 from support.ways import (
     ONCE,
@@ -19,6 +19,7 @@ from support.ways import (
     aask,
     aclose,
     ask,
+    at_once,
     backend,
     client_for,
     in_one_loop,
@@ -53,37 +54,10 @@ def test_calls_beyond_the_connections_wait_in_turn(way: str) -> None:
     assert server.connections <= 4
 
 
-def at_once(way: str, client: Client, count: int) -> list[Any]:
-    """Run calls at the same time."""
-    if is_async(way):
-
-        async def main() -> list[Any]:
-            asked = await asyncio.gather(*(aask(client, f"q {number}", streams=False) for number in range(count)))
-            await client.aclose()
-            return asked
-
-        return asyncio.run(main())
-    results: list[Any] = []
-    threads = [threading.Thread(target=lambda: results.append(ask(way, client, streams=False))) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    client.close()
-    return results
-
-
-def hold(peer: Peer) -> None:
-    """Begin an answer and fall silent."""
-    peer.request()
-    peer.send(STREAM_HEAD + b"\r\n" + chunk(event("Yes")))
-    peer.hang()
-
-
 @pytest.mark.parametrize("way", OWN)
 def test_waiting_for_a_connection_takes_time_of_the_call_and_is_no_failure(way: str) -> None:
     policy = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(seconds=0.5), timeouts=rungwise.Timeouts(connect=0.1))
-    with RawServer(hold) as server:
+    with RawServer(stuck_in_a_stream) as server:
         client = client_for(way, backend(server.base_url), policy=policy, max_connections=1)
 
         async def main() -> list[Any]:
@@ -161,9 +135,7 @@ def test_a_wait_for_a_connection_outlasts_the_limit_for_connecting(way: str) -> 
 
 
 def test_a_cancellation_ends_the_wait_for_a_connection() -> None:
-    from rungwise import Cancellation
-
-    with RawServer(lambda peer: [peer.request(), peer.hang()]) as server:
+    with RawServer(silent) as server:
         client = client_for("own sync", backend(server.base_url), max_connections=1)
         first = threading.Thread(target=ask, args=("own sync", client))
         first.start()

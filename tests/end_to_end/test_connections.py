@@ -18,7 +18,7 @@ import pytest
 import rungwise
 from rungwise import Client
 from support.modes import waits_into
-from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, echo, echoes, event, stream_of
+from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, answering, chunk, echo, echoes, event, stream_of
 from support.waiting import until
 from support.ways import (
     ALL,
@@ -43,8 +43,19 @@ pytestmark = [pytest.mark.own_connections, pytest.mark.sampled(4), pytest.mark.u
 
 def echo_once(peer: Peer) -> None:
     """Answer the first request on a connection, and close it under the second."""
-    peer.send(echo(peer.request() or {}))
-    peer.request()
+    if (request := peer.request()) is not None:
+        peer.send(echo(request))
+        peer.request()
+
+
+def echo_first(then: Callable[[Peer], Any]) -> Callable[[Peer], None]:
+    """Return a script that answers the first request on a connection, and does something else with the second."""
+
+    def play(peer: Peer) -> None:
+        echo_once(peer)
+        then(peer)
+
+    return play
 
 
 def three_idle_and_dead() -> Callable[[Peer], None]:
@@ -93,16 +104,8 @@ def test_a_connection_serves_one_call_after_another(way: str, tls: bool) -> None
 @SCHEMES
 @pytest.mark.parametrize("how", ["close", "reset"])
 def test_a_connection_that_dies_under_a_request_is_stale(way: str, tls: bool, how: str) -> None:
-    def play(peer: Peer) -> None:
-        for number, request in enumerate(peer.requests()):
-            if number:  # the second request on a connection is never answered
-                if how == "reset":
-                    peer.reset()
-                return
-            peer.send(echo(request))
-
     steps: list[rungwise.Step] = []
-    with RawServer(play, tls=tls) as server:
+    with RawServer(echo_first(Peer.reset) if how == "reset" else echo_once, tls=tls) as server:
         asked = several(way, quick(way, server, observer=steps.append), 3)
     assert [each.text for each in asked] == ["question 0", "question 1", "question 2"]
     # Our own connections learn from the first loss; those of a client that was passed in are its own affair.
@@ -176,14 +179,7 @@ HALF_A_HEAD = ("half a status line", "half a head", "an information", "an inform
 @pytest.mark.parametrize("way", ALL)
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_reused_connection_on_which_something_has_come_is_not_stale(way: str, kind: str) -> None:
-    def play(peer: Peer) -> None:
-        for number, request in enumerate(peer.requests()):
-            if number:
-                peer.send(BROKEN[kind])
-                return
-            peer.send(echo(request))
-
-    with RawServer(play) as server:
+    with RawServer(echo_first(lambda peer: peer.send(BROKEN[kind]))) as server:
         asked = several(way, quick(way, server, policy=rungwise.Policy(limits=ONCE)), 2)
     is_stale = way in PASSED_IN and kind in HALF_A_HEAD  # httpx does not tell that anything had come
     assert [(failure.reason, failure.is_stale) for failure in asked[1].failures] == [("connection", is_stale)]
@@ -203,14 +199,8 @@ def test_a_client_that_was_passed_in_is_asked_at_once_again_only_the_first_time(
 
 @pytest.mark.parametrize("way", ALL)
 def test_a_silent_reused_connection_is_not_stale(way: str) -> None:
-    def play(peer: Peer) -> None:
-        for number, request in enumerate(peer.requests()):
-            if number:
-                peer.hang()
-            peer.send(echo(request))
-
     policy = rungwise.Policy(limits=ONCE, timeouts=rungwise.Timeouts(total=0.3))
-    with RawServer(play) as server:
+    with RawServer(echo_first(Peer.hang)) as server:
         asked = several(way, quick(way, server, policy=policy), 2)
     assert [(failure.reason, failure.is_stale) for failure in asked[1].failures] == [("timeout", False)]
 
@@ -289,21 +279,13 @@ def test_a_stream_that_was_left_early_answers_no_later_call(way: str, is_whole: 
 
 def texts_of(way: str, client: Client) -> list[str]:
     """Ask for a stream, and return its texts as they were handed out."""
-
-    async def main() -> list[str]:
-        texts = [each.text async for each in client.astream("x") if isinstance(each, rungwise.Text)]
-        await aclose(client)
-        return texts
-
-    if is_async(way):
-        return asyncio.run(main())
-    return [each.text for each in client.stream("x") if isinstance(each, rungwise.Text)]
+    return [each.text for each in ask(way, client).events if isinstance(each, rungwise.Text)]
 
 
 @BOTH
 def test_what_came_together_is_handed_out_together(way: str) -> None:
     words = [f"word{number} " for number in range(200)]
-    with RawServer(lambda peer: [peer.send(stream_of(*words)) for _ in peer.requests()]) as server:
+    with RawServer(answering(stream_of(*words))) as server:
         texts = texts_of(way, quick(way, server))
     assert "".join(texts) == "".join(words)
     assert len(texts) <= 20, "a few readings brought all of it"
@@ -334,12 +316,8 @@ def test_bytes_behind_a_reply_that_closes_the_connection_are_none_of_it(
 ) -> None:
     reply = answer("Herons.", b"connection: close\r\n").replace(b"HTTP/1.1", version)
 
-    def play(peer: Peer) -> None:
-        peer.request()
-        peer.send(reply + extra)
-
     with (
-        RawServer(play) as server,
+        RawServer(answering(reply + extra)) as server,
         in_one_loop(way, client_for(way, backend(server.base_url, streams=streams))) as caller,
     ):
         asked = [caller() for _ in range(2)]
@@ -351,12 +329,7 @@ def test_bytes_behind_a_reply_that_closes_the_connection_are_none_of_it(
 def test_bytes_behind_an_error_that_closes_the_connection_hide_no_status(way: str) -> None:
     body = b'{"error": {"message": "Incorrect API key provided.", "code": "invalid_api_key"}}'
     head = b"HTTP/1.1 401 Unauthorized\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
-
-    def play(peer: Peer) -> None:
-        peer.request()
-        peer.send(head + body + b"\r\n")
-
-    with RawServer(play) as server:
+    with RawServer(answering(head + body + b"\r\n")) as server:
         (asked,) = several(way, quick(way, server), 1)
     assert [failure.reason for failure in asked.failures] == ["auth"]
     assert len(server.requests) == 1
@@ -364,11 +337,8 @@ def test_bytes_behind_an_error_that_closes_the_connection_hide_no_status(way: st
 
 @BOTH
 def test_a_broken_chunk_behind_others_is_named_in_the_failure(way: str) -> None:
-    def play(peer: Peer) -> None:
-        peer.request()
-        peer.send(STREAM_HEAD + b"\r\n" + chunk(event("Herons ")) + b"no number\r\n")
-
-    with RawServer(play) as server:
+    broken = STREAM_HEAD + b"\r\n" + chunk(event("Herons ")) + b"no number\r\n"
+    with RawServer(answering(broken)) as server:
         asked = ask(way, quick(way, server, policy=rungwise.Policy(limits=ONCE)))
     assert asked.text == "Herons "
     said = [str(failure.exception) for failure in asked.failures]
@@ -385,12 +355,11 @@ def test_a_broken_chunk_behind_others_is_named_in_the_failure(way: str) -> None:
 def test_a_forked_child_opens_connections_of_its_own(before: str, after: str, tls: bool) -> None:
     with RawServer(echoes, tls=tls) as server:
         client = quick("own sync", server)
-        sync = asynchronous = None
         if before == "own sync":
-            sync = ask(before, client, "parent", streams=False)
+            first = ask(before, client, "parent", streams=False)
         else:
-            asynchronous = asyncio.run(aask(client, "parent", streams=False))
-        assert (sync or asynchronous).text == "parent"
+            first = asyncio.run(aask(client, "parent", streams=False))
+        assert first.text == "parent"
 
         def child(number: int, answers: Any) -> None:
             texts = [ask(after, client, f"child {number}.{index}", streams=False).text for index in range(3)]
@@ -497,7 +466,7 @@ def test_a_flood_leaves_other_tasks_their_turns() -> None:
 @pytest.mark.parametrize("way", PASSED_IN)
 def test_a_cookie_that_a_client_cannot_send_back_fails_the_call(way: str) -> None:
     extra = "set-cookie: sid=é; Path=/\r\n".encode()
-    with RawServer(lambda peer: [peer.send(answer("Yes.", extra)) for _ in peer.requests()]) as server:
+    with RawServer(answering(answer("Yes.", extra))) as server:
         asked = several(way, client_for(way, backend(server.base_url)), 2)
     assert [each.outcome for each in asked] == ["done", "failed"]
     (failure,) = asked[1].failures

@@ -12,10 +12,10 @@ from rungwise import Budget, Client, Policy, TurnPolicy
 from rungwise.core import Request
 from rungwise.testing import EmbeddedProvider, ScriptedReply, VirtualClock
 from support import modes, turn_modes, ways
+from support.ways import WALL
 
 pytestmark = pytest.mark.sampled(4)
 
-WALL = 1_795_168_800.0  # Fri, 20 Nov 2026 10:00:00 GMT
 ANSWER = ScriptedReply("By the lake.")
 BUSY = ScriptedReply(status=503, headers={"retry-after": "5"})
 FAILING = ScriptedReply(status=401)
@@ -25,20 +25,7 @@ NAME = "x-deadline"
 
 def client_of(*providers: Any, **options: Any) -> tuple[Client, VirtualClock]:
     """Return a client that passes deadlines on, at 10 o'clock, and its clock."""
-    clock = VirtualClock(now=50.0)
-    waits = {"clock": clock, "sleep": clock.sleep, "async_sleep": clock.asleep, "jitter": lambda: 0.0}
-    chain = [
-        each if hasattr(each, "encode") else ways.backend(each.base_url, name=f"backend {number}", model=f"m{number}")
-        for number, each in enumerate(providers)
-    ]
-    given = {
-        "policy": UNLIMITED,
-        "wall_clock": lambda: WALL - 50 + clock(),
-        "deadline_header": NAME,
-        **waits,
-        **options,
-    }
-    return Client(chain, **given), clock
+    return ways.virtual(*providers, **{"policy": UNLIMITED, "deadline_header": NAME, **options})
 
 
 def told(provider: EmbeddedProvider) -> list[str | None]:

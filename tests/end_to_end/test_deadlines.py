@@ -10,6 +10,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -19,7 +20,7 @@ import pytest
 import rungwise
 from rungwise import Cancellation
 from support.modes import waits_into
-from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event, stream_of
+from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, answering, chunk, event, silent, stream_of
 from support.sampling import sampled
 from support.waiting import until
 from support.ways import ALL, ONCE, OWN, PASSED_IN, SYNC, aask, aclose, ask, backend, client_for
@@ -35,73 +36,38 @@ NO_COMPRESSION = zlib.compressobj()
 EMPTY_DEFLATE = NO_COMPRESSION.flush(zlib.Z_SYNC_FLUSH)
 
 
-def nothing(peer: Peer) -> None:
-    """Answer nothing."""
-    peer.request()
-    peer.hang()
+def drips(name: str, first: bytes, piece: bytes = b"") -> Callable[[Peer], None]:
+    """Read a request, send something, and then drip a piece for ever, or nothing."""
 
+    def play(peer: Peer) -> None:
+        peer.request()
+        peer.send(first)
+        if piece:
+            peer.drip(piece)
+        peer.hang()
 
-def unread(peer: Peer) -> None:
-    """Read nothing."""
-    peer.hang()
+    play.__name__ = name
+    return play
 
 
 def informing(peer: Peer) -> None:
     """Flood with 1xx responses."""
     peer.request()
-    peer.flood(b"HTTP/1.1 102 Processing\r\n\r\n")
+    peer.flood(INFORMATION)
 
 
-def informing_slowly(peer: Peer) -> None:
-    """Drip 1xx responses."""
-    peer.request()
-    peer.drip(b"HTTP/1.1 102 Processing\r\n\r\n")
+INFORMATION = b"HTTP/1.1 102 Processing\r\n\r\n"
+informing_slowly = drips("informing_slowly", INFORMATION, INFORMATION)
+header = drips("header", b"HTTP/1.1 200 OK\r\nx-long: ", b"x")
+headers = drips("headers", b"HTTP/1.1 200 OK\r\n", b"x-more: 1\r\n")
+extension = drips("extension", STREAM_HEAD + b"\r\n5;x=", b"x")
+deflate = drips(  # blocks that decode to nothing
+    "deflate", STREAM_HEAD + b"content-encoding: deflate\r\n\r\n" + chunk(EMPTY_DEFLATE), chunk(b"\0\0\0\xff\xff")
+)
+comments = drips("comments", STREAM_HEAD + b"\r\n", chunk(b": still here\n\n"))
+silent_body = drips("silent_body", STREAM_HEAD + b"\r\n")
 
-
-def header(peer: Peer) -> None:
-    """Drip one header."""
-    peer.request()
-    peer.send(b"HTTP/1.1 200 OK\r\nx-long: ")
-    peer.drip(b"x")
-
-
-def headers(peer: Peer) -> None:
-    """Drip headers."""
-    peer.request()
-    peer.send(b"HTTP/1.1 200 OK\r\n")
-    peer.drip(b"x-more: 1\r\n")
-
-
-def extension(peer: Peer) -> None:
-    """Drip a chunk extension."""
-    peer.request()
-    peer.send(STREAM_HEAD + b"\r\n5;x=")
-    peer.drip(b"x")
-
-
-def deflate(peer: Peer) -> None:
-    """Drip blocks that decode to nothing."""
-    peer.request()
-    peer.send(STREAM_HEAD + b"content-encoding: deflate\r\n\r\n")
-    peer.send(chunk(EMPTY_DEFLATE))
-    peer.drip(chunk(b"\0\0\0\xff\xff"))
-
-
-def comments(peer: Peer) -> None:
-    """Drip comments."""
-    peer.request()
-    peer.send(STREAM_HEAD + b"\r\n")
-    peer.drip(chunk(b": still here\n\n"))
-
-
-def silent_body(peer: Peer) -> None:
-    """Begin a body and fall silent."""
-    peer.request()
-    peer.send(STREAM_HEAD + b"\r\n")
-    peer.hang()
-
-
-READING = [nothing, informing, informing_slowly, header, headers, extension, deflate, comments, silent_body]
+READING = [silent, informing, informing_slowly, header, headers, extension, deflate, comments, silent_body]
 LARGE = "heron " * 4_000_000  # more than any socket buffers
 
 
@@ -135,7 +101,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
         if not known[name]:
             over.wait(30)
             raise socket.gaierror(socket.EAI_AGAIN, "no answer")
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in known[name]]
+        return [tcp(address, port) for address in known[name]]
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     yield lambda host, *addresses: known.__setitem__(host, list(addresses))
@@ -143,6 +109,11 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     for thread in threading.enumerate():  # a lookup is shared, so none may be left to the next test
         if thread.name.startswith("rungwise looks up"):
             thread.join()
+
+
+def tcp(address: str, port: int) -> tuple[Any, ...]:
+    """Return an address as a lookup returns it."""
+    return (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))
 
 
 @contextmanager
@@ -157,8 +128,36 @@ def stage(phase: Any, names: Any) -> Iterator[str]:
             yield f"http://{'127.0.0.1' if phase == 'connect' else 'dead.test'}:{port}/v1"
     else:
         is_tls = phase == "handshake"
-        with RawServer(unread if phase in ("handshake", "write") else phase) as server:
+        with RawServer(Peer.hang if phase in ("handshake", "write") else phase) as server:
             yield server.base_url.replace("http:", "https:") if is_tls else server.base_url
+
+
+def soon_ended(way: str, client: Any, *asked: Any, **options: Any) -> Any:
+    """Make a call in another thread, which has to end, and return how it ended."""
+    ended: list[Any] = []
+    thread = threading.Thread(target=lambda: ended.append(ask(way, client, *asked, **options)), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert ended, "the call has not ended"
+    return ended[0]
+
+
+def ended_by_a_token(way: str, client: Any, *asked: Any, when: Callable[[], object], pause: float) -> Any:
+    """Make a call, cancel it a moment after something holds, and return how it ended, which it did at once."""
+    token, ended = Cancellation(), list[Any]()
+    thread = threading.Thread(
+        target=lambda: ended.append((ask(way, client, *asked, cancellation=token), time.monotonic())), daemon=True
+    )
+    thread.start()
+    until(when)
+    time.sleep(pause)
+    at = time.monotonic()
+    token.cancel()
+    thread.join(30)
+    assert ended, "the call has not ended"
+    result, moment = ended[0]
+    assert moment - at < SOON
+    return result
 
 
 PHASES = ["resolve", "connect", "dead addresses", "handshake", "write", *READING]
@@ -172,14 +171,8 @@ IN_EVERY_PHASE = pytest.mark.parametrize("phase", PHASES, ids=lambda phase: geta
 @pytest.mark.parametrize("phase", sampled(PHASES, one_in=2), ids=lambda phase: getattr(phase, "__name__", phase))
 def test_the_budget_ends_a_call_in_every_phase(names: Any, way: str, phase: Any) -> None:
     with stage(phase, names) as url:
-        messages = LARGE if phase == "write" else "Where?"
-        ended: list[Any] = []
         client = client_for(way, backend(url), policy=POLICY)
-        thread = threading.Thread(target=lambda: ended.append(ask(way, client, messages)), daemon=True)
-        thread.start()
-        thread.join(20)
-        assert ended, "the call has not ended"
-        asked = ended[0]
+        asked = soon_ended(way, client, LARGE if phase == "write" else "Where?")
         assert asked.seconds < CEILING
         assert asked.outcome in ("failed", "over_budget")
         assert asked.failures[-1].reason == "timeout" if asked.failures else asked.outcome == "over_budget"
@@ -195,16 +188,10 @@ def test_the_next_backend_is_asked_when_no_first_token_has_come_in_whatever_phas
     policy = rungwise.Policy(timeouts=rungwise.Timeouts(connect=30, first_token=BUDGET))
     with (
         stage(phase, names) as url,
-        RawServer(lambda peer: [peer.send(stream_of("Yes.")) for _ in peer.requests()]) as b,
+        RawServer(answering(stream_of("Yes."))) as b,
     ):
-        messages = LARGE if phase == "write" else "Where?"
-        ended: list[Any] = []
         client = client_for(way, [backend(url), backend(b.base_url, name="second", first_token=30)], policy=policy)
-        thread = threading.Thread(target=lambda: ended.append(ask(way, client, messages, streams=False)), daemon=True)
-        thread.start()
-        thread.join(30)
-        assert ended, "the call has not ended"
-        asked = ended[0]
+        asked = soon_ended(way, client, LARGE if phase == "write" else "Where?", streams=False)
     assert (asked.outcome, asked.text, asked.result.backend) == ("done", "Yes.", "second")
     assert [failure.reason for failure in asked.failures] == ["silence"]
     assert BUDGET <= asked.seconds < CEILING
@@ -217,30 +204,15 @@ def test_the_next_backend_is_asked_when_no_first_token_has_come_in_whatever_phas
 )
 def test_a_cancellation_ends_a_call_in_every_phase(names: Any, way: str, phase: Any) -> None:
     with stage(phase, names) as url:
-        token, ended = Cancellation(), []
-        client = client_for(way, backend(url))
         messages = LARGE if phase == "write" else "Where?"
-        thread = threading.Thread(
-            target=lambda: ended.append((ask(way, client, messages, cancellation=token), time.monotonic())), daemon=True
-        )
-        thread.start()
-        time.sleep(0.2)  # so that it is in the phase
-        at = time.monotonic()
-        token.cancel()
-        thread.join(20)
-        assert ended, "the call has not ended"
-        asked, moment = ended[0]
-        assert moment - at < SOON
+        client = client_for(way, backend(url))
+        asked = ended_by_a_token(way, client, messages, when=lambda: True, pause=0.2)  # so that it is in the phase
         assert asked.outcome == "cancelled"
 
 
 @pytest.mark.parametrize("way", ALL)
 def test_what_drips_behind_the_end_of_a_stream_is_not_waited_for(way: str) -> None:
-    def play(peer: Peer) -> None:
-        peer.request()
-        peer.send(stream_of("In the reeds.").removesuffix(b"0\r\n\r\n") + b"1;x=")
-        peer.drip(b"x")
-
+    play = drips("trailer", stream_of("In the reeds.").removesuffix(b"0\r\n\r\n") + b"1;x=", b"x")
     with RawServer(play) as server:
         asked = ask(way, client_for(way, backend(server.base_url)))
     assert (asked.outcome, asked.text) == ("done", "In the reeds.")
@@ -276,22 +248,11 @@ def test_a_body_that_unpacks_to_very_much_does_not_keep_a_call(way: str, tokens:
 
 @pytest.mark.parametrize("way", SYNC)
 def test_a_cancellation_ends_a_call_that_unpacks_very_much(way: str) -> None:
-    token, ended = Cancellation(), []
     policy = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(output_tokens=1000))
     very_much()
     with RawServer(unpacking) as server:
         client = client_for(way, backend(server.base_url), policy=policy)
-        thread = threading.Thread(
-            target=lambda: ended.append((ask(way, client, cancellation=token), time.monotonic())), daemon=True
-        )
-        thread.start()
-        until(lambda: server.requests)
-        time.sleep(0.1)  # so that it unpacks
-        at = time.monotonic()
-        token.cancel()
-        thread.join(30)
-    asked, moment = ended[0]
-    assert moment - at < SOON
+        asked = ended_by_a_token(way, client, when=lambda: server.requests, pause=0.1)  # so that it unpacks
     assert (asked.outcome, asked.text) == ("cancelled", "In the reeds")
 
 
@@ -338,11 +299,7 @@ def test_a_head_that_never_ends_is_ended_by_the_clock_of_the_first_token(way: st
 
 @pytest.mark.parametrize("way", ALL)
 def test_text_that_had_come_is_kept_when_the_time_is_up(way: str) -> None:
-    def play(peer: Peer) -> None:
-        peer.request()
-        peer.send(STREAM_HEAD + b"\r\n" + chunk(event("In the reeds")))
-        peer.drip(chunk(b": still here\n\n"))
-
+    play = drips("text", STREAM_HEAD + b"\r\n" + chunk(event("In the reeds")), chunk(b": still here\n\n"))
     with RawServer(play) as server:
         asked = ask(way, client_for(way, backend(server.base_url), policy=POLICY))
     assert (asked.outcome, asked.text) == ("partial", "In the reeds")
@@ -351,13 +308,13 @@ def test_text_that_had_come_is_kept_when_the_time_is_up(way: str) -> None:
 
 @pytest.mark.parametrize("way", OWN)
 def test_a_dead_address_does_not_hide_a_live_one(names: Any, way: str) -> None:
-    with full_backlog() as dead, RawServer(lambda peer: [peer.send(answer("Yes.")) for _ in peer.requests()]) as server:
+    with full_backlog() as dead, RawServer(answering(answer("Yes."))) as server:
         look_up = socket.getaddrinfo
 
         def both(host: Any, port: Any, *args: Any, **options: Any) -> Any:
             if host not in ("both.test", b"both.test"):
                 return look_up(host, port, *args, **options)
-            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", which)) for which in (dead, server.port)]
+            return [tcp("127.0.0.1", which) for which in (dead, server.port)]
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(socket, "getaddrinfo", both)
@@ -373,7 +330,7 @@ def test_a_name_is_looked_up_by_one_thread_whatever_the_port(monkeypatch: pytest
     def slow(host: Any, port: Any, *args: Any, **options: Any) -> Any:
         asked.append(host)
         released.wait(20)
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+        return [tcp("127.0.0.1", port)]
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
 
@@ -382,19 +339,12 @@ def test_a_name_is_looked_up_by_one_thread_whatever_the_port(monkeypatch: pytest
             peer.send(answer(f"port {peer.server.port}"))
 
     with RawServer(play) as one, RawServer(play) as other:
-        ended: list[Any] = []
-        threads = []
-        for server in (one, other):
-            client = client_for("own sync", backend(f"http://slow.test:{server.port}/v1"))
-            threads.append(
-                threading.Thread(target=lambda made=client: ended.append(ask("own sync", made, streams=False)))
-            )
-            threads[-1].start()
+        clients = [client_for("own sync", backend(f"http://slow.test:{each.port}/v1")) for each in (one, other)]
+        with ThreadPoolExecutor(2) as threads:
+            ended = threads.map(lambda client: ask("own sync", client, streams=False), clients)
             until(lambda: asked)
-        time.sleep(0.1)
-        released.set()
-        for thread in threads:
-            thread.join(20)
+            time.sleep(0.1)
+            released.set()
         assert {each.text for each in ended} == {f"port {one.port}", f"port {other.port}"}
     assert asked == ["slow.test"]
 
@@ -402,11 +352,11 @@ def test_a_name_is_looked_up_by_one_thread_whatever_the_port(monkeypatch: pytest
 @pytest.mark.parametrize("way", SYNC)
 def test_nothing_is_sent_once_the_call_has_ended(names: Any, way: str) -> None:
     released = threading.Event()
-    with RawServer(nothing) as server, pytest.MonkeyPatch.context() as patch:
+    with RawServer(silent) as server, pytest.MonkeyPatch.context() as patch:
 
         def slow(host: Any, port: Any, *args: Any, **options: Any) -> Any:
             released.wait(20)
-            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", server.port))]
+            return [tcp("127.0.0.1", server.port)]
 
         patch.setattr(socket, "getaddrinfo", slow)
         client = client_for(way, backend("http://slow.test:1/v1"), policy=POLICY)

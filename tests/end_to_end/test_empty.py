@@ -42,19 +42,12 @@ def test_empty_then_empty_then_text_asks_the_same_three_times_with_longer_waits(
 
 
 @pytest.mark.parametrize(("draw", "waits"), [(0.0, [5, 10, 20]), (1.0, [7.5, 15, 30])])
-def test_the_waits_between_empty_replies_are_lengthened_by_up_to_half(
-    run: Any, draw: float, waits: list[float]
-) -> None:
+def test_empty_for_ever_is_exhausted_after_one_and_three_requests(run: Any, draw: float, waits: list[float]) -> None:
     ended = run([EMPTY], jitter=lambda: draw)
-    assert ended.waits == waits
-
-
-def test_empty_for_ever_is_exhausted_after_one_and_three_requests(run: Any) -> None:
-    ended = run([EMPTY])
     assert ended.outcome == "exhausted"
     assert len(ended.requests) == 1 + 3
     assert all(body == ended.bodies[0] for body in ended.bodies)
-    assert ended.waits == [5, 10, 20]
+    assert ended.waits == waits
     assert isinstance(ended.error, rungwise.EmptyResponse)
     assert ended.error.result is ended.result
     assert ended.result.attempts == 4
@@ -125,15 +118,11 @@ def test_the_fallback_after_a_nudge_gets_the_plain_question(run: Any) -> None:
     assert ended.added[-1] == []
 
 
-def test_a_tool_result_five_messages_back_is_nudged(run: Any) -> None:
-    ended = run([EMPTY, ANSWER], messages=after_a_tool(5))
-    assert ended.path == ["nudge", "done"]
-
-
-def test_a_tool_result_six_messages_back_is_not_nudged(run: Any) -> None:
-    ended = run([EMPTY, ANSWER], messages=after_a_tool(6))
-    assert ended.path == ["reask", "done"]
-    assert ended.added[0] == ended.added[1]
+@pytest.mark.parametrize(("distance", "rung", "added"), [(5, "nudge", 2), (6, "reask", 0)])
+def test_a_tool_result_is_nudged_up_to_five_messages_back(run: Any, distance: int, rung: str, added: int) -> None:
+    ended = run([EMPTY, ANSWER], messages=after_a_tool(distance))
+    assert ended.path == [rung, "done"]
+    assert [len(messages) for messages in ended.added] == [0, added]
 
 
 # beside an answer that the turn already holds
@@ -145,24 +134,15 @@ NOTED = [
 ]
 
 
+@pytest.mark.parametrize("prior", [PRIOR, f"<think>reeds?</think>{PRIOR}"], ids=["plain", "with its thinking"])
 @pytest.mark.parametrize("nothing", [EMPTY, ScriptedReply(reasoning="I said it all.")])
-def test_empty_after_an_answer_beside_housekeeping_tools_is_salvaged_with_it(run: Any, nothing: ScriptedReply) -> None:
-    ended = run([nothing], messages=NOTED, turn=TurnContext(prior_answer=PRIOR, only_housekeeping=True))
+def test_empty_after_an_answer_beside_housekeeping_tools_is_salvaged_with_it(
+    run: Any, nothing: ScriptedReply, prior: str
+) -> None:
+    ended = run([nothing], messages=NOTED, turn=TurnContext(prior_answer=prior, only_housekeeping=True))
     assert (ended.outcome, ended.text) == ("salvaged", PRIOR)
     assert len(ended.requests) == 1
     assert ended.waits == []
-
-
-def test_a_salvaged_answer_comes_without_its_thinking(run: Any) -> None:
-    turn = TurnContext(prior_answer=f"<think>reeds?</think>{PRIOR}", only_housekeeping=True)
-    ended = run([EMPTY], messages=NOTED, turn=turn)
-    assert (ended.outcome, ended.text) == ("salvaged", PRIOR)
-
-
-def test_a_prior_answer_of_thinking_alone_is_none(run: Any) -> None:
-    turn = TurnContext(prior_answer="<think>reeds?</think>", only_housekeeping=True)
-    ended = run([EMPTY, ANSWER], messages=NOTED, turn=turn)
-    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
 
 
 def test_empty_after_an_answer_beside_a_substantive_tool_is_not_salvaged(run: Any) -> None:
@@ -171,8 +151,11 @@ def test_empty_after_an_answer_beside_a_substantive_tool_is_not_salvaged(run: An
     assert ended.path == ["nudge", "reask", "reask", "reask", "exhausted"]
 
 
-def test_a_prior_answer_does_not_stand_in_for_an_answer_that_comes(run: Any) -> None:
-    ended = run([ANSWER], messages=NOTED, turn=TurnContext(prior_answer=PRIOR, only_housekeeping=True))
+@pytest.mark.parametrize(
+    ("prior", "replies"), [(PRIOR, [ANSWER]), ("<think>reeds?</think>", [EMPTY, ANSWER])], ids=["prior", "thinking"]
+)
+def test_a_prior_answer_does_not_stand_in_for_an_answer_that_comes(run: Any, prior: str, replies: Any) -> None:
+    ended = run(replies, messages=NOTED, turn=TurnContext(prior_answer=prior, only_housekeeping=True))
     assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
 
 

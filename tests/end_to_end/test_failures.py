@@ -53,11 +53,23 @@ def test_server_errors_for_ever_fail_after_four_requests(run: Any, draw: float, 
     assert "500" in str(ended.error)
 
 
-def test_server_errors_for_ever_go_to_the_fallback_after_four_requests(run: Any) -> None:
-    ended = run([down()], [ANSWER])
+@pytest.mark.parametrize(
+    ("failing", "requests", "waits"),
+    [
+        (down(), 4, [2, 4, 8]),
+        (down(503), 2, [2]),
+        (down(429, headers={"retry-after": "500"}), 1, []),
+        *[(down(status), 1, []) for status in (400, 401, 402, 403)],
+    ],
+    ids=["500", "overloaded", "asks to wait for long", "400", "401", "402", "403"],
+)
+def test_a_failing_backend_is_left_after_so_many_requests(
+    run: Any, failing: ScriptedReply, requests: int, waits: list[float]
+) -> None:
+    ended = run([failing], [ANSWER])
     assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
-    assert ended.counts == [4, 1]
-    assert ended.waits == [2, 4, 8]
+    assert ended.counts == [requests, 1]
+    assert ended.waits == waits
     assert ended.added[-1] == []
 
 
@@ -79,12 +91,6 @@ def test_an_error_and_an_empty_reply_have_series_of_their_own(run: Any) -> None:
     ended = run([down(), EMPTY, down(), EMPTY, ANSWER])
     assert ended.outcome == "done"
     assert ended.waits == [2, 5, 4, 10]
-
-
-def test_an_overloaded_backend_is_left_after_its_second_failure(run: Any) -> None:
-    ended = run([down(503)], [ANSWER])
-    assert (ended.outcome, ended.counts) == ("done", [2, 1])
-    assert ended.waits == [2]
 
 
 def test_a_plain_404_is_retried_and_an_unknown_model_is_not(run: Any) -> None:
@@ -144,24 +150,16 @@ def test_an_asked_wait_that_makes_no_sense_is_ignored(run: Any, garbage: str) ->
     assert ended.waits == [2]
 
 
-def test_an_asked_wait_that_is_too_long_switches_to_the_fallback_at_once(run: Any) -> None:
-    ended = run([down(429, headers={"retry-after": "500"})], [ANSWER])
-    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
-    assert ended.counts == [1, 1]
-    assert ended.waits == []
-
-
-def test_an_asked_wait_beyond_the_deadline_ends_the_call_at_once(run: Any) -> None:
-    policy = rungwise.Policy(budget=rungwise.Budget(seconds=60), waits=rungwise.Waits(longest_asked=1000))
+@pytest.mark.parametrize(
+    "policy",
+    [
+        rungwise.Policy(),
+        rungwise.Policy(budget=rungwise.Budget(seconds=60), waits=rungwise.Waits(longest_asked=1000)),
+    ],
+    ids=["above the longest allowed", "beyond the deadline"],
+)
+def test_an_asked_wait_that_is_too_long_ends_the_call_at_once(run: Any, policy: rungwise.Policy) -> None:
     ended = run([down(429, headers={"retry-after": "500"})], policy=policy)
-    assert ended.outcome in ("failed", "over_budget")
-    assert len(ended.requests) == 1
-    assert ended.waits == []
-    assert "500 s" in str(ended.error)
-
-
-def test_an_asked_wait_above_the_longest_allowed_ends_the_call_at_once(run: Any) -> None:
-    ended = run([down(429, headers={"retry-after": "500"})])
     assert ended.outcome == "failed"
     assert len(ended.requests) == 1
     assert ended.waits == []
@@ -182,13 +180,6 @@ def test_a_rejected_key_fails_at_once_and_only_the_backend_is_named(run: Any) ->
     assert "sk-" not in str(ended.error)  # that no journal and no log line holds it either is seen by `run`
 
 
-@pytest.mark.parametrize("status", [400, 401, 402, 403])
-def test_what_is_wrong_for_good_goes_to_the_fallback_after_one_request(run: Any, status: int) -> None:
-    ended = run([down(status)], [ANSWER])
-    assert (ended.outcome, ended.counts) == ("done", [1, 1])
-    assert ended.waits == []
-
-
 def test_an_error_that_quotes_the_prompt_is_not_passed_on(run: Any) -> None:
     ended = run([error(400, "Cannot read 'Where do the herons of the northern lake nest?'")])
     assert ended.outcome == "failed"  # the rest is seen by `run`
@@ -206,18 +197,13 @@ def test_a_parameter_that_is_not_supported_is_left_out(run: Any) -> None:
     assert [body["top_p"] for body in ended.bodies] == [0.5, 0.5]
 
 
-def test_the_same_rejection_again_is_not_repaired_again(run: Any) -> None:
+@pytest.mark.parametrize("others", [[], [[ANSWER]]], ids=["alone", "with a fallback"])
+def test_a_repair_is_made_once_and_the_fallback_gets_every_parameter_again(run: Any, others: list[Any]) -> None:
     rejected = error(400, "Unsupported parameter: 'temperature' is not supported.", param="temperature")
-    ended = run([rejected], parameters={"temperature": 0.5})
-    assert ended.outcome == "failed"
-    assert len(ended.requests) == 2
-
-
-def test_the_fallback_gets_every_parameter_again(run: Any) -> None:
-    rejected = error(400, "Unsupported parameter: 'temperature' is not supported.", param="temperature")
-    ended = run([rejected], [ANSWER], parameters={"temperature": 0.5})
-    assert (ended.outcome, ended.counts) == ("done", [2, 1])
-    assert [body.get("temperature") for body in ended.bodies] == [0.5, None, 0.5]
+    ended = run([rejected], *others, parameters={"temperature": 0.5})
+    assert ended.outcome == ("done" if others else "failed")
+    assert [body.get("temperature") for body in ended.bodies] == [0.5, None, *[0.5 for _ in others]]
+    assert ended.counts == [2, *[1 for _ in others]]
 
 
 def test_a_rejected_cap_is_clamped_below_what_is_available(run: Any) -> None:
@@ -235,18 +221,18 @@ def test_a_rejected_cap_field_gives_way_to_the_other(run: Any) -> None:
     assert [body.get("max_tokens") for body in ended.bodies] == [900, None]
 
 
+THINKING = ScriptedReply(reasoning="Herons like reeds.")
+NO_PREFILL = error(400, "This model does not support assistant message prefill.")
+
+
 def test_a_rejected_prefill_becomes_a_user_turn_and_is_remembered(run: Any) -> None:
-    thinking = ScriptedReply(reasoning="Herons like reeds.")
-    rejected = error(400, "This model does not support assistant message prefill.")
-    ended = run([thinking, rejected, ANSWER], backends=[{"prefill": "trailing"}])
+    ended = run([THINKING, NO_PREFILL, ANSWER], backends=[{"prefill": "trailing"}])
     assert (ended.outcome, ended.path[:2]) == ("done", ["prefill", "repair"])
     assert [[message["role"] for message in added] for added in ended.added] == [[], ["assistant"], ["user"]]
 
 
 def test_a_rejected_prefill_teaches_every_later_call(serve: Any, backend_of: Any) -> None:
-    thinking = ScriptedReply(reasoning="Herons like reeds.")
-    rejected = error(400, "This model does not support assistant message prefill.")
-    provider = serve(thinking, rejected, ANSWER, thinking, ANSWER)
+    provider = serve(THINKING, NO_PREFILL, ANSWER, THINKING, ANSWER)
     with Client(backend_of(provider, prefill="trailing")) as client:
         assert client.call("hi").text == client.call("hi").text == "In the reeds, mostly."
     roles = [request.body["messages"][-1]["role"] for request in provider.requests]
@@ -266,11 +252,17 @@ def test_an_overflow_is_compacted_by_the_callers_compactor(run: Any) -> None:
         seen.append(list(messages))
         return [{"role": "user", "content": "in short"}]
 
-    ended = run([TOO_LONG, ANSWER], messages=LONG, compactor=compact)
-    assert (ended.outcome, ended.path) == ("done", ["compact", "done"])
-    assert ended.bodies[1]["messages"] == [{"role": "user", "content": "in short"}]
-    assert seen[0] == LONG
-    assert ended.waits == []
+    async def later(messages: Any) -> Any:
+        await anyio.sleep(0)
+        return compact(messages)
+
+    for overflow in (TOO_LONG, down(413)):
+        for compactor in [compact, later] if run.mode.startswith("a") else [compact]:
+            ended = run([overflow, ANSWER], messages=LONG, compactor=compactor)
+            assert (ended.outcome, ended.path) == ("done", ["compact", "done"])
+            assert ended.bodies[1]["messages"] == [{"role": "user", "content": "in short"}]
+            assert seen[-1] == LONG
+            assert ended.waits == []
 
 
 def test_an_overflow_is_compacted_from_its_oldest_end(run: Any) -> None:
@@ -282,17 +274,6 @@ def test_an_overflow_is_compacted_from_its_oldest_end(run: Any) -> None:
     assert (ended.outcome, ended.path) == ("done", ["compact", "compact", "done"])
     assert ended.bodies[1]["messages"] == [*talk[:2], {**result, "content": STUB}, *talk[3:]]
     assert ended.bodies[2]["messages"] == [talk[0], *talk[3:]]
-
-
-@pytest.mark.parametrize("run", ["acall", "astream"], indirect=True)
-def test_a_compactor_may_be_a_coroutine_function(run: Any) -> None:
-    async def compact(messages: Any) -> Any:
-        await anyio.sleep(0)
-        return [{"role": "user", "content": "in short"}]
-
-    ended = run([TOO_LONG, ANSWER], messages=LONG, compactor=compact)
-    assert (ended.outcome, ended.path) == ("done", ["compact", "done"])
-    assert ended.bodies[1]["messages"] == [{"role": "user", "content": "in short"}]
 
 
 @pytest.mark.parametrize("run", ["call", "stream"], indirect=True)
@@ -317,13 +298,9 @@ def test_an_overflow_without_a_compactor_goes_to_the_fallback_or_fails(run: Any)
     assert (ended.outcome, len(ended.requests)) == ("failed", 1)
 
 
-def test_a_413_is_an_overflow(run: Any) -> None:
-    ended = run([down(413), ANSWER], messages=LONG, compactor=lambda messages: list(messages)[-1:])
-    assert ended.path == ["compact", "done"]
+# bodies that are no answer, and finish reasons that nobody knows
 
-
-# bodies that are no answer
-
+ODD = ScriptedReply(text="In the banana grove.", finish="banana")
 SHAPELESS = pytest.mark.parametrize(
     "shapeless",
     [
@@ -333,8 +310,9 @@ SHAPELESS = pytest.mark.parametrize(
         ScriptedReply(body='["In the reeds."]'),
         ScriptedReply(body='{"choices": [{"index": 0, "message": null}]}'),
         ScriptedReply(body="data: [DONE]\n\n"),
+        ODD,
     ],
-    ids=["no choices", "html", "half a document", "a list", "no message", "no chunk"],
+    ids=["no choices", "html", "half a document", "a list", "no message", "no chunk", "an unknown finish"],
 )
 
 
@@ -343,25 +321,23 @@ def test_a_200_of_no_usable_shape_switches_at_once(run: Any, shapeless: Scripted
     ended = run([shapeless], [ANSWER])
     assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
     assert ended.counts == [1, 1]
+    assert ended.added == [[], []]
     assert ended.waits == []
     assert ended.steps[1].event == "malformed"
 
 
 @SHAPELESS
-def test_a_200_of_no_usable_shape_is_retried_where_nobody_else_is_there(run: Any, shapeless: ScriptedReply) -> None:
-    ended = run([shapeless, ANSWER])
-    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
-    assert len(ended.requests) == 2
-    assert ended.bodies[0] == ended.bodies[1]
-    assert ended.waits == [5]
-
-
-@SHAPELESS
-def test_a_200_of_no_usable_shape_for_ever_fails(run: Any, shapeless: ScriptedReply) -> None:
-    ended = run([shapeless])
-    assert ended.outcome == "failed"
-    assert len(ended.requests) == 4
-    assert ended.waits == [5, 10, 20]
+@pytest.mark.parametrize("answers", [True, False], ids=["then an answer", "for ever"])
+def test_a_200_of_no_usable_shape_is_retried_where_nobody_else_is_there(
+    run: Any, shapeless: ScriptedReply, answers: bool
+) -> None:
+    ended = run([shapeless, ANSWER] if answers else [shapeless])
+    assert (ended.outcome, ended.text) == (("done", "In the reeds, mostly.") if answers else ("failed", ""))
+    assert len(ended.requests) == (2 if answers else 4)
+    assert all(body == ended.bodies[0] for body in ended.bodies)
+    assert ended.waits == ([5] if answers else [5, 10, 20])
+    stops = [step.stop_raw for step in ended.steps if step.event == "malformed"]
+    assert stops == [shapeless.finish if shapeless is ODD else None] * len(ended.waits if answers else ended.requests)
 
 
 def test_an_empty_200_is_no_success(run: Any) -> None:
@@ -394,42 +370,15 @@ REFUSALS = pytest.mark.parametrize(
 
 
 @REFUSALS
-def test_a_refusal_is_never_sent_to_the_same_model_again(run: Any, refusal: ScriptedReply) -> None:
-    ended = run([refusal, ANSWER])
-    assert (ended.outcome, ended.text) == ("refused", "")
-    assert len(ended.requests) == 1
+@pytest.mark.parametrize("others", [[], [[ANSWER]]], ids=["alone", "with a fallback"])
+def test_a_refusal_is_never_sent_to_the_same_model_again(run: Any, refusal: ScriptedReply, others: list[Any]) -> None:
+    ended = run([refusal, ANSWER], *others)
+    assert (ended.outcome, ended.text) == (("done", "In the reeds, mostly.") if others else ("refused", ""))
+    assert ended.counts == [1, *[1 for _ in others]]
+    assert ended.added == [[], *[[] for _ in others]]
     assert ended.waits == []
-    assert type(ended.error) is rungwise.Refused
     assert ended.result.tool_calls == ()
-
-
-@REFUSALS
-def test_a_refusal_goes_to_the_fallback(run: Any, refusal: ScriptedReply) -> None:
-    ended = run([refusal], [ANSWER])
-    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
-    assert ended.counts == [1, 1]
-    assert ended.added == [[], []]
-    assert ended.waits == []
-
-
-# finish reasons that nobody knows
-
-ODD = ScriptedReply(text="In the banana grove.", finish="banana")
-
-
-def test_an_unknown_finish_is_never_a_success_and_stands_in_the_journal(run: Any) -> None:
-    ended = run([ODD])
-    assert (ended.outcome, ended.text) == ("failed", "")
-    assert len(ended.requests) == 4
-    assert ended.waits == [5, 10, 20]
-    assert [step.stop_raw for step in ended.steps if step.event == "malformed"] == ["banana"] * 4
-
-
-def test_an_unknown_finish_switches_to_the_fallback_at_once(run: Any) -> None:
-    ended = run([ODD], [ANSWER])
-    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
-    assert ended.counts == [1, 1]
-    assert ended.added == [[], []]
+    assert others or type(ended.error) is rungwise.Refused
 
 
 # bugs of our own and of the caller

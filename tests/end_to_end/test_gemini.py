@@ -14,7 +14,7 @@ from rungwise.adapters.provider.languages.language import SIGNATURE
 from rungwise.adapters.wires.gemini.request import DUMMY
 from rungwise.fsm.call.conversation.parts import MediaPart, ToolCall
 from rungwise.testing import ReceivedRequest, ScriptedReply
-from support.modes import Caller, options_of
+from support.modes import Caller, options_of, waits_into
 from support.sampling import sampled
 
 pytestmark = pytest.mark.sampled(4)
@@ -194,11 +194,7 @@ def test_a_call_that_the_server_could_not_read_is_asked_for_again(serve: Any, mo
     broken = whatever(chunk(finishReason="MALFORMED_FUNCTION_CALL", finishMessage="Malformed function call: print("))
     provider = serve(broken, ScriptedReply(tool_calls=(ToolCall("1", "look", "{}"),)))
     waits: list[float] = []
-
-    async def wait(seconds: float) -> None:
-        waits.append(seconds)
-
-    with Caller(mode, backend(provider), sleep=waits.append, async_sleep=wait) as caller:
+    with Caller(mode, backend(provider), **waits_into(waits)) as caller:
         result = caller.ask([ASKED], tools=[TOOL])
     assert ([call.name for call in result.tool_calls], path_of(result)) == (["look"], "retry done")
     assert provider.requests[0].body == provider.requests[1].body
@@ -221,11 +217,7 @@ def test_a_wait_that_stands_in_the_body_is_kept(serve: Any, mode: str) -> None:
     error = {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Too many.", "details": details}}
     busy = ScriptedReply(status=429, body=json.dumps([error]))
     waits: list[float] = []
-
-    async def wait(seconds: float) -> None:
-        waits.append(seconds)
-
-    with Caller(mode, backend(serve(busy, ANSWER)), sleep=waits.append, async_sleep=wait) as caller:
+    with Caller(mode, backend(serve(busy, ANSWER)), **waits_into(waits)) as caller:
         assert caller.ask([ASKED]).text == ANSWER.text
     assert waits == [14.0]
 

@@ -16,11 +16,11 @@ from rungwise import Budget, Client, Journal, Policy, TurnPolicy
 from rungwise.testing import EmbeddedProvider, ScriptedReply, VirtualClock
 from support import modes, turn_modes, ways
 from support.sampling import sampled
+from support.ways import WALL
 
 pytestmark = pytest.mark.sampled(4)
 
 ALL = (*modes.MODES, *turn_modes.MODES)
-WALL = 1_795_168_800.0  # Fri, 20 Nov 2026 10:00:00 GMT
 BUSY = ScriptedReply(status=503, headers={"retry-after": "5"})
 UNLIMITED = Policy(budget=Budget(seconds=None))
 Result = rungwise.Result | rungwise.TurnResult
@@ -53,12 +53,8 @@ async def _turn(client: Client, mode: str, options: dict[str, Any]) -> Result:
 
 
 def virtual(provider: EmbeddedProvider, **options: Any) -> tuple[Client, VirtualClock]:
-    """Return a client whose clock stands at 50, where the wall clock shows 10 o'clock, and its clock."""
-    clock = VirtualClock(now=50.0)
-    waits = {"clock": clock, "sleep": clock.sleep, "async_sleep": clock.asleep, "jitter": lambda: 0.0}
-    backend = ways.backend(provider.base_url)
-    given = {"policy": UNLIMITED, "wall_clock": lambda: WALL - 50 + clock(), **waits, **options}
-    return Client(backend, **given), clock
+    """Return a client without a limit of seconds, and its clock, which stands at 50."""
+    return ways.virtual(provider, **{"policy": UNLIMITED, **options})
 
 
 def journals_of(result: Result) -> list[Journal]:

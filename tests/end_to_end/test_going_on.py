@@ -43,17 +43,17 @@ def test_a_cap_on_the_last_word_is_no_failure(run: Any, prefill: str) -> None:
 
 
 @STREAMED
-def test_a_lost_finish_chunk_is_no_failure(run: Any, cut: Any) -> None:
-    ended = run([cut(ScriptedReply(text=TEXT, chunk_size=200), TEXT), ScriptedReply(finish="stop")], backends=PREFILLS)
-    assert (ended.outcome, ended.text) == ("done", TEXT)
-    assert ended.waits == []
-
-
-@STREAMED
-def test_a_server_without_finish_reasons_has_nothing_left_to_say_either(run: Any, cut: Any) -> None:
+@pytest.mark.parametrize(
+    ("finish", "options"),
+    [("stop", {}), (None, {"sends_finish_reason": False})],
+    ids=["a lost finish chunk", "a server without finish reasons"],
+)
+def test_a_stream_that_breaks_behind_its_last_word_is_no_failure(
+    run: Any, cut: Any, finish: str | None, options: dict[str, Any]
+) -> None:
     ended = run(
-        [cut(ScriptedReply(text=TEXT, chunk_size=200, finish=None), TEXT), ScriptedReply(finish=None)],
-        backends=[{"prefill": "trailing", "sends_finish_reason": False}],
+        [cut(ScriptedReply(text=TEXT, chunk_size=200, finish=finish), TEXT), ScriptedReply(finish=finish)],
+        backends=[{"prefill": "trailing", **options}],
     )
     assert (ended.outcome, ended.text, ended.waits) == ("done", TEXT, [])
 
@@ -80,18 +80,15 @@ def broken(error: dict[str, str]) -> ScriptedReply:
 
 
 @STREAMED
-def test_a_wait_that_a_broken_stream_asks_for_is_kept(run: Any) -> None:
-    ended = run([broken(ERROR), ScriptedReply(text=TEXT[31:])])
+@pytest.mark.parametrize(("longest", "waits", "counts"), [(300, [20.0], [2, 0]), (10, [], [1, 1])])
+def test_a_wait_that_a_broken_stream_asks_for_is_kept_or_leaves_the_backend(
+    run: Any, longest: float, waits: list[float], counts: list[int]
+) -> None:
+    policy = Policy(waits=rungwise.Waits(longest_asked=longest))
+    rest = ScriptedReply(text=TEXT[31:])
+    ended = run([broken(ERROR), rest], [rest], policy=policy)
     assert (ended.outcome, ended.text) == ("done", TEXT)
-    assert ended.waits == [20.0]
-
-
-@STREAMED
-def test_a_wait_that_does_not_fit_leaves_the_backend(run: Any) -> None:
-    policy = Policy(waits=rungwise.Waits(longest_asked=10))
-    ended = run([broken(ERROR)], [ScriptedReply(text=TEXT[31:])], policy=policy)
-    assert (ended.outcome, ended.text) == ("done", TEXT)
-    assert (ended.waits, ended.counts) == ([], [1, 1])
+    assert (ended.waits, ended.counts) == (waits, counts)
 
 
 @pytest.mark.parametrize("second", [True, False], ids=["with a fallback", "alone"])
@@ -105,15 +102,18 @@ def test_a_refusal_in_a_stream_always_leaves_the_model(run: Any, second: bool) -
 # JSON
 
 
-def test_json_that_the_cap_cuts_is_asked_for_again_with_a_larger_one(run: Any) -> None:
-    ended = run(
-        [ScriptedReply(text=OBJECT[:30], finish="length"), ScriptedReply(text=OBJECT)], parameters=JSON, max_tokens=50
-    )
-    assert json.loads(ended.text) == json.loads(OBJECT)
+NEWER = {"structured_outputs": {"json": {"type": "object"}}}
+
+
+@pytest.mark.parametrize("parameters", [JSON, NEWER], ids=["response format", "the schema of a newer server"])
+def test_json_that_the_cap_cuts_is_asked_for_again_with_a_larger_one(run: Any, parameters: dict[str, Any]) -> None:
+    script = [ScriptedReply(text=OBJECT[:30], finish="length"), ScriptedReply(text=OBJECT)]
+    ended = run(script, parameters=parameters, max_tokens=50)
+    assert ended.text == OBJECT
     assert ended.path == ["enlarge", "done"]
     assert [cap_of(body) for body in ended.bodies] == [50, 100]
     assert ended.added == [[], []]  # nothing of the broken reply goes back
-    assert all(body["response_format"] == JSON["response_format"] for body in ended.bodies)
+    assert all(body.items() >= parameters.items() for body in ended.bodies)
 
 
 def test_json_in_a_stream_that_breaks_is_asked_for_again(run: Any, cut: Any) -> None:
@@ -160,12 +160,6 @@ def test_json_of_which_the_end_never_came_is_not_done(run: Any, text: str, outco
     policy = Policy(limits=Limits(retries=0, reasks=0))
     ended = run([PAUSED, ScriptedReply(text=text)], parameters=JSON, policy=policy)
     assert (ended.outcome, ended.text, ended.path) == (outcome, "", ["continuation", outcome])
-
-
-def test_the_schema_of_a_newer_server_asks_for_json_as_well(run: Any) -> None:
-    parameters = {"structured_outputs": {"json": {"type": "object"}}}
-    ended = run([ScriptedReply(text=OBJECT[:30], finish="length"), ScriptedReply(text=OBJECT)], parameters=parameters)
-    assert (ended.text, ended.path) == (OBJECT, ["enlarge", "done"])
 
 
 @pytest.mark.parametrize(

@@ -66,31 +66,24 @@ def test_a_rejected_parameter_is_left_out_by_later_calls(serve: Any, backend_of:
     assert replayed(second).outcome == "done"
 
 
-def test_the_other_name_of_the_cap_is_sent_from_the_start(serve: Any, backend_of: Any) -> None:
-    provider = serve(without("max_tokens"))
-    with Client(backend_of(provider)) as client:
-        for _ in range(2):
-            client.call("hi", max_tokens=900)
-    caps = [
-        (request.body.get("max_tokens"), request.body.get("max_completion_tokens")) for request in provider.requests
-    ]
-    assert caps == [(900, None), (None, 900), (None, 900)]
-
-
-def test_a_server_that_changes_its_mind_about_the_cap_is_heard(serve: Any, backend_of: Any) -> None:
-    provider = serve(without("max_completion_tokens"))
+@pytest.mark.parametrize(
+    ("rejected", "other", "has_learned"),
+    [("max_tokens", "max_completion_tokens", False), ("max_completion_tokens", "max_tokens", True)],
+    ids=["not known", "known, and changed"],
+)
+def test_the_name_of_the_cap_that_a_server_takes_is_sent_from_the_start(
+    serve: Any, backend_of: Any, rejected: str, other: str, has_learned: bool
+) -> None:
+    provider = serve(without(rejected))
     backend = backend_of(provider)
-    LEARNED.learn(backend.places, Lessons(dropped=frozenset({"max_tokens"})))
+    if has_learned:
+        LEARNED.learn(backend.places, Lessons(dropped=frozenset({other})))
     with Client(backend) as client:
         first, second = (client.call("hi", max_tokens=900) for _ in range(2))
-    caps = [
-        (request.body.get("max_tokens"), request.body.get("max_completion_tokens")) for request in provider.requests
-    ]
-    assert caps == [(None, 900), (900, None), (900, None)]
-    assert (notes(first)[0], notes(second)) == (
-        "learned: without max_tokens",
-        ["learned: without max_completion_tokens"],
-    )
+    caps = [(request.body.get(rejected), request.body.get(other)) for request in provider.requests]
+    assert caps == [(900, None), (None, 900), (None, 900)]
+    assert notes(first)[0] == (f"learned: without {other}" if has_learned else None)
+    assert notes(second) == [f"learned: without {rejected}"]
     replayed(first)
 
 
@@ -171,21 +164,15 @@ def test_a_turn_heeds_what_its_first_call_has_learned(serve: Any, backend_of: An
     assert rungwise.replay(rungwise.TurnJournal.from_json(result.journal.to_json())).outcome == "finished"
 
 
-def test_what_is_forgotten_is_paid_for_again(serve: Any, backend_of: Any) -> None:
+@pytest.mark.parametrize("learns", [True, False], ids=["forgotten", "never learned"])
+def test_what_is_forgotten_or_never_learned_is_paid_for_again(serve: Any, backend_of: Any, learns: bool) -> None:
     provider = serve(without("temperature"))
-    backend = backend_of(provider)
+    backend = backend_of(provider, learns=learns)
     with Client(backend) as client:
         for _ in range(2):
             client.call("hi", parameters={"temperature": 0.5})
-            LEARNED.forget(backend.places)
-    assert [request.body.get("temperature") for request in provider.requests] == [0.5, None, 0.5, None]
-
-
-def test_a_backend_that_does_not_learn_pays_each_time(serve: Any, backend_of: Any) -> None:
-    provider = serve(without("temperature"))
-    with Client(backend_of(provider, learns=False)) as client:
-        for _ in range(2):
-            client.call("hi", parameters={"temperature": 0.5})
+            if learns:
+                LEARNED.forget(backend.places)
     assert [request.body.get("temperature") for request in provider.requests] == [0.5, None, 0.5, None]
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rungwise import CALL, Budget, Limits, Policy, Prices, Timeouts, TurnPolicy, Waits, verify
-from rungwise.adapters.cli.scripts import Asked, name_of, write_scripts
+from rungwise.adapters.cli.scripts import CertifiedRequest, name_of, write_scripts
 from rungwise.core import PlainLink
 from rungwise.fsm.certificate.enactment import AFTER_A_TOOL
 from rungwise.fsm.certificate.shown.scripts import WorstScript
@@ -37,7 +37,7 @@ def written(
     else:
         links = [PlainLink(f"backend {number}", prices=prices) for number in range(1, backends + 1)]
         cases = verify(policy, links, **request).worst
-    write_scripts(str(folder), policy, {backends: cases}, Asked(None, False, None, None, None))
+    write_scripts(str(folder), policy, {backends: cases}, CertifiedRequest(None, False, None, None, None))
     return [WorstScript(case, policy, backends) for case in cases]
 
 
@@ -95,8 +95,8 @@ def check_default(folder: Path, backends: int, stated: dict[str, Any]) -> None:
     assert spent[name] == pytest.approx(stated["attained"], rel=1e-12)
     assert spent[name] == pytest.approx(ATTAINED.get((name, backends), stated["attained"]), rel=1e-12)
     assert not stated["exact"] or spent[name] == pytest.approx(stated["value"], rel=1e-9)
-    assert ("where requests take some" in text) == (name == "waiting seconds")
-    assert ("stated no more than" in text) == ("which is what this script comes to" in text) == (not stated["exact"])
+    assert ("if requests take some" in text) == (name == "waiting seconds")
+    assert ("stated no more than" in text) == (", by this script" in text) == (not stated["exact"])
     asked = [request.body["model"] for request in requests]
     told = [f"{asked.count(model)} to {model}" for model in (f"backend-{number + 1}" for number in range(backends))]
     assert f"requests {', '.join(told)}, in the order" in text

@@ -127,6 +127,29 @@ def echoes(peer: Peer) -> None:
         peer.send(echo(request))
 
 
+def stuck_in_a_stream(peer: Peer) -> None:
+    """Begin to answer, and fall silent."""
+    peer.request()
+    peer.send(STREAM_HEAD + b"\r\n" + chunk(event("In the ")))
+    peer.hang()
+
+
+def silent(peer: Peer) -> None:
+    """Answer nothing."""
+    peer.request()
+    peer.hang()
+
+
+def answering(data: bytes) -> Callable[[Peer], None]:
+    """Answer every request with the same bytes."""
+
+    def play(peer: Peer) -> None:
+        for _ in peer.requests():
+            peer.send(data)
+
+    return play
+
+
 class RawServer:
     """Listen on loopback and play a script to each connection.
 

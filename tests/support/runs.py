@@ -7,7 +7,8 @@ import json
 import logging
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
@@ -47,6 +48,30 @@ class Stage:
         reply = scripted(request) if callable(scripted) else scripted
         self.replies.append(reply)
         return reply
+
+
+@contextmanager
+def asking(
+    mode: str, script: Sequence[Scripted], chain: Callable[[str], Any], **options: Any
+) -> Iterator[tuple[Callable[..., rungwise.Result], Stage, list[float]]]:
+    """Play a script to a client in one mode, and yield what asks it, the stage, and the waits.
+
+    Arguments:
+        chain: makes the chain of the client from the base URL of the stage.
+        options: for the client.
+    """
+    stage, waits = Stage(script), list[float]()
+    with stage.provider as provider:
+        client = Client(chain(provider.base_url), **options, **modes.options_of(mode), **waits_into(waits))
+
+        def one(asked: Any = "Where?", **given: Any) -> rungwise.Result:
+            try:
+                return ask(client, mode, asked, **given)
+            except rungwise.CallError as error:
+                return error.result
+
+        with client:
+            yield one, stage, waits
 
 
 @attrs.frozen

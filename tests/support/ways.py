@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 import rungwise
 from rungwise import Client, OpenAIChat
 from rungwise.core import Failure
+from rungwise.testing import VirtualClock
 from support import modes
 from support.raw_server import RawServer
 
@@ -168,6 +170,41 @@ def several(way: str, client: Client, count: int, between: Callable[[], Any] = l
         return asked
 
     return asyncio.run(main())
+
+
+def at_once(way: str, client: Client, count: int) -> list[Any]:
+    """Make several calls at the same time, in one event loop if the way needs one, and close the client."""
+    if is_async(way):
+
+        async def main() -> list[Any]:
+            asked = await asyncio.gather(*(aask(client, f"q {number}", streams=False) for number in range(count)))
+            await aclose(client)
+            return asked
+
+        return asyncio.run(main())
+    with ThreadPoolExecutor(count) as threads:
+        ended = list(threads.map(lambda number: ask(way, client, f"q {number}", streams=False), range(count)))
+    client.close()
+    return ended
+
+
+WALL = 1_795_168_800.0  # Fri, 20 Nov 2026 10:00:00 GMT
+
+
+def virtual(*chain: Any, now: float = 50.0, **options: Any) -> tuple[Client, VirtualClock]:
+    """Return a client that waits on a virtual clock, which begins where the wall clock shows 10 o'clock, and its clock.
+
+    Arguments:
+        chain: backends, or providers that each become one.
+        now: the time on the virtual clock in the beginning.
+    """
+    clock = VirtualClock(now=now)
+    waits = {"clock": clock, "sleep": clock.sleep, "async_sleep": clock.asleep, "jitter": lambda: 0.0}
+    backends = [
+        each if hasattr(each, "encode") else backend(each.base_url, name=f"backend {number}", model=f"m{number}")
+        for number, each in enumerate(chain)
+    ]
+    return Client(backends, **{"wall_clock": lambda: WALL - now + clock(), **waits, **options}), clock
 
 
 def quick(way: str, server: RawServer, **options: Any) -> Client:

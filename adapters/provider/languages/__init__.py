@@ -11,12 +11,8 @@ from rungwise.adapters.wires.registry import APIS, folder_of
 __all__ = ["CHAT", "LANGUAGES", "language_of"]
 
 
-def _languages() -> list[Language]:
-    modules = [f"{__package__}.{folder_of(api)}" for api in reversed(tuple(APIS))]
-    return [import_module(module).LANGUAGE for module in modules if find_spec(module)]
-
-
-LANGUAGES: Final[tuple[Language, ...]] = tuple(_languages())
+_MODULES = [f"{__package__}.{folder_of(api)}" for api in reversed(tuple(APIS))]
+LANGUAGES: Final[tuple[Language, ...]] = tuple(import_module(name).LANGUAGE for name in _MODULES if find_spec(name))
 """Chat completions come last: their `/models` would answer for any other protocol's."""
 
 
@@ -24,6 +20,3 @@ def language_of(path: str) -> Language | None:
     """Return the protocol of a POST to this path, or None."""
     path = path.partition("?")[0]
     return next((language for language in LANGUAGES if language.speaks(path)), None)
-
-
-"""The protocols that the embedded provider speaks, a file for each."""

@@ -81,7 +81,7 @@ class Messages(Language):
         if reply.error_event is not None:
             yield event(_error(reply.error_event, 500), "error")
         elif reply.done:
-            usage_member = {"usage": _last_usage(usage)} if usage else {}
+            usage_member = {"usage": {"output_tokens": 0, **usage}} if usage else {}
             yield _event("message_delta", delta=_stop(reply), **usage_member)
             yield _event("message_stop")
 
@@ -166,11 +166,6 @@ def _usage(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
     if reply.reasoning:
         usage["output_tokens_details"] = {"thinking_tokens": tokens(len(reply.reasoning))}
     return usage
-
-
-def _last_usage(usage: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the counts of the last event, which must include the output."""
-    return {"output_tokens": 0, **usage}
 
 
 LANGUAGE: Final = Messages()

@@ -93,13 +93,7 @@ class Converse(Language):
 
 
 def frame(name: str, payload: Mapping[str, Any], *, is_exception: bool = False) -> bytes:
-    """Return an event as it is sent: lengths and checksums around its headers and its payload.
-
-    Arguments:
-        name: the name of the event or the exception.
-        payload: its JSON.
-        is_exception: whether it is an exception.
-    """
+    """Return an event as it is sent: lengths and checksums around its headers and its payload."""
     kind = "exception" if is_exception else "event"
     fields = {f":{kind}-type": name, ":content-type": "application/json", ":message-type": kind}
     headers = b"".join([_header(*each) for each in fields.items()])

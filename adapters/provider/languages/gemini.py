@@ -75,9 +75,9 @@ class GeminiLanguage(Language):
         if reply.error_event is not None:
             return self.error(reply.error_event, 500)
         text = [{"text": reply.text}] if reply.text else []
-        candidate = _candidate([*_thoughts(reply, [reply.reasoning]), *text, *_calls(reply)], index=True)
+        candidate = _candidate([*_thoughts([reply.reasoning]), *text, *_calls(reply)])
         usage = _usage(reply, asked)
-        return orjson.dumps({**_last(reply, _signed(reply, candidate)), **_told(usage), **_envelope(reply, asked)})
+        return orjson.dumps({**_last(reply, _signed(reply, candidate)), **_metadata(usage), **_envelope(reply, asked)})
 
     def events(self, reply: ScriptedReply, asked: ScriptRequest) -> Iterator[bytes]:
         """Yield the pieces of a stream: each has the form of a whole reply, and the last one says how it ended."""
@@ -90,12 +90,12 @@ class GeminiLanguage(Language):
                 so_far = {**so_far, "candidatesTokenCount": tokens(written)}
                 so_far.pop("thoughtsTokenCount", None)
                 so_far["totalTokenCount"] = so_far["promptTokenCount"] + so_far["candidatesTokenCount"]
-            yield event({"candidates": [_candidate([part], index=True)], **_told(so_far), **envelope})
+            yield event({"candidates": [_candidate([part])], **_metadata(so_far), **envelope})
         if reply.error_event is not None:
             yield event(_error(reply.error_event, 500))
         elif reply.done:
-            candidate = _signed(reply, _candidate([{"text": ""}], index=True), is_last=True)
-            yield event({**_last(reply, candidate), **_told(usage), **envelope})
+            candidate = _signed(reply, _candidate([{"text": ""}]), is_last=True)
+            yield event({**_last(reply, candidate), **_metadata(usage), **envelope})
 
 
 def _error(given: Mapping[str, Any] | None, status: int) -> dict[str, Any]:
@@ -118,13 +118,12 @@ def _envelope(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
     return {"modelVersion": reply.model or asked.model, "responseId": f"response-{asked.number:08d}"}
 
 
-def _told(usage: Mapping[str, Any]) -> dict[str, Any]:
+def _metadata(usage: Mapping[str, Any]) -> dict[str, Any]:
     return {"usageMetadata": usage} if usage else {}
 
 
-def _candidate(parts: list[dict[str, Any]], *, index: bool) -> dict[str, Any]:
-    content = {"parts": parts, "role": "model"} if parts else {"role": "model"}
-    return {"content": content, **({"index": 0} if index else {})}
+def _candidate(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"content": {"parts": parts, "role": "model"} if parts else {"role": "model"}, "index": 0}
 
 
 def _last(reply: ScriptedReply, candidate: dict[str, Any]) -> dict[str, Any]:
@@ -139,13 +138,13 @@ def _last(reply: ScriptedReply, candidate: dict[str, Any]) -> dict[str, Any]:
 
 def _parts(reply: ScriptedReply) -> Iterator[dict[str, Any]]:
     size = reply.chunk_size
-    yield from _thoughts(reply, split(reply.reasoning, size))
+    yield from _thoughts(split(reply.reasoning, size))
     for piece in split(reply.text, size):
         yield {"text": piece}
     yield from _calls(reply)
 
 
-def _thoughts(reply: ScriptedReply, pieces: Iterable[str]) -> list[dict[str, Any]]:
+def _thoughts(pieces: Iterable[str]) -> list[dict[str, Any]]:
     return [{"text": piece, "thought": True} for piece in pieces if piece]
 
 

@@ -20,19 +20,12 @@ SIGNATURE: Final = "c2lnbmVkIGJ5IHRoZSBlbWJlZGRlZCBwcm92aWRlcg=="
 
 @frozen
 class ScriptRequest:
-    """Hold what matters of a request.
-
-    Arguments:
-        model: the model that is asked.
-        streams: whether the reply is to be streamed.
-        body: the decoded JSON.
-        number: the number of the request, counted from 1, which goes into ids.
-    """
+    """Hold what matters of a request."""
 
     model: str
     streams: bool
     body: Mapping[str, Any]
-    number: int
+    number: int  # counted from 1, for the ids in the reply
 
 
 class Language(ABC):
@@ -46,13 +39,7 @@ class Language(ABC):
         """Tell whether a POST to this path, without its query, is a request in this protocol."""
 
     def asked(self, path: str, body: Mapping[str, Any], number: int) -> ScriptRequest:
-        """Return what matters of a request.
-
-        Arguments:
-            path: the path, without its query.
-            body: the decoded JSON.
-            number: the number of the request.
-        """
+        """Return what matters of a request."""
         return ScriptRequest(str(body.get("model") or DEFAULT_MODEL), body.get("stream") is True, body, number)
 
     def listing(self, path: str, models: Iterable[str]) -> Any:
@@ -61,12 +48,7 @@ class Language(ABC):
 
     @abstractmethod
     def error(self, given: Mapping[str, Any] | None, status: int) -> bytes:
-        """Return the body of an error.
-
-        Arguments:
-            given: the script's members of the error, or None.
-            status: the HTTP status.
-        """
+        """Return the body of an error."""
 
     @abstractmethod
     def whole(self, reply: ScriptedReply, asked: ScriptRequest) -> bytes:

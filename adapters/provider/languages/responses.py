@@ -65,7 +65,7 @@ def _events(reply: ScriptedReply, asked: ScriptRequest) -> Iterator[tuple[str, d
     for index, item in enumerate(_output(reply, asked)):
         yield from _item_events(item, index, reply, pads=pads)
     if reply.error_event is not None:
-        yield "error", {"param": None, **_ERROR, **_told(reply.error_event)}
+        yield "error", {"param": None, **_ERROR, **_error_members(reply.error_event)}
         return
     ended = _ended(reply, asked)
     if reply.done and ended["status"] is not None:
@@ -122,7 +122,7 @@ def _ended(reply: ScriptedReply, asked: ScriptRequest) -> Item:
     status, reason = _FINISHES.get(reply.finish_reason, ("incomplete", reply.finish_reason))
     response = {**_response(reply, asked), "output": _output(reply, asked), "status": status}
     if reply.error_event is not None:
-        return {**response, "output": [], "status": "failed", "error": {**_ERROR, **_told(reply.error_event)}}
+        return {**response, "output": [], "status": "failed", "error": {**_ERROR, **_error_members(reply.error_event)}}
     if status == "failed":
         response["error"] = _ERROR
     if reason is not None:
@@ -130,7 +130,7 @@ def _ended(reply: ScriptedReply, asked: ScriptRequest) -> Item:
     return {**response, "usage": _usage(reply, asked)}
 
 
-def _told(given: Mapping[str, Any]) -> Item:
+def _error_members(given: Mapping[str, Any]) -> Item:
     return {name: value for name, value in given.items() if name in ("code", "message", "param")}
 
 

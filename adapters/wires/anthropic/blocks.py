@@ -29,12 +29,7 @@ def own_copy(value: Any) -> Any:
 
 
 def parts_of(block: Any, provider: str) -> Iterator[Part]:
-    """Yield the parts of one whole block; nothing if it is not a block.
-
-    Arguments:
-        block: the block, as JSON data.
-        provider: who sent the reply.
-    """
+    """Yield the parts of one whole block; nothing if it is not a block."""
     if not isinstance(block, dict):
         return
     kind = block.get("type")
@@ -80,12 +75,7 @@ def opaque_parts(block: Mapping[str, Any], provider: str) -> Iterator[Part]:
 
 
 def identified(parts: Iterable[Part], about: object) -> tuple[Part, ...]:
-    """Return the parts with a unique id for each tool call.
-
-    Arguments:
-        parts: the parts.
-        about: what distinguishes this reply from others.
-    """
+    """Return the parts with a unique id for each tool call; `about` distinguishes this reply from others."""
     taken: set[str] = set()
     unique: list[Part] = []
     for part in parts:

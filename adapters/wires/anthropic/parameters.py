@@ -21,13 +21,7 @@ ThinkingKind = Literal["none", "budget", "adaptive"]
 
 @frozen(kw_only=True)
 class Generation:
-    """Hold what some models accept.
-
-    Arguments:
-        thinking: how their reasoning is asked for.
-        samples: whether they accept `temperature` and `top_p`.
-        schemas: whether an answer can be held to a JSON schema.
-    """
+    """Hold how some models reason, and whether they accept sampling parameters and JSON schemas."""
 
     thinking: ThinkingKind
     samples: bool
@@ -50,10 +44,7 @@ _GENERATIONS: Final = tuple(
             r"claude~(3~7|(sonnet|opus)~3~7|(sonnet|opus)~4(~0)?(?!~\d{1,2}(?!\d)))",
             Generation(thinking="budget", samples=True, schemas=False),
         ),
-        (
-            r"claude~(opus~4~1|(haiku|sonnet|opus)~4~5)(?!\d)",
-            Generation(thinking="budget", samples=True, schemas=True),
-        ),
+        (r"claude~(opus~4~1|(haiku|sonnet|opus)~4~5)(?!\d)", Generation(thinking="budget", samples=True, schemas=True)),
         (r"claude~(sonnet|opus)~4~6(?!\d)", Generation(thinking="adaptive", samples=True, schemas=True)),
         (r"claude", Generation(thinking="adaptive", samples=False, schemas=True)),
     )
@@ -91,13 +82,7 @@ MOST_SAMPLING: Final = 1
 
 
 def lost_parameters(parameters: Mapping[str, Any], generation: Generation, cap: int | None = None) -> dict[str, str]:
-    """Return the common parameters that this model does not support, each with the reason.
-
-    Arguments:
-        parameters: a request's, by their names in chat completions.
-        generation: what the model accepts.
-        cap: the output cap in tokens, of which reasoning would take a share; None if unknown.
-    """
+    """Return the common parameters that this model does not support, each with the reason."""
     lost: dict[str, str] = {}
     if parameters.get("seed") is not None:
         lost["seed"] = "Anthropic has none"
@@ -176,13 +161,7 @@ def _lost_thinking(parameters: Mapping[str, Any], cap: int | None, *, is_forced:
 
 
 def translated(given: Mapping[str, Any], generation: Generation, *, cap: int) -> Body:
-    """Return the parameters in Anthropic's form; those without an equivalent are left out.
-
-    Arguments:
-        given: the parameters, in the form of chat completions or Anthropic's, which wins.
-        generation: what the model accepts.
-        cap: the output cap in tokens, of which reasoning takes a share.
-    """
+    """Return the parameters in Anthropic's form, which wins; those without an equivalent are left out."""
     body: Body = {name: each for name, each in given.items() if name not in COMMON_PARAMETERS | {*CAP_PARAMETERS}}
     body |= sampling(given) if generation.samples else {}
     if sequences := stops(given.get("stop")):

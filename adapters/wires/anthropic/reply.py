@@ -29,15 +29,7 @@ Counts = Mapping[str, Any]
 def draft_of(
     parts: Iterable[Part], *, stop: object, details: object, usage: Usage | None, message: Mapping[str, Any]
 ) -> Draft:
-    """Return the draft of a reply.
-
-    Arguments:
-        parts: the parts, in order.
-        stop: the stop reason, as the provider gave it.
-        details: what the provider says about a refusal.
-        usage: the tokens that were counted.
-        message: the envelope of the message.
-    """
+    """Return the draft of a reply."""
     reason = stop_of(stop, STOP_REASONS)
     refused = reason[0] == "content_filter"
     return Draft(
@@ -50,13 +42,10 @@ def draft_of(
 
 
 def usage_of(reports: Sequence[Counts]) -> Usage | None:
-    """Return the tokens of a reply as Rungwise counts them, or None if the provider counted none.
+    """Return the tokens of a reply, or None if the provider counted none; of its reports, later ones win.
 
     Anthropic counts cached tokens separately from the input, and a compaction separately from everything; all of it is
     paid for, so it is added up here.
-
-    Arguments:
-        reports: the provider's reports in order; later ones win.
     """
     report_so_far: dict[str, Any] = {}
     for report in reports:

@@ -32,13 +32,7 @@ _THINKING: Final = ("thinking", "redacted_thinking")
 
 @frozen(kw_only=True)
 class AnthropicBody(BodyWriter):
-    """Write the body of a request for a message.
-
-    Arguments:
-        every writer's: see `BodyWriter`.
-        generation: what the model accepts.
-        cap: the output cap in tokens.
-    """
+    """Write the body of a request for a message."""
 
     generation: Generation
     cap: int

@@ -32,10 +32,7 @@ _PDF: Final = "application/pdf"
 
 
 def media_block(part: MediaPart) -> Body:
-    """Return the block of a picture, a document or a recording.
-
-    Other media are named, so that the model can say that it did not get them.
-    """
+    """Return the block of a picture or a document; other media are only named, in words."""
     source = _source(part)
     if source is None:
         return {"type": "text", "text": in_words(part)}

@@ -19,7 +19,7 @@ from attrs import define, field
 from rungwise.adapters.wires.bedrock.signing import botocore
 from rungwise.adapters.wires.json_text import load
 from rungwise.adapters.wires.reading.alike_lines import AlikeLines, Piece
-from rungwise.adapters.wires.reading.sse import EventHandler
+from rungwise.adapters.wires.reading.sse import EventHandler, StreamReader
 
 _PRELUDE: Final = 12
 _LENGTHS: Final = Struct(">III").unpack_from  # of the event and of its headers, and their checksum
@@ -38,24 +38,14 @@ def _new_buffer() -> Any:
 
 
 @define(eq=False, repr=False)
-class FrameReader:
+class FrameReader(StreamReader):
     """Hand the events of one stream to its handler, each as an object with one member: the event's name."""
 
-    is_stream: bool = field(default=False, init=False)
-    has_fields: bool = field(default=False, init=False)
-    has_halves: bool = field(default=False, init=False)
-    plain: bytearray = field(factory=bytearray, init=False)
-    _rest: bytearray = field(factory=bytearray, init=False)  # of an event that has not ended
     _wanted: int = field(default=_PRELUDE, init=False)  # the bytes that must be there before it is read again
     _parser: Any = field(factory=_new_buffer, init=False)
     _known: dict[bytes, Mapping[str, Any]] = field(factory=dict, init=False)
     _alike: AlikeLines = field(factory=lambda: AlikeLines(_PADDING), init=False)  # of events with the learned headers
     _learned: Mapping[str, Any] | None = field(default=None, init=False)
-
-    @property
-    def size(self) -> int:
-        """Return how many bytes are held."""
-        return len(self._rest) + len(self.plain)
 
     def feed(self, data: bytes, handler: EventHandler) -> None:
         """Take bytes cut anywhere and hand over what they bring, until the handler has finished."""

@@ -20,13 +20,7 @@ INFERENCE: Final[Mapping[str, str]] = {"temperature": "temperature", "top_p": "t
 def lost_parameters(
     parameters: Mapping[str, Any], generation: Generation | None, cap: int | None = None
 ) -> dict[str, str]:
-    """Return the common parameters that this model does not support, each with the reason.
-
-    Arguments:
-        parameters: a request's, by their names in chat completions.
-        generation: what the model accepts, if it is one of Anthropic's.
-        cap: the output cap in tokens, if any.
-    """
+    """Return the common parameters that this model does not support, each with the reason."""
     lost: dict[str, str] = {}
     choice = parameters.get("tool_choice")
     if generation is None:
@@ -49,13 +43,7 @@ def lost_parameters(
 
 
 def translated(given: Mapping[str, Any], generation: Generation | None, *, cap: int | None) -> Body:
-    """Return the parameters in Converse's form; those without an equivalent are left out.
-
-    Arguments:
-        given: the parameters, in the form of chat completions or Converse's, which wins.
-        generation: what the model accepts, if it is one of Anthropic's.
-        cap: the output cap in tokens, if any.
-    """
+    """Return the parameters in Converse's form, which wins; those without an equivalent are left out."""
     body: Body = {name: each for name, each in given.items() if name not in COMMON_PARAMETERS | {*CAP_PARAMETERS}}
     inference = _inference(given, generation, cap)
     if inference:

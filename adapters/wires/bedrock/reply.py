@@ -38,13 +38,7 @@ def reply_of(
     cause: Failure | None = None,
     raw: object = None,
 ) -> Reply | Failure:
-    """Make the reply, or a failure if an error left nothing of it; the arguments that have names are `Draft.reply`'s.
-
-    Arguments:
-        parts: the parts, in order.
-        stop: the stop reason, as the provider gave it.
-        usage: the tokens, as the provider gave them.
-    """
+    """Make the reply, or a failure if an error left nothing of it; see `Draft.reply`."""
     reason = stop_of(stop, STOP_REASONS)
     counted = usage_of(usage) if isinstance(usage, dict) else None
     unique = identified(parts, counted and counted.total_tokens)
@@ -56,10 +50,7 @@ def reply_of(
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage | None:
-    """Return the tokens of a reply as Rungwise counts them, or None if the provider counted none.
-
-    Cached tokens are counted separately from the input; the total shows if a model includes them.
-    """
+    """Return the tokens of a reply, or None for none; the total shows if the input includes cached tokens."""
     fresh, output = count_of(raw.get("inputTokens")), count_of(raw.get("outputTokens"))
     read, created = count_of(raw.get("cacheReadInputTokens")), count_of(raw.get("cacheWriteInputTokens"))
     is_within = count_of(raw.get("totalTokens")) == fresh + output and read + created <= fresh
@@ -70,12 +61,7 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
 
 
 def parts_of(block: Any, provider: str) -> Iterator[Part]:
-    """Yield the parts of one whole block; nothing if it is not a block.
-
-    Arguments:
-        block: the block, as JSON data.
-        provider: who sent the reply.
-    """
+    """Yield the parts of one whole block; nothing if it is not a block."""
     if not isinstance(block, dict) or not block:
         return
     call, thought, cited = (block.get(name) for name in ("toolUse", "reasoningContent", "citationsContent"))

@@ -42,15 +42,7 @@ _CAPS: Final = frozenset({*CAP_PARAMETERS, "maxTokens", "inferenceConfig"})
 
 @frozen(kw_only=True)
 class ConverseBody(BodyWriter):
-    """Write the body of a request to Converse.
-
-    Arguments:
-        every writer's: see `BodyWriter`.
-        generation: what the model accepts, if it is one of Anthropic's.
-        cap: the output cap in tokens, if any.
-        takes_marks: whether the model accepts cache marks; None if unknown.
-        marks_tools: whether the cache marks of other forms may stand behind tools.
-    """
+    """Write the body of a request to Converse."""
 
     generation: Generation | None
     cap: int | None
@@ -105,13 +97,7 @@ def _drop(body: Body, names: frozenset[str]) -> None:
 
 
 def _tool_config(tools: Sequence[Any], choice: Any, turns: Sequence[PlainMessage]) -> Body | None:
-    """Return the tools; the API requires them if the conversation has calls, even if none may be called.
-
-    Arguments:
-        tools: in this form.
-        choice: the tool choice.
-        turns: the conversation.
-    """
+    """Return the tools; the API requires them if the conversation has calls, even if none may be called."""
     made = [] if forbids_tools(choice) else [*tools]
     if not any("toolSpec" in tool or "systemTool" in tool for tool in made):
         names = dict.fromkeys(

@@ -52,10 +52,7 @@ _OTHER_THAN_NAMES: Final = re.compile(r"[^a-zA-Z0-9\s()\[\]-]+")
 
 
 def media_block(part: MediaPart) -> Body:
-    """Return the block of a picture, a document or a recording.
-
-    Other media are named, so that the model can say that it did not get them.
-    """
+    """Return the block of a picture, a document or a recording; other media are only named, in words."""
     kind = "document" if part.kind == "file" else part.kind
     name = part.media_type.partition(";")[0].rpartition("/")[2].strip().lower()
     written = _FORMATS[kind].get(name) or ("" if name else _UNTOLD.get(kind, ""))
@@ -238,23 +235,14 @@ def unmarked(blocks: Sequence[Any]) -> list[Any]:
 
 
 def marks_tools(model: str, takes: bool | None) -> bool:
-    """Tell whether a model is known to accept cache marks after tools.
-
-    Arguments:
-        model: its id.
-        takes: whether it accepts cache marks; None if unknown.
-    """
+    """Tell whether a model is known to accept cache marks after tools; `takes` is None if unknown."""
     return takes is True and not _NOT_BEHIND_TOOLS.search(model)
 
 
 def lost_marks(request: Request, model: str, takes: bool | None) -> Iterator[str]:
     """Yield which cache marks of a request are not sent to a model, in a short sentence each.
 
-    Arguments:
-        request: what the caller asks.
-        model: the id of the model.
-        takes: whether it accepts them; None if unknown. Then marks in Converse's own form are sent, like all
-            of that form.
+    If it is unknown whether the model takes any, marks in Converse's own form are sent all the same.
     """
     own: list[PlainMessage] = []
     others: list[PlainMessage | Message] = []

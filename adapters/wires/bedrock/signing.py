@@ -22,11 +22,7 @@ OWN_HOST: Final = re.compile(
 
 
 def botocore(module: str) -> Any:
-    """Return a module of botocore.
-
-    Raises:
-        ConfigurationError: botocore is not installed.
-    """
+    """Return a module of botocore, or raise ConfigurationError if it is not installed."""
     try:
         return import_module(f"botocore.{module}")
     except ImportError:
@@ -35,28 +31,14 @@ def botocore(module: str) -> Any:
 
 @frozen(eq=False)
 class Account:
-    """Hold the region and credentials that AWS's own tools would find here, and sign with them.
-
-    Arguments:
-        region: the region; None if nothing depends on it.
-        credentials: botocore's credentials, or None.
-    """
+    """Hold the region and credentials that AWS's own tools would find here, and sign with them."""
 
     region: str | None
     credentials: Any
 
     @classmethod
     def found(cls, region: str | None, profile: str | None, *, signs: bool) -> Account:
-        """Look for a region and credentials in the environment and in the files of AWS's tools.
-
-        Arguments:
-            region: None looks for one.
-            profile: a profile in these files; None is the default one.
-            signs: whether credentials are needed.
-
-        Raises:
-            ConfigurationError: botocore is not installed, or there is no such profile.
-        """
+        """Look for a region and credentials in the environment and in the files of AWS's tools."""
         sessions, credentials = botocore("session"), None
         region_here = region or os.environ.get("AWS_REGION")  # botocore reads only the older of the two variables
         try:
@@ -77,11 +59,7 @@ class Account:
         )
 
     def needs_region(self) -> None:
-        """Refuse a missing region.
-
-        Raises:
-            ConfigurationError: the region is missing.
-        """
+        """Refuse a missing region."""
         if self.region is None:
             raise ConfigurationError("region is missing: give it, or set AWS_REGION")
 
@@ -93,11 +71,7 @@ class Account:
         return str(endpoint.get("hostname") or f"bedrock-runtime.{self.region}.amazonaws.com")
 
     def signed(self, url: str, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
-        """Return the headers that sign a request's host, type and body at this time.
-
-        Raises:
-            ConfigurationError: the credentials are no longer available.
-        """
+        """Return the headers that sign a request's host, type and body at this time."""
         request = botocore("awsrequest").AWSRequest(method="POST", url=url, data=body, headers=dict(headers))
         try:
             signer = botocore("auth").SigV4Auth(self.credentials.get_frozen_credentials(), _SERVICE, self.region)

@@ -14,7 +14,7 @@ from rungwise.adapters.wires.bedrock.reply import STOP_REASONS, parts_of, reply_
 from rungwise.adapters.wires.draft import classified, malformed, raw_of, settled, stop_of, text_at
 from rungwise.adapters.wires.json_text import HeldText, load, weight_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
-from rungwise.adapters.wires.reading.decoding import Kind, Reader, StreamDecoder
+from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.fsm.call.conversation.parts import Part
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure
@@ -67,9 +67,8 @@ class ConverseDecoder(StreamDecoder):
     _current: Kind | None = field(default=None, init=False)
     _held: int = field(default=0, init=False)
 
-    def _make_reader(self) -> Reader:
-        reader: Reader = FrameReader()
-        return reader
+    def _make_reader(self) -> FrameReader:
+        return FrameReader()
 
     @property
     def held(self) -> int:

@@ -128,8 +128,7 @@ _OPENAI: Final = (  # [platform.openai.com/docs/models]
         known=_SEES.or_else(Capabilities(reasoning=True, window=200 * _K, largest_output=100 * _K)),
     ),
     CapabilityRow(
-        model=r"gpt-oss",
-        known=Capabilities(tools=True, images=False, documents=False, reasoning=True, window=131_072),
+        model=r"gpt-oss", known=Capabilities(tools=True, images=False, documents=False, reasoning=True, window=131_072)
     ),
     CapabilityRow(
         model=r"\bgpt-4-turbo",
@@ -196,9 +195,7 @@ _OTHERS: Final = (
     CapabilityRow(model=r"kimi-k2(-0711|-instruct|-base|$)", known=Capabilities(tools=True, images=False)),
     # Qwen: those that see say so in their names, up to 3 [help.aliyun.com/model-studio].
     CapabilityRow(
-        host=r"^dashscope[a-z-]*\.aliyuncs\.com$",
-        model=r"qwen.*-(vl|omni)|^qvq",
-        known=Capabilities(images=True),
+        host=r"^dashscope[a-z-]*\.aliyuncs\.com$", model=r"qwen.*-(vl|omni)|^qvq", known=Capabilities(images=True)
     ),
     CapabilityRow(
         model=r"qwq|qwen(2(\.5)?|3)?-(coder|math|long)|qwen-(max|turbo)|qwen3-max|qwen-?3-\d+b",
@@ -239,13 +236,7 @@ CAPABILITIES: Final[tuple[CapabilityRow, ...]] = (*_CLAUDE, *_OPENAI, *_GEMINI, 
 
 @lru_cache(maxsize=256)
 def capabilities_of(api: str, base_url: str, model: str) -> Capabilities:
-    """Return what is known of a model on a server.
-
-    Arguments:
-        api: the protocol, as the command line calls it.
-        base_url: its URL.
-        model: its id.
-    """
+    """Return what is known of a model on a server."""
     try:
         host = urlsplit(base_url).hostname or ""
     except ValueError:

@@ -45,11 +45,7 @@ class Beside:
         self._loose += len(data)
 
     def take(self, choices: object, own: Mapping[str, Any]) -> None:
-        """Count what the choices of a chunk hold besides the delta of the reply's choice; `replace` counts messages.
-
-        Arguments:
-            own: the reply's choice, if there is one.
-        """
+        """Count what a chunk holds besides the delta of `own`, the reply's choice; `replace` counts messages."""
         if not isinstance(choices, list):
             return
         seen: set[str] = set()
@@ -71,11 +67,7 @@ class Beside:
                 self._letters += len(text)
 
     def replace(self, message: Mapping[str, Any], *held: HeldText) -> None:
-        """Count the new text of a whole message; some servers send all of it again each time.
-
-        Arguments:
-            held: the text, the reasoning and the refusal that it replaces.
-        """
+        """Count the new text of a whole message; some servers send all of it again each time."""
         texts = contents(message)
         for new, old, last in zip(texts, held, self._said, strict=True):
             # Anything longer cannot be a prefix of this; do not copy it.

@@ -269,7 +269,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
         finishes={
             "content_filter": "content_filtered guardrail_intervened",
             "error": "malformed_model_output malformed_tool_use",
-        },
+        }
     ),
     # The enumeration of xAI's gRPC.
     Dialect(finishes={"length": "max_len time_limit", "overflow": "max_context"}),
@@ -286,9 +286,5 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
         counts={"cache_creation": "cache_write_tokens", "reasoning": "reasoning_tokens"},
     ),
     # Claude, on any host.
-    Dialect(
-        host="",
-        model=CLAUDE_PREFILLS,
-        prefill="trailing",
-    ),
+    Dialect(host="", model=CLAUDE_PREFILLS, prefill="trailing"),
 )

@@ -45,11 +45,7 @@ class Server:
 
 
 def inquiry(backend: HttpBackend) -> Generator[HttpRequest, Answer, Server | None]:
-    """Ask for pages, one after another, until one identifies the server; return None if none does.
-
-    Arguments:
-        backend: the backend; its key goes with each request, as all of them go to its own origin.
-    """
+    """Ask for pages, one after another, until one identifies the server; return None if none does."""
     base = backend.root
     top = base.removesuffix("/v1")
     for page, read in (

@@ -47,11 +47,7 @@ class _OwnBlock:
 
 @define(eq=False)
 class OwnMembers:
-    """Gather the provider's own members of a message, from deltas or whole messages.
-
-    Arguments:
-        size: roughly how many bytes they take up.
-    """
+    """Gather the provider's own members of a message, from deltas or whole messages."""
 
     size: int = 0
     _members: dict[str, Any] = field(factory=dict, init=False)

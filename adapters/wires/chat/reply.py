@@ -37,17 +37,7 @@ def draft_of(
     own: Mapping[str, Any],
     provider: str,
 ) -> Draft:
-    """Return the draft of a reply.
-
-    Arguments:
-        texts: its text, its reasoning and its refusal.
-        calls: its tool calls.
-        finish: the finish reason, as the provider gave it.
-        usage: the usage, as the provider gave it.
-        model: the model that answered.
-        own: what only its provider can read of it.
-        provider: who that is.
-    """
+    """Return the draft of a reply; `texts` are its text, its reasoning and its refusal."""
     text, reasoning, refusal = mended([*texts])
     thought = (ReasoningPart(reasoning, provider=provider if own else ""),) if reasoning else ()
     opaque = (OpaquePart(provider, own),) if own else ()
@@ -65,12 +55,6 @@ def is_cut(finish: object, calls: tuple[ToolCall, ...], *, ended: bool, sends_fi
     """Tell whether a reply broke off: without a finish reason it did, whatever followed.
 
     Half a tool call at the end of a reply needs no finish reason: the call itself shows that the output cap cut it.
-
-    Arguments:
-        finish: the finish reason as the provider gave it.
-        calls: the tool calls that came.
-        ended: whether the body is whole, or the stream has said that it is over.
-        sends_finish_reason: whether the server sends finish reasons.
     """
     if stop_of(finish, STOP_REASONS)[0] is not None:
         return False

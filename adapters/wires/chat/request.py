@@ -9,12 +9,7 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from rungwise.adapters.wires.chat.dialects import (
-    STEERING,
-    CapField,
-    Dialect,
-    PrefillMode,
-)
+from rungwise.adapters.wires.chat.dialects import STEERING, CapField, Dialect, PrefillMode
 from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.chat.shapes import CHAT, FORMATS, ChatShapes
 from rungwise.adapters.wires.form import Body, Rules
@@ -81,12 +76,7 @@ REASONED: Final = _ReasonedChat()
 
 @frozen(kw_only=True)
 class ChatBody(BodyWriter):
-    """Write the body of a chat-completions request.
-
-    Arguments:
-        every writer's: see `BodyWriter`.
-        dialect: how this server differs.
-    """
+    """Write the body of a chat-completions request."""
 
     dialect: Dialect
 
@@ -125,12 +115,7 @@ class ChatBody(BodyWriter):
 
 
 def type_not_sent(choice: Any, tools: Any) -> str | None:
-    """Return the type of tool that a choice selects although no such tool is sent; otherwise None.
-
-    Arguments:
-        choice: a tool choice of chat completions.
-        tools: the tools that are sent.
-    """
+    """Return the type of tool that a choice selects although no such tool is sent; otherwise None."""
     kind = choice.get("type") if isinstance(choice, Mapping) else None
     if not isinstance(kind, str) or kind in _CHOICES:
         return None
@@ -159,11 +144,7 @@ def _has_other_ids(messages: Iterable[PlainMessage | Message], rules: Rules, pro
 
 
 def refuse_many(parameters: Mapping[str, Any], where: str) -> None:
-    """Refuse parameters that ask for more than one answer.
-
-    Raises:
-        ConfigurationError: they ask for more than one.
-    """
+    """Refuse parameters that ask for more than one answer."""
     for name in ("n", "best_of"):
         if parameters.get(name) not in (None, 1):
             raise ConfigurationError(

@@ -42,11 +42,7 @@ _TOOLS: Final = ("function", "custom")
 
 
 class ChatShapes(Form):
-    """Read and write chat completions.
-
-    Arguments:
-        dialect: which tools the server accepts besides the protocol's own.
-    """
+    """Read and write chat completions."""
 
     __slots__ = ("_dialect",)
 
@@ -150,10 +146,7 @@ class ChatShapes(Form):
         return {"role": "function", "name": results[0].name, "content": results[0].text}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
-        """Return a message as plain messages, with this provider's own members and no other's.
-
-        Readable reasoning is left out: some servers reject it, and those that want it say so.
-        """
+        """Return a message as plain messages; readable reasoning is left out, as some servers reject it."""
         return chat_messages(message, provider)
 
 

@@ -20,9 +20,7 @@ from rungwise.adapters.wires.chat.reply import (
     usage_in,
     usage_of,
 )
-from rungwise.adapters.wires.chat.reply import (
-    is_cut as is_cut_off,
-)
+from rungwise.adapters.wires.chat.reply import is_cut as is_cut_off
 from rungwise.adapters.wires.chat.tools import ToolCalls, calls_in
 from rungwise.adapters.wires.draft import at_least, classified, grown, malformed, raw_of, settled, stop_of
 from rungwise.adapters.wires.json_text import HeldText
@@ -95,13 +93,7 @@ _OF_FUNCTION: Final = frozenset({"name", "arguments"})
 
 @define(eq=False, repr=False)
 class ChatDecoder(StreamDecoder):
-    """Turn the bytes of one streamed chat completion into deltas, and at its end into a reply or a failure.
-
-    Arguments:
-        headers: the response's headers, for the classification of an error inside the stream.
-        provider: whose reply it is.
-        sends_finish_reason: whether a reply without a finish reason was cut.
-    """
+    """Turn the bytes of one streamed chat completion into deltas, and at its end into a reply or a failure."""
 
     _sends_finish_reason: bool = True
 
@@ -137,10 +129,7 @@ class ChatDecoder(StreamDecoder):
 
     @property
     def written_beside(self) -> int:
-        """Return the characters besides the deltas, such as those of other choices and whole messages.
-
-        Some of it may repeat what deltas have shown.
-        """
+        """Return the characters besides the deltas, some of which may repeat what deltas have shown."""
         return self._beside.letters
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:

@@ -207,13 +207,9 @@ class ToolCalls:
         return self._by_id.get(identifier)
 
     def gathered(self, reply: object = None, provider: str = "") -> tuple[ToolCall, ...]:
-        """Return the calls so far in the order of their indices, each with a unique id.
+        """Return the calls so far in the order of their indices, each with a unique id, made from `reply` if need be.
 
         The arguments of a free-text tool become an object too: `{"input": text}`.
-
-        Arguments:
-            reply: JSON data about the reply, which make its made-up ids differ from those of other replies.
-            provider: whose reply it is.
         """
         calls: dict[str, ToolCall] = {}
         digest = ""

@@ -83,11 +83,7 @@ _GENERATIONS: Final = (
     ),
     Traits(model=r"gemini~2", wants_signatures=False, nests_media=False),
     Traits(model=r"gemini~3~pro", thinking=_LOW_OR_HIGH, lower=_TO_LOW),
-    Traits(
-        model=r"gemini~3(~1|~5|~6)?~flash(?!.*image)",
-        thinking=_WITH_MINIMAL,
-        lower={**_TO_LOW, "LOW": _MINIMAL},
-    ),
+    Traits(model=r"gemini~3(~1|~5|~6)?~flash(?!.*image)", thinking=_WITH_MINIMAL, lower={**_TO_LOW, "LOW": _MINIMAL}),
     Traits(model=r"gemini~[3-9](?!.*(image|tts|live))|gemini~(pro|flash)~", thinking=_FROM_LOW, lower=_TO_LOW),
 )
 
@@ -136,11 +132,7 @@ def camel(name: str) -> str:
 
 
 def refuse_own(parameters: Mapping[str, Any], where: str) -> None:
-    """Refuse reserved members of `generationConfig`, and more than one answer.
-
-    Raises:
-        ConfigurationError: they set one of these.
-    """
+    """Refuse reserved members of `generationConfig`, and more than one answer."""
     for place, config in ((where, parameters), *((f"{where}[{each!r}]", parameters.get(each)) for each in _CONFIG)):
         if not isinstance(config, Mapping):
             continue
@@ -188,12 +180,7 @@ def _as_sent(effort: str, thinking: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def placed(parameters: Mapping[str, Any], traits: Traits) -> Body:
-    """Return the parameters in their places in a body.
-
-    Arguments:
-        parameters: in the form of chat completions, or in Gemini's own, which wins.
-        traits: how the model differs.
-    """
+    """Return the parameters in their places in a body; Gemini's own form wins over that of chat completions."""
     body: Body = {}
     config: Body = {}
     for name in _CONFIG:
@@ -265,13 +252,7 @@ def _choice(value: Any) -> Body | None:
 
 
 def without(body: Body, names: Iterable[str], kept: Iterable[str]) -> None:
-    """Remove parameters from a body, by their names in chat completions or in Gemini's API.
-
-    Arguments:
-        body: the body, which is changed.
-        names: the parameters' names.
-        kept: the fields that stay in any case.
-    """
+    """Remove parameters from a body by either of their names, except for the fields in `kept`."""
     for name in names:
         name = camel(name)
         own = {"tool_choice": "toolConfig", "toolChoice": "toolConfig"}.get(name, name)

@@ -50,12 +50,7 @@ def usage_of(raw: Mapping[str, Any], parts: Sequence[Part]) -> Usage | None:
     """Return the reported token counts, or None if there are none; anything malformed counts as 0.
 
     Thoughts are counted separately from the answer, and the input of server-side tools from the prompt; cached tokens
-    are part of the prompt.
-
-    Arguments:
-        raw: its report.
-        parts: the parts, from which the answer is estimated if only the prompt was counted, as at the start of some
-            streams.
+    are part of the prompt. If only the prompt was counted, the answer is estimated from the parts.
     """
     prompt = count_of(raw.get("promptTokenCount")) + count_of(raw.get("toolUsePromptTokenCount"))
     thoughts = count_of(raw.get("thoughtsTokenCount"))
@@ -81,13 +76,7 @@ _VALUES: Final = ("stringValue", "numberValue", "boolValue")
 
 @define(eq=False)
 class GatheredCall:
-    """Hold one call while it arrives.
-
-    Arguments:
-        id: the provider's own.
-        name: the tool.
-        extras: the provider's own members.
-    """
+    """Hold one call while it arrives."""
 
     id: str
     name: str
@@ -99,12 +88,7 @@ class GatheredCall:
 
     @classmethod
     def of(cls, part: Mapping[str, Any], given: Mapping[str, Any]) -> GatheredCall:
-        """Start from the part that holds a call.
-
-        Arguments:
-            part: the part.
-            given: its `functionCall`.
-        """
+        """Start from the part that holds a call, and its `functionCall`."""
         extras = {name: value for name, value in part.items() if name != "functionCall"}
         if given.get("id"):
             extras["id"] = given["id"]
@@ -170,13 +154,7 @@ def _put(root: Any, path: str, value: Any) -> None:
 
 
 def named(calls: list[GatheredCall], reply: object, provider: str) -> list[ToolCall]:
-    """Return calls, each with a unique id: the provider's, or a made-up one that no other call in any reply has.
-
-    Arguments:
-        calls: as they came.
-        reply: JSON data about the reply, which make its made-up ids differ from those of other replies.
-        provider: whose they are.
-    """
+    """Return calls with unique ids: the provider's, or ids made from `reply` that no other call in any reply has."""
     made: dict[str, ToolCall] = {}
     digest = ""
     for call in calls:

@@ -76,10 +76,7 @@ def _lower_reasoning(body: Body, traits: Traits) -> None:
 
 
 def in_order(messages: Iterable[PlainMessage | Message]) -> list[PlainMessage | Message]:
-    """Return messages with the results of each turn in one message, named and in the order of the calls.
-
-    Gemini requires that order; without ids nothing else distinguishes them.
-    """
+    """Return messages with the results of each turn in one message, in the order of the calls, as Gemini requires."""
     ordered: list[PlainMessage | Message] = []
     names: dict[str, str] = {}
     for is_tool, row in groupby(messages, _is_tool):

@@ -42,12 +42,7 @@ _TYPES: Final = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4
 
 @define
 class Writer:
-    """Write the parts of one message, in their order.
-
-    Arguments:
-        provider: whose own parts may go out.
-        traits: how the model differs.
-    """
+    """Write the parts of one message, in their order."""
 
     provider: str
     traits: Traits
@@ -144,11 +139,7 @@ _SIGNATURES: Final = ("thoughtSignature", "thought_signature")
 
 
 class GeminiForm(Form):
-    """Read and write contents.
-
-    Arguments:
-        traits: how the model differs.
-    """
+    """Read and write contents."""
 
     __slots__ = ("_traits",)
 

@@ -8,17 +8,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.draft import (
-    Draft,
-    at_least,
-    count_of,
-    grown,
-    malformed,
-    raw_of,
-    settled,
-    stop_of,
-    text_at,
-)
+from rungwise.adapters.wires.draft import Draft, at_least, count_of, grown, malformed, raw_of, settled, stop_of, text_at
 from rungwise.adapters.wires.gemini.reply import ENDS, FAILURES, STOP_REASONS, GatheredCall, is_usage, named, usage_of
 from rungwise.adapters.wires.json_text import as_json, load, mended
 from rungwise.adapters.wires.plain.parts import media, text_in
@@ -46,13 +36,7 @@ _WEIGHT: Final = 300
 
 @define
 class _TextBlock:
-    """Hold the place of a text among the other parts.
-
-    Arguments:
-        key: the key of its text.
-        is_thought: whether it is reasoning.
-        signature: the signature of reasoning.
-    """
+    """Hold the place of a text among the other parts."""
 
     key: int
     is_thought: bool

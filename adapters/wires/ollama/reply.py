@@ -15,15 +15,7 @@ Given = tuple[str, str, str]
 
 
 def gathered(text: str, reasoning: str, calls: Iterable[Given], about: Sequence[object], provider: str) -> list[Part]:
-    """Return the parts of a reply; the protocol does not say in which order they were written.
-
-    Arguments:
-        text: the visible text, without halves of surrogate pairs.
-        reasoning: the reasoning, likewise.
-        calls: the tool calls.
-        about: what distinguishes this reply from others.
-        provider: whose reply it is.
-    """
+    """Return the parts of a reply; the protocol does not say in which order they were written."""
     named = _named(calls, [*map(str, about), text, reasoning], provider)
     thoughts = [ReasoningPart(reasoning, provider=provider)] if reasoning else []
     return [*thoughts, *([TextPart(text)] if text else []), *named]

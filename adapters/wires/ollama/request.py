@@ -103,11 +103,7 @@ def lost(parameters: Mapping[str, Any]) -> dict[str, str]:
 
 
 def refuse_options(parameters: Mapping[str, Any], where: str) -> None:
-    """Refuse malformed options, and an output cap among them.
-
-    Raises:
-        ConfigurationError: the options are malformed or set a cap.
-    """
+    """Refuse malformed options, and an output cap among them."""
     options = parameters.get("options")
     if options is None:
         return

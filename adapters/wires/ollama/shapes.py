@@ -86,10 +86,7 @@ class OllamaForm(Form):
         return {name: value for name, value in message.items() if name != "thinking"}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
-        """Return a message as plain messages, with its reasoning if this model wrote it.
-
-        Models that think between tool calls want it back; it has no signature.
-        """
+        """Return a message as plain messages, with its reasoning if this model wrote it: it has no signature."""
         if message.role == "tool":
             return [*_results(message.tool_results)]
         plain = _said(message.role, message.parts)

@@ -14,7 +14,7 @@ from rungwise.adapters.wires.json_text import mended
 from rungwise.adapters.wires.ollama.reply import Given, calls_in, gathered, usage_of
 from rungwise.adapters.wires.provider_data import Aside
 from rungwise.adapters.wires.reading.alike_lines import Piece
-from rungwise.adapters.wires.reading.decoding import Kind, Reader, StreamDecoder
+from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.ndjson import LineReader
 from rungwise.fsm.call.conversation.parts import Part
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
@@ -39,9 +39,8 @@ class OllamaDecoder(StreamDecoder):
     _model: object = field(default=None, init=False)
     _created: object = field(default=None, init=False)
 
-    def _make_reader(self) -> Reader:
-        reader: Reader = LineReader()
-        return reader
+    def _make_reader(self) -> LineReader:
+        return LineReader()
 
     def piece_in(self, value: Any) -> Piece | None:
         """Return the piece of a line that holds one piece of text or reasoning and nothing else, as most do."""

@@ -107,6 +107,6 @@ _READERS: Final[Mapping[str, Callable[[Block], Part | None]]] = {
     "reasoningContent": _read_reasoning,
 }
 KINDS: Final = frozenset(_READERS) | {
-    *("text", "cachePoint", "guardContent", "citationsContent", "searchResult", "toolAddition", "toolRemoval"),
+    *("text", "cachePoint", "guardContent", "citationsContent", "searchResult", "toolAddition", "toolRemoval")
 }
 """The names of all blocks."""

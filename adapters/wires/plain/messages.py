@@ -61,10 +61,7 @@ def read_messages(messages: Iterable[PlainMessage | Message]) -> tuple[Message, 
 def read_together(
     messages: Iterable[PlainMessage | Message],
 ) -> Iterator[tuple[list[PlainMessage | Message], tuple[Message, ...]]]:
-    """Yield the messages that belong together, in their original form and in neutral parts.
-
-    Consecutive items of Responses are one answer: its reasoning, its text, each call.
-    """
+    """Yield the messages that belong together in both forms: consecutive items of Responses are one answer."""
     given: list[PlainMessage | Message] = []
     row: list[Message] = []  # what is to be one
     goes_on = False  # the last one is an item

@@ -39,10 +39,7 @@ def media(
     detail: Any = "",
     cache: Any = None,
 ) -> MediaPart | None:
-    """Return a media part, or None if there is neither data nor a URL.
-
-    A `data:` URL is data.
-    """
+    """Return a media part, or None if there is neither data nor a URL; a `data:` URL is data."""
     data, url, media_type, name, detail = map(_text, (data, url, media_type, name, detail))
     if match := _DATA_URL.match(data or url):
         data, url, media_type = (data or url)[match.end() :], "", media_type or match[1]

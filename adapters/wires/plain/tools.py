@@ -94,15 +94,7 @@ _SCHEMAS: Final = ("parameters", "input_schema", "inputSchema", "parametersJsonS
 
 @frozen
 class ToolDefinition:
-    """Hold a tool that the caller runs, in no provider's form.
-
-    Arguments:
-        name: what the model calls it by.
-        description: what it does, for the model.
-        parameters: the JSON schema of its arguments.
-        strict: whether the provider must hold the model to the schema; None if unset.
-        cache: the caller's cache mark, for providers that cache a prompt up to there.
-    """
+    """Hold a tool that the caller runs, in no provider's form."""
 
     name: str
     description: str = field(default="", repr=False)
@@ -171,12 +163,7 @@ _ALLOWED: Final = "allowed_tools"
 
 
 def chat_choice(given: Any, tools: Any = ()) -> Any:
-    """Return a tool choice of any form in the form of chat completions.
-
-    Arguments:
-        given: the choice; an unknown one stays unchanged.
-        tools: the tools that are sent, in either of OpenAI's forms: free-text tools are chosen as such.
-    """
+    """Return a tool choice of any form in the form of chat completions; an unknown one stays unchanged."""
     if not isinstance(given, Mapping):
         return given
     kind = given.get("type")
@@ -201,11 +188,7 @@ def chat_choice(given: Any, tools: Any = ()) -> Any:
 
 
 def forced_name(choice: Any) -> str:
-    """Return the name of the one tool that a choice of any form forces; "" if it forces none.
-
-    Arguments:
-        choice: the tool choice.
-    """
+    """Return the name of the one tool that a choice of any form forces; "" if it forces none."""
     chosen = chat_choice(choice)
     if isinstance(chosen, Mapping) and chosen.get("type") == _ALLOWED:
         inner = chosen[_ALLOWED]

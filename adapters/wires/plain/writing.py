@@ -12,12 +12,7 @@ Body = dict[str, Any]
 
 
 def chat_messages(message: Message, provider: str = "") -> list[Body]:
-    """Return a message in the form of chat completions, each tool result as a message of its own.
-
-    Arguments:
-        message: the message.
-        provider: whose own parts are included.
-    """
+    """Return a message in the form of chat completions, each tool result as a message of its own."""
     if message.role == "tool":
         return [*_results(message.tool_results)]
     shown = [part for part in message.parts if isinstance(part, TextPart | MediaPart)]

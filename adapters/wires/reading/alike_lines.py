@@ -44,11 +44,7 @@ class AlikeLines:
     _credit: int = field(default=32, init=False)
 
     def text_in(self, line: bytes) -> str | None:
-        """Return the text of a line with the learned beginning and end; None if more than the text differs.
-
-        Arguments:
-            line: begins with `begins`, and ends with `ends`.
-        """
+        """Return the text of a line with the learned beginning and end; None if more than the text differs."""
         if self._whole is None:
             text = line[len(self.begins) - 1 : 1 - len(self.ends)]  # with its quotes
         else:

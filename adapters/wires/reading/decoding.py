@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from attrs import define, field
 
 from rungwise.adapters.wires.draft import NO_END, TOO_MUCH, classified, described, malformed, object_in
 from rungwise.adapters.wires.json_text import HalfHolder, HeldText, mended
 from rungwise.adapters.wires.reading.alike_lines import Piece
-from rungwise.adapters.wires.reading.sse import EventHandler, EventReader
+from rungwise.adapters.wires.reading.sse import EventReader, StreamReader
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure
 
@@ -20,36 +20,6 @@ Kind = tuple[type[Text] | type[Reasoning], Hashable]
 
 SPARE: Final = 8192
 """Characters of possible non-text (signatures, a server's own lines) that are not counted."""
-
-
-class Reader(Protocol):
-    """Split a stream into values: `EventReader`, or the equivalent for lines of JSON."""
-
-    @property
-    def is_stream(self) -> bool:
-        """Tell whether the body so far is a stream."""
-
-    @property
-    def has_fields(self) -> bool:
-        """Tell whether comments or similar fields have come."""
-
-    @property
-    def has_halves(self) -> bool:
-        """Tell whether texts may hold half a surrogate pair."""
-
-    @property
-    def plain(self) -> bytearray:
-        """Return what came instead of a stream, or before it."""
-
-    @property
-    def size(self) -> int:
-        """Return how many bytes are held."""
-
-    def feed(self, data: bytes, handler: EventHandler) -> None:
-        """Take bytes cut anywhere and hand over what they bring."""
-
-    def close(self, handler: EventHandler) -> None:
-        """Hand over what the end of the stream cut."""
 
 
 @define(eq=False, repr=False)
@@ -79,7 +49,7 @@ class StreamDecoder(ABC):
     error: Failure | None = field(default=None, init=False)
     texts: dict[Hashable, HeldText] = field(factory=dict, init=False)
     """The text of each block so far. Pieces of it may end in half a surrogate pair; what is handed out never does."""
-    _reader: Reader = field(init=False)
+    _reader: StreamReader = field(init=False)
     _out: list[Text | Reasoning] = field(factory=list, init=False)
     _new: list[str] = field(factory=list, init=False)
     _kind: Kind = field(default=(Text, None), init=False)
@@ -89,18 +59,14 @@ class StreamDecoder(ABC):
     def __attrs_post_init__(self) -> None:
         self._reader = self._make_reader()
 
-    def _make_reader(self) -> Reader:
-        reader: Reader = EventReader(ignores_names=True)
-        return reader
+    def _make_reader(self) -> StreamReader:
+        return EventReader(ignores_names=True)
 
     # what a protocol says
 
     @abstractmethod
     def piece_in(self, value: Any) -> Piece | None:
-        """Return the piece of an event that holds one piece of text or reasoning and nothing else, as most do.
-
-        The kind of the piece is a `Kind`.
-        """
+        """Return the text and `Kind` of an event that holds one piece of text or reasoning and nothing else."""
 
     @abstractmethod
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
@@ -108,12 +74,7 @@ class StreamDecoder(ABC):
 
     @abstractmethod
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
-        """Put the reply together.
-
-        Arguments:
-            is_cut: whether it broke off before its end.
-            cause: what cut it, if known.
-        """
+        """Put the reply together; `is_cut` if it broke off before its end, and `cause` if it is known what cut it."""
 
     def whole(self, body: bytes) -> Reply | Failure:
         """Read a whole body with a status of success, which may also come instead of a stream."""
@@ -170,11 +131,7 @@ class StreamDecoder(ABC):
         return out
 
     def close(self, failure: Failure | None = None) -> Reply | Failure:
-        """Return the reply, or why there is none.
-
-        Arguments:
-            failure: what cut the transport, if anything did; it counts only for a reply that is not complete.
-        """
+        """Return the reply, or why there is none; `failure` is what cut the transport, if anything did."""
         self._reader.close(self)
         self._flush()
         if not self.started and not self.error:

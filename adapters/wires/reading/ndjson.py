@@ -14,7 +14,7 @@ from attrs import define, field
 
 from rungwise.adapters.wires.json_text import LIGHT, is_heavy, load
 from rungwise.adapters.wires.reading.alike_lines import AlikeLines
-from rungwise.adapters.wires.reading.sse import EventHandler
+from rungwise.adapters.wires.reading.sse import EventHandler, LineSplitter
 from rungwise.fsm.text.contents import exact
 
 _BOM: Final = b"\xef\xbb\xbf"
@@ -22,48 +22,15 @@ _MOMENT: Final = re.compile(rb'"created_at": ?"[^"\\]*"')
 
 
 @define(eq=False, repr=False)
-class LineReader:
+class LineReader(LineSplitter):
     """Hand the lines of one stream to its handler.
 
     A line that is an object begins the stream. Anything before it is kept unchanged: a body of another kind, or a JSON
     object in many lines, none of which begins like an object of its own.
     """
 
-    is_stream: bool = field(default=False, init=False)
-    plain: bytearray = field(factory=bytearray, init=False)  # what came in place of a stream, or before its first line
-    has_fields: bool = field(default=False, init=False)
-    has_halves: bool = field(default=False, init=False)  # strings may hold half a surrogate pair from now on
-    _rest: bytearray = field(factory=bytearray, init=False)  # a line that has not ended
     _is_other: bool = field(default=False, init=False)  # what came first is JSON in more than a line
-
     _alike: AlikeLines = field(factory=lambda: AlikeLines(_MOMENT), init=False)
-
-    @property
-    def size(self) -> int:
-        """Return how many bytes are held."""
-        return len(self._rest) + len(self.plain)
-
-    def feed(self, data: bytes, handler: EventHandler) -> None:
-        """Take bytes cut anywhere and hand over what they bring, until the handler has finished."""
-        lines = data.split(b"\n")
-        if self._rest:
-            self._rest += lines[0]
-            if len(lines) == 1:
-                return
-            lines[0] = bytes(self._rest)
-            self._rest.clear()
-        rest = lines.pop()
-        if rest:
-            self._rest += rest
-        alike = self._alike
-        for line in lines:
-            is_like = line.startswith(alike.begins) and line.endswith(alike.ends)
-            if is_like and (text := alike.text_in(line)) is not None:
-                handler.take_piece(alike.kind, text)
-                continue
-            self._take_line(line, handler)
-            if handler.finished:
-                return
 
     def close(self, handler: EventHandler) -> None:
         """Hand over a last line without a line feed; a cut line is dropped."""

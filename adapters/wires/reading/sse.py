@@ -9,6 +9,7 @@ over the bytes, and events that differ from an earlier one in nothing but their 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
@@ -58,11 +59,7 @@ class EventHandler(PieceReader, Protocol):
         ...
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
-        """Take the object of any other event, and the bytes that it came as.
-
-        Arguments:
-            is_error: whether the event is named an error.
-        """
+        """Take the object of any other event, and the bytes that it came as."""
         ...
 
     def take_error(self, data: bytes) -> None:
@@ -83,50 +80,37 @@ class EventHandler(PieceReader, Protocol):
 
 
 @define(eq=False, repr=False)
-class EventReader:
-    """Hand the events of one stream to its handler.
+class StreamReader(ABC):
+    """Split a stream into values, and hand them to its handler."""
 
-    Data of several lines is an event when a blank line ends it; a line that is an object by itself is one at once.
-
-    Arguments:
-        ignores_names: whether the data of an event repeats its name, except for the name "error".
-        volatile: what differs in each event besides its text, as in `AlikeLines`.
-    """
-
-    ignores_names: bool = False
-    _volatile: re.Pattern[bytes] | None = None
     is_stream: bool = field(default=False, init=False)
-    plain: bytearray = field(factory=bytearray, init=False)  # what came in place of a stream, or before its first event
+    plain: bytearray = field(factory=bytearray, init=False)  # what came in place of a stream, or before its first value
     has_fields: bool = field(default=False, init=False)  # a comment, or a field of an event without data
     has_halves: bool = field(default=False, init=False)  # strings may hold half a surrogate pair from now on
-
-    # A line that has not ended, the name of the event, and its lines that are not JSON yet, each with a line feed.
-    _rest: bytearray = field(factory=bytearray, init=False)
-    _ended_in_return: bool = field(default=False, init=False)
-    _name: bytes = field(default=b"", init=False)
-    _ignored: bytes = field(default=b"\n", init=False)  # the last line of a name that says nothing
-    _pending: bytearray = field(factory=bytearray, init=False)
-    _strays: int = field(default=0, init=False)
-
-    _alike: AlikeLines = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._alike = AlikeLines(self._volatile)
-
-    def take_last_alike(self) -> bytes:
-        """Return the last event that was not parsed, once; nothing if none came since."""
-        last, self._alike.last = self._alike.last, b""
-        return last
+    _rest: bytearray = field(factory=bytearray, init=False)  # a line or an event that has not ended
 
     @property
     def size(self) -> int:
         """Return how many bytes are held."""
-        return len(self._rest) + len(self._pending) + len(self.plain)
+        return len(self._rest) + len(self.plain)
+
+    @abstractmethod
+    def feed(self, data: bytes, handler: EventHandler) -> None:
+        """Take bytes cut anywhere and hand over what they bring, until the handler has finished."""
+
+    @abstractmethod
+    def close(self, handler: EventHandler) -> None:
+        """Hand over what the end of the stream cut."""
+
+
+@define(eq=False, repr=False)
+class LineSplitter(StreamReader):
+    """Split a stream into lines; those like an earlier one are not read again."""
+
+    _alike: AlikeLines = field(factory=AlikeLines, init=False)
 
     def feed(self, data: bytes, handler: EventHandler) -> None:
         """Take bytes cut anywhere and hand over what they bring, until the handler has finished."""
-        if _RETURN in data or self._ended_in_return:
-            data = self._with_line_feeds(data)
         lines = data.split(b"\n")
         if self._rest:
             self._rest += lines[0]
@@ -139,24 +123,62 @@ class EventReader:
             self._rest += rest
         alike = self._alike
         for line in lines:
-            if not line:
-                if not (self._pending or self._name):
-                    continue
-                self._end_event(handler)
-            elif line == self._ignored:
-                self._name = b""
-            elif (
-                line.startswith(alike.begins)
-                and line.endswith(alike.ends)
-                and not (self._pending or self._name)
-                and (text := alike.text_in(line)) is not None
-            ):
+            is_like = line.startswith(alike.begins) and line.endswith(alike.ends) and not self._is_within
+            if is_like and (text := alike.text_in(line)) is not None:
                 handler.take_piece(alike.kind, text)
                 continue
-            else:
-                self._take_line(line, handler)
+            self._take_line(line, handler)
             if handler.finished:
                 return
+
+    @property
+    def _is_within(self) -> bool:
+        """Tell whether an event has begun and not ended."""
+        return False
+
+    @abstractmethod
+    def _take_line(self, line: bytes, handler: EventHandler) -> None:
+        """Take any other line."""
+
+
+@define(eq=False, repr=False)
+class EventReader(LineSplitter):
+    """Hand the events of one stream to its handler.
+
+    Data of several lines is an event when a blank line ends it; a line that is an object by itself is one at once. With
+    `ignores_names` the data repeats the name of an event, except for "error"; `volatile` is that of `AlikeLines`.
+    """
+
+    ignores_names: bool = False
+    _volatile: re.Pattern[bytes] | None = None
+    _ended_in_return: bool = field(default=False, init=False)
+    _name: bytes = field(default=b"", init=False)  # of the event that has not ended
+    _ignored: bytes = field(default=b"\n", init=False)  # the last line of a name that says nothing
+    _pending: bytearray = field(factory=bytearray, init=False)  # its lines that are not JSON yet, with line feeds
+    _strays: int = field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._alike = AlikeLines(self._volatile)
+
+    def take_last_alike(self) -> bytes:
+        """Return the last event that was not parsed, once; nothing if none came since."""
+        last, self._alike.last = self._alike.last, b""
+        return last
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes are held."""
+        return super().size + len(self._pending)
+
+    @property
+    def _is_within(self) -> bool:
+        return bool(self._pending or self._name)
+
+    def feed(self, data: bytes, handler: EventHandler) -> None:
+        """Take bytes cut anywhere and hand over what they bring, until the handler has finished."""
+        if _RETURN in data or self._ended_in_return:
+            data = self._with_line_feeds(data)
+        super().feed(data, handler)
 
     def close(self, handler: EventHandler) -> None:
         """Hand over what the end of the stream cut."""
@@ -176,7 +198,12 @@ class EventReader:
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _take_line(self, line: bytes, handler: EventHandler) -> None:
-        if line.startswith(b"data:"):
+        if not line:
+            if self._is_within:
+                self._end_event(handler)
+        elif line == self._ignored:
+            self._name = b""
+        elif line.startswith(b"data:"):
             self._take_data(line[5:], handler)
         elif line.startswith(b"event:"):
             name = line[6:].strip()

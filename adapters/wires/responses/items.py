@@ -26,13 +26,8 @@ _CUSTOM: Final = frozenset({"call_id", "name", "input"})
 def parts_of_items(items: Iterable[Any], provider: str, about: object = None) -> tuple[tuple[Part, ...], str]:
     """Return items in neutral parts, and the text of a refusal in them.
 
-    A message becomes a provider's own part with everything but its texts (its id, citations, log
-    probabilities), followed by the texts.
-
-    Arguments:
-        items: the output of a response; anything but items is ignored.
-        provider: whose response it is.
-        about: JSON data about the reply, which make its made-up ids differ from those of other replies.
+    A message becomes a provider's own part with everything but its texts (its id, citations, log probabilities),
+    followed by the texts. Made-up ids come from `about`.
     """
     parts: list[Part] = []
     refusals: list[str] = []
@@ -137,12 +132,7 @@ def sends_back(part: ReasoningPart) -> bool:
 
 
 def item_of_message(envelope: Mapping[str, Any] | None, texts: Sequence[str]) -> Iterator[Body]:
-    """Yield the message of some texts, if there are any.
-
-    Arguments:
-        envelope: the rest of their message, if known.
-        texts: the texts. If their number differs from the envelope's, they become a message of their own.
-    """
+    """Yield the message of some texts, if any: without the envelope if that has another number of texts."""
     if not texts:
         return
     content = envelope.get("content") if envelope is not None else None
@@ -165,12 +155,7 @@ def _filled(part: Mapping[str, Any], text: str) -> Body:
 
 
 def item_of_call(call: ToolCall, extras: Mapping[str, Any]) -> Body:
-    """Return the item of a tool call.
-
-    Arguments:
-        call: the call.
-        extras: the provider's own members.
-    """
+    """Return the item of a tool call."""
     if extras.get("type") == CUSTOM:
         try:
             text = text_at(load(call.arguments.encode("utf-8", "surrogatepass")), "input")
@@ -181,13 +166,7 @@ def item_of_call(call: ToolCall, extras: Mapping[str, Any]) -> Body:
 
 
 def write(held: HeldText, said: str, *, is_whole: bool) -> int:
-    """Add to a text, and return by how many characters it grew.
-
-    Arguments:
-        held: the text so far.
-        said: the new text.
-        is_whole: whether it replaces the text so far.
-    """
+    """Add to a text, or replace it if `is_whole`, and return by how many characters it grew."""
     size = held.tell()
     if is_whole:
         held.seek(0)
@@ -226,13 +205,7 @@ class Slot:
         return text_at(self.item, "type")
 
     def whole(self, at: int, text_of: Callable[[Any], str], *, is_over: bool) -> dict[str, Any] | None:
-        """Return the item so far; None for an unfinished item that cannot be continued.
-
-        Arguments:
-            at: its index among the items.
-            text_of: returns the text at such a place, a member and an index there.
-            is_over: whether the response has ended, which some servers do not say for each item.
-        """
+        """Return the item so far, with its index `at`; None for an unfinished item that cannot be continued."""
         item = self.item if self.is_final or is_over else {**self.item, "status": "incomplete"}
         if self.kind == "message":
             return {**item, "content": self._contents(at, text_of)}

@@ -30,13 +30,7 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
 
 
 def draft_of(response: Mapping[str, Any], items: Sequence[Any], provider: str) -> Draft:
-    """Return the draft of a reply.
-
-    Arguments:
-        response: the response, without its items.
-        items: its items.
-        provider: whose response it is.
-    """
+    """Return the draft of a reply."""
     usage = response.get("usage")
     parts, refusal = parts_of_items(items, provider, [response.get("id"), response.get("created_at")])
     reason, word = stop_in(response)

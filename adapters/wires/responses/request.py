@@ -28,10 +28,7 @@ RESERVED: Final[Mapping[str, str]] = {
 }
 """Parameters that callers cannot set, and what to do instead."""
 
-LOST: Final[Mapping[str, str]] = {
-    "stop": "Responses take no stop sequences",
-    "seed": "Responses take no seed",
-}
+LOST: Final[Mapping[str, str]] = {"stop": "Responses take no stop sequences", "seed": "Responses take no seed"}
 """The common parameters that are not supported, and why."""
 
 _STATEFUL: Final = ("previous_response_id", "conversation")
@@ -45,13 +42,7 @@ _EFFORTS: Final = ("none", "minimal", "low")
 
 @frozen
 class Known:
-    """Hold what is known of the model and of its server.
-
-    Arguments:
-        reasons: whether the model reasons, so that its reasoning is to be sent back.
-        takes_effort: whether it can be told how much.
-        lower_efforts: what is less than an effort that is low already.
-    """
+    """Hold what is known of the model and of its server."""
 
     reasons: bool
     takes_effort: bool
@@ -65,10 +56,6 @@ class ResponsesBody(BodyWriter):
     The provider stores nothing, and encrypted reasoning comes back so that it can be sent again. A request that
     continues a stored response is the exception: its response is stored too, unless the caller sets `store`, so that
     the next request can continue it, and its messages are only the new ones.
-
-    Arguments:
-        every writer's: see `BodyWriter`.
-        known: what is known of the model.
     """
 
     known: Known
@@ -105,10 +92,7 @@ class ResponsesBody(BodyWriter):
 
 
 def _items(send: Send, provider: str, *, is_stateful: bool) -> list[PlainMessage]:
-    """Return the conversation as items.
-
-    What goes on from a stored response begins in the middle: a tool's result whose call stands there is in its place.
-    """
+    """Return the conversation as items; a result may answer a call of the stored response that it continues."""
     if is_stateful and not send.portable:
         items: list[PlainMessage] = []
         for message in answered(send.messages, RESPONSES):

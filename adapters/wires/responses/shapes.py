@@ -9,13 +9,7 @@ from typing import Any, Final
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.plain.parts import in_words
 from rungwise.adapters.wires.plain.tools import ToolDefinition
-from rungwise.adapters.wires.responses.items import (
-    CUSTOM,
-    is_message,
-    item_of_call,
-    item_of_message,
-    sends_back,
-)
+from rungwise.adapters.wires.responses.items import CUSTOM, is_message, item_of_call, item_of_message, sends_back
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,
     Message,
@@ -48,8 +42,7 @@ _RULES: Final = Rules(call_id=re.compile(r"[!-~]{1,64}"))
 class ResponsesForm(Form):
     """Read and write the items of Responses.
 
-    A system message goes out as an item of its own in its place, and not as `instructions`: those are one text that
-    stands before everything, and a response that goes on from a stored one forgets them.
+    A system message goes out as an item in its place, not as `instructions`, which a continued response forgets.
     """
 
     __slots__ = ()
@@ -96,11 +89,7 @@ class ResponsesForm(Form):
     # tools
 
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
-        """Return the definition of a tool.
-
-        Where nobody says anything of it, chat completions do not hold the model to the schema, and Responses do; what
-        the caller meant is said.
-        """
+        """Return the definition of a tool; `strict` is explicit, as chat completions have another default."""
         return {"type": "function", **super().tool_of(name, description, parameters), "strict": False}
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from attrs import define, field
 from rungwise.adapters.wires.draft import malformed, raw_of, text_at
 from rungwise.adapters.wires.json_text import HeldText, as_json, mended, weight_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
-from rungwise.adapters.wires.reading.decoding import Kind, Reader, StreamDecoder
+from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.adapters.wires.responses.items import CUSTOM, Slot, contents_of, envelope_of, parts_of_items, write
 from rungwise.adapters.wires.responses.reply import draft_of, error_of
@@ -54,8 +54,7 @@ _ARGUMENTS: Final = {
 class ResponsesDecoder(StreamDecoder):
     """Turn the bytes of one streamed response into deltas, and at its end into a reply or a failure.
 
-    What an event says whole, each item when it is done and the response at its end, is the provider's last edition: it
-    takes the place of what came in deltas, and is handed out as far as that was not.
+    Whole items and the response at its end replace what came in deltas; what is new in them is handed out.
     """
 
     _slots: dict[int, Slot] = field(factory=dict, init=False)
@@ -64,7 +63,7 @@ class ResponsesDecoder(StreamDecoder):
     _raw: object = field(default=None, init=False)
     _weight: int = field(default=0, init=False)
 
-    def _make_reader(self) -> Reader:
+    def _make_reader(self) -> EventReader:
         return EventReader(ignores_names=True, volatile=_VOLATILE)
 
     def piece_in(self, value: Any) -> Piece | None:

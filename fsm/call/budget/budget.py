@@ -100,9 +100,7 @@ class Spending:
         if now is None:
             return
         check_time(now)
-        elapsed = now - self.began
-        if elapsed > self.elapsed:
-            self.elapsed = elapsed
+        self.elapsed = max(self.elapsed, now - self.began)
 
     def deadline(self) -> float | None:
         """Return when the call must have ended, on the driver's clock; None without a limit."""
@@ -130,10 +128,7 @@ class Spending:
         if usage == NO_USAGE:
             return
         self.usage += usage
-        if prices is None:
-            self.cost = None
-        elif self.cost is not None:
-            self.cost += price_of(usage, prices)
+        self.cost = None if prices is None or self.cost is None else self.cost + price_of(usage, prices)
 
     def allows_wait(self, seconds: float) -> bool:
         """Tell whether the call would still have time after waiting."""

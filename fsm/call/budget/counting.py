@@ -39,24 +39,21 @@ class TokenCounter:
         """Return the tokens of a prompt, by the caller's own count as far as it goes, otherwise by an estimate."""
         if self.recorded is not None:
             return next(self.recorded, 0)
-        current = self.context.transcript.messages, self.context.chain.index
-        if current != self._counted:  # a compactor has run, or another backend is asked
-            self._counted, self._base = current, self._count_base()
+        own = self.context.transcript.messages
+        if (own, self.context.chain.index) != self._counted:  # a compactor has run, or another backend is asked
+            self._counted = own, self.context.chain.index
+            self._base = self._count_own() + MISSING_RESULT_TOKENS * self.context.chain.shapes.unanswered(own)
         if self.context.transcript.changes.restore_reasoning:
             roles = map(self.context.chain.shapes.role_of, messages)
             added_tokens += STAND_IN_TOKENS * sum(role == "assistant" for role in roles)
         return self._base + added_tokens
 
-    def _count_base(self) -> int:
+    def _count_own(self) -> int:
         """Return the tokens of the caller's messages, or those of the compactor, and of the tools."""
-        messages = self.context.transcript.messages
-        return self._count_given() + MISSING_RESULT_TOKENS * self.context.chain.shapes.unanswered(messages)
-
-    def _count_given(self) -> int:
         request, messages = self.context.request, self.context.transcript.messages
-        known = request.messages
-        if request.input_tokens is not None and messages[: len(known)] == known:  # a compactor may have added to them
-            return request.input_tokens + (self.estimate(messages[len(known) :]) if len(messages) > len(known) else 0)
+        size = len(request.messages)
+        if request.input_tokens is not None and messages[:size] == request.messages:  # a compactor may add to them
+            return request.input_tokens + (self.estimate(messages[size:]) if len(messages) > size else 0)
         link = self.context.chain.link
         own = getattr(link, "parameters", {})  # a backend may send tools or a schema of its own
         parameters = [request.parameters, own]

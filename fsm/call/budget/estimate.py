@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import astuple
 
-from rungwise.fsm.call.budget.metering import is_beyond, least_tokens
+from rungwise.fsm.call.budget.metering import bytes_of, is_beyond, least_tokens
 from rungwise.fsm.call.conversation.parts import PARTS, MediaPart, Message
 
 BYTES_A_TOKEN = 3
@@ -54,11 +54,6 @@ def estimate_tokens(value: Any) -> int:
 def tokens_in(size: int) -> int:
     """Return the tokens that bytes of text count as."""
     return -(-size // BYTES_A_TOKEN)
-
-
-def bytes_of(text: str) -> int:
-    """Return the bytes of a text in UTF-8, lone surrogates included."""
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def measures_of(value: Any) -> tuple[int, int]:

@@ -12,6 +12,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Literal
 
+from attrs import define
+
 from rungwise.fsm.call.budget.metering import most_counted, reserve_of
 from rungwise.fsm.call.budget.prices import LARGEST_PRICED_CAP, bought, dearest_prompt, price_of
 from rungwise.fsm.call.conversation.link import Prices
@@ -19,6 +21,7 @@ from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 
+@define(eq=False, repr=False, weakref_slot=False)
 class Ledger:
     """Count what many calls have paid from one shared budget, and what they hold of it.
 
@@ -32,22 +35,17 @@ class Ledger:
         holders, unsent: how many attempts hold something, and how many of these have not gone out.
     """
 
-    __slots__ = (
-        *("attempts", "began", "budget", "cost", "held_money", "held_tokens"),
-        *("holders", "name", "overran", "unsent", "usage"),
-    )
-
-    def __init__(self, budget: Budget, name: str) -> None:
-        self.budget, self.name = budget, name
-        self.began: float | None = None
-        self.attempts = 0
-        self.usage: Usage = NO_USAGE
-        self.cost: float | None = 0.0
-        self.overran: int | None = None
-        self.holders = 0
-        self.unsent = 0
-        self.held_tokens = 0
-        self.held_money = 0.0
+    budget: Budget
+    name: str
+    began: float | None = None
+    attempts: int = 0
+    usage: Usage = NO_USAGE
+    cost: float | None = 0.0
+    overran: int | None = None
+    holders: int = 0
+    unsent: int = 0
+    held_tokens: int = 0
+    held_money: float = 0.0
 
     @property
     def rests_on_caps(self) -> bool:
@@ -74,19 +72,10 @@ class Ledger:
             held: whether what calls hold is out of reach; otherwise all of it counts as given back.
         """
         money = self._most_of_money(input_tokens, prices, held=held, reserved=reserved_money)
-        return min(self._most_of_tokens(held=held) - (reserved_tokens if self.budget.output_tokens else 0), money)
+        return min(self.most_tokens(held=held) - (reserved_tokens if self.budget.output_tokens else 0), money)
 
-    @property
-    def tokens_left(self) -> int:
-        """Return the output tokens that are left, those that calls hold included."""
-        return self._most_of_tokens(held=False)
-
-    @property
-    def money_left(self) -> float:
-        """Return the money that is left, what calls hold included."""
-        return max(0.0, (self.budget.money or 0.0) - (self.cost or 0.0))
-
-    def _most_of_tokens(self, *, held: bool) -> int:
+    def most_tokens(self, *, held: bool) -> int:
+        """Return the output tokens that are left; see `most` for `held`."""
         if self.budget.output_tokens is None:
             return LARGEST_PRICED_CAP
         left = self.budget.output_tokens - self.usage.output_tokens - (self.held_tokens if held else 0)
@@ -107,7 +96,7 @@ class Ledger:
         if self.overran is not None:
             longer = f"a reply under {self.name} was longer than its output cap of {self.overran} tokens"
             return f"{longer}, so no cap can be relied on"
-        if self._most_of_tokens(held=False) < 1:
+        if self.most_tokens(held=False) < 1:
             return f"the output tokens of {self.name} cannot pay for another attempt"
         if self._most_of_money(input_tokens, prices, held=False) < 1:
             return f"the money of {self.name} cannot pay for another attempt"
@@ -131,10 +120,7 @@ class Ledger:
         if usage == NO_USAGE:
             return
         self.usage += usage
-        if prices is None:
-            self.cost = None
-        elif self.cost is not None:
-            self.cost += price_of(usage, prices)
+        self.cost = None if prices is None or self.cost is None else self.cost + price_of(usage, prices)
 
     def release(self, tokens: int, money: float) -> None:
         """Give back what an attempt held."""
@@ -146,6 +132,7 @@ class Ledger:
 State = Literal["idle", "waiting", "refused", "held", "sent"]
 
 
+@define(eq=False, repr=False, weakref_slot=False)
 class Reservation:
     """Hold what one call has of shared budgets: at most one attempt at a time.
 
@@ -155,18 +142,15 @@ class Reservation:
         tokens, money: what is held beside the attempt.
     """
 
-    __slots__ = ("cap", "input_tokens", "ledgers", "money", "prices", "shortfall", "state", "tokens", "wake")
-
-    def __init__(self, ledgers: tuple[Ledger, ...]) -> None:
-        self.ledgers = ledgers
-        self.state: State = "idle"
-        self.cap: int | None = None
-        self.input_tokens = 0
-        self.prices: Prices | None = None
-        self.shortfall: str | None = None
-        self.tokens = 0
-        self.money = 0.0
-        self.wake: Callable[[], None] | None = None
+    ledgers: tuple[Ledger, ...]
+    state: State = "idle"
+    cap: int | None = None
+    input_tokens: int = 0
+    prices: Prices | None = None
+    shortfall: str | None = None
+    tokens: int = 0
+    money: float = 0.0
+    wake: Callable[[], None] | None = None
 
     def decide(self) -> Ledger | None:
         """Hold what is requested, or refuse it; return the ledger whose holders must settle first, if any.
@@ -282,7 +266,7 @@ class ReservationQueue:
 
     def catch_up(self) -> None:
         """Finish the tasks that others have left, and wait for the one that runs."""
-        self._do(_nothing, waits=True)
+        self._do(lambda: None, waits=True)
 
     def _queue(self, reservation: Reservation) -> None:
         reservation.state = "waiting"
@@ -355,10 +339,6 @@ class ReservationQueue:
         for reservation in self._holding:
             reservation.give_back()
         self._holding = set()
-
-
-def _nothing() -> None:
-    pass
 
 
 _queues: weakref.WeakSet[ReservationQueue] = weakref.WeakSet()

@@ -33,6 +33,11 @@ def is_beyond(tokens: int, cap: int | None) -> bool:
     return cap is not None and tokens > most_counted(cap)
 
 
+def bytes_of(text: str) -> int:
+    """Return the bytes of a text in UTF-8, lone surrogates included."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
 AT_ONCE = 65_536
 """Characters that are split into words at once, to bound the memory."""
 
@@ -58,25 +63,21 @@ class Meter:
         words = text.split()
         if words and not text[0].isspace():  # the last word continues
             self.least -= -(-self._size // BYTES_A_TOKEN)
-            size = self._size + _size(words.pop(0))
+            size = self._size + bytes_of(words.pop(0))
             self.least += -(-size // BYTES_A_TOKEN)
             self._size = size
         if words:
             self.least += _tokens(words)
-            self._size = _size(words[-1])
+            self._size = bytes_of(words[-1])
         if text[-1].isspace():
             self._size = 0
-
-
-def _size(word: str) -> int:
-    return len(word) if word.isascii() else len(word.encode("utf-8", "surrogatepass"))
 
 
 def _tokens(words: list[str]) -> int:
     longest = max(map(len, words))
     if 4 * longest <= BYTES_A_TOKEN or (longest <= BYTES_A_TOKEN and "".join(words).isascii()):
         return len(words)  # the usual case: each word is one token
-    return sum([-(-_size(word) // BYTES_A_TOKEN) for word in words])
+    return sum([-(-bytes_of(word) // BYTES_A_TOKEN) for word in words])
 
 
 def least_tokens(*texts: str) -> int:
@@ -108,7 +109,7 @@ def measured(usage: Usage, reply: Reply, cap: int | None, silence: int | None = 
         return usage, is_beyond(usage.output_tokens, cap)
     texts = texts_of(reply)
     least = least_tokens(*texts)
-    guess = max(least, usage.output_tokens or sum(map(_guess, texts)))
+    guess = max(least, usage.output_tokens or sum(-(-bytes_of(text) // 4) for text in texts))
     if not usage.input_tokens or usage.estimated:  # nothing was reported
         if reply.stop_reason == "length":
             guess = max(guess, cap or 0)
@@ -125,7 +126,3 @@ def measured(usage: Usage, reply: Reply, cap: int | None, silence: int | None = 
 
 _ENDED_WELL = ("stop", "content_filter")
 """The stop reasons of a reply that ended by itself: if it is empty, nothing was written."""
-
-
-def _guess(text: str) -> int:
-    return -(-len(text.encode("utf-8", "surrogatepass")) // 4)

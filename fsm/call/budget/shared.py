@@ -146,7 +146,6 @@ class Share:
     _reservation: Reservation
     needs_cap: bool = field(init=False)
     needs_prices: bool = field(init=False)
-
     _last: list[Reservation] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -195,7 +194,8 @@ class Share:
     def left(self) -> list[tuple[Budget, int, float]]:
         """List the ceilings of each level with the output tokens and the money left there."""
         ledgers = self._reservation.ledgers
-        return [(ledger.budget, ledger.tokens_left, ledger.money_left) for ledger in ledgers]
+        left = [(each.most_tokens(held=False), (each.budget.money or 0.0) - (each.cost or 0.0)) for each in ledgers]
+        return [(each.budget, tokens, max(0.0, money)) for each, (tokens, money) in zip(ledgers, left, strict=True)]
 
     def shortfall(self, now: float, wait: float, input_tokens: int | None, prices: Prices | None) -> str | None:
         """Name the ceiling that allows no attempt after a wait, if any; see `SharedBudget.lacking`."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from attrs import define, field
 
-from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, bytes_of, measures_of, tokens_in, tokens_of
+from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, measures_of, tokens_in, tokens_of
+from rungwise.fsm.call.budget.metering import bytes_of
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.parts import Message, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.text.repetition import LoopWatch

@@ -113,10 +113,6 @@ def _as_tuple(losses: Iterable[str]) -> tuple[str, ...]:
     return tuple(losses)
 
 
-def _own_identity(link: PlainLink) -> frozenset[tuple[str, str]]:
-    return frozenset({("name", str(link.name))})
-
-
 @frozen
 class PlainLink:
     """Stand for a backend where the core runs without adapters: in tests, in replays, around a transport of your own.
@@ -139,7 +135,9 @@ class PlainLink:
     first_token: float | None = field(default=None, validator=validators.optional(number(above_zero=True)))
     stall: float | None = field(default=None, validator=validators.optional(number(above_zero=True)))
     prices: Prices | None = field(default=None, validator=validators.optional(instance(Prices)))
-    identities: frozenset[tuple[str, str]] = field(default=Factory(_own_identity, takes_self=True))
+    identities: frozenset[tuple[str, str]] = field(
+        default=Factory(lambda link: frozenset({("name", str(link.name))}), takes_self=True)
+    )
     losses: tuple[str, ...] = field(default=(), converter=_as_tuple, validator=_sentences)
 
     def lost(self, request: Request) -> tuple[str, ...]:

@@ -11,14 +11,7 @@ from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.text.contents import is_blank, is_json
-from rungwise.fsm.text.stitching import (
-    MINIMUM_ECHO,
-    MINIMUM_OVERLAP,
-    SeamFilter,
-    SeedFilter,
-    stitch,
-    without_seed,
-)
+from rungwise.fsm.text.stitching import MINIMUM_ECHO, MINIMUM_OVERLAP, SeamFilter, SeedFilter, stitch, without_seed
 from rungwise.fsm.text.thinking import Parted, TextBefore, ThinkFilter, part_thinking
 
 Tools = tuple[Mapping[str, Any], ...]
@@ -56,11 +49,7 @@ class Reading:
     def part(self, reply: Reply) -> Parted:
         """Split the text of a whole reply into visible text and inline reasoning."""
         return part_thinking(
-            reply.text,
-            self.before,
-            read=self.read,
-            after_block=self.after_block,
-            is_new_turn=self.is_new_turn,
+            reply.text, self.before, read=self.read, after_block=self.after_block, is_new_turn=self.is_new_turn
         )
 
 

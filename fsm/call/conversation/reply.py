@@ -77,11 +77,8 @@ class Reply:
                 raise ConfigurationError(f"Reply.tool_calls must hold ToolCalls, not {type(call).__name__}")
 
     def _read(self, parts: tuple[Part, ...]) -> None:
-        for name, value in (
-            ("text", text_of(parts)),
-            ("reasoning", reasoning_of(parts)),
-            ("tool_calls", calls_of(parts)),
-        ):
+        values = {"text": text_of(parts), "reasoning": reasoning_of(parts), "tool_calls": calls_of(parts)}
+        for name, value in values.items():
             own = getattr(self, name)
             if own and own != value:
                 raise ConfigurationError(f"Reply.{name} says otherwise than Reply.parts; give one of them")

@@ -38,7 +38,8 @@ def _messages(value: str | Iterable[PlainMessage | Message]) -> tuple[PlainMessa
             raise ConfigurationError(
                 f"messages[{index}] must be a mapping with 'role' and 'content', not {_kind_of(message)}"
             )
-        if message.get("role") not in ROLES and not _is_item(message):
+        is_item = "role" not in message and isinstance(message.get("type"), str)
+        if message.get("role") not in ROLES and not is_item:
             raise ConfigurationError(f"messages[{index}]['role'] must be one of {', '.join(ROLES)}")
     if not messages:
         raise ConfigurationError("messages is empty; give at least one message")
@@ -75,10 +76,6 @@ def _kind_of(value: object) -> str:
     """Return the name of a type, with advice for the objects of a provider's own client."""
     name = type(value).__name__
     return f"{name}: give its model_dump()" if hasattr(value, "model_dump") and not isinstance(value, type) else name
-
-
-def _is_item(message: Mapping[str, Any]) -> bool:
-    return "role" not in message and isinstance(message.get("type"), str)
 
 
 def _mapping(name: str, value: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -213,18 +210,6 @@ class TurnContext:
     gathered: str = field(default="", repr=False, validator=instance(str))
 
 
-def _own_headers(send: Send) -> Mapping[str, str]:
-    return send.request.headers
-
-
-def _own_tools(send: Send) -> tuple[Mapping[str, Any], ...]:
-    return send.request.tools
-
-
-def _own_parameters(send: Send) -> Mapping[str, Any]:
-    return send.request.parameters
-
-
 @frozen(kw_only=True, eq=False)
 class Send:
     """Tell the driver what to send next.
@@ -266,6 +251,10 @@ class Send:
     must_cut: bool = False
     unsigned: bool = False
     restore_reasoning: bool = False
-    headers: Mapping[str, str] = field(default=Factory(_own_headers, takes_self=True), repr=False)
-    parameters: Mapping[str, Any] = field(default=Factory(_own_parameters, takes_self=True), repr=False)
-    tools: tuple[Mapping[str, Any], ...] = field(default=Factory(_own_tools, takes_self=True), repr=False)
+    headers: Mapping[str, str] = field(default=Factory(lambda send: send.request.headers, takes_self=True), repr=False)
+    parameters: Mapping[str, Any] = field(
+        default=Factory(lambda send: send.request.parameters, takes_self=True), repr=False
+    )
+    tools: tuple[Mapping[str, Any], ...] = field(
+        default=Factory(lambda send: send.request.tools, takes_self=True), repr=False
+    )

@@ -67,26 +67,14 @@ TURN_EXAMPLES: tuple[tuple[Reply | Failure, Sequence[PlainMessage]], ...] = (
 
 @frozen
 class Usual:
-    """Hold the facts that usually hold with an event, and those of them that still hold at the next reply.
-
-    The core itself finds them from an example. Whoever plays the machine may then set each fact.
-    """
+    """Hold the facts that usually hold with an event, and those of them that still hold at the next reply."""
 
     now: tuple[str, ...]
     later: tuple[str, ...]
 
 
 def play_policy(policy: Policy | TurnPolicy = DEFAULT_POLICY, backends: int = 1) -> str:
-    """Write the page on which a reviewer plays a policy's machine.
-
-    Arguments:
-        policy: of a call or of a turn.
-        backends: how many backends the chain has.
-
-    Raises:
-        ConfigurationError: there is no backend.
-        TableError: the table cannot be proved.
-    """
+    """Write the page on which a reviewer plays a policy's machine; refuse one that cannot be proved."""
     table = TURN if isinstance(policy, TurnPolicy) else policy.table
     certificate = verify(policy, backends)
     if not certificate.ok:

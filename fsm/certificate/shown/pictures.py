@@ -57,14 +57,7 @@ CHAINS = (1, 2, 3)
 def write_all(directory: Path, policy: Policy | TurnPolicy = DEFAULT_POLICY) -> list[str]:
     """Write the pictures and certificates of a call and of a turn, and refresh the blocks of the README beside them.
 
-    Returns the names of the files that changed.
-
-    Arguments:
-        directory: where to write; made if it is missing.
-        policy: of calls, for turns that are otherwise the default; or of turns, with that of their calls.
-
-    Raises:
-        OSError: a file cannot be written.
+    A policy of calls goes into a default turn. Return the names of the files that changed.
     """
     directory.mkdir(parents=True, exist_ok=True)
     changed = dict(_drifted(directory, policy))

@@ -18,10 +18,7 @@ from rungwise.fsm.turn.policy import TurnPolicy
 
 @frozen
 class WorstScript:
-    """Describe what the backends of a chain do in one worst case, and what the client must provide.
-
-    Requests follow one another, so their order alone decides which backend gets each.
-    """
+    """Describe the replies of a chain in one worst case, in the order of the requests, and what the client needs."""
 
     case: WorstCase
     policy: Policy | TurnPolicy = field(repr=False)

@@ -90,12 +90,7 @@ def table_of(policy: Policy | TurnPolicy) -> Table:
 
 
 def settings_of(policy: Policy | TurnPolicy, *, hides_off: bool = False) -> Settings:
-    """Return what a picture of a policy's machine shows besides the rows.
-
-    Arguments:
-        policy: of a call or of a turn.
-        hides_off: whether to omit the rows that can never be taken; otherwise they are grey.
-    """
+    """Return what a picture of a policy's machine shows besides the rows; those never taken are grey or hidden."""
     table, limits = table_of(policy), limits_of(policy)
     waits = policy.waits if isinstance(policy, Policy) else None
     rungs = [rung for rung in table.declared_rungs if rung.name in table.rungs and rung.counter in limits]
@@ -104,7 +99,7 @@ def settings_of(policy: Policy | TurnPolicy, *, hides_off: bool = False) -> Sett
         says={rung.name: _in_words(rung, limits[rung.counter], waits) for rung in rungs},
         off=off_rows(policy),
         hides_off=hides_off,
-        caption=f"in all at most {_budget(policy.budget)}",
+        caption=f"in all at most {' · '.join(_sums(policy.budget))}",
     )
 
 
@@ -190,7 +185,8 @@ def span(base: float, cap: float) -> str:
 def _in_words(rung: Rung, limit: int | None, waits: Waits | None) -> str:
     if limit == 0:
         return f"never: the limit of {rung.counter} is 0"
-    times = "once for each further backend" if limit is None else f"at most {_times(limit)}"
+    often = {None: "once for each further backend", 1: "at most once", 2: "at most twice"}
+    times = often.get(limit, f"at most {limit} times")
     series = _series(rung, waits)
     if series is None or waits is None:
         return times
@@ -205,19 +201,11 @@ def _in_words(rung: Rung, limit: int | None, waits: Waits | None) -> str:
     return "; ".join([*parts, "or as long as the service asks"])
 
 
-def _times(limit: int) -> str:
-    return {1: "once", 2: "twice"}.get(limit, f"{limit} times")
-
-
 def _series(rung: Rung, waits: Waits | None) -> tuple[float, float] | None:
     """Return base and cap of the waits before a rung, in seconds; None if it has no series."""
     if waits is None or rung.wait is None:
         return None
     return (waits.reask_base, waits.reask_cap) if rung.wait == "reask" else (waits.retry_base, waits.retry_cap)
-
-
-def _budget(budget: Budget) -> str:
-    return " · ".join(_sums(budget))
 
 
 def _sums(budget: Budget) -> Iterator[str]:
@@ -250,12 +238,7 @@ def _flat(prefix: str, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def says_of(name: str, policy: object = None) -> str:
-    """Describe a field; "" if its name says it all.
-
-    Arguments:
-        name: of the field, as in a file.
-        policy: of calls; its rungs describe their limits.
-    """
+    """Describe a field; "" if its name says it all."""
     group, _, own = name.partition(".")
     if group == "limits" and isinstance(policy, Policy):
         rung = next((each for each in policy.table.declared_rungs if each.counter == own), None)

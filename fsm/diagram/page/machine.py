@@ -19,24 +19,14 @@ NO_BUDGET: Mapping[str, float | None] = dict.fromkeys(("attempts", "seconds", "o
 
 @frozen(kw_only=True)
 class Setup:
-    """Hold what a machine runs with.
-
-    Arguments:
-        limits: the limit of each counter.
-        budget: the most `attempts`, `seconds`, `output_tokens` and `money` of a whole run; None for no limit.
-    """
+    """Hold what a machine runs with."""
 
     limits: Mapping[str, int]
-    budget: Mapping[str, float | None] = NO_BUDGET
+    budget: Mapping[str, float | None] = NO_BUDGET  # of a whole run; None for no limit
 
 
 def machine_data(table: Table, limits: Mapping[str, int]) -> Plain:
-    """Return everything that a script needs to run a table.
-
-    Arguments:
-        table: the table.
-        limits: the limit of each counter.
-    """
+    """Return everything that a script needs to run a table."""
     moves = moves_of(table, limits)
     guards = [table.guard(name) for name in dict.fromkeys(row.guard for row in table.rows if row.guard)]
     effects = [table.effect(name) for name in dict.fromkeys(row.effect for row in table.rows if row.effect)]

@@ -22,17 +22,7 @@ def play_page(
     unit: str = "attempt",
     settings: Settings | None = None,
 ) -> str:
-    """Write the page on which a reviewer plays a machine.
-
-    Arguments:
-        table: the machine; it must have been proved.
-        setup: what it runs with.
-        heading: what to know before playing, in a sentence or two.
-        at_first: the facts that are set at first.
-        facts: for each event, the facts that usually hold `now`, and those of them that still do `later`.
-        unit: what a step to the hub is called.
-        settings: what a policy makes of the table.
-    """
+    """Write the page on which a reviewer plays a machine that has been proved."""
     picture = picture_of(table, settings=settings)
     data = {
         "machine": machine_data(table, setup.limits),

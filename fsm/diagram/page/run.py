@@ -30,25 +30,16 @@ _SHOWN = (
 
 @frozen
 class Used:
-    """Hold what was used up after a step, of what the budget of a whole run limits.
-
-    Arguments:
-        attempts, seconds, output_tokens: as in the budget.
-        money: in the currency of the prices; None where that is not known.
-    """
+    """Hold what was used up after a step, of what the budget of a whole run limits."""
 
     attempts: int
     seconds: float
     output_tokens: int
-    money: float | None = None
+    money: float | None = None  # None where that is not known
 
 
 def used_in(path: Path, money: Sequence[float | None] = ()) -> tuple[Used, ...]:
-    """Return what a run had used after each of its steps.
-
-    Arguments:
-        money: what was spent after each step; None where that is not known.
-    """
+    """Return what a run had used after each of its steps; money is None where it is not known."""
     tokens = accumulate(step.usage.output_tokens for step in path.steps)
     spent = money or [None] * len(path.steps)
     together = zip(path.steps, tokens, spent, strict=True)
@@ -56,12 +47,7 @@ def used_in(path: Path, money: Sequence[float | None] = ()) -> tuple[Used, ...]:
 
 
 def steps_data(path: Path, used: Sequence[Used], inner: Mapping[int, int]) -> Plain:
-    """Return what a script needs to show each step of a run.
-
-    Arguments:
-        used: what was used up after each step.
-        inner: the number of the inner page that a step leads to, by the number of the step.
-    """
+    """Return what a script needs to show each step of a run, and the number of the inner page that it leads to."""
     return {
         "outcome": path.record.outcome,
         "rows": [None if row is None else path.table.rows.index(row) for row in path.rows],
@@ -86,17 +72,11 @@ _CUT: Final = "<!--cut-->"
 
 @frozen(kw_only=True)
 class Page:
-    """Hold one page in its parts.
+    """Hold one page in its parts."""
 
-    Arguments:
-        title: plain text.
-        parts: the HTML of its body; what many pages have in common is a part of its own.
-        data: what the scripts read.
-    """
-
-    title: str
-    parts: tuple[str, ...]
-    data: Mapping[str, Any]
+    title: str  # plain text
+    parts: tuple[str, ...]  # the HTML of its body; what many pages have in common is a part of its own
+    data: Mapping[str, Any]  # what the scripts read
 
     @property
     def html(self) -> str:
@@ -106,36 +86,19 @@ class Page:
 
 @frozen(kw_only=True)
 class RunDetails:
-    """Hold what the page of a recorded run shows besides its path.
-
-    Arguments:
-        digest: the run in brief.
-        used: what was used up after each step.
-        unit: what a line of the run is called.
-        legend: what each kind of bar means.
-        asides: what stands beside a step in the list, by the step's number.
-        pages: the pages of the runs within this one.
-        inner: the number of the page, from 1, that a step opens, by the step's number.
-    """
+    """Hold what the page of a recorded run shows besides its path."""
 
     digest: Digest
-    used: Sequence[Used]
-    unit: str = "attempt"
-    legend: Mapping[str, str] = LEGEND
-    asides: Mapping[int, str] = field(factory=dict)
-    pages: Sequence[Page | None] = ()
-    inner: Mapping[int, int] = field(factory=dict)
+    used: Sequence[Used]  # after each step
+    unit: str = "attempt"  # what a line of the run is called
+    legend: Mapping[str, str] = LEGEND  # what each kind of bar means
+    asides: Mapping[int, str] = field(factory=dict)  # what stands beside a step in the list, by the step's number
+    pages: Sequence[Page | None] = ()  # of the runs within this one
+    inner: Mapping[int, int] = field(factory=dict)  # the page, from 1, that a step opens, by the step's number
 
 
 def explain_page(path: Path, setup: Setup, *, digest: Digest | None = None, money: Sequence[float | None] = ()) -> Page:
-    """Make the page of a recorded run.
-
-    Arguments:
-        path: the path of the run; everything in it is escaped.
-        setup: what the run ran with.
-        digest: the run in brief; by default it is read from the path alone.
-        money: what was spent after each step; None where that is not known.
-    """
+    """Make the page of a recorded run; everything in its path is escaped, and the default digest is read from it."""
     used = used_in(path, money)
     if digest is None:
         digest = digest_of(path, spent=Spent(attempts=used[-1].attempts, seconds=used[-1].seconds), most=setup.budget)
@@ -143,13 +106,7 @@ def explain_page(path: Path, setup: Setup, *, digest: Digest | None = None, mone
 
 
 def page_of(path: Path, setup: Setup, details: RunDetails) -> Page:
-    """Make the page of a recorded run with details of your own.
-
-    Arguments:
-        path: the path of the run; everything in it is escaped.
-        setup: what the run ran with.
-        details: what the page shows besides.
-    """
+    """Make the page of a recorded run with details of your own, with everything in its path escaped."""
     digest = details.digest
     backend = path.steps[-1].backend
     amounts = {**digest.amounts, "left": digest.left, "last backend": backend}

@@ -31,12 +31,7 @@ CHANGES: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def render(name: str, /, **values: object) -> str:
-    """Render a template to HTML.
-
-    Arguments:
-        name: the file in `templates/`, without `.html.j2`.
-        values: the variables of the template; a missing one raises an error.
-    """
+    """Render a file of `templates/` to HTML; a missing variable raises an error."""
     return _environment().get_template(f"{name}.html.j2").render(values)
 
 
@@ -53,10 +48,7 @@ def embedded(data: Mapping[str, Any]) -> str:
 
 
 def ladders_html(picture: Picture, decisions: Iterable[Decision] | None = None) -> str:
-    """Write decision lists of a picture, all of them by default.
-
-    Each line carries its row as `data-event`, `data-source`, `data-guard` and `data-target`, as in the SVG.
-    """
+    """Write decision lists of a picture, all of them by default; each line carries its row as in the SVG."""
     shown = picture.decisions if decisions is None else decisions
     return html(render("ladders", picture=picture, decisions=shown))
 

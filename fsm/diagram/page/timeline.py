@@ -16,15 +16,9 @@ SHORTEST = 1e-9
 
 @frozen
 class Bar:
-    """Hold one stretch of time.
+    """Hold one stretch of time."""
 
-    Arguments:
-        kind: how it is drawn; `attempt` or `wait` for a call.
-        start, seconds: when it began, and how long it lasted.
-        says: what it was, in words.
-    """
-
-    kind: str
+    kind: str  # `attempt` or `wait` for a call
     start: float
     seconds: float
     says: str
@@ -32,11 +26,7 @@ class Bar:
 
 @frozen
 class Timeline:
-    """Place bars on an axis that lasts as long as the run.
-
-    Arguments:
-        total: the seconds that the run took.
-    """
+    """Place bars on an axis that lasts `total` seconds, as the run did."""
 
     total: float
 
@@ -60,12 +50,7 @@ class Timeline:
 
 
 def bars_of(line: AttemptLine, since: float = 0.0) -> tuple[Bar, ...]:
-    """Return the wait before an attempt, if there was one, and the attempt.
-
-    Arguments:
-        line: the line of the attempt.
-        since: when its run began, in seconds.
-    """
+    """Return the wait before an attempt, if there was one, and the attempt, in seconds since its run began."""
     attempt = line.attempt
     sent, seconds = attempt.sent.at, attempt.seconds
     took = "not ended" if seconds is None else seconds_text(seconds)

@@ -53,21 +53,13 @@ class Track:
 
 @frozen
 class Column:
-    """Place one side of the picture: the states on the outside, their labels between them and the hub.
+    """Place one side of the picture: the states on the outside, their labels between them and the hub."""
 
-    Arguments:
-        lanes: from the top to the bottom.
-        hub: where the edge of the hub is.
-        sign: -1 to the left of the hub, 1 to the right.
-        panel: the width of the label panels.
-        states: the width of the states.
-    """
-
-    lanes: tuple[Track, ...]
-    hub: float
-    sign: int
-    panel: float
-    states: float
+    lanes: tuple[Track, ...]  # from the top to the bottom
+    hub: float  # where the edge of the hub is
+    sign: int  # -1 to the left of the hub, 1 to the right
+    panel: float  # the width of the label panels
+    states: float  # the width of the states
 
     @classmethod
     def of(cls, picture: Picture, nodes: tuple[Node, ...], sign: int) -> Column:

@@ -105,7 +105,8 @@ def document(w: float, h: float, title: str, parts: Iterable[str]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" class="rungwise" role="img" viewBox="0 0 {number(w)} {number(h)}" '
         f'width="{number(w)}" height="{number(h)}">'
     )
-    lines = [head, f"<title>{escape(title)}</title>", f"<style>{_style()}</style>", _markers()]
+    style = f"{_rules(FIXED)}{_rules(_paint(LIGHT))}@media (prefers-color-scheme:dark){{{_rules(_paint(DARK))}}}"
+    lines = [head, f"<title>{escape(title)}</title>", f"<style>{style}</style>", _markers()]
     lines.append(box(0, 0, w, h, "page", 10))
     return "\n".join([*lines, *parts, "</svg>"]) + "\n"
 
@@ -142,11 +143,6 @@ FIXED = {
     "path.rw-back": "stroke-width:.9;stroke-dasharray:4 3",
     "path.rw-went": "stroke-width:2.6",
 }
-
-
-def _style() -> str:
-    dark = _rules(_paint(DARK))
-    return f"{_rules(FIXED)}{_rules(_paint(LIGHT))}@media (prefers-color-scheme:dark){{{dark}}}"
 
 
 def _paint(colours: Colours) -> dict[str, str]:

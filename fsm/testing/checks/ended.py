@@ -39,27 +39,16 @@ class Dishonest(AssertionError):
 
 @define(eq=False, slots=False)
 class EndedCall:
-    """What the checks see of an ended call.
-
-    Arguments:
-        result: how it ended.
-        call: the call itself, where that is at hand.
-        request: the request, if known.
-        turn: the context of the turn, if known.
-        events: the events of its stream, or None.
-        certificate: what was proved before it began, or None.
-        secrets: texts that must not appear anywhere.
-        is_fair: whether its providers kept to their caps and counted their input correctly.
-    """
+    """What the checks see of an ended call."""
 
     result: Result
     call: Call | None = None
     request: Request | None = None
     turn: TurnContext | None = None
-    events: Sequence[object] | None = None
-    certificate: Certificate | None = None
-    secrets: tuple[str, ...] = ()
-    is_fair: bool = False
+    events: Sequence[object] | None = None  # of its stream
+    certificate: Certificate | None = None  # proved before it began
+    secrets: tuple[str, ...] = ()  # must not appear anywhere
+    is_fair: bool = False  # whether its providers kept to their caps and counted their input correctly
 
     @classmethod
     def of(cls, ended: Call | Result | CallError, **others: Any) -> EndedCall:
@@ -114,15 +103,7 @@ class EndedCall:
 
 
 def shown_by(events: Sequence[object], property: str) -> Iterator[tuple[object, str]]:
-    """Follow a stream as a consumer does: yield each event with the text shown after it.
-
-    Arguments:
-        events: what was handed out.
-        property: what breaks if a consumer cannot follow.
-
-    Raises:
-        Dishonest: an event takes back what was not there, or is none.
-    """
+    """Follow a stream as a consumer does: yield each event with the text shown after it."""
     shown = ""
     for event in events:
         if isinstance(event, Text):

@@ -90,11 +90,7 @@ def assert_call_honest(
 
 
 def check_all(ended: EndedCall) -> None:
-    """Run every check, and record nothing.
-
-    Raises:
-        Dishonest: the first property that broke.
-    """
+    """Run every check, and record nothing."""
     for check in CHECKS:
         check(ended)
 
@@ -156,11 +152,7 @@ def assert_turn_honest(run: RunOfTurn, *, certificate: Certificate | None = None
 
 
 def check_turn(seen: SeenTurn) -> None:
-    """Run every check, and record nothing.
-
-    Raises:
-        Dishonest: the first property that broke.
-    """
+    """Run every check, and record nothing."""
     for check in TURN_CHECKS:
         check(seen)
 

@@ -55,11 +55,7 @@ def check_rows(ended: EndedCall) -> None:
 
 
 def follow_numbers(steps: Iterable[Step]) -> None:
-    """Check the numbers and times of any machine's steps.
-
-    Raises:
-        Dishonest: one is out of order.
-    """
+    """Check the numbers and times of any machine's steps."""
     before = 0.0
     for number, step in enumerate(steps, 1):
         if step.number != number:
@@ -70,16 +66,7 @@ def follow_numbers(steps: Iterable[Step]) -> None:
 
 
 def follow_rows(table: Table, limits: Mapping[str, int], steps: Iterable[Step]) -> int:
-    """Check the rows of any machine's steps, and return how often something was sent.
-
-    Arguments:
-        table: the machine.
-        limits: the limit of each counter.
-        steps: what was recorded.
-
-    Raises:
-        Dishonest: a step is no firing of the machine.
-    """
+    """Check the rows of any machine's steps, and return how often something was sent."""
     most = tuple(limits.values())
     here, attempts = (table.start, (0,) * len(most)), 0
     for step in steps:

@@ -26,17 +26,11 @@ from rungwise.fsm.values.usage import NO_USAGE
 
 @define(eq=False, slots=False)
 class SeenTurn:
-    """What the checks see of a played turn.
-
-    Arguments:
-        run: the turn, and all that happened to it.
-        certificate: what was proved before it began, or None.
-        secrets: texts that must not appear anywhere.
-    """
+    """What the checks see of a played turn."""
 
     run: RunOfTurn
     certificate: Certificate | None = None
-    secrets: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()  # must not appear anywhere
 
     @property
     def result(self) -> TurnResult | None:

@@ -122,13 +122,7 @@ T = TypeVar("T")
 
 @frozen
 class ValidReply:
-    """A reply as a well-behaved server writes it.
-
-    Arguments:
-        streams: whether as an event stream.
-        events: its body in pieces: the events of a stream, or all of it at once.
-        text: what it says.
-    """
+    """A reply as a well-behaved server writes it: the events of a stream, or one piece."""
 
     streams: bool
     events: tuple[bytes, ...]
@@ -169,12 +163,7 @@ class ValidReply:
 
 
 def valid_reply(*, streams: bool, text: str = TEXT) -> ValidReply:
-    """Write a reply that no reader has any trouble with.
-
-    Arguments:
-        streams: whether as an event stream.
-        text: what it says.
-    """
+    """Write a reply that no reader has any trouble with."""
     usage = {"prompt_tokens": 9, "completion_tokens": -(-len(text) // 4), "total_tokens": 9 + -(-len(text) // 4)}
     if not streams:
         message = {"role": "assistant", "content": text}

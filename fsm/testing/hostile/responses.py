@@ -52,13 +52,7 @@ def _hostile(draw: DrawFn, kinds: tuple[str, ...], streams: bool | None) -> RawR
 def raw_responses(
     *, streams: bool, longest: int = 3, kinds: Collection[str] = HOSTILITIES
 ) -> SearchStrategy[list[RawResponse]]:
-    """Generate what a server writes to the requests of one call: something hostile, and perhaps a valid reply at last.
-
-    Arguments:
-        streams: whether the call asks for a stream; a server may take no notice.
-        longest: the most responses.
-        kinds: the ways in which they are hostile, of `HOSTILITIES`.
-    """
+    """Generate what a server writes to the requests of one call: hostile responses, and perhaps a valid one at last."""
     fitting, any_kind = hostile_responses(kinds=kinds, streams=streams), hostile_responses(kinds=kinds)
     each = st.integers(0, 5).flatmap(lambda chance: any_kind if chance == 5 else fitting)
     healthy = st.sampled_from(([], [healthy_response(streams=streams)]))

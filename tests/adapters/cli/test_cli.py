@@ -18,8 +18,9 @@ import httpx
 import pytest
 from click.testing import Result
 
-from rungwise.adapters.cli.ask import Options, _chain
 from rungwise.adapters.cli.ask import ask as ask_command
+from rungwise.adapters.cli.backends import Target
+from rungwise.adapters.cli.backends import chain_of as chain_of_targets
 from rungwise.adapters.cli.command import COMMANDS, main
 from rungwise.adapters.demo.scenarios import SCENARIOS
 from rungwise.adapters.provider.languages import language_of
@@ -219,7 +220,9 @@ def test_a_key_goes_to_no_other_scheme_or_port_of_its_host(url: str, monkeypatch
 
 
 def chain_of(*command: str) -> list[Any]:
-    return list(_chain(Options(**ask_command.make_context("ask", ["Hi", "--model", "m", *command]).params)))
+    options = ask_command.make_context("ask", ["Hi", "--model", "m", *command]).params
+    first = Target(options["api"], options["base_url"], options["model"], options["api_key_env"], is_fallback=False)
+    return list(chain_of_targets((first, *options["fallbacks"]), options["prices"]))
 
 
 def authorization(backend: Any) -> str | None:
@@ -866,16 +869,25 @@ def test_pictures_are_written_checked_and_found_stale(tmp_path: Path, monkeypatc
 def test_a_certificate_as_text() -> None:
     result = invoke("verify", "--backends", "1")
     assert (result.exit_code, result.stdout) == (0, verify().to_text())
-    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_on_a_terminal_a_certificate_is_laid_out_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("rungwise.adapters.cli.output.is_terminal", lambda stream: True)
+    shown = invoke("verify", "--backends", "1").stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "| " not in shown
+    assert "…" not in shown
+    assert "everything holds" in shown.lower()
 
 
 @pytest.mark.full
 def test_by_default_the_worst_cases_of_two_fallbacks_are_shown_too() -> None:
     result = invoke("verify", "--max-tokens", "4096")
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    told = {line[:18].strip(): line[18:].split() for line in result.stdout.splitlines()[-6:]}
-    assert told["seconds"] == ["901"] * 3
-    assert told["output tokens"] == ["594,112"] * 3
+    lines = result.stdout.splitlines()[-7:]
+    assert lines[0] == "| fallbacks | 0 | 1 | 2 |"
+    assert "| seconds | 901 | 901 | 901 |" in lines
+    assert "| output tokens | 594,112 | 594,112 | 594,112 |" in lines
     held = json.loads(invoke("verify", "--json", "--max-tokens", "4096").stdout)
     for fallbacks in range(3):
         certificate = verify(chain=fallbacks + 1, max_tokens=4096).to_json()

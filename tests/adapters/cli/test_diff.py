@@ -43,7 +43,7 @@ def test_diff_compares_two_files(files: tuple[str, str]) -> None:
 
 
 def test_on_a_terminal_the_text_is_laid_out(files: tuple[str, str], monkeypatch: Any) -> None:
-    monkeypatch.setattr("rungwise.adapters.cli.diff.is_terminal", lambda stream: True)
+    monkeypatch.setattr("rungwise.adapters.cli.output.is_terminal", lambda stream: True)
     shown = invoke("diff", *files, *ONE).stdout
     assert "Fields (1)" in shown
     assert "## " not in shown

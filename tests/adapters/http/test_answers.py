@@ -9,7 +9,7 @@ import pytest
 
 import rungwise
 from rungwise.adapters.http.connection import LARGEST_HEAD
-from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, completion, event, stream_of
+from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, answering, chunk, completion, event, stream_of
 from support.ways import BOTH, ONCE, ask, backend, client_for, quick, several
 
 BODY = completion("Herons.")
@@ -94,48 +94,27 @@ def test_a_long_answer_that_comes_at_once_comes_whole(way: str, streams: bool) -
     pieces = b"".join(chunk(whole[start : start + 50_000]) for start in range(0, len(whole), 50_000))
     sent = stream_of(*[line] * 5) if streams else head(CHUNKED) + pieces + b"0\r\n\r\n"
 
-    def play(peer: Peer) -> None:
-        for _ in peer.requests():
-            peer.send(sent)
-
-    with RawServer(play) as server:
+    with RawServer(answering(sent)) as server:
         client = client_for(way, backend(server.base_url, streams=streams))
         asked = ask(way, client, streams=streams)
     assert (asked.text, asked.outcome) == (line * 5, "done")
 
 
-def test_a_body_that_would_end_with_its_connection_is_broken_by_a_reset() -> None:
+@pytest.mark.parametrize("how", ["a reset", "no size of a chunk"])
+def test_a_body_that_breaks_keeps_what_was_shown(how: str) -> None:
     is_shown = threading.Event()
 
     def play(peer: Peer) -> None:
         peer.request()
-        peer.send(STREAM_HEAD.replace(CHUNKED, b"") + b"\r\n" + event("Her"))
-        is_shown.wait(10)  # a reset takes back what nobody has read yet
-        peer.reset()
-
-    async def main(client: rungwise.Client) -> rungwise.Result:
-        async for each in client.astream("Where?"):
-            if isinstance(each, rungwise.Text):
-                is_shown.set()
-        await client.aclose()
-        assert isinstance(each, rungwise.Result)
-        return each
-
-    with RawServer(play) as server:
-        result = asyncio.run(main(client_for("own async", backend(server.base_url))))
-    assert (result.text, result.outcome) == ("Her", "partial")
-    assert [failure.reason for _, failure in result.failures] == ["connection"]
-
-
-def test_a_body_that_breaks_behind_the_end_of_a_chunk_is_reported_while_waiting() -> None:
-    is_shown = threading.Event()
-
-    def play(peer: Peer) -> None:
-        peer.request()
-        peer.send(STREAM_HEAD + b"\r\n" + chunk(event("Her"))[:-1])
-        is_shown.wait(10)
-        peer.send(b"\nno size\r\n")
-        peer.wait_left()
+        if how == "a reset":  # of a connection with which the body would end
+            peer.send(STREAM_HEAD.replace(CHUNKED, b"") + b"\r\n" + event("Her"))
+            is_shown.wait(10)  # a reset takes back what nobody has read yet
+            peer.reset()
+        else:  # behind the end of a chunk, which is reported while the server waits
+            peer.send(STREAM_HEAD + b"\r\n" + chunk(event("Her"))[:-1])
+            is_shown.wait(10)
+            peer.send(b"\nno size\r\n")
+            peer.wait_left()
 
     async def main(client: rungwise.Client) -> rungwise.Result:
         async for each in client.astream("Where?"):
@@ -154,11 +133,7 @@ def test_a_body_that_breaks_behind_the_end_of_a_chunk_is_reported_while_waiting(
 
 @BOTH
 def test_a_path_goes_out_letter_by_letter(way: str) -> None:
-    def play(peer: Peer) -> None:
-        for _ in peer.requests():
-            peer.send(answer("Herons."))
-
-    with RawServer(play) as server:
+    with RawServer(answering(answer("Herons."))) as server:
         client = client_for(way, backend(f"{server.base_url}/a%3Ab%2fc~(d)/%7Ev1"))
         assert ask(way, client, streams=False).text == "Herons."
     assert b"/a%3Ab%2fc~(d)/%7Ev1/chat/completions HTTP/1.1\r\n" in server.requests[0]
@@ -167,11 +142,7 @@ def test_a_path_goes_out_letter_by_letter(way: str) -> None:
 @BOTH
 @pytest.mark.parametrize("field", [b"x: " + b"a" * (2 * LARGEST_HEAD), b"x: a\r\n" * LARGEST_HEAD])
 def test_a_head_without_an_end_is_bounded(way: str, field: bytes) -> None:
-    def play(peer: Peer) -> None:
-        for _ in peer.requests():
-            peer.send(b"HTTP/1.1 200 OK\r\n" + field)
-
-    with RawServer(play) as server:
+    with RawServer(answering(b"HTTP/1.1 200 OK\r\n" + field)) as server:
         call = ask(way, client_for(way, backend(server.base_url)), streams=False)
     assert [failure.reason for failure in call.failures] == ["connection"]
     assert "aaa" not in str(call.failures[0].exception)

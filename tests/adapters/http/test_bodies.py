@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rungwise.adapters.http.connection import Connection
@@ -67,6 +67,7 @@ def _drive(operation: Operation[T], peer: socket.socket, coming: Iterator[bytes]
 @pytest.mark.parametrize("framing", FRAMINGS)
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("behind", [b"", b"\r\n", b"HTTP/1.1 500 Oops\r\n\r\n"], ids=["nothing", "a line", "a reply"])
+@example(places=list(range(1, 900)))  # byte by byte
 @given(places=st.lists(st.integers(1, 400), max_size=5))
 def test_a_body_is_the_same_wherever_it_is_cut(framing: str, head: str, behind: bytes, places: list[int]) -> None:
     begin, is_kept = HEADS[head]
@@ -75,10 +76,3 @@ def test_a_body_is_the_same_wherever_it_is_cut(framing: str, head: str, behind: 
     pieces = [whole[start:end] for start, end in pairwise(cuts)]
     pieces[-1] += behind
     assert played(pieces) == (BODY, is_kept and not behind)
-
-
-@pytest.mark.parametrize("framing", FRAMINGS)
-@pytest.mark.parametrize("head", HEADS)
-def test_a_body_is_the_same_byte_by_byte(framing: str, head: str) -> None:
-    begin, is_kept = HEADS[head]
-    assert played([bytes([byte]) for byte in begin + FRAMINGS[framing]]) == (BODY, is_kept)

@@ -149,20 +149,24 @@ def test_an_async_tool_that_does_not_end_is_left(way: str, monkeypatch: pytest.M
     assert values(ran(way, [tools.stubborn], seconds=seconds, tell=tell)) == [f"timed out after {seconds:g} s; {LEFT}"]
 
 
+async def turn(
+    action: Any, found: list[ToolsEnded], tell: Callable[[ToolStarted | ToolEnded], None] | None = None
+) -> None:
+    """Run tools as a turn does: keep how they ended, and raise why."""
+    try:
+        await arun_tools(action, None, Cancellation(), tell or Watched())
+    except ToolsEnded as end:
+        found.append(end)
+        raise end.reason from None
+
+
 def test_a_cancelled_task_hands_out_what_came_and_goes_on_being_cancelled() -> None:
     tools, kept = Tools(), Tools()
     found: list[ToolsEnded] = []
     action = planned([lambda: 1, tools.later, kept.sync, alone(lambda: 2)])
 
-    async def turn() -> None:
-        try:
-            await arun_tools(action, None, Cancellation(), Watched())
-        except ToolsEnded as end:
-            found.append(end)
-            raise end.reason from None
-
     async def main() -> bool:
-        task = asyncio.ensure_future(turn())
+        task = asyncio.ensure_future(turn(action, found))
         await auntil(lambda: tools.begun.is_set() and kept.begun.is_set())
         task.cancel()
         await auntil(tools.cleaned.is_set)
@@ -206,16 +210,9 @@ def test_a_scope_that_is_cancelled_ends_the_tools(loop: str) -> None:
         if isinstance(event, ToolEnded) and event.call.name == "t1":
             kept.may_end.set()
 
-    async def turn() -> None:
-        try:
-            await arun_tools(action, None, Cancellation(), tell)
-        except ToolsEnded as end:
-            found.append(end)
-            raise end.reason from None
-
     async def main() -> bool:
         async with anyio.create_task_group() as group:
-            group.start_soon(turn)
+            group.start_soon(turn, action, found, tell)
             while not (tools.begun.is_set() and kept.begun.is_set()):
                 await anyio.sleep(0.001)
             group.cancel_scope.cancel()
@@ -247,14 +244,8 @@ def test_a_scope_that_was_cancelled_before_begins_nothing(loop: str) -> None:
 def test_a_timeout_of_asyncio_sees_its_own_cancellation() -> None:
     tools = Tools()
 
-    async def turn() -> None:
-        try:
-            await arun_tools(planned([tools.later]), None, Cancellation(), Watched())
-        except ToolsEnded as end:
-            raise end.reason from None
-
     async def main() -> None:
-        await asyncio.wait_for(turn(), 0.05)
+        await asyncio.wait_for(turn(planned([tools.later]), []), 0.05)
 
     with pytest.raises(TimeoutError):
         asyncio.run(main())

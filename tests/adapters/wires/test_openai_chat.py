@@ -73,28 +73,10 @@ def test_identities_see_through_the_spelling_of_a_url() -> None:
 @pytest.mark.parametrize(
     "key",
     [
+        *(None, "", "  ", "\n", "sk-...", "sk-xxxxxxxx", "YOUR_API_KEY", "your-key-here", "sk-your-key", "changeme"),
         *(
-            None,
-            "",
-            "  ",
-            "\n",
-            "sk-...",
-            "sk-xxxxxxxx",
-            "YOUR_API_KEY",
-            "your-key-here",
-            "sk-your-key",
-            "changeme",
-        ),
-        *(
-            "<your key>",
-            "${OPENAI_API_KEY}",
-            "$OPENAI_API_KEY",
-            "{{ key }}",
-            "EMPTY",
-            "none",
-            "OPENAI_API_KEY",
-            "xxx",
-            "****",
+            *("<your key>", "${OPENAI_API_KEY}", "$OPENAI_API_KEY", "{{ key }}", "EMPTY", "none", "OPENAI_API_KEY"),
+            *("xxx", "****"),
         ),
         *("insert key", "todo", "placeholder", "api-key"),
     ],
@@ -517,10 +499,7 @@ def test_a_plain_completion() -> None:
         ({"content": "a", "reasoning_content": "1", "reasoning": "1"}, "a", "1", None),
         ({"content": "a", "reasoning_content": None, "reasoning": "2"}, "a", "2", None),
         ({"content": "a", "reasoning_text": "3"}, "a", "3", None),
-        (
-            {"content": "a", "reasoning_details": [{"text": "4"}, {"summary": "5"}, {"data": "x"}]},
-            *("a", "45", None),
-        ),
+        ({"content": "a", "reasoning_details": [{"text": "4"}, {"summary": "5"}, {"data": "x"}]}, *("a", "45", None)),
         ({"content": "<think>x</think>a"}, "<think>x</think>a", "", None),
     ],
 )
@@ -927,11 +906,7 @@ def test_messages_may_bring_the_pieces_of_a_text(pieces: list[str], name: str, d
 
 @pytest.mark.parametrize(
     "pieces",
-    [
-        (delta("stop", content="x"),),
-        (delta(content="x"), delta("stop"), USAGE),
-        (delta("stop", content="x")[:-2],),
-    ],
+    [(delta("stop", content="x"),), (delta(content="x"), delta("stop"), USAGE), (delta("stop", content="x")[:-2],)],
 )
 def test_a_finish_reason_completes_a_stream(pieces: tuple[bytes, ...]) -> None:
     reply = streamed(*pieces, failure=Failure("connection"))
@@ -1099,14 +1074,8 @@ deltas_of_all_kinds = st.one_of(
                 b": ping\n\n",
             ),
             *(
-                b"event: error\n",
-                b"event: x\n",
-                b"data: {\ndata: }\n\n",
-                b"data: {\n\n",
-                b"\n",
-                b"<html>\n",
-                b"{",
-                b"\r",
+                *(b"event: error\n", b"event: x\n", b"data: {\ndata: }\n\n", b"data: {\n\n", b"\n", b"<html>\n"),
+                *(b"{", b"\r"),
             ),
             *(b'data: {"choices":[{"delta":{"content":"\\ud83d"}}]}\n\n', b"data: \xff\n\n", b"\xef\xbb\xbf", b"data:"),
         ]
@@ -1151,17 +1120,8 @@ def test_nothing_said_is_lost_or_changed(
 
 NAMES = [
     *(
-        "choices",
-        "delta",
-        "message",
-        "content",
-        "tool_calls",
-        "function",
-        "name",
-        "arguments",
-        "usage",
-        "error",
-        "index",
+        *("choices", "delta", "message", "content", "tool_calls", "function", "name", "arguments", "usage"),
+        *("error", "index"),
     ),
     *("model", "finish_reason", "x_groq", "reasoning_details", "type", "text", "prompt_tokens", "custom", "base_resp"),
     *("object", "function_call"),
@@ -1171,14 +1131,7 @@ JUNK = st.binary(max_size=60) | st.sampled_from(
 )
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(NAMES),
-            inner,
-            max_size=4,
-        )
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
     max_leaves=12,
 )
 

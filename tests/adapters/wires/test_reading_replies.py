@@ -315,7 +315,7 @@ def test_the_id_of_a_reply_is_looked_at_once_however_many_calls_have_none(monkey
         hashed.append(len(data))
         return sha256(data)
 
-    monkeypatch.setattr("rungwise.adapters.wires.chat.tools.sha256", counting)
+    monkeypatch.setattr("rungwise.adapters.wires.json_text.sha256", counting)
     calls = [{"function": {"name": "f", "arguments": "{}"}}] * 500
     events = [json_event(id="x" * 100_000, choices=[{"delta": {}}]), tools(*calls)]
     for reply in (whole({"tool_calls": calls}, id="x" * 100_000), streamed(*events)):

@@ -315,9 +315,8 @@ def test_an_order_that_finishes_on_a_summary_is_dishonest() -> None:
 def test_the_forms_hold_the_turn_and_its_calls() -> None:
     certificate = default()
     text = certificate.to_text()
-    assert max(map(len, text.splitlines())) <= 80
-    assert text.startswith("turn: everything holds\n")
-    assert "\nEach call: everything holds\n" in text
+    assert text.startswith("# Certificate: turn\n\nEverything holds.\n")
+    assert "\n# Certificate: call\n\nEverything holds.\n" in text
     assert "Why every turn ends" in text
     assert "28 end the turn" in text
     assert "calls_per_reply 32, tool_seconds 60.0, result_tokens 32000" in text
@@ -339,7 +338,7 @@ def test_a_turn_fails_with_its_calls() -> None:
     assert call is not None
     broken = evolve(default(), call=evolve(call, properties=(evolve(call.properties[0], holds=False),)))
     assert not broken.ok
-    assert broken.to_text().startswith("turn: fails: its calls are not proved\n")
+    assert broken.to_text().startswith("# Certificate: turn\n\nFails: its calls are not proved.\n")
 
 
 def test_what_is_no_policy_is_an_error() -> None:

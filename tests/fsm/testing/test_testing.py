@@ -625,7 +625,7 @@ def test_the_recorder_tells_paths_rows_and_the_worst() -> None:
     told = f"3 paths, 2 of them different; 5 of 19 states and 5 of {rows} rows; at worst 2 of 12 attempts"
     assert coverage.summary().startswith(told)
     coverage.reset()
-    assert (coverage.paths, coverage.known, coverage.extremes) == (0, (), ())
+    assert (coverage.paths, coverage.table_rows, coverage.extremes) == (0, (), ())
 
 
 def test_an_assertion_that_passes_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,13 +202,7 @@ def test_what_it_has_said_goes_back_word_for_word_and_in_order() -> None:
         {"type": "redacted_thinking", "data": "ZW5j"},
         search,
         {"type": "text", "text": "A heron.", "citations": cited},
-        {
-            "type": "tool_use",
-            "id": "toolu_1",
-            "name": "look",
-            "input": {"bird": "heron"},
-            "caller": {"type": "direct"},
-        },
+        {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"bird": "heron"}, "caller": {"type": "direct"}},
     ]
     foreign = sent(QUESTION, Message("assistant", said), result, to=backend("another"))
     assert [block["type"] for block in foreign["messages"][1]["content"]] == ["text", "tool_use"]

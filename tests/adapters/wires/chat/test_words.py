@@ -105,6 +105,10 @@ def zai(code: int) -> dict[str, Any]:
     return {"error": {"code": str(code), "message": "x"}}
 
 
+def flat(message: str, code: object, **rest: str) -> dict[str, Any]:
+    return {"message": message, "code": code, **rest}
+
+
 def mistral(message: str, kind: str, code: str | None = None) -> dict[str, Any]:
     return {"object": "error", "message": message, "type": kind, "param": None, "code": code}
 
@@ -125,28 +129,24 @@ FILTERED = {
     },
 }
 
+INVALID, OVERFLOW = "invalid_request_error", "context_overflow"
 ERRORS: list[tuple[str, int, dict[str, Any], str]] = [
     # OpenAI, as in the reference of its API.
-    ("openai", 401, openai("Incorrect API key provided", "invalid_request_error", "invalid_api_key"), "auth"),
+    ("openai", 401, openai("Incorrect API key provided", INVALID, "invalid_api_key"), "auth"),
     ("openai", 429, openai("Rate limit reached", "requests", "rate_limit_exceeded"), "rate_limit"),
     *[
         ("openai", 429, openai("x", code, code), "billing")
         for code in ("insufficient_quota", "billing_hard_limit_reached", "credit_balance_exhausted")
     ],
     ("openai", 429, openai("x", "x", "project_spend_limit_exceeded"), "billing"),
-    ("openai", 400, openai("x", "invalid_request_error", "context_length_exceeded"), "context_overflow"),
-    (
-        "openai",
-        404,
-        openai("The model `m` does not exist", "invalid_request_error", "model_not_found"),
-        "model_not_found",
-    ),
+    ("openai", 400, openai("x", INVALID, "context_length_exceeded"), OVERFLOW),
+    ("openai", 404, openai("The model `m` does not exist", INVALID, "model_not_found"), "model_not_found"),
     ("openai", 503, openai("x", "server_error", "server_is_overloaded"), "overloaded"),
     ("openai", 500, openai("x", "server_error"), "server_error"),
     (
         "openai",
         400,
-        openai("Unsupported parameter: 'max_tokens'", "invalid_request_error", "unsupported_parameter", "max_tokens"),
+        openai("Unsupported parameter: 'max_tokens'", INVALID, "unsupported_parameter", "max_tokens"),
         "parameter_unsupported",
     ),
     # Azure.
@@ -165,16 +165,16 @@ ERRORS: list[tuple[str, int, dict[str, Any], str]] = [
     ),
     ("azure", 401, openai("Access denied due to invalid subscription key", None, "401"), "auth"),
     # DeepSeek [api-docs.deepseek.com/quick_start/error_codes].
-    ("deepseek", 402, openai("Insufficient Balance", "unknown_error", "invalid_request_error"), "billing"),
+    ("deepseek", 402, openai("Insufficient Balance", "unknown_error", INVALID), "billing"),
     ("deepseek", 429, openai("Rate limit reached"), "rate_limit"),
     ("deepseek", 503, openai("Server overloaded"), "overloaded"),
     (
         "deepseek",
         400,
-        openai("The reasoning_content in the thinking mode must be passed back to the API.", "invalid_request_error"),
+        openai("The reasoning_content in the thinking mode must be passed back to the API.", INVALID),
         "reasoning_missing",
     ),
-    ("deepseek", 400, openai("Content Exists Risk", "invalid_request_error"), "content_policy"),
+    ("deepseek", 400, openai("Content Exists Risk", INVALID), "content_policy"),
     # Mistral.
     ("mistral", 401, {"message": "Unauthorized", "request_id": "x"}, "auth"),
     ("mistral", 429, mistral("Requests rate limit exceeded", "rate_limited", "1300"), "rate_limit"),
@@ -221,12 +221,7 @@ ERRORS: list[tuple[str, int, dict[str, Any], str]] = [
     ),
     ("kimi", 404, openai("Not found the model m or Permission denied", "resource_not_found_error"), "model_not_found"),
     ("kimi", 401, openai("Invalid Authentication", "invalid_authentication_error"), "auth"),
-    (
-        "kimi",
-        400,
-        openai("Invalid request: Your request exceeded model token limit: 8192", "invalid_request_error"),
-        "context_overflow",
-    ),
+    ("kimi", 400, openai("Invalid request: Your request exceeded model token limit: 8192", INVALID), OVERFLOW),
     # DashScope [help.aliyun.com/en/model-studio/error-code].
     (
         "qwen",
@@ -234,12 +229,7 @@ ERRORS: list[tuple[str, int, dict[str, Any], str]] = [
         openai("Input data may contain inappropriate content.", "x", "data_inspection_failed"),
         "content_policy",
     ),
-    (
-        "qwen",
-        400,
-        {"code": "DataInspectionFailed", "message": "Input data may contain inappropriate content."},
-        "content_policy",
-    ),
+    ("qwen", 400, flat("Input data may contain inappropriate content.", "DataInspectionFailed"), "content_policy"),
     (
         "qwen",
         400,
@@ -259,19 +249,14 @@ ERRORS: list[tuple[str, int, dict[str, Any], str]] = [
     ("qwen", 429, openai("Requests rate limit exceeded", "limit_requests", "limit_requests"), "rate_limit"),
     ("qwen", 429, {"code": "Throttling.RateQuota", "message": "Requests rate limit exceeded"}, "rate_limit"),
     ("qwen", 429, openai("You exceeded your current quota", "insufficient_quota", "insufficient_quota"), "billing"),
-    ("qwen", 401, openai("Incorrect API key provided.", "invalid_request_error", "invalid_api_key"), "auth"),
+    ("qwen", 401, openai("Incorrect API key provided.", INVALID, "invalid_api_key"), "auth"),
     (
         "qwen",
         404,
         openai("The model `m` does not exist or you do not have access to it.", "x", "model_not_found"),
         "model_not_found",
     ),
-    (
-        "qwen",
-        400,
-        openai("Range of input length should be [1, 30720]", "invalid_request_error", "invalid_parameter_error"),
-        "context_overflow",
-    ),
+    ("qwen", 400, openai("Range of input length should be [1, 30720]", INVALID, "invalid_parameter_error"), OVERFLOW),
     # Groq [console.groq.com/docs/errors].
     ("groq", 429, openai("Rate limit reached for model `m`", "tokens", "rate_limit_exceeded"), "rate_limit"),
     ("groq", 498, openai("Flex tier capacity exceeded"), "overloaded"),
@@ -279,49 +264,38 @@ ERRORS: list[tuple[str, int, dict[str, Any], str]] = [
     (
         "groq",
         400,
-        openai("Failed to call a function. Please adjust your prompt.", "invalid_request_error", "tool_use_failed"),
+        openai("Failed to call a function. Please adjust your prompt.", INVALID, "tool_use_failed"),
         "failed_generation",
     ),
     # Cerebras [explyt/explyt #35, continuedev/continue #9800].
     (
         "cerebras",
         429,
-        {
-            "message": "Requests per second limit exceeded",
-            "type": "too_many_requests_error",
-            "param": "quota",
-            "code": "request_quota_exceeded",
-        },
+        flat(
+            "Requests per second limit exceeded",
+            "request_quota_exceeded",
+            type="too_many_requests_error",
+            param="quota",
+        ),
         "rate_limit",
     ),
     (
         "cerebras",
         429,
-        {
-            "message": "Tokens per minute limit exceeded",
-            "type": "too_many_tokens_error",
-            "code": "token_quota_exceeded",
-        },
+        flat("Tokens per minute limit exceeded", "token_quota_exceeded", type="too_many_tokens_error"),
         "rate_limit",
     ),
     (
         "cerebras",
         429,
-        {
-            "message": "We're experiencing high traffic right now!",
-            "type": "too_many_requests_error",
-            "code": "queue_exceeded",
-        },
+        flat("We're experiencing high traffic right now!", "queue_exceeded", type="too_many_requests_error"),
         "overloaded",
     ),
     (
         "cerebras",
         400,
-        {
-            "message": "Please reduce the length. Current length is 9000 while limit is 8192",
-            "code": "context_length_exceeded",
-        },
-        "context_overflow",
+        flat("Please reduce the length. Current length is 9000 while limit is 8192", "context_length_exceeded"),
+        OVERFLOW,
     ),
     # OpenRouter [openrouter.ai/docs/api-reference/errors].
     ("openrouter", 402, openrouter(402, "Insufficient credits"), "billing"),
@@ -356,7 +330,7 @@ ERRORS: list[tuple[str, int, dict[str, Any], str]] = [
     *[("zai", 200, zai(code), "auth") for code in (1000, 1001, 1002, 1003, 1004, 1110, 1111, 1112, 1121, 1220)],
     *[("zai", 400, zai(code), "format") for code in (1210, 1212, 1213, 1214, 1215, 1221, 1222)],
     ("zai", 400, zai(1211), "model_not_found"),
-    ("zai", 400, zai(1261), "context_overflow"),
+    ("zai", 400, zai(1261), OVERFLOW),
     *[("zai", 400, zai(code), "content_policy") for code in (1300, 1301)],
     *[("zai", 500, zai(code), "server_error") for code in (1120, 1230, 1234)],
     # MiniMax [platform.minimax.io/docs/api-reference/errorcode].
@@ -371,11 +345,11 @@ ERRORS: list[tuple[str, int, dict[str, Any], str]] = [
                 1008: "billing",
                 1024: "server_error",
             },
-            **{1026: "content_policy", 1027: "content_policy", 1033: "server_error", 1039: "context_overflow"},
+            **{1026: "content_policy", 1027: "content_policy", 1033: "server_error", 1039: OVERFLOW},
             **{1041: "rate_limit", 1042: "format", 2013: "format", 2049: "auth", 2056: "billing"},
         }.items()
     ],
-    ("minimax", 200, minimax(2013, "invalid params, context window exceeds limit (2013)"), "context_overflow"),
+    ("minimax", 200, minimax(2013, "invalid params, context window exceeds limit (2013)"), OVERFLOW),
     ("minimax", 200, minimax(1039, "token limit, please try again later"), "rate_limit"),
     # Together and Fireworks.
     (
@@ -384,9 +358,9 @@ ERRORS: list[tuple[str, int, dict[str, Any], str]] = [
         openai(
             "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4097. Given: 5013 `inputs` tokens"
             " and 128 `max_new_tokens`",
-            "invalid_request_error",
+            INVALID,
         ),
-        "context_overflow",
+        OVERFLOW,
     ),
     (
         "together",
@@ -395,12 +369,7 @@ ERRORS: list[tuple[str, int, dict[str, Any], str]] = [
         "rate_limit",
     ),
     ("together", 402, openai("Credit limit exceeded", "credit_limit", "credit_limit"), "billing"),
-    (
-        "fireworks",
-        400,
-        openai("The prompt is too long: 9000, model maximum context length: 8192", "invalid_request_error"),
-        "context_overflow",
-    ),
+    ("fireworks", 400, openai("The prompt is too long: 9000, model maximum context length: 8192", INVALID), OVERFLOW),
     (
         "fireworks",
         412,
@@ -411,13 +380,8 @@ ERRORS: list[tuple[str, int, dict[str, Any], str]] = [
     (
         "local",
         400,
-        {
-            "object": "error",
-            "message": "Please reduce the length of the messages or completion.",
-            "type": "BadRequestError",
-            "code": 400,
-        },
-        "context_overflow",
+        flat("Please reduce the length of the messages or completion.", 400, object="error", type="BadRequestError"),
+        OVERFLOW,
     ),
     (
         "local",
@@ -429,22 +393,17 @@ ERRORS: list[tuple[str, int, dict[str, Any], str]] = [
                 "type": "exceed_context_size_error",
             }
         },
-        "context_overflow",
+        OVERFLOW,
     ),
     ("local", 503, {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}, "overloaded"),
-    ("local", 200, {"error": "Trying to keep the first 9000 tokens when context the overflows."}, "context_overflow"),
+    ("local", 200, {"error": "Trying to keep the first 9000 tokens when context the overflows."}, OVERFLOW),
     (
         "local",
         404,
         {"error": {"message": 'model "m" not found, try pulling it first', "type": "not_found_error"}},
         "model_not_found",
     ),
-    (
-        "local",
-        400,
-        {"error": {"message": '"m" does not support thinking', "type": "invalid_request_error"}},
-        "parameter_unsupported",
-    ),
+    ("local", 400, {"error": {"message": '"m" does not support thinking', "type": INVALID}}, "parameter_unsupported"),
 ]
 
 

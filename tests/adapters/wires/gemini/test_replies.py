@@ -73,9 +73,7 @@ def as_sent(parts: tuple[Part, ...]) -> list[Any]:
     return parts_sent
 
 
-def test_a_cut_stream_has_the_usage_of_its_last_unparsed_event(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_cut_stream_has_the_usage_of_its_last_unparsed_event(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[int] = []
     piece_in = GeminiDecoder.piece_in
 

@@ -26,13 +26,14 @@ FINISHES = [
     (5, "unknown", "malformed"),
 ]
 
+FINAL, PASSING = "failed_permanently", "failed_transiently"
 # The wordings of ollama/ollama, server/routes.go, server/sched.go and llm/llama_server.go, but for those of ollama.com.
 ERRORS = [
-    (400, "missing request body", "format", "failed_permanently"),
+    (400, "missing request body", "format", FINAL),
     (400, '"gemma3:4b" does not support thinking', "parameter_unsupported", "rejected_fixably"),
     (400, 'think value "low" is not supported for this model', "parameter_unsupported", "rejected_fixably"),
-    (400, "registry.ollama.ai/library/gemma3:4b does not support tools", "format", "failed_permanently"),
-    (400, '"all-minilm" does not support chat', "format", "failed_permanently"),
+    (400, "registry.ollama.ai/library/gemma3:4b does not support tools", "format", FINAL),
+    (400, '"all-minilm" does not support chat', "format", FINAL),
     (400, "the input length exceeds the context length", "context_overflow", "overflowed"),
     (
         400,
@@ -41,58 +42,38 @@ ERRORS = [
         "context_overflow",
         "overflowed",
     ),
-    (401, "unauthorized", "auth", "failed_permanently"),
-    (402, "payment required", "billing", "failed_permanently"),
+    (401, "unauthorized", "auth", FINAL),
+    (402, "payment required", "billing", FINAL),
     # [NousResearch/hermes-agent #68832, continuedev/continue #9233]: hours or days, so that another backend is asked.
     (
         429,
         "you (heron) have reached your weekly usage limit, upgrade for higher limits: https://ollama.com/upgrade",
         "billing",
-        "failed_permanently",
+        FINAL,
     ),
-    (
-        429,
-        "you've reached your hourly usage limit, please wait or upgrade to continue",
-        "billing",
-        "failed_permanently",
-    ),
-    (
-        403,
-        "this model requires a subscription, upgrade for access: https://ollama.com/upgrade",
-        "billing",
-        "failed_permanently",
-    ),
-    (403, "ollama cloud is disabled: remote inference is unavailable", "auth", "failed_permanently"),
-    (404, "model 'llama9' not found", "model_not_found", "failed_permanently"),
-    (404, 'model "llama9" not found, try pulling it first', "model_not_found", "failed_permanently"),
-    (429, "too many concurrent requests", "rate_limit", "failed_transiently"),
-    (499, "request canceled", "unknown", "failed_transiently"),
-    (
-        500,
-        "model requires more system memory (8.0 GiB) than is available (3.1 GiB)",
-        "server_error",
-        "failed_transiently",
-    ),
-    (500, "llama-server process has terminated: exit status 2", "server_error", "failed_transiently"),
-    (
-        500,
-        "error parsing tool call: raw='{\"bird\": ', err=unexpected end of JSON input",
-        "failed_generation",
-        "failed_transiently",
-    ),
+    (429, "you've reached your hourly usage limit, please wait or upgrade to continue", "billing", FINAL),
+    (403, "this model requires a subscription, upgrade for access: https://ollama.com/upgrade", "billing", FINAL),
+    (403, "ollama cloud is disabled: remote inference is unavailable", "auth", FINAL),
+    (404, "model 'llama9' not found", "model_not_found", FINAL),
+    (404, 'model "llama9" not found, try pulling it first', "model_not_found", FINAL),
+    (429, "too many concurrent requests", "rate_limit", PASSING),
+    (499, "request canceled", "unknown", PASSING),
+    (500, "model requires more system memory (8.0 GiB) than is available (3.1 GiB)", "server_error", PASSING),
+    (500, "llama-server process has terminated: exit status 2", "server_error", PASSING),
+    (500, "error parsing tool call: raw='{\"bird\": ', err=unexpected end of JSON input", "failed_generation", PASSING),
     (
         500,
         'llama-server returned invalid tool call arguments for "look": unexpected end of JSON input',
         "failed_generation",
-        "failed_transiently",
+        PASSING,
     ),
-    (502, "upstream error", "server_error", "failed_transiently"),
-    (503, "server busy, please try again.  maximum pending requests exceeded", "overloaded", "failed_transiently"),
+    (502, "upstream error", "server_error", PASSING),
+    (503, "server busy, please try again.  maximum pending requests exceeded", "overloaded", PASSING),
 ]
 INSIDE = [
-    ("an error was encountered while running the model: unexpected EOF", "unknown", "failed_transiently"),
-    ("error parsing tool call: raw='{', err=unexpected end of JSON input", "failed_generation", "failed_transiently"),
-    ("server busy, please try again.  maximum pending requests exceeded", "overloaded", "failed_transiently"),
+    ("an error was encountered while running the model: unexpected EOF", "unknown", PASSING),
+    ("error parsing tool call: raw='{', err=unexpected end of JSON input", "failed_generation", PASSING),
+    ("server busy, please try again.  maximum pending requests exceeded", "overloaded", PASSING),
     ("the input length exceeds the context length", "context_overflow", "overflowed"),
 ]
 

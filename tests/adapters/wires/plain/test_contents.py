@@ -55,7 +55,4 @@ def test_calls_and_results_with_what_they_show() -> None:
     )
     assert calls.parts == (ToolCall("1", "look", '{"bird":"heron"}'),)
     assert results.role == "tool"
-    assert results.parts == (
-        ToolResult("1", "look", "See.", media=(SHOWN,)),
-        ToolResult("", "", "No.", is_fault=True),
-    )
+    assert results.parts == (ToolResult("1", "look", "See.", media=(SHOWN,)), ToolResult("", "", "No.", is_fault=True))

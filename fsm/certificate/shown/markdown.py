@@ -1,9 +1,8 @@
-"""Write a certificate for a terminal, or as Markdown."""
+"""Write a certificate and its figures as Markdown."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -11,53 +10,29 @@ from attrs import evolve
 
 from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.certificate.verified import Verified, WorstCase, duration, number_text
-from rungwise.fsm.checker.counterexample import WIDTH, path_text
+from rungwise.fsm.checker.counterexample import path_text
 from rungwise.fsm.checker.proof import RowProof
 from rungwise.fsm.diagram.markdown import markdown_table
 from rungwise.fsm.machine.table import Row
 
 
-def as_text(certificate: Verified) -> str:
-    """Write a certificate for a terminal of 80 columns; for a turn, with that of its calls below."""
-    of_calls = f"\nEach {as_text(certificate.call)}" if certificate.call is not None else ""
-    return "\n".join(_text(certificate)) + "\n" + of_calls
-
-
 def as_markdown(certificate: Verified, *, calls: bool = True) -> str:
-    """Write a certificate as Markdown.
-
-    Arguments:
-        calls: whether the certificate of a turn's calls follows.
-    """
+    """Write a certificate as Markdown; for a turn, with that of its calls below unless `calls` is False."""
     of_calls = f"\n{as_markdown(certificate.call)}" if calls and certificate.call is not None else ""
-    return "\n".join(_markdown(certificate)) + "\n" + of_calls
+    return "\n".join(_lines(certificate)) + "\n" + of_calls
 
 
-def _text(certificate: Verified) -> Iterator[str]:
-    yield from (f"{certificate.table}: {_verdict(certificate)}", "")
-    for name, value in _settings(certificate):
-        yield from _wrapped(f"{name:9}{value}", 9)
-    yield from ("", "Properties")
-    for each in certificate.properties:
-        yield from _wrapped(f"  {each.verdict:9} {each.name}: {each.detail}", 12)
-        if each.path:
-            yield textwrap.indent(path_text(each.path), "  ")
-    if certificate.worst:
-        yield from ("", "Worst cases")
-    for worst in certificate.worst:
-        yield from _wrapped(f"  {worst.name}: {_figure(worst)}", 4)
-        yield from _wrapped(f"    {_path(worst)}", 6) if worst.rungs else ()
-        yield from _wrapped(f"    ({worst.note})", 5)
-    if not certificate.rows:
-        return
-    why = f"Why every {certificate.table} ends: each step to a rung takes one unit that its guard has checked"
-    yield from ("", *_wrapped(why, 2))
-    for title, proof, events in _arguments(certificate.rows):
-        yield from _wrapped(f"  {title} on {', '.join(events)}: {_argument(proof)}", 4)
-    yield from _wrapped(f"  {_others(certificate)}", 4)
+def by_fallbacks(worst: Mapping[int, Sequence[WorstCase]]) -> str:
+    """Write the worst cases of chains with 0, 1, 2, ... fallbacks as a table in Markdown."""
+    lines = [
+        [cases[0].name, *("not known" if each.value is None else f"{each.value:,.10g}" for each in cases)]
+        for cases in zip(*worst.values(), strict=True)
+    ]
+    table = markdown_table(["fallbacks", *map(str, worst)], lines)
+    return f"\n## Worst cases by the number of fallbacks\n\n{table}"
 
 
-def _markdown(certificate: Verified) -> Iterator[str]:
+def _lines(certificate: Verified) -> Iterator[str]:
     yield from (f"# Certificate: {certificate.table}", "", f"{_verdict(certificate).capitalize()}.", "")
     yield _table(["", ""], _settings(certificate))
     yield from ("## Properties", "")
@@ -66,16 +41,17 @@ def _markdown(certificate: Verified) -> Iterator[str]:
     for each in certificate.properties:
         if each.path:
             yield from (f"`{each.name}` fails here:", "", "```", path_text(each.path), "```", "")
+    if certificate.worst:
+        yield from ("## Worst cases", "")
+        figures = ((worst.name, _figure(worst), _path(worst), worst.note) for worst in certificate.worst)
+        yield _table(["what", "at most", "path", "counted"], figures)
     if not certificate.rows:
         return
-    yield from ("## Worst cases", "")
-    figures = ((worst.name, _figure(worst), _path(worst), worst.note) for worst in certificate.worst)
-    yield _table(["what", "at most", "path", "counted"], figures)
     yield from (f"## Why every {certificate.table} ends", "")
     yield "Each step to a rung takes one unit of a counter that its guard has checked, and refills only lower ranks."
     yield ""
     arguments = (
-        (title, proof.takes or "", ", ".join(proof.refills), proof.why, ", ".join(events))
+        (title, proof.takes or "", ", ".join(proof.refills), _argument(proof), ", ".join(events))
         for title, proof, events in _arguments(certificate.rows)
     )
     yield _table(["row", "takes", "refills", "argument", "events"], arguments)
@@ -170,10 +146,6 @@ def _pairs(values: Mapping[str, Any]) -> str:
 
 def _table(head: list[str], rows: Iterable[tuple[str, ...]]) -> str:
     return markdown_table(head, [[cell.replace("|", "/") for cell in row] for row in rows])
-
-
-def _wrapped(line: str, indent: int) -> list[str]:
-    return textwrap.wrap(line, WIDTH, subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
 def amount(worst: WorstCase) -> str:
