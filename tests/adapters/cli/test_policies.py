@@ -120,7 +120,7 @@ def test_a_policy_of_a_turn_in_python_needs_no_flag(ours: Path, turn_file: str) 
     result = invoke("diff", "--turn", turn_file, given)
     assert (result.exit_code, result.stderr) == (0, "")
     assert "Worst cases of a turn" in result.stdout
-    assert "  limits.retries" in result.stdout.partition("Each call\n")[2]
+    assert "limits.retries" in result.stdout.partition("Each call\n")[2]
 
 
 @pytest.mark.full
