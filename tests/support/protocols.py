@@ -13,6 +13,7 @@ from rungwise.adapters.provider.languages import language_of
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.testing import ReceivedRequest
 
 BACKENDS: Final[Mapping[str, str]] = {
@@ -106,3 +107,9 @@ def cut_in_half(reply: ScriptedReply, *, hang: bool = False) -> Callable[[Receiv
         return evolve(reply, cut_after=sum(map(len, half)), hang=hang)
 
     return answer
+
+
+def sending(request: Request, **fields: Any) -> Send:
+    """Return what a call sends at first for a request; fields of `Send` win."""
+    given = {"messages": request.messages, "max_tokens": request.max_tokens, **fields}
+    return Send(rung="ask", backend=0, wait=0.0, request=request, **given)

@@ -18,10 +18,10 @@ from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.portability import portable, written
 from rungwise.core import Request
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, ToolCall
-from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.testing.conversations import conversations
 from rungwise.fsm.values.frozen_map import thawed
 from support import official, protocols
+from support.protocols import sending
 from support.sampling import examples, sampled
 
 pytestmark = pytest.mark.sampled(4)
@@ -107,16 +107,7 @@ def test_what_a_provider_alone_can_read_stays_there_in_its_own_form_too(one: str
 @pytest.mark.parametrize("api", APIS)
 def test_a_cap_that_a_budget_rests_on_goes_out_whatever_a_server_has_rejected(api: str, name: str) -> None:
     request = Request("Where?", max_tokens=1000)
-    send = Send(
-        rung="ask",
-        backend=0,
-        wait=0.0,
-        messages=request.messages,
-        max_tokens=1000,
-        request=request,
-        dropped=frozenset({name}),
-        must_cut=True,
-    )
+    send = sending(request, max_tokens=1000, dropped=frozenset({name}), must_cut=True)
     assert b"1000" in backend(api).encode(send, stream=False).body
 
 
@@ -127,15 +118,7 @@ def form(api: str) -> Form:
 def body_of(api: str, messages: Sequence[Any], *, is_portable: bool, **asked: Any) -> dict[str, Any]:
     """Return the body of a request, as JSON."""
     request = Request(messages, **asked)
-    send = Send(
-        rung="ask",
-        backend=0,
-        wait=0.0,
-        messages=request.messages,
-        max_tokens=1000,
-        request=request,
-        portable=is_portable,
-    )
+    send = sending(request, max_tokens=1000, portable=is_portable)
     body: dict[str, Any] = json.loads(backend(api).encode(send, stream=True).body)
     return body
 

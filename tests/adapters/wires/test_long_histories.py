@@ -11,7 +11,6 @@ import pytest
 from rungwise import Message, ToolResult
 from rungwise.core import Reply, Request
 from rungwise.fsm.call.conversation.parts import ToolCall
-from rungwise.fsm.call.conversation.request import Send
 from support import protocols
 from support.sampling import sampled
 from support.work import grows_within
@@ -21,15 +20,7 @@ pytestmark = pytest.mark.sampled(4)
 
 def encode(api: str, messages: Any, *, is_portable: bool) -> bytes:
     request = Request(messages)
-    send = Send(
-        rung="ask",
-        backend=0,
-        wait=0.0,
-        messages=request.messages,
-        max_tokens=1000,
-        request=request,
-        portable=is_portable,
-    )
+    send = protocols.sending(request, max_tokens=1000, portable=is_portable)
     written: bytes = protocols.backend(api, "http://localhost:1/v1").encode(send, stream=True).body
     return written
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rungwise import RungwiseError
 from rungwise.core import Request
-from rungwise.fsm.call.conversation.request import ROLES, Send
+from rungwise.fsm.call.conversation.request import ROLES
 from support import protocols
 from support.sampling import examples
 
@@ -76,13 +76,5 @@ def test_any_json_is_sent_or_refused(
         assert all(isinstance(each, str) for each in asked.lost(request))
         asked.in_words(request)
         asked.shapes.unanswered(request.messages)
-        send = Send(
-            rung="ask",
-            backend=0,
-            wait=0.0,
-            messages=request.messages,
-            max_tokens=100,
-            request=request,
-            portable=is_portable,
-        )
+        send = protocols.sending(request, max_tokens=100, portable=is_portable)
         assert isinstance(json.loads(asked.encode(send, stream=True).body), dict)

@@ -20,6 +20,7 @@ from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage
+from support.protocols import sending
 from support.texts import cut
 
 KEY = "sk-proj-real-looking-0123456789"
@@ -33,8 +34,7 @@ def backend(model: str = "m", **fields: Any) -> OpenAIChat:
 
 def send(*messages: Any, parameters: Any = None, headers: Any = None, tools: Any = (), **fields: Any) -> Send:
     request = Request(messages or (USER,), tools=tools, parameters=parameters, headers=headers)
-    given = {"messages": request.messages, "max_tokens": request.max_tokens, **fields}
-    return Send(rung="ask", backend=0, wait=0.0, request=request, **given)
+    return sending(request, **fields)
 
 
 def wire(request: HttpRequest) -> dict[str, Any]:

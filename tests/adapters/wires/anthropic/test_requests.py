@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from rungwise import Anthropic, ConfigurationError, MediaPart, Message, OpenAIChat
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.adapters.wires.capabilities.capability import Capabilities
-from rungwise.core import Request, Send
+from rungwise.core import Request
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall, ToolResult
 from rungwise.fsm.testing.conversations import conversations
+from support.protocols import sending
 from support.sampling import examples
 
 NEW, MIDDLE, OLD, OLDEST = "claude-opus-5-5", "claude-sonnet-4-6", "claude-sonnet-4-5", "claude-3-5-haiku-latest"
@@ -52,8 +53,9 @@ def sent(
 ) -> dict[str, Any]:
     """Return the body of a request."""
     request = Request(list(messages) or [QUESTION], tools=tools, parameters=parameters or {})
-    given = {"rung": "ask", "backend": 0, "wait": 0.0, "messages": request.messages, "max_tokens": cap, **send}
-    body: dict[str, Any] = json.loads((to or backend()).encode(Send(request=request, **given), stream=stream).body)
+    body: dict[str, Any] = json.loads(
+        (to or backend()).encode(sending(request, max_tokens=cap, **send), stream=stream).body
+    )
     check(body)
     return body
 
@@ -588,7 +590,7 @@ def test_the_turn_that_is_gone_on_from_ends_in_no_blank() -> None:
 def test_the_key_and_the_version_stand_in_the_headers() -> None:
     made = backend(api_key="sk-ant-9d2f6b1c44e07a35", beta=["one-2026-01-01", "two-2026-01-01"])
     request = Request("x")
-    send = Send(rung="ask", backend=0, wait=0, messages=request.messages, max_tokens=1, request=request)
+    send = sending(request, max_tokens=1)
     http = made.encode(send, stream=False)
     assert http.url == "http://localhost/v1/messages"
     assert {name: http.headers[name] for name in ("x-api-key", "anthropic-version", "anthropic-beta")} == {

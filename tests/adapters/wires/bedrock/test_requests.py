@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from rungwise import Bedrock, Capabilities, ConfigurationError, MediaPart, Message
 from rungwise.adapters.wires.bedrock.shapes import CONVERSE
 from rungwise.adapters.wires.plain.messages import read_messages
-from rungwise.core import Request, Send
+from rungwise.core import Request
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall, ToolResult
 from rungwise.fsm.testing.conversations import conversations
+from support.protocols import sending
 from support.sampling import examples
 
 NEW, OLD, OTHER = "anthropic.claude-opus-5-5", "eu.anthropic.claude-sonnet-4-5-20250929-v1:0", "amazon.nova-pro-v1:0"
@@ -76,8 +77,7 @@ def encoded(
     to: Bedrock, *messages: Any, tools: Any = (), parameters: Any = None, stream: bool = False, **send: Any
 ) -> Any:
     request = Request(list(messages) or [QUESTION], tools=tools, parameters=parameters or {})
-    given = {"rung": "ask", "backend": 0, "wait": 0.0, "messages": request.messages, "max_tokens": None, **send}
-    return to.encode(Send(request=request, **given), stream=stream)
+    return to.encode(sending(request, **send), stream=stream)
 
 
 def sent(*messages: Any, to: Bedrock | None = None, **options: Any) -> dict[str, Any]:

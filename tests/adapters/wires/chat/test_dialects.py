@@ -12,6 +12,7 @@ from rungwise import Message, OpenAIChat, ToolCall
 from rungwise.adapters.wires.chat.dialects import DIALECTS, dialect_of
 from rungwise.core import Request, Send
 from rungwise.fsm.call.conversation.parts import ToolResult
+from support.protocols import sending
 
 KEY = "0123456789abcdef0123456789abcdef"
 MISTRAL = "https://api.mistral.ai/v1"
@@ -84,7 +85,7 @@ TOKEN = "eyJ0eXAiOiJKV1QifQ.eyJhdWQiOiJ4In0.c2lnbmF0dXJl"
 def test_where_the_key_goes(url: str, key: str, name: str) -> None:
     backend = OpenAIChat("gpt-4o", base_url=url, api_key=key)
     request = Request([USER])
-    send = Send(rung="ask", backend=0, wait=0, messages=request.messages, max_tokens=None, request=request)
+    send = sending(request, max_tokens=None)
     headers = backend.encode(send, stream=True).headers
     sent = {each: str(value) for each, value in headers.items() if each in ("authorization", "api-key")}
     assert sent == {name: f"Bearer {key}" if name == "authorization" else key}
@@ -94,7 +95,7 @@ def test_where_the_key_goes(url: str, key: str, name: str) -> None:
 def test_azures_key_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
     request = Request([USER])
-    send = Send(rung="ask", backend=0, wait=0, messages=request.messages, max_tokens=None, request=request)
+    send = sending(request, max_tokens=None)
     for url, name, value in (
         (f"{AZURE}/openai/v1", "authorization", f"Bearer {KEY}"),
         (f"{AZURE}/openai/deployments/m?api-version=x", "api-key", KEY),

@@ -14,9 +14,9 @@ from rungwise import Gemini, Message, Policy, TextPart, ToolResult
 from rungwise.adapters.wires.gemini.request import DUMMY
 from rungwise.core import Call, Reply, Request
 from rungwise.fsm.call.conversation.parts import MediaPart, OpaquePart, ReasoningPart, ToolCall
-from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.testing.conversations import conversations
 from rungwise.fsm.values.usage import Usage
+from support.protocols import sending
 
 PIXEL = "iVBORw0KGgo="
 SCHEMA = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "additionalProperties": False}
@@ -42,7 +42,7 @@ def body_of(backend: Gemini, *messages: Any, **fields: Any) -> dict[str, Any]:
     asked = {name: fields.pop(name) for name in ("tools", "parameters") if name in fields}
     request = Request(messages, **asked)
     given = {"messages": request.messages, "max_tokens": 100, **fields}
-    send = Send(rung="ask", backend=0, wait=0.0, request=request, **given)
+    send = sending(request, **given)
     body: dict[str, Any] = json.loads(backend.encode(send, stream=False).body)
     return body
 

@@ -11,7 +11,7 @@ from rungwise import ConfigurationError, Gemini, Message, OpenAIChat, Policy, Te
 from rungwise.adapters.wires.gemini.request import DUMMY
 from rungwise.core import Call, Failure, Reply, Request
 from rungwise.fsm.call.conversation.parts import MediaPart, OpaquePart, ReasoningPart, ToolCall
-from rungwise.fsm.call.conversation.request import Send
+from support.protocols import sending
 
 KEY = "AIza-real-looking-0123456789"
 ASKED = {"role": "user", "content": "Where?"}
@@ -29,8 +29,7 @@ def body_of(*messages: Any, to: Gemini | None = None, **fields: Any) -> Any:
     backend = to or gemini()
     asked = {name: fields.pop(name) for name in ("tools", "parameters") if name in fields}
     request = Request(messages or (ASKED,), **asked)
-    given = {"messages": request.messages, "max_tokens": request.max_tokens, **fields}
-    send = Send(rung="ask", backend=0, wait=0.0, request=request, **given)
+    send = sending(request, **fields)
     return json.loads(backend.encode(send, stream=True).body)
 
 

@@ -11,9 +11,10 @@ import ollama
 import pytest
 
 from rungwise import Message, Ollama, TextPart, ToolCall
-from rungwise.core import Reply, Request, Send
+from rungwise.core import Reply, Request
 from rungwise.fsm.call.conversation.parts import MediaPart, ReasoningPart, ToolResult
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
+from support.protocols import sending
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 USER = {"role": "user", "content": "What is this?"}
@@ -101,16 +102,7 @@ def test_requests_are_of_its_types(history: str, parameters: dict[str, Any], is_
     tool = {"type": "function", "function": {"name": "look", "parameters": SCHEMA, "strict": True}}
     request = Request(HISTORIES[history], tools=[tool], parameters=parameters, max_tokens=50)
     for stream in (False, True):
-        send = Send(
-            rung="ask",
-            backend=0,
-            wait=0.0,
-            messages=request.messages,
-            max_tokens=50,
-            request=request,
-            portable=is_portable,
-            lower_reasoning=is_portable,
-        )
+        send = sending(request, max_tokens=50, portable=is_portable, lower_reasoning=is_portable)
         check_request(json.loads(BACKEND.encode(send, stream=stream).body))
 
 

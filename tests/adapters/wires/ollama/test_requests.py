@@ -12,6 +12,7 @@ from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.core import Request, Send
 from rungwise.fsm.call.conversation.parts import MediaPart, ReasoningPart, ToolResult
 from rungwise.fsm.errors import ConfigurationError
+from support.protocols import sending
 
 KEY = "0123456789abcdef0123456789abcdef"
 USER = {"role": "user", "content": "hi"}
@@ -21,8 +22,7 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgG
 
 def send(*messages: Any, parameters: Any = None, tools: Any = (), max_tokens: int | None = None, **fields: Any) -> Send:
     request = Request(messages or (USER,), tools=tools, parameters=parameters, max_tokens=max_tokens)
-    given = {"messages": request.messages, "max_tokens": request.max_tokens, **fields}
-    return Send(rung="ask", backend=0, wait=0.0, request=request, **given)
+    return sending(request, **fields)
 
 
 def body_of(*messages: Any, to: Ollama | None = None, stream: bool = False, **fields: Any) -> dict[str, Any]:

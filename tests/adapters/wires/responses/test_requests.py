@@ -13,7 +13,8 @@ import rungwise
 from rungwise import ConfigurationError, MediaPart, Message, OpenAIResponses, TextPart, ToolCall, ToolResult
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.responses.items import parts_of_items
-from rungwise.core import OpaquePart, ReasoningPart, Request, Send
+from rungwise.core import OpaquePart, ReasoningPart, Request
+from support.protocols import sending
 
 URL = "http://localhost/v1"
 BACKEND = OpenAIResponses("gpt-5", base_url=URL)
@@ -44,7 +45,7 @@ def sent(*messages: Any, backend: OpenAIResponses = BACKEND, stream: bool = Fals
     asked = {name: options.pop(name) for name in ("tools", "parameters") if name in options}
     request = Request(list(messages) or [USER], **asked)
     options.setdefault("max_tokens", None)
-    send = Send(rung="ask", backend=0, wait=0.0, messages=request.messages, request=request, **options)
+    send = sending(request, **options)
     body: dict[str, Any] = json.loads(backend.encode(send, stream=stream).body)
     check_types(body)
     return body
@@ -144,7 +145,7 @@ def test_chat_completions_of_the_same_model_are_sent_no_items() -> None:
     parts, _ = parts_of_items([THOUGHT, SAID], OWN)
     chat = rungwise.OpenAIChat("gpt-5", base_url=URL)
     request = Request([USER, Message("assistant", parts), USER])
-    send = Send(rung="ask", backend=0, wait=0.0, messages=request.messages, request=request, max_tokens=None)
+    send = sending(request, max_tokens=None)
     body = json.loads(chat.encode(send, stream=False).body)
     assert body["messages"][1] == {"role": "assistant", "content": "I look."}
 
@@ -449,6 +450,6 @@ def test_the_whitespace_at_the_end_of_a_prefill_is_left_out() -> None:
 @pytest.mark.parametrize("block", [{}, {"type": "message"}, {"type": "message", "content": 1}, [1], "x", {"type": 5}])
 def test_an_own_part_of_any_shape_can_be_written(block: Any) -> None:
     request = Request([USER, Message("assistant", (OpaquePart(OWN, block), TextPart("a"))), USER])
-    send = Send(rung="ask", backend=0, wait=0.0, messages=request.messages, request=request, max_tokens=None)
+    send = sending(request, max_tokens=None)
     items = json.loads(BACKEND.encode(send, stream=False).body)["input"]
     assert {"role": "assistant", "content": "a"} in items
