@@ -51,7 +51,7 @@ class Backend(Link, Protocol):
         """Write the HTTP request of one attempt."""
 
     def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
-        """Read a whole response, of any status."""
+        """Read a whole response, of any status. What cannot be read is a `Failure`; this never raises."""
 
     def decoder(self, headers: Mapping[str, str]) -> Decoder:
         """Start to read a streamed response of status 200."""
