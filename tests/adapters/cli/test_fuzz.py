@@ -80,7 +80,8 @@ def test_many_calls_in_memory_are_honest_and_within_the_certificate() -> None:
     assert fuzzer.examples == fuzzer.coverage.paths == 300
     assert all(extreme.certified for extreme in fuzzer.coverage.extremes)
     # Without a budget that runs out, every event comes about.
-    assert {row.event for row in fuzzer.coverage.known} - {row.event for row in fuzzer.coverage.rows} <= {"ran_out"}
+    coverage = fuzzer.coverage
+    assert {row.event for row in coverage.table_rows} - {row.event for row in coverage.rows} <= {"ran_out"}
 
 
 @pytest.mark.full
