@@ -17,6 +17,7 @@ from rungwise.adapters.cli.scripts import CertifiedRequest
 if TYPE_CHECKING:
     from rungwise.fsm.call.conversation.link import Prices
     from rungwise.fsm.call.policy import Policy
+    from rungwise.fsm.certificate.certificate import Certificate
     from rungwise.fsm.certificate.verified import WorstCase
     from rungwise.fsm.turn.policy import TurnPolicy
 
@@ -89,34 +90,54 @@ def verify(
       rungwise verify policy.toml --scripts worst
     """
     from rungwise.adapters.cli.scripts import write_scripts
-    from rungwise.fsm.call.conversation.link import PlainLink
     from rungwise.fsm.certificate.shown.markdown import by_fallbacks
-    from rungwise.fsm.certificate.verify import verify as certify
-    from rungwise.fsm.certificate.verify import worst_by_fallbacks
     from rungwise.fsm.turn.policy import TurnPolicy
 
     policy = policy or default_of(turn=turn)
     check_prices(policy, prices)
-    chain = [PlainLink(f"backend {number}", prices=prices) for number in range(1, (backends or 1) + 1)]
-    with _shown_walk() if exhaustive else nullcontext() as progress:
-        certificate = certify(
-            policy, chain, max_tokens=max_tokens, input_tokens=input_tokens, exhaustive=exhaustive, progress=progress
-        )
-    worst: Mapping[int, tuple[WorstCase, ...]] = {}
-    if backends is None and certificate.ok:
-        worst = worst_by_fallbacks(policy, 2, prices=prices, max_tokens=max_tokens, input_tokens=input_tokens)
+    named = click.get_current_context().meta.get(NAMED)
+    request = CertifiedRequest(named, isinstance(policy, TurnPolicy), max_tokens, input_tokens, prices)
+    certificate, worst = _certify(policy, request, backends, exhaustive=exhaustive)
     if as_json:
-        chains = {str(count): [each.to_json() for each in cases] for count, cases in worst.items()}
-        more = {"worst_by_fallbacks": chains} if worst else {}
-        put(json.dumps({**certificate.to_json(), **more}, indent=2) + "\n")
+        put(_as_json(certificate, worst))
     else:
         put(laid_out(certificate.to_markdown() + (by_fallbacks(worst) if worst else "")))
     if scripts is not None and certificate.ok:
         cases = {count + 1: each for count, each in worst.items()} or {backends or 1: certificate.worst}
-        named = click.get_current_context().meta.get(NAMED)
-        request = CertifiedRequest(named, isinstance(policy, TurnPolicy), max_tokens, input_tokens, prices)
         write_scripts(scripts, policy, cases, request)
     return 0 if certificate.ok else 1
+
+
+def _as_json(certificate: Certificate, worst: Mapping[int, tuple[WorstCase, ...]]) -> str:
+    chains = {str(count): [each.to_json() for each in cases] for count, cases in worst.items()}
+    more = {"worst_by_fallbacks": chains} if worst else {}
+    return json.dumps({**certificate.to_json(), **more}, indent=2) + "\n"
+
+
+def _certify(
+    policy: Policy | TurnPolicy, request: CertifiedRequest, backends: int | None, *, exhaustive: bool
+) -> tuple[Certificate, Mapping[int, tuple[WorstCase, ...]]]:
+    """Prove a policy; without a number of backends, find the worst cases of longer chains too."""
+    from rungwise.fsm.call.conversation.link import PlainLink
+    from rungwise.fsm.certificate.verify import verify as prove
+    from rungwise.fsm.certificate.verify import worst_by_fallbacks
+
+    chain = [PlainLink(f"backend {number}", prices=request.prices) for number in range(1, (backends or 1) + 1)]
+    with _shown_walk() if exhaustive else nullcontext() as progress:
+        certificate = prove(
+            policy,
+            chain,
+            max_tokens=request.max_tokens,
+            input_tokens=request.input_tokens,
+            exhaustive=exhaustive,
+            progress=progress,
+        )
+    if backends is not None or not certificate.ok:
+        return certificate, {}
+    worst = worst_by_fallbacks(
+        policy, 2, prices=request.prices, max_tokens=request.max_tokens, input_tokens=request.input_tokens
+    )
+    return certificate, worst
 
 
 @contextmanager
