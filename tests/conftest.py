@@ -1,7 +1,5 @@
 """How many tests run at once, how much Hypothesis tries, and which tests are left to `.ci/run full`."""
 
-from __future__ import annotations
-
 import gc
 import os
 

@@ -1,7 +1,5 @@
 """What a check tells of a request before anything is sent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

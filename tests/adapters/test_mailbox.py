@@ -1,7 +1,5 @@
 """What is put in is taken in its order, and a wait for it ends in time, whatever signals come."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

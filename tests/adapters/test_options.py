@@ -1,7 +1,5 @@
 """What a call may be given by name: it reaches the parameters, or a clear error says what would be right, and where."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

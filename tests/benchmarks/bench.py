@@ -1,7 +1,5 @@
 """What the measures share: the environments, the server, how thorough to be, and the race."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections import Counter

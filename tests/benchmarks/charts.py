@@ -1,7 +1,5 @@
 """The growth curves as pictures: `python -m benchmarks.charts RESULTS DIR`, which needs matplotlib."""
 
-from __future__ import annotations
-
 import json
 import sys
 from itertools import cycle

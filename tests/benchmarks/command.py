@@ -1,7 +1,5 @@
 """The command: what is measured, how thoroughly, and where the results go."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

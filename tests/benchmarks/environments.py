@@ -3,8 +3,6 @@
 What goes into each is read from `pyproject.toml`, so that its extra `bench` names all of it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

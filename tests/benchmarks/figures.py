@@ -1,7 +1,5 @@
 """What is found out: figures of contestants, side by side, and whether the goals are held."""
 
-from __future__ import annotations
-
 import statistics
 from dataclasses import dataclass, field
 from typing import Literal

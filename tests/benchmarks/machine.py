@@ -1,7 +1,5 @@
 """On what, with what and when it was measured."""
 
-from __future__ import annotations
-
 import os
 import platform
 import time

@@ -1,7 +1,5 @@
 """What the READMEs say of the costs, written from the results of the last run that was kept."""
 
-from __future__ import annotations
-
 import json
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """Which processor a process keeps to."""
 
-from __future__ import annotations
-
 import os
 import sys
 

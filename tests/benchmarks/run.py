@@ -1,7 +1,5 @@
 """Measure what Rungwise costs, side by side with its peers: `python tests/benchmarks/run.py`, set-up included."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -5,8 +5,6 @@ A path begins with what is wanted: `/50-200-plain/v1/chat/completions` answers a
 `apart` writes one chunk after another, as providers do; the other kinds are written at once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Iterator

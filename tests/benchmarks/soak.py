@@ -13,8 +13,6 @@ Each line shows what the process holds after so many calls, garbage collected. T
 third with the first one behind a warm-up; the exit code is 1 where something grew, was warned of, or went wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import faulthandler
 import json

@@ -1,7 +1,5 @@
 """The benchmarks run, and what the READMEs say of the costs is what the kept results say. Nothing is timed here."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

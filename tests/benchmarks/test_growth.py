@@ -1,7 +1,5 @@
 """Work grows no faster than what it is done on: counted in calls of functions and in bytes, never in time."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import pytest

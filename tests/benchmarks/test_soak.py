@@ -1,7 +1,5 @@
 """Many calls with mixed faults in a process of their own: nothing stays open or grows; every call has an outcome."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

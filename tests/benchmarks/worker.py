@@ -1,7 +1,5 @@
 """The process that one contestant runs in: it calls the functions that are asked for, a line of JSON each."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

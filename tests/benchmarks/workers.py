@@ -1,7 +1,5 @@
 """The processes that are measured, seen from the command."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """The browser of the other tests: what goes wrong on a page is noticed, and so is that there is none."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The page of a call in a real browser: it plays its attempts, what is selected is shown, and nothing strange runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

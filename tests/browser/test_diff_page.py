@@ -1,7 +1,5 @@
 """The page of a policy change in a real browser: at every width, by day and by night, without scripts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Mermaid itself, as GitHub runs it, takes every text and puts each state in its place."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import tarfile

@@ -1,7 +1,5 @@
 """The page in a real browser: what is played is what the machine does; every page fits, can be read, and is quiet."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence

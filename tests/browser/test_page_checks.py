@@ -1,7 +1,5 @@
 """The checks of what a page looks like find what they are there to find."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

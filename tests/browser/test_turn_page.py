@@ -1,7 +1,5 @@
 """The page of a turn in a real browser: each call's own page opens inside, by mouse and by keyboard, and is quiet."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

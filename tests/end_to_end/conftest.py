@@ -1,7 +1,5 @@
 """What the end-to-end tests share: servers on loopback, and `run`, which makes a call in each of the modes."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

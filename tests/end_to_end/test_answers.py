@@ -1,7 +1,5 @@
 """The provider answers as it should."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

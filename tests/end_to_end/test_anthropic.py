@@ -1,7 +1,5 @@
 """What Anthropic's Messages alone have, over HTTP: signatures, cache counters, pauses, prefill, its own errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import orjson

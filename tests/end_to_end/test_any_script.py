@@ -1,7 +1,5 @@
 """Two providers do anything that a script can say."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What a caller builds a client, a request or a provider of: it works, or a clear error says what would be right."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How long a service asked to wait: each source in its order, waited in full and journaled, or not begun at all."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping

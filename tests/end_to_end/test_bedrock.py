@@ -1,7 +1,5 @@
 """What Converse alone has, over HTTP: signed requests, signed reasoning, exceptions as events, its own counters."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

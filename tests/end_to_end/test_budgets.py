@@ -1,7 +1,5 @@
 """The provider would go on for ever; the budget does not."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Options of a call by name and a policy of its own, over HTTP: what is sent is what that call was given."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor

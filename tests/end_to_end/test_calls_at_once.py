@@ -1,7 +1,5 @@
 """What one call over HTTP costs, and thousands at once: counted in functions called, connections opened and turns."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """What a tool call without arguments is: one that has none, as the official clients say, or one that was cut."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The caller ends the call, in every way and at every moment."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import threading

@@ -1,7 +1,5 @@
 """What is counted, reserved and sent is the same thing, so that no budget is passed, whoever tries."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Several backends in order, and the HTTP clients under them."""
 
-from __future__ import annotations
-
 import logging
 import socketserver
 from typing import Any

@@ -1,7 +1,5 @@
 """A choice of a tool goes out in the form in which the tool does, whatever form it was given in."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The clocks of an attempt run on content: drips on both sides of each limit, whoever made the connection."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Iterable

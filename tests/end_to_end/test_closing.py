@@ -1,7 +1,5 @@
 """Closing a client ends its running calls, at once and honestly."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

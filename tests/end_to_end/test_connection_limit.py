@@ -1,7 +1,5 @@
 """How many connections there may be, and how a call waits for one."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """Which connection a request goes out on: never one that has died, holds bytes of before, or belongs to a parent."""
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """What is sent is what the caller gave when the call was made, whatever becomes of it afterwards."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import gc

@@ -1,7 +1,5 @@
 """A deadline as a header: each request carries it, and what came in with a request is read and passed on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A deadline holds in every phase of an attempt, and a cancellation ends each at once, whoever made the connection."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import gzip

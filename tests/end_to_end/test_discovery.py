@@ -1,7 +1,5 @@
 """Servers of one's own are asked what they are, and are then gone on with in their own way."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """The provider answers with nothing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

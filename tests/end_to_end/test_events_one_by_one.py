@@ -1,7 +1,5 @@
 """What a stream costs whose events come one by one, as providers send them: counted in functions called for each."""
 
-from __future__ import annotations
-
 import threading
 from functools import partial
 from typing import Any

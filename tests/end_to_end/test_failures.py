@@ -1,7 +1,5 @@
 """The provider fails, refuses, or answers with something that is no answer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import anyio

@@ -1,7 +1,5 @@
 """Whatever the other backends of a chain do, a healthy one that answers within its reserve gets the call done."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 

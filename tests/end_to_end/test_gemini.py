@@ -1,7 +1,5 @@
 """Gemini over HTTP, in every mode: signatures through a round of tools, repairs, blocks, and what Vertex is told."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

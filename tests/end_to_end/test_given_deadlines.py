@@ -1,7 +1,5 @@
 """A deadline that is given: every entry point ends by it, it is read once, and one that has passed sends nothing."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Cut replies: what is gone on from, what is asked for again as a whole, and what was whole already."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Bodies that would fill memory or take for ever to read, over raw HTTP: each call ends, and stays small."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import tracemalloc

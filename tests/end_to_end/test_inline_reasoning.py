@@ -1,7 +1,5 @@
 """Tags of reasoning in the text: which of them a model means, and which the answer is about."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """JSON that a backend cannot be held to is asked for in words, in the system prompt; the journal says so."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a server has rejected once is not sent to it again by later calls, which say so in their journals."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What a client bears: several event loops, and bodies without an end."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """What a call writes to logs: its own steps on its own logger. The `transitions` library has a logger of its own."""
 
-from __future__ import annotations
-
 import logging
 import subprocess
 import sys

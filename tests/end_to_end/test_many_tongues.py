@@ -1,7 +1,5 @@
 """A chain whose backends each speak a protocol of their own gets the call done, whatever all but one of them do."""
 
-from __future__ import annotations
-
 import pytest
 
 from support.many_tongues import Chain, problem_with

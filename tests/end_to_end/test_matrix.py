@@ -1,7 +1,5 @@
 """Every scene of a call in every protocol, streamed and not, in threads and in event loops: the same call each time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 

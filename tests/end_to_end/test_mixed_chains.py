@@ -4,8 +4,6 @@ Each backend in turn answers with signed reasoning and a tool call, and dies; th
 At the end the first one is back, and gets what it alone can read of its own, word for word.
 """
 
-from __future__ import annotations
-
 from itertools import permutations
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Calls and turns that tools and compactors make: they end by the deadline of the turn around, without being told."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What came in the place of a reply is told: its type, and that it is no JSON; nothing of what it says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

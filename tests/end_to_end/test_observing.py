@@ -1,7 +1,5 @@
 """What is told of a call: to the observer, to the log, and in the journal."""
 
-from __future__ import annotations
-
 import json
 import logging
 from typing import Any

@@ -1,7 +1,5 @@
 """Calls over Ollama's native chat, in every mode: what was sent, and what became of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The contents of earlier turns: what one provider alone can read goes back word for word, others get what all read."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from typing import Any

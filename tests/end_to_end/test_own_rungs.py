@@ -1,7 +1,5 @@
 """Rungs and facts of one's own over HTTP: what they send, what is taken back, and what a journal keeps of it."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

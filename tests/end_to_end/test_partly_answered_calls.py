@@ -1,7 +1,5 @@
 """Each call of a tool that nobody has answered gets its result, anywhere in a history; all else is sent as it is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """A turn that its provider has paused goes on over HTTP with the provider's own blocks."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

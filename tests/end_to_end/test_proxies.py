@@ -1,7 +1,5 @@
 """The proxies that the environment names."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 from typing import Any

@@ -1,7 +1,5 @@
 """The provider thinks, and says nothing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

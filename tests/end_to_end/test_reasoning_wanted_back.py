@@ -1,7 +1,5 @@
 """The provider wants the reasoning of earlier turns back, as DeepSeek and Kimi do in a tool loop."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A redirect is followed by nobody, whoever made the connection."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

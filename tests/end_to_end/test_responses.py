@@ -1,7 +1,5 @@
 """Calls to OpenAI's Responses over HTTP: what of a reply goes back, and what is asked of the server."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Text that comes in parts: what the server repeats is dropped, and what the answer repeats is kept."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

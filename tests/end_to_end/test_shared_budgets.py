@@ -1,7 +1,5 @@
 """Many calls at once under one budget, over HTTP: by the provider's own count they never pass it together."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

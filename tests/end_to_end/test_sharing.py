@@ -1,7 +1,5 @@
 """A key and a header go where they were meant to go, and nowhere else."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import pickle

@@ -1,7 +1,5 @@
 """A call that hands nothing out is streamed beneath where the backend can: its result is that of a whole body."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The provider breaks off, or fails in the middle of a stream."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

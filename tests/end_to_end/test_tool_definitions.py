@@ -1,7 +1,5 @@
 """The definitions of tools as they go out, and the call of one as it comes back."""
 
-from __future__ import annotations
-
 import rungwise
 from rungwise import OpenAIChat, Tool
 from rungwise.adapters.wires.chat.shapes import CHAT

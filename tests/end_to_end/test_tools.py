@@ -1,7 +1,5 @@
 """The provider cuts tool calls, or writes ones that cannot be read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

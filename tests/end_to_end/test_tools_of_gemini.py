@@ -1,7 +1,5 @@
 """Tools as Gemini has them go to any other backend: schemas of OpenAPI, and several tools in one object."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

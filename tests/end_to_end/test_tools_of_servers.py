@@ -1,7 +1,5 @@
 """Tools that a server runs by itself go to the server that has them, word for word, and to no other without a word."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

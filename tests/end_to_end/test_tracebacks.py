@@ -1,7 +1,5 @@
 """No traceback, rendered with its variables, shows a key; the caller's own variables stay in it."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import sys

@@ -1,7 +1,5 @@
 """The provider stops at its output cap in the middle of the text."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

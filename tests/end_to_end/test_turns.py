@@ -1,7 +1,5 @@
 """Turns over HTTP: what is sent, what comes of tools, and what the turn leaves behind."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A history that ends on a tool call without a result: the call gets one that says so, and nothing more is made up."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A request that the server does not read to its end, or answers before it has."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """What a provider says in an error leads to the right rung: a compaction, a wait, a switch, or the same again."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

@@ -1,7 +1,5 @@
 """What a protocol can say only in part, or at another level, is named in the journal and by a check."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Nothing is held once a call is over, however it ended: no cycle that only the garbage collector would free."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import warnings

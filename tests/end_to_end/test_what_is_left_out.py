@@ -1,7 +1,5 @@
 """What a protocol cannot be told is not sent, and is said once, in the journal of a chain of several protocols."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import product

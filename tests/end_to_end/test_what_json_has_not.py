@@ -1,7 +1,5 @@
 """What a plain message holds of types that JSON does not have is refused before anything is sent, in every form."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal

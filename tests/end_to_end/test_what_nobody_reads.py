@@ -1,7 +1,5 @@
 """What stands in messages and tools, and has no place in another protocol, is written elsewhere or told: never lost."""
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any

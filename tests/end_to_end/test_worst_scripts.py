@@ -1,7 +1,5 @@
 """The scripts that `rungwise verify` writes: over HTTP, a client spends with each what the certificate states."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What the tests of the examples share: an example as a module, and as the command that its docstring shows."""
 
-from __future__ import annotations
-
 import importlib.util
 import runpy
 import sys

@@ -5,8 +5,6 @@
 Rungwise takes any client of httpx's shape. This one keeps its own connections and limits; you close it yourself.
 """
 
-from __future__ import annotations
-
 import asyncio
 
 import httpx

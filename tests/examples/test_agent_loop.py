@@ -1,7 +1,5 @@
 """The agent: what it sends, what it keeps, and what is left of a turn that fails or is interrupted."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The batch: what it sends and what that costs by the provider's own count, what fails, and what Ctrl-C leaves."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The list of the examples: it is whole, and leads somewhere."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The notebook: its cells, what they send and show; and in the full run, the notebook itself in a kernel of its own."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import venv

@@ -1,7 +1,5 @@
 """The example over aiohttp: every call is answered, and nothing stays open."""
 
-from __future__ import annotations
-
 import asyncio
 import warnings
 from collections.abc import Callable

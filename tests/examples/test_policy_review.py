@@ -4,8 +4,6 @@ What a runner has and this machine may lack (`gh`, `pip`) is played by scripts t
 `rungwise`, whose commands take seconds, in the ordinary run: there it is asked to read the arguments that were noted.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The web endpoint, on a real server: what readers get, and that the call ends with them."""
 
-from __future__ import annotations
-
 import json
 import logging
 import socket

@@ -1,7 +1,5 @@
 """Run the benchmark: `python -m tests.failover`, or `python tests/failover`."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from pathlib import Path

@@ -3,8 +3,6 @@
 "Asked" is the primary alone: it is the provider in trouble that a caller must not make more of.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from attrs import frozen

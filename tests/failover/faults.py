@@ -4,8 +4,6 @@ The definitions are those of Failover Bench, methodology v0.1; the words, the an
 is in seconds as published; whoever plays a fault says by how much all of them are scaled.
 """
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 from attrs import field, frozen

@@ -1,7 +1,5 @@
 """Play faults to a policy, many at once, and note what is seen of them."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """The policies that are measured, and what others scored."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from rungwise import Limits, Policy, Timeouts

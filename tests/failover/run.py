@@ -6,8 +6,6 @@ By default everything goes twenty times as fast as published, policies included;
 some two minutes. What is no `pass` is told with its reason, and with the journal under `--why`.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """A policy for a world in which everything goes faster, so that minutes of faults are played in seconds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs

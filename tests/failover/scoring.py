@@ -1,7 +1,5 @@
 """What a fault came to: `pass`, `partial`, `safe` or `fail`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import Final, Literal

@@ -3,8 +3,6 @@
 Times are in seconds of the published benchmark, however they were scaled.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from attrs import frozen

@@ -1,7 +1,5 @@
 """Sixteen faults of a provider, twenty times as fast as published, and what a caller of Rungwise gets of each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Any

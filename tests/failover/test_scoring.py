@@ -1,7 +1,5 @@
 """What was seen and how it is judged, fed with made-up outcomes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

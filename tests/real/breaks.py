@@ -1,7 +1,5 @@
 """Streams that are cut on their way, callers that leave, windows that are full, and what the server says of itself."""
 
-from __future__ import annotations
-
 import time
 from typing import Any, Final
 

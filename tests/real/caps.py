@@ -1,7 +1,5 @@
 """Output caps, what goes on behind them, stops, and what is reported of tokens."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import rungwise

@@ -1,7 +1,5 @@
 """How a check is declared, what it is given, and how it says that something is wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """A relay on loopback that hands bytes on in both directions, until it is told to cut."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import struct

@@ -10,8 +10,6 @@ package index the first time; after that nothing leaves this machine, and it tak
 collect it.
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A second opinion: llama-cpp-python's own server, which continues no turn and reports no tokens of a stream."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Start a model server on loopback, ask it what only it knows, and stop it."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """The API site: it is built without a warning, tells every public name, and has no reference that leads nowhere."""
 
-from __future__ import annotations
-
 import builtins
 import inspect
 import os

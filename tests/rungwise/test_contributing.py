@@ -1,7 +1,5 @@
 """The diffs of the contributors' pages are what it takes: each is applied to a copy of the checkout and then used."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

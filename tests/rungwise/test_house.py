@@ -1,7 +1,5 @@
 """Limits that keep the package readable: the size of its files, functions and rooms, its names, its import circles."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ What is read is near enough to something valid that it gets past the first check
 a few values were replaced, retyped, removed, repeated or moved.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable

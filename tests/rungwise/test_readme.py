@@ -1,7 +1,5 @@
 """The README shows what runs: each of its blocks is executed, against scripted providers where it makes calls."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import textwrap

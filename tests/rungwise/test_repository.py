@@ -1,7 +1,5 @@
 """What a stranger relies on: the public names, what an import drags in, and that the documents say what is so."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What reads the journal of a turn gives a valid one or an error of ours, whatever it reads."""
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any

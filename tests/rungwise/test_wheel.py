@@ -1,7 +1,5 @@
 """What is installed, in environments of somebody else's: it is whole, and takes no name but its own."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

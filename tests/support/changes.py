@@ -1,7 +1,5 @@
 """Policy changes that several tests use; each is compared once."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import rungwise

@@ -1,7 +1,5 @@
 """Which event a reply is to the machine."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rungwise import Policy

@@ -1,7 +1,5 @@
 """Contrast and distance of colours: by WCAG, and for readers who do not see every colour."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import atan2, cos, degrees, exp, hypot, radians, sin, sqrt
 

@@ -1,7 +1,5 @@
 """Error bodies in the shapes of their providers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

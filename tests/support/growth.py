@@ -1,7 +1,5 @@
 """How work grows with its input: the kinds of work, and what is counted."""
 
-from __future__ import annotations
-
 import cProfile
 import gc
 import tracemalloc

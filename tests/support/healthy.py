@@ -1,7 +1,5 @@
 """Chains in memory on a virtual clock: one backend is healthy, the others misbehave at random."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from attrs import define, field, frozen

@@ -1,7 +1,5 @@
 """Tests whose requirements this machine lacks."""
 
-from __future__ import annotations
-
 import os
 from typing import NoReturn
 

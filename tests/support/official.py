@@ -3,8 +3,6 @@
 Unknown keys are refused at any depth, and iterables are checked item by item.
 """
 
-from __future__ import annotations
-
 import base64
 import types
 import typing

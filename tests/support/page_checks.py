@@ -1,7 +1,5 @@
 """Checks of every page in a browser, at any width, light and dark: it fits its window and can be read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Protocol
 

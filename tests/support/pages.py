@@ -1,7 +1,5 @@
 """The pages of the browser tests, each made on demand, and readers of what they show."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final

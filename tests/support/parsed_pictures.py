@@ -1,7 +1,5 @@
 """Parsers that read the rows back from a picture, one for each format and view."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Pictures of many policies and changes, for tests of every renderer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """The protocols, and readers of a request in any of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Calls and turns whose records are hard to display: many attempts, microseconds, minutes, hostile names."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import rungwise

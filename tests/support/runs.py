@@ -1,7 +1,5 @@
 """Run one call against scripted servers in any mode, and check what holds of every call."""
 
-from __future__ import annotations
-
 import copy
 import json
 import logging

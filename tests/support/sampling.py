@@ -1,7 +1,5 @@
 """Which of many similar cases, and how many examples, an ordinary run takes; `.ci/run full` takes the others."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any

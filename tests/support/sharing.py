@@ -1,7 +1,5 @@
 """Calls under a shared budget, driven by hand."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Documents that are almost valid, so that they pass a reader's first checks."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Unchecked tables, machines that were tampered with, and limits to walk them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any

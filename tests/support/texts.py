@@ -1,7 +1,5 @@
 """Take texts and JSON documents apart."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, TypeVar

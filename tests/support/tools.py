@@ -1,7 +1,5 @@
 """Run tools in threads and in event loops, and read their outcomes."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterable

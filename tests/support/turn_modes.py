@@ -1,7 +1,5 @@
 """The four modes of a turn, and one way to run a turn in any of them against a provider."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

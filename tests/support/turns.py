@@ -1,7 +1,5 @@
 """Random turns: replies, tool outcomes, compactions, cancellations and budgets."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """A table whose names and texts are reserved in the languages of the model checkers and in C."""
 
-from __future__ import annotations
-
 from rungwise import Fact, Rung
 from rungwise.fsm.machine.build import build_table
 from rungwise.fsm.machine.declare import Ending

@@ -1,7 +1,5 @@
 """Waits for threads, tasks and processes, with deadlines that grow on a slow machine."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import time

@@ -1,7 +1,5 @@
 """The ways to the network: our own connections or the caller's, in a thread or a task."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """How work grows with its size, in the processor time of this thread."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

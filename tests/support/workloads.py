@@ -3,8 +3,6 @@
 Each function prepares work of one size and returns a function that can be called repeatedly.
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
 import tracemalloc

@@ -1,7 +1,5 @@
 """Work of growing size, as in `workloads.py`: chains, shared budgets, turns, journals and certificates."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import rungwise

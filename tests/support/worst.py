@@ -1,7 +1,5 @@
 """Play the script of a worst case from its file to a client over HTTP, on a virtual clock."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Use the whole public API once, for the type checkers; nothing here is run."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """`rungwise ask --api` and `--fallback`: every protocol by its name, and what is asked of it."""
 
-from __future__ import annotations
-
 import json
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`rungwise ask --deadline`."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

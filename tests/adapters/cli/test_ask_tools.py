@@ -1,7 +1,5 @@
 """`rungwise ask --tools`: a turn at the command line."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

@@ -1,7 +1,5 @@
 """`rungwise check`, and what `rungwise ask --discover` asks first."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`rungwise diagram` of a policy: its limits and waits, and what it switches off."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

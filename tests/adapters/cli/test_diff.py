@@ -1,7 +1,5 @@
 """`rungwise diff`: its formats, its policies, its past journals, and what it refuses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

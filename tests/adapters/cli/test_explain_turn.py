@@ -1,7 +1,5 @@
 """`rungwise explain` of a turn: the page, the pictures, and the lines on a terminal."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import orjson

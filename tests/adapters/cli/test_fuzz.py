@@ -3,8 +3,6 @@
 The long runs are `rungwise fuzz --examples 20000` and `rungwise fuzz --over-http --examples 500`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A policy of the command line: a file, or `module:NAME`, whose table is then shown."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`rungwise verify --scripts`: what is written where, and what its files tell their reader to do."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """What `rungwise serve` says: where each client is pointed, and what each has asked, in any protocol."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """How our own connections read what servers send: framing, heads, and when a connection is kept."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

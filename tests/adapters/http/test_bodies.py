@@ -1,7 +1,5 @@
 """What a connection hands out of a body: the same bytes and the same end, wherever the response is cut on its way."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A body in chunks is read as it is, however its chunks come: many in one reading, or one in many."""
 
-from __future__ import annotations
-
 import math
 import socket
 import time

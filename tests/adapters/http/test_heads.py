@@ -1,7 +1,5 @@
 """The heads of requests and responses: nothing is smuggled into one, and headers are found in any case."""
 
-from __future__ import annotations
-
 import re
 
 import h11

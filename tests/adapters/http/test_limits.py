@@ -1,7 +1,5 @@
 """The limits of one attempt: what they come to on the driver's clock and on ours."""
 
-from __future__ import annotations
-
 import math
 import time
 from types import SimpleNamespace

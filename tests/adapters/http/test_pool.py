@@ -1,7 +1,5 @@
 """The places and connections of a client: each goes to whose turn it is, and no step costs more among thousands."""
 
-from __future__ import annotations
-
 import socket
 import time
 from typing import Any

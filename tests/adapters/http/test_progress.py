@@ -1,7 +1,5 @@
 """What is done to the socket of an attempt on a client that was passed in, which others use after it or beside it."""
 
-from __future__ import annotations
-
 import socket
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reading from TLS: what it holds is taken at once, and what it does not is waited for without a look in vain."""
 
-from __future__ import annotations
-
 import os
 import socket
 import ssl

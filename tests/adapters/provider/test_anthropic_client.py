@@ -3,8 +3,6 @@
 It is imported where it is used: that takes seconds, and every process that runs tests reads this module.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The embedded provider is read by botocore's own client, with its own model of the service, as the real thing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

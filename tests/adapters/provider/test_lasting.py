@@ -1,7 +1,5 @@
 """How long a reply takes, on a real clock and on a test's own, and what stands in a script beside it."""
 
-from __future__ import annotations
-
 import json
 import time
 from itertools import accumulate

@@ -4,8 +4,6 @@ The client runs in a process of its own, so that another version of it, in the e
 can do the same; one process reads what every test of a version serves, for it takes a second to begin.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`rungwise serve` is read by Google's own client as the real thing, streamed and not, sync and async."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """The embedded provider's Responses are read by OpenAI's own client, with its strictest checks, as the real thing."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

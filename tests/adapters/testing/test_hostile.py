@@ -1,7 +1,5 @@
 """Hostile bytes: what is drawn, the server that plays it, the check that can fail, and the client that survives."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Tools that are ended: what can be cancelled is, what cannot is waited for, and each call has its outcome."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

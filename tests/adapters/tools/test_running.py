@@ -1,7 +1,5 @@
 """Tools run side by side, each in its own way, and what went wrong is told."""
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import functools

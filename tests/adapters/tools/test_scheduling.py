@@ -1,7 +1,5 @@
 """Whatever tools bring, and whenever: they run in their order, no more than may, and each has its outcome."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import attrs

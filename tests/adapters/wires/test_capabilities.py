@@ -1,7 +1,5 @@
 """Who continues a trailing assistant turn, and who taught this process that it does not."""
 
-from __future__ import annotations
-
 import pytest
 
 from rungwise.adapters.wires.capabilities.capability import Capabilities

@@ -1,7 +1,5 @@
 """Any conversation, in any protocol's form, becomes a request that any other client could have sent."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """What the last events of a stream say of those before them: no count goes back, and no cut is taken back."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What servers taught this process: what may be remembered, how much of it, and what takes it back."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """A long conversation is written in time that grows as it does, in any protocol; and so that it can always be sent."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """How lines of JSON are read: cut anywhere, in work that grows no faster than their bytes, and each as it stands."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

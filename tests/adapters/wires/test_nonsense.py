@@ -1,7 +1,5 @@
 """Whatever JSON a caller writes in a message or a tool, it becomes a request, or an error that says what is wrong."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from functools import cache

@@ -1,7 +1,5 @@
 """Numbers in the arguments of tools arrive and go out as they were written, in every protocol."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The adapter for chat completions: what goes over the wire, and what is read from it."""
 
-from __future__ import annotations
-
 import json
 from types import MappingProxyType
 from typing import Any

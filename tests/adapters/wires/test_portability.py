@@ -1,7 +1,5 @@
 """A conversation that goes to another protocol is valid there, and loses nothing that anyone could miss."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What is taken from a line by its likeness to an earlier one is what parsing it would have said."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from unittest.mock import patch

@@ -1,7 +1,5 @@
 """How replies are read: in work and memory that grow no faster than their bytes, and as their providers meant them."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from collections.abc import Callable

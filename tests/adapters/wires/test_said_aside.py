@@ -1,7 +1,5 @@
 """Log probabilities and annotations of a stream stand in `Reply.raw` where a whole body has them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

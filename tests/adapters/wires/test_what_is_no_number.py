@@ -1,7 +1,5 @@
 """A number that no JSON has is a caller's mistake: it is refused by its place before anything is sent."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 that reads a stream to its end; each returns the text that it got.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

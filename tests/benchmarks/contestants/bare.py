@@ -1,7 +1,5 @@
 """httpx by itself, with its own defaults but for the time limit and the number of connections."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 
 import httpx

@@ -1,7 +1,5 @@
 """langchain's chat model with retries and one fallback; its client is openai's."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """LiteLLM's router, with two retries and one model to fall back to."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 
 from litellm import Router

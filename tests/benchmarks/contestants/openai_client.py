@@ -1,7 +1,5 @@
 """openai's own client, which asks again twice by default, and has no fallback."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient, OpenAI

@@ -1,7 +1,5 @@
 """Rungwise: one backend, its default policy, journal included."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """pydantic-ai's direct requests to a FallbackModel of two, each with openai's client and its two retries."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

@@ -1,7 +1,5 @@
 """httpx under tenacity, as many write it themselves: three attempts, exponential waits, then another model."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The core by itself: whole calls in memory, journal included."""
 
-from __future__ import annotations
-
 import gc
 import time
 import tracemalloc

@@ -1,7 +1,5 @@
 """Work of several sizes, done again and again in memory, or at once over loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import time

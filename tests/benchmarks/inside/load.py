@@ -1,7 +1,5 @@
 """Many calls at once in one event loop, for a time."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import threading

@@ -1,7 +1,5 @@
 """Calls one after another, as many as fit into a time."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import importlib

@@ -1,7 +1,5 @@
 """Many calls at once, async, each answered after 50 ms: how many are finished in a second, and what one costs."""
 
-from __future__ import annotations
-
 import statistics
 import sys
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """One call at a time, sync and async, beside bare httpx."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from benchmarks.bench import Bench, race

@@ -1,7 +1,5 @@
 """The core by itself: what a call costs the processor, and what one that waits holds in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

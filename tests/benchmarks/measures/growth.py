@@ -1,7 +1,5 @@
 """How costs grow with what they are given: parts, chunks, messages, backends, calls at once, ..."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """What an import takes of the processor over a bare interpreter, in a new process each, all of it compiled before."""
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys

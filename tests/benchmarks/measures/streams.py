@@ -1,7 +1,5 @@
 """Streams over their raw bytes: each protocol, inline reasoning, and what goes on after a cut."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The calls: every way to make one, to leave it, and to end it from outside. Each returns what came of it."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

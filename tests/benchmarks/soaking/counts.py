@@ -1,7 +1,5 @@
 """What a process holds: memory, objects, descriptors, threads, tasks, and the size of every cache of the library."""
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import gc

@@ -1,7 +1,5 @@
 """Make calls in rounds: each has its threads and an event loop of its own, side by side."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

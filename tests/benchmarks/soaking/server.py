@@ -3,8 +3,6 @@
 It listens on every address of the machine, so that all of 127.0.0.0/8 leads to it, each address an origin of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import re

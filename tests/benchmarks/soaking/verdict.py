@@ -1,7 +1,5 @@
 """Judge a run by its samples: what has grown from the first third to the last, and what must not have come about."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The core alone, without any I/O."""
 
-from __future__ import annotations
-
 import copy
 import logging
 import pickle

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from rungwise.fsm.call.run.causes import CAUSES

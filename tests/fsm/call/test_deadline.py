@@ -1,7 +1,5 @@
 """A deadline of a call, whatever comes back: nothing is sent behind it, and no wait begins that it would cut."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

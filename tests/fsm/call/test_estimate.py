@@ -1,7 +1,5 @@
 """What a prompt is taken to hold, by the bytes that go out."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

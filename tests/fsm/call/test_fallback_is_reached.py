@@ -1,7 +1,5 @@
 """A healthy backend anywhere in a chain is asked in time, whatever the others do, within what is certified."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 

@@ -1,7 +1,5 @@
 """What a call hands out is frozen."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs

@@ -1,7 +1,5 @@
 """What of a request a backend is never told stands in the journal, once, where that backend is first asked."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from typing import Any

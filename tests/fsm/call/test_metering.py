@@ -1,7 +1,5 @@
 """How many tokens a text surely holds: never more than words and bytes prove, and the same for every chunking."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

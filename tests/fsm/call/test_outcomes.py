@@ -1,7 +1,5 @@
 """No place that lists the outcomes forgets one of them."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping
 

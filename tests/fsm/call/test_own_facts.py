@@ -1,7 +1,5 @@
 """Facts of one's own: found once for each reply, recorded, and never believed where they lie."""
 
-from __future__ import annotations
-
 from itertools import count
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A rung of one's own: one declaration, which is limited, waited for, sent, certified and replayed like the others."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs

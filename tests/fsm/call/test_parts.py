@@ -1,7 +1,5 @@
 """Replies and turns in neutral parts."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

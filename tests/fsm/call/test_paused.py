@@ -1,7 +1,5 @@
 """A turn that its provider has paused goes on with the provider's own blocks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

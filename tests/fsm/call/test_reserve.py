@@ -1,7 +1,5 @@
 """The reserve: what is kept of a budget for the backends that are still to come."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A table of one's own cannot make a call dishonest, nor cost what no certificate knows of."""
 
-from __future__ import annotations
-
 import pytest
 from attrs import evolve
 

@@ -1,7 +1,5 @@
 """A budget that many calls share: what is reserved, in which order, and what is lacking."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from typing import Any

@@ -1,7 +1,5 @@
 """However a call ends, what it held of a shared budget is settled."""
 
-from __future__ import annotations
-
 import gc
 import os
 import threading

@@ -1,7 +1,5 @@
 """Calls under nested shared budgets in whatever order Hypothesis likes: no ceiling is passed, and all of it adds up."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs

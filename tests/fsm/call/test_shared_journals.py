@@ -1,7 +1,5 @@
 """What the journal of a call under a shared budget says, and that it replays without that budget."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

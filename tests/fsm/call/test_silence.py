@@ -1,7 +1,5 @@
 """Silence: what becomes of an attempt from which nothing comes, and when it may be ended for that at all."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """When an attempt has brought enough visible text to go on from."""
 
-from __future__ import annotations
-
 import pytest
 
 import rungwise

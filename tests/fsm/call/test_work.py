@@ -1,7 +1,5 @@
 """How much work a call is, by what can be counted: calls of functions, and bytes held. No clock is read here."""
 
-from __future__ import annotations
-
 import gc
 import tracemalloc
 

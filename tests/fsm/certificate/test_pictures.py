@@ -1,7 +1,5 @@
 """The directory of pictures: it is in step with the machine, and explains every name in it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a script of a worst case is made from: what was played, and what no server can bring about."""
 
-from __future__ import annotations
-
 import pytest
 from attrs import evolve
 

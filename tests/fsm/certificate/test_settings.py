@@ -1,7 +1,5 @@
 """What a policy makes of its table, as the pictures tell it: checked against the machine that runs."""
 
-from __future__ import annotations
-
 import re
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """What a call does about each trouble, played to the core: for the default policy, each line is worked out by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The certificate of a turn: its proof, its worst cases against every path and script, and what mutants do to it."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from itertools import product

@@ -1,7 +1,5 @@
 """The certificate: what it states of a policy, and that it fails where something is wrong."""
 
-from __future__ import annotations
-
 import json
 import re
 

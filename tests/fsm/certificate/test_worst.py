@@ -1,7 +1,5 @@
 """Worst cases: pinned for the default policy, and equal to a brute force over the whole walk on small limits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from itertools import pairwise, product

@@ -1,7 +1,5 @@
 """No script of replies passes a worst case, whatever each reply is, how long it takes and where the budgets end."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise

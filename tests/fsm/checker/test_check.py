@@ -1,7 +1,5 @@
 """Tables that are refused: each mistake is named with its row, or with the shortest path that shows it."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

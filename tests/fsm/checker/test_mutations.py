@@ -7,8 +7,6 @@ what replies cannot bring about is said below, and held against calls. If any ot
 the checker has a gap.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache

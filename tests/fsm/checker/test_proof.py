@@ -1,7 +1,5 @@
 """The row-by-row argument: it holds for the shipped table, and every planted fault is refused with the row's name."""
 
-from __future__ import annotations
-
 import pytest
 from attrs import evolve
 

@@ -1,7 +1,5 @@
 """The walk over the shipped machine: every limit vector of 0s and 1s, and faults with the shortest path to them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The colours of the pictures: every text can be read, and kinds are told apart by who does not see every colour."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import pytest

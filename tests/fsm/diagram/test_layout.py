@@ -1,7 +1,5 @@
 """The layout of the SVG: nothing overlaps, whatever a policy or a change makes of the machine."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 from itertools import combinations

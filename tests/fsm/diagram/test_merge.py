@@ -1,7 +1,5 @@
 """Two pictures laid over each other: nothing of either is lost, and the marks say which is which."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

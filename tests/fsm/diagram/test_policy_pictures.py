@@ -1,7 +1,5 @@
 """The picture of a policy: what it shows changes when, and only when, what the policy makes of the machine does."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """SPIN, which knows nothing of this library, proves the shipped tables once more; and finds what is planted in them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

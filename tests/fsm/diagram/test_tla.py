@@ -1,7 +1,5 @@
 """The TLA+ specification: its syntax in every build, and in the full run what TLC finds of it and of planted faults."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whatever a response holds has a reason, and every reason its event."""
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any, get_args

@@ -1,7 +1,5 @@
 """What an exception of an HTTP client says went wrong."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """No pattern that is tried on what a provider sends takes long, whatever the provider sends."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator

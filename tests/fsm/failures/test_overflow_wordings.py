@@ -1,7 +1,5 @@
 """How servers say that a prompt does not fit, and what sounds like it: each wording with its source is in a table."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path

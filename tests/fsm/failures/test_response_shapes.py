@@ -1,7 +1,5 @@
 """Where in a response its code and its words stand, and which of them are believed."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

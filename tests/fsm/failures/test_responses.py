@@ -1,7 +1,5 @@
 """What a response says went wrong: each wording, number and status that was seen, and the reason that it is."""
 
-from __future__ import annotations
-
 from typing import Any, get_args
 
 import pytest

@@ -1,7 +1,5 @@
 """A run in brief: the lines of its attempts, why it ended, and the forms in which notebooks and terminals show it."""
 
-from __future__ import annotations
-
 import copy
 import logging
 import pickle

@@ -1,7 +1,5 @@
 """What is declared of a wrong form is refused with the field that it was given for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

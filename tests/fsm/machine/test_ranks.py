@@ -1,7 +1,5 @@
 """Counters rank above what they refill, or are refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from rungwise import Rung

@@ -1,7 +1,5 @@
 """One run of a machine: each event takes the row that its table declares, or changes nothing, or stops the run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

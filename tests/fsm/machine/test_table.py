@@ -1,7 +1,5 @@
 """Tables of one's own are derived from others, and every way to derive one says what it was given wrongly."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A machine of three states with no call in it is proved, walked, weighed, drawn, explained and fuzzed like a call."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 
 import pytest

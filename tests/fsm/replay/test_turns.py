@@ -1,7 +1,5 @@
 """The journal of a turn, written, read and run again: the same end, or an error that names what differs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from random import Random
 from typing import Any

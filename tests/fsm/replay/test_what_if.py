@@ -1,7 +1,5 @@
 """What a past call would have done under another policy: what is told, and what is honestly not."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

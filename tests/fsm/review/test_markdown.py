@@ -1,7 +1,5 @@
 """A policy change as Markdown: it fits a comment, and nothing that it quotes is read as markup."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

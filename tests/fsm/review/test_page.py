@@ -1,7 +1,5 @@
 """The page of a policy change: ten questions of a reviewer who has not seen the code, answered from what it shows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from html import unescape

@@ -1,7 +1,5 @@
 """The words and figures of a review."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs

@@ -1,7 +1,5 @@
 """The fuzz kit for turns: what it generates, that honest turns pass, and that each thing it asserts can fail."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

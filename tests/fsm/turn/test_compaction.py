@@ -1,7 +1,5 @@
 """Compaction: the plain compactor, the rule that judges any, and how much room is asked for."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from copy import deepcopy

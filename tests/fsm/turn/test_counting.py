@@ -1,7 +1,5 @@
 """The tokens of later prompts of a turn: the caller's count goes on as long as its messages stand there."""
 
-from __future__ import annotations
-
 from rungwise import Message
 from rungwise.core import Request
 from rungwise.fsm.call.budget.estimate import estimate_tokens

@@ -1,7 +1,5 @@
 """A deadline of a turn, played by hand: its calls, tools and compactions end by it, and its journal tells of it."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page of a recorded turn: its path, its timeline, its steps, and the pages of its calls within."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from html.parser import HTMLParser

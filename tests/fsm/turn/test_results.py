@@ -1,7 +1,5 @@
 """The text of what a tool returned, and less of it where there is too much."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

@@ -1,7 +1,5 @@
 """How tools are declared, gathered, defined for a request, and found for a call."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The turn, played by hand: what it asks for, what it says of itself, and what it leaves behind."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What is wrong with a conversation, and the results that make a broken one valid."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What a provider calls things reaches journals, logs, errors and terminals as one short printable line."""
 
-from __future__ import annotations
-
 import json
 import logging
 import unicodedata

@@ -1,7 +1,5 @@
 """Points in time, read and written."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Patterns that are compiled when they are first looked for do what compiled ones do."""
 
-from __future__ import annotations
-
 import re
 
 from rungwise.fsm.values.patterns import Pattern

@@ -1,7 +1,5 @@
 """Tables of a turn in which a fault is planted, by name: a checker that finds none proves nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

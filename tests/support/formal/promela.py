@@ -1,7 +1,5 @@
 """A table as a model for SPIN, in Promela: what its certificate says is proved once more, by another tool."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final

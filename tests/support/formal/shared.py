@@ -1,7 +1,5 @@
 """What the models for independent checkers share: names that their languages take, limits, and texts for comments."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final

@@ -1,7 +1,5 @@
 """SPIN, run on a model: how many states it reached, and what it found wrong."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A table as a TLA+ specification, with what must always hold of it and that it ends; and what TLC is told of it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final

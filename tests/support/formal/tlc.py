@@ -1,7 +1,5 @@
 """TLC, run on a specification; it comes with a package of the registry, and Java from the system."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

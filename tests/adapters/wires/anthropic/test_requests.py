@@ -1,7 +1,5 @@
 """What goes out to Anthropic: valid by the types of its own client, strictly, and what was meant."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """Each stop reason and each error of Anthropic's, and what a call makes of it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

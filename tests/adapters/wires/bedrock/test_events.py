@@ -1,7 +1,5 @@
 """The events of a Bedrock stream: what botocore makes of each, however they come, and however few it is given."""
 
-from __future__ import annotations
-
 from typing import Any
 from zlib import crc32
 

@@ -1,7 +1,5 @@
 """Converse's replies are read whole and in frames cut anywhere, whatever stands in them."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """What goes out to Bedrock: valid by botocore's own model of the service, signed, and what was meant."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What is written to each kind of server in its own way."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Each finish reason and error code that servers of chat completions are known to send: what it means, row by row."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What we send fits the types of Google's own client, which refuse unknown names, and we read what those write."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How replies of Gemini's are read: their parts in their places, whole and streamed, and whatever hostile bytes say."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from collections.abc import Callable

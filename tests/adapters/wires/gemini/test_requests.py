@@ -1,7 +1,5 @@
 """What goes to Gemini: the place, the key, the conversation, the tools and the parameters."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

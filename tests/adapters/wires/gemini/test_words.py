@@ -1,7 +1,5 @@
 """Each finish reason and each error that Gemini documents: what a call makes of it, and its word in the journal."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

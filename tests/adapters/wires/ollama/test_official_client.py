@@ -1,7 +1,5 @@
 """Ollama's own client: our requests are of its types, its replies are read, and it reads the embedded provider."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

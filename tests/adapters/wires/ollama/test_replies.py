@@ -1,7 +1,5 @@
 """How replies of Ollama's chat are read: whole and streamed alike, and whatever a server sends."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from typing import Any

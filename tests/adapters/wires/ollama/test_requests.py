@@ -1,7 +1,5 @@
 """What goes over the wire to Ollama's chat."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Each word and error that Ollama is known to send: what it means, and that the journal keeps it as it came."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Gemini's contents as callers write them, in either spelling, are read whole."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Tools that take free text, read for protocols in which every tool takes an object."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """How responses are read: as OpenAI's own models write them, streamed and not, and whatever else a server sends."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from typing import Any

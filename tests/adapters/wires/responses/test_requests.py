@@ -1,7 +1,5 @@
 """What goes out as Responses: by OpenAI's own types, and word for word what its models want back."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """What each finish value and error code of Responses means, with the raw word in the journal."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
