@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from rungwise import Anthropic
-from rungwise.core import Failure, Reply
+from rungwise.core import Failure
 from rungwise.fsm.failures.failure import event_of_failure
 from support.classified import settled
 
-BACKEND = Anthropic("claude-opus-5-5", base_url="http://localhost/v1")
+BACKEND: Any = Anthropic("claude-opus-5-5", base_url="http://localhost/v1")
 TEXT = {"type": "text", "text": "In the reeds."}
 USE = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"bird": "heron"}}
 USAGE = {"input_tokens": 9, "output_tokens": 7}
@@ -60,7 +60,6 @@ def test_each_stop_reason_is_an_event_and_stands_in_the_journal(
     write: Any, stop: Any, content: list[Any], meaning: Any, event: str
 ) -> None:
     reply = BACKEND.decode(200, {}, write(stop, *content))
-    assert isinstance(reply, Reply)
     assert reply.stop_reason == meaning
     step = settled(BACKEND, reply)
     assert step.event == event
@@ -78,7 +77,6 @@ def test_a_refusal_says_why(details: Any, words: str | None) -> None:
     body = json.dumps({"content": [], "stop_reason": "refusal", "stop_details": details, "usage": USAGE}).encode()
     in_pieces = event("message_delta", delta={"stop_reason": "refusal", "stop_details": details}, usage=USAGE)
     for came in (BACKEND.decode(200, {}, body), BACKEND.decode(200, {}, in_pieces + event("message_stop"))):
-        assert isinstance(came, Reply)
         assert came.refusal == words
         assert settled(BACKEND, came).event == "refused"
 
@@ -173,6 +171,5 @@ def test_details_of_an_error_and_the_word_on_retrying_count() -> None:
     error = {"type": "rate_limit_error", "message": "x", "details": {"error_code": "enforced_spend_limit_reached"}}
     body = json.dumps({"type": "error", "error": error}).encode()
     failure = BACKEND.decode(429, {"x-should-retry": "false", "retry-after": "3"}, body)
-    assert isinstance(failure, Failure)
     assert (failure.reason, failure.should_retry, failure.asked_wait) == ("billing", False, 3.0)
     assert settled(BACKEND, failure).event == "failed_permanently"

@@ -7,11 +7,11 @@ import pytest
 
 from rungwise import Bedrock
 from rungwise.adapters.provider.languages.bedrock import frame
-from rungwise.core import Failure, Reply
+from rungwise.core import Failure
 from rungwise.fsm.failures.failure import event_of_failure
 from support.classified import settled
 
-BACKEND = Bedrock("anthropic.claude-opus-5-5", region="eu-north-1", base_url="http://localhost/v1", api_key="k9d2f6")
+BACKEND: Any = Bedrock("anthropic.claude-opus-5-5", region="eu-north-1", base_url="http://localhost/v1", api_key="k9d2")
 TEXT = {"text": "In the reeds."}
 USE = {"toolUse": {"toolUseId": "tooluse_1", "name": "look", "input": {"bird": "heron"}}}
 THOUGHT = {"reasoningContent": {"reasoningText": {"text": "Hm.", "signature": "s"}}}
@@ -71,7 +71,6 @@ def test_each_stop_reason_is_an_event_and_stands_in_the_journal(
     streams: bool, stop: Any, content: list[Any], meaning: Any, event: str
 ) -> None:
     came = read_stream(streamed(stop, *content)) if streams else BACKEND.decode(200, {}, whole(stop, *content))
-    assert isinstance(came, Reply)
     assert came.stop_reason == meaning
     step = settled(BACKEND, came)
     assert step.event == event
@@ -119,7 +118,6 @@ def test_each_error_has_its_reason(status: int, kind: str, message: str, reason:
     headers = {"x-amzn-errortype": f"{kind}:http://internal.amazon.com/"} if where == "header" else {}
     body = {"message": message, **({"__type": f"com.amazon#{kind}"} if where == "body" else {})}
     failure = BACKEND.decode(status, headers, json.dumps(body).encode())
-    assert isinstance(failure, Failure)
     assert (failure.reason, failure.code, failure.status) == (reason, kind, status)
     step = settled(BACKEND, failure)
     assert (step.event, step.reason, step.code, step.status) == (event_of_failure(failure), reason, kind, status)

@@ -7,7 +7,7 @@ import pytest
 
 import rungwise
 from rungwise import Client, OpenAIChat
-from rungwise.core import Failure, Reply
+from rungwise.core import Reply
 from rungwise.fsm.failures.failure import event_of_failure
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.classified import event_of
@@ -418,7 +418,6 @@ EVENTS = {
 @pytest.mark.parametrize(("provider", "status", "body", "reason"), ERRORS)
 def test_errors(provider: str, status: int, body: dict[str, Any], reason: str) -> None:
     failure = OpenAIChat("m", base_url=URLS[provider]).decode(status, {}, json.dumps(body).encode())
-    assert isinstance(failure, Failure)
     assert (failure.reason, event_of_failure(failure)) == (reason, EVENTS[reason])
     assert failure.status in (status, None)
 
@@ -441,8 +440,6 @@ def test_errors_inside_a_stream(provider: str, chunk: dict[str, Any], reason: st
     for value in (said, said, {**rest, **chunk}, said):
         decoder.feed(b"data: %s\n\n" % json.dumps(value).encode())
     reply = decoder.close()
-    assert isinstance(reply, Reply)
-    assert reply.failure is not None
     assert (reply.text[:12], reply.interrupted, reply.failure.reason) == ("In theIn the", True, reason)
 
 
@@ -455,7 +452,6 @@ def test_an_envelope_without_an_error_is_none(chunk: dict[str, Any]) -> None:
         choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish}
         decoder.feed(b"data: %s\n\n" % json.dumps({"choices": [choice], **chunk}).encode())
     reply = decoder.close()
-    assert isinstance(reply, Reply)
     assert (reply.text, reply.failure) == ("In the reeds.", None)
 
 
@@ -471,7 +467,6 @@ def test_what_azures_filters_found_is_no_part_of_a_reply() -> None:
     for chunk in chunks:
         decoder.feed(b"data: %s\n\n" % json.dumps(chunk).encode())
     reply = decoder.close()
-    assert isinstance(reply, Reply)
     assert (reply.text, reply.stop_reason, reply.failure) == ("In the reeds.", "stop", None)
 
 

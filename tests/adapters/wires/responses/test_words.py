@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from rungwise import OpenAIResponses
-from rungwise.core import PlainLink, Reply
-from rungwise.fsm.failures.failure import Failure
+from rungwise.core import PlainLink
 from support.classified import settled
 
-BACKEND = OpenAIResponses("m", base_url="http://localhost/v1", name="primary")
+BACKEND: Any = OpenAIResponses("m", base_url="http://localhost/v1", name="primary")
 MESSAGE = {
     "id": "msg_1",
     "type": "message",
@@ -27,11 +26,11 @@ def response(status: str | None = "completed", *, reason: str | None = None, **m
     return {"object": "response", "status": status, "incomplete_details": details, "output": [MESSAGE], **members}
 
 
-def whole(value: dict[str, Any]) -> Reply | Failure:
+def whole(value: dict[str, Any]) -> Any:
     return BACKEND.decode(200, {}, json.dumps(value).encode())
 
 
-def streamed(*events: dict[str, Any]) -> Reply | Failure:
+def streamed(*events: dict[str, Any]) -> Any:
     decoder = BACKEND.decoder({})
     for event in events:
         decoder.feed(b"event: %s\ndata: %s\n\n" % (event["type"].encode(), json.dumps(event).encode()))
@@ -57,7 +56,6 @@ def test_each_status_is_an_event_and_its_own_word_is_in_the_journal(
     status: str, reason: str | None, stop: str, event: str, raw: str
 ) -> None:
     reply = whole(response(status, reason=reason))
-    assert isinstance(reply, Reply)
     assert (reply.stop_reason, reply.stop_raw, reply.text) == (stop, raw, "In the reeds, mostly.")
     step = settled(LINK, reply)
     assert (step.event, step.stop_raw) == (event, raw)
@@ -66,23 +64,18 @@ def test_each_status_is_an_event_and_its_own_word_is_in_the_journal(
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
 def test_a_response_that_was_given_up_is_an_error_even_where_nobody_says_which(status: str) -> None:
     reply = whole(response(status))
-    assert isinstance(reply, Reply)
-    assert reply.failure is not None
     assert (reply.failure.reason, settled(LINK, reply).event) == ("server_error", "interrupted")
     nothing = whole(response(status, output=[]))
-    assert isinstance(nothing, Failure)
     assert (nothing.code, settled(LINK, nothing).event) == (status, "failed_transiently")
 
 
 def test_a_response_without_a_status_was_cut() -> None:
     reply = whole(response(None))
-    assert isinstance(reply, Reply)
     assert (reply.interrupted, settled(LINK, reply).event) == (True, "interrupted")
 
 
 def test_a_completed_response_with_calls_calls_tools() -> None:
     reply = whole(response(output=[MESSAGE, CALL]))
-    assert isinstance(reply, Reply)
     assert (reply.stop_reason, reply.stop_raw, settled(LINK, reply).event) == (
         "tool_calls",
         "completed",
@@ -126,7 +119,6 @@ def test_each_error_code_is_a_reason_wherever_it_stands(code: str, event: str, r
         streamed({"type": "error", "error": error}),
         streamed({"type": "response.failed", "response": failed}),
     ):
-        assert isinstance(came, Failure)
         assert (came.reason, came.code) == (reason, code)
         step = settled(LINK, came)
         assert (step.event, step.code) == (event, code)
@@ -158,7 +150,6 @@ def test_each_error_body_is_a_reason(
 ) -> None:
     error = {"message": message, "type": "invalid_request_error", "param": parameter, "code": code}
     came = BACKEND.decode(status, {}, json.dumps({"error": error}).encode())
-    assert isinstance(came, Failure)
     assert (came.reason, came.status) == (reason, status)
     if reason == "parameter_unsupported" and parameter:
         assert came.parameter == parameter.partition(".")[0]
