@@ -16,6 +16,7 @@ from rungwise.adapters.wires.json_text import HalfHolder, ObjectScanner, is_heav
 from rungwise.fsm.call.conversation.reply import Reply, Text
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage
+from support.error_bodies import minimax
 from support.sampling import sampled
 from support.work import grows_within, seconds
 
@@ -397,6 +398,30 @@ def test_a_refusal_beside_what_a_proxy_knows(where: str) -> None:
     assert reply.refusal == "no"
     streams = json_event(choices=[{"delta": {"content": "a", **message}, **choice}])
     assert streamed(chunk(content="b"), streams).refusal == "no"
+
+
+# what stands beside a choice
+
+
+@pytest.mark.parametrize(
+    "aside", [minimax(0, ""), {"x_groq": {"id": "r"}}, {"x_groq": {"error": None}}, {"base_resp": 5}]
+)
+def test_an_envelope_without_an_error_is_none(aside: dict[str, Any]) -> None:
+    choices = (
+        [{"index": 0, "delta": {"content": "In the reeds."}}],
+        [{"index": 0, "delta": {}, "finish_reason": "stop"}],
+    )
+    reply, _ = read(*(json_event(choices=each, **aside) for each in choices))
+    assert (reply.text, reply.failure) == ("In the reeds.", None)
+
+
+def test_what_azures_filters_found_is_no_part_of_a_reply() -> None:
+    found = {"hate": {"filtered": False, "severity": "safe"}, "error": {"code": "content_filter_error", "message": "x"}}
+    said = {"index": 0, "delta": {"content": "In the reeds."}, "content_filter_results": found}
+    end = {"index": 0, "delta": {}, "finish_reason": "stop", "content_filter_results": found}
+    first = json_event(choices=[], prompt_filter_results=[{"prompt_index": 0, "content_filter_results": found}])
+    reply, _ = read(first, json_event(choices=[said]), json_event(choices=[end]))
+    assert (reply.text, reply.stop_reason, reply.failure) == ("In the reeds.", "stop", None)
 
 
 # lines

@@ -301,6 +301,12 @@ def test_a_stream_may_come_as_a_list() -> None:
             assert (reply.text, reply.interrupted) == ("In the reeds.", False)
 
 
+def test_a_refusal_in_mid_stream_has_its_words() -> None:
+    end = {"candidates": [{"finishReason": "PROHIBITED_CONTENT", "finishMessage": "Not this.", "index": 0}]}
+    reply = streamed(chunk({"text": "In the reeds."}), end)
+    assert (reply.text, reply.refusal, reply.stop_raw) == ("In the reeds.", "Not this.", "PROHIBITED_CONTENT")
+
+
 @pytest.mark.parametrize(
     "body", [b"", b"{}", b"[]", b"null", b"[null]", b'"x"', b'{"candidates": []}', b"<html>", b"data: x\n\n"]
 )

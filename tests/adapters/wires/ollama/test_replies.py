@@ -108,6 +108,10 @@ def test_an_error_alone_is_a_failure(is_stream: bool) -> None:
     assert failure.reason == "overloaded"
 
 
+def test_a_reply_up_to_its_cap_without_a_reason_was_cut_by_it() -> None:
+    assert event_of(whole({"content": "In the"}, done_reason="", eval_count=8), cap=8) == "truncated"
+
+
 # ---- tool calls ------------------------------------------------------------------------------------------------------
 
 
