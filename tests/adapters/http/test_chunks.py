@@ -113,6 +113,8 @@ STREAM = st.lists(SOUND | SOUND | SOUND | UNUSUAL | BROKEN | st.binary(max_size=
 @example(chunk(b"data") + END, [7, 9], False, 0)  # the end of a chunk by itself
 @example(chunk(b"data") * 4 + END, [9, 18, 25], True, 0)  # chunks by themselves, then one that lacks its end
 @example(chunk(b"data") * 2 + b"4\r\ndata--", [9, 18], False, 9)
+@example(chunk(b"data") + b"%021x\r\ndata\r\n" % 4 + END, [9], False, 0)
+@example(chunk(b"data") + chunk(b"--5\r\nhello\r\n") + END, [9, 14], False, 0)  # what looks like a chunk, within one
 @example(chunk(b"data") * 2, [9], True, 0)  # the connection ends between two chunks
 def test_chunks_are_read_as_h11_reads_them(data: bytes, places: list[int], is_closed: bool, with_head: int) -> None:
     pieces = [*cut(data[with_head:], places), *([EOF] if is_closed else [])]
@@ -130,6 +132,7 @@ def test_a_whole_body_comes_whole_and_leaves_the_connection_ready(chunks: Sequen
 
 @pytest.mark.parametrize("fields", [b"content-length: 20\r\n", b"", b"content-length: 0\r\n", b"connection: close\r\n"])
 @given(st.binary(max_size=40), PLACES, st.booleans())
+@example(b"x" * 20 + b"\r\n", [], False)
 def test_other_framings_are_read_as_h11_reads_them(
     fields: bytes, data: bytes, places: list[int], is_closed: bool
 ) -> None:
