@@ -11,8 +11,6 @@ from rungwise import Client, Result, ToolCall
 from rungwise.core import Request
 from rungwise.testing import ScriptedReply
 
-pytestmark = pytest.mark.sampled(4)
-
 ODD_ARGUMENTS = '{"city" :  "Malmö 🪜",\n "n": 1e3, "deep": {"a": [1, 2, "]}"]}}'
 CALLS = (ToolCall("call_a", "look", ODD_ARGUMENTS), ToolCall("call_b", "note", '{"text": "two  blanks"}'))
 TOOLS = [

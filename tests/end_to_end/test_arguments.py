@@ -18,8 +18,6 @@ from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.command_line import invoke
 from support.modes import MODES, ask
 
-pytestmark = pytest.mark.sampled(4)
-
 LOCAL = OpenAIChat("model", base_url="http://localhost:1/v1")
 ANSWER = ScriptedReply(text="Yes.")
 

@@ -16,8 +16,6 @@ from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply, V
 from support import modes, ways
 from support.ways import WALL
 
-pytestmark = pytest.mark.sampled(4)
-
 DATE = {"date": "Fri, 20 Nov 2026 10:00:00 GMT"}
 ANSWER = ScriptedReply("By the lake.")
 RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "6.125s"}

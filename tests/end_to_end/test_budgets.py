@@ -12,8 +12,6 @@ from rungwise.testing import ScriptedReply
 from support.modes import MODES, WHOLE, Caller
 from support.sampling import sampled
 
-pytestmark = pytest.mark.sampled(4)
-
 DOWN = ScriptedReply(status=500)
 EMPTY = ScriptedReply()
 HANGS = ScriptedReply(hang=True)

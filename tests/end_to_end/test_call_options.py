@@ -14,8 +14,6 @@ from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import modes, ways
 from support.modes import MODES
 
-pytestmark = pytest.mark.sampled(4)
-
 EVERY_MODE = pytest.mark.parametrize("mode", MODES)
 ANSWER = ScriptedReply(text="In the reeds.")
 NAMED: dict[str, Any] = {

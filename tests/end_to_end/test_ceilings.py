@@ -11,8 +11,6 @@ from rungwise.fsm.call.budget.metering import COUNTED_BESIDE
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import MODES
 
-pytestmark = pytest.mark.sampled(4)
-
 PRICES = Prices(2.0, 10.0)
 TOO_LONG = ScriptedReply(status=400, error={"code": "context_length_exceeded", "message": "too long"})
 LONG = [{"role": "user", "content": "Where do herons nest? " * 400}]

@@ -13,8 +13,6 @@ from rungwise import Client, OpenAIChat
 from rungwise.testing import ScriptedReply
 from support.modes import MODES, Caller, waits_into
 
-pytestmark = pytest.mark.sampled(4)
-
 DOWN = ScriptedReply(status=500)
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 KEYLESS = OpenAIChat("other", base_url="https://api.example.com/v1", name="keyless")

@@ -25,7 +25,7 @@ from support.ways import (
     quick,
 )
 
-pytestmark = [pytest.mark.own_connections, pytest.mark.sampled(4)]
+pytestmark = pytest.mark.own_connections
 
 
 @pytest.mark.parametrize("way", OWN)

@@ -36,7 +36,7 @@ from support.ways import (
     several,
 )
 
-pytestmark = [pytest.mark.own_connections, pytest.mark.sampled(4), pytest.mark.usefixtures("trusted")]
+pytestmark = [pytest.mark.own_connections, pytest.mark.usefixtures("trusted")]
 
 
 def echo_once(peer: Peer) -> None:

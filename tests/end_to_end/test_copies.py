@@ -22,8 +22,6 @@ from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support.modes import MODES, ask, waits_into
 from support.sampling import sampled
 
-pytestmark = pytest.mark.sampled(4)
-
 PICTURE = "data:image/png;base64," + "A" * 1_000_000
 
 

@@ -12,8 +12,6 @@ from rungwise.testing import EmbeddedProvider, ScriptedReply, VirtualClock
 from support import modes, turn_modes, ways
 from support.ways import WALL
 
-pytestmark = pytest.mark.sampled(4)
-
 ANSWER = ScriptedReply("By the lake.")
 BUSY = ScriptedReply(status=503, headers={"retry-after": "5"})
 FAILING = ScriptedReply(status=401)

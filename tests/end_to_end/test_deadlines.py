@@ -23,8 +23,6 @@ from support.sampling import sampled
 from support.waiting import until
 from support.ways import ALL, ONCE, OWN, PASSED_IN, SYNC, aask, aclose, ask, backend, client_for
 
-pytestmark = pytest.mark.sampled(4)
-
 BUDGET = 0.5
 CEILING = BUDGET + 6  # a broken promise costs 10 s and more, or never ends; the rest is for a busy machine
 SOON = 1.0  # the promise is 0.1 s

@@ -8,8 +8,6 @@ import rungwise
 from rungwise.core import TurnContext
 from rungwise.testing import ScriptedReply
 
-pytestmark = pytest.mark.sampled(4)
-
 EMPTY = ScriptedReply()
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 ASKED = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"city": "Malmö"}'}}

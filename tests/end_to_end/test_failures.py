@@ -11,8 +11,6 @@ from rungwise.fsm.turn.compaction import STUB
 from rungwise.testing import ScriptedReply
 from support.sampling import sampled
 
-pytestmark = pytest.mark.sampled(4)
-
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 EMPTY = ScriptedReply()
 

@@ -16,8 +16,6 @@ from support import modes, turn_modes, ways
 from support.sampling import sampled
 from support.ways import WALL
 
-pytestmark = pytest.mark.sampled(4)
-
 ALL = (*modes.MODES, *turn_modes.MODES)
 BUSY = ScriptedReply(status=503, headers={"retry-after": "5"})
 UNLIMITED = Policy(budget=Budget(seconds=None))

@@ -11,8 +11,6 @@ from rungwise.core import Failure, Reply
 from rungwise.testing import ScriptedReply
 from support.modes import MODES
 
-pytestmark = pytest.mark.sampled(4)
-
 TEXT = "Herons of the northern lake nest in tall dead trees, well above the reeds."
 FIRST = TEXT[:31]
 STREAMED = pytest.mark.parametrize("run", MODES, indirect=True)

@@ -19,8 +19,6 @@ from support.modes import EVERY, Caller
 from support.raw_server import Peer, RawServer, completion, event
 from support.sampling import sampled
 
-pytestmark = pytest.mark.sampled(4)
-
 CEILING = 32 * 8 * 2**20
 POLICY = rungwise.Policy(limits=rungwise.Limits(retries=0, continuations=0))
 MEGABYTE = 2**20

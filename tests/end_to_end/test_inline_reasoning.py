@@ -8,8 +8,6 @@ import rungwise
 from rungwise.core import TurnContext
 from rungwise.testing import ScriptedReply
 
-pytestmark = pytest.mark.sampled(4)
-
 THOUGHT = "The user wants to know where herons nest. They nest in reeds."
 ANSWER = "In the reeds."
 INVISIBLE = [

@@ -14,6 +14,8 @@ from support import protocols
 from support.modes import EVERY, MODES, WHOLE
 from support.runs import MESSAGES, Ended, Run, Scripted, Stage
 
+pytestmark = pytest.mark.sampled(1)
+
 WELL: Final = ScriptedReply(text="In the reeds, mostly.")
 HINTS: Final = rungwise.Hints(
     placeholder="(no reply)", continuation="Go on.", nudge="Answer now.", seed="You thought: {reasoning}"

@@ -12,8 +12,6 @@ from rungwise import Budget, Client, Policy, ToolCall, TurnPolicy
 from rungwise.testing import EmbeddedProvider, ScriptedReply, VirtualClock
 from support import modes, turn_modes, ways
 
-pytestmark = pytest.mark.sampled(4)
-
 WALL = 1_795_168_800.0
 ANSWER = ScriptedReply("By the lake.")
 CALLS = turn_modes.calling(("look", "{}"))

@@ -10,8 +10,6 @@ import rungwise
 from rungwise import Client, ToolCall
 from rungwise.testing import ScriptedReply
 
-pytestmark = pytest.mark.sampled(4)
-
 DOWN = ScriptedReply(status=500)
 ANSWER = ScriptedReply(text="In the reeds, mostly.", usage={"prompt_tokens": 12, "completion_tokens": 5})
 CALL = ToolCall("call_1", "look", '{"city": "Malmö"}')

@@ -14,8 +14,6 @@ from rungwise.testing import EmbeddedProvider, ScriptedReply
 from support import ways
 from support.modes import MODES, WHOLE, ask, options_of, streams, waits_into
 
-pytestmark = pytest.mark.sampled(4)
-
 Serve = Callable[..., EmbeddedProvider]
 EVERY = pytest.mark.parametrize(
     "mode",

@@ -9,8 +9,6 @@ import rungwise
 from rungwise import CALL, Fact, Policy, Rung
 from rungwise.testing import ScriptedReply
 
-pytestmark = pytest.mark.sampled(4)
-
 HINT = "Answer the question about the herons."
 WRONG, RIGHT = "Cats sleep a lot, on sofas mostly.", "Herons nest in tall dead trees."
 PLEAD = Rung("plead", limit=1, holds=Fact("is_off_topic", of=lambda reply: "Herons" not in reply.text), hint=HINT)

@@ -13,8 +13,6 @@ from rungwise.testing import ScriptedReply
 from support import protocols
 from support.modes import waits_into
 
-pytestmark = pytest.mark.sampled(4)
-
 ANSWER = ScriptedReply(text="In the reeds.")
 CUT = ScriptedReply(text="In the reeds of", finish="length")
 USER = Message.saying("user", "Where?")

@@ -17,7 +17,7 @@ from support.ways import (
     several,
 )
 
-pytestmark = [pytest.mark.own_connections, pytest.mark.sampled(4)]
+pytestmark = pytest.mark.own_connections
 
 
 def through(monkeypatch: pytest.MonkeyPatch, proxy: RawServer) -> None:

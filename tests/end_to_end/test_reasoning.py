@@ -7,8 +7,6 @@ import pytest
 import rungwise
 from rungwise.testing import ScriptedReply
 
-pytestmark = pytest.mark.sampled(4)
-
 THOUGHT = "Herons like shallow water and reeds."
 MORE = "So they nest close to it."
 FIELD = ScriptedReply(reasoning=THOUGHT)

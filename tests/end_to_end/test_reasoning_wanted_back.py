@@ -9,8 +9,6 @@ from rungwise import Client
 from rungwise.adapters.wires.chat.request import STAND_IN
 from rungwise.testing import ReceivedRequest, ScriptedReply
 
-pytestmark = pytest.mark.sampled(4)
-
 THOUGHT = "Herons like shallow water and reeds."
 WANTED = "The `reasoning_content` in the thinking mode must be passed back to the API."
 CALL = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"city": "Malmö"}'}}

@@ -18,8 +18,6 @@ from support.ways import (
     is_async,
 )
 
-pytestmark = pytest.mark.sampled(4)
-
 
 @contextmanager
 def redirecting() -> Iterator[tuple[RawServer, RawServer]]:

@@ -8,8 +8,6 @@ import pytest
 from rungwise import Budget, Policy
 from rungwise.testing import ReceivedRequest, ScriptedReply
 
-pytestmark = pytest.mark.sampled(4)
-
 NATIVE = [{"prefill": "trailing"}]
 ROWS = "| herons | 4 |\n" * 8
 TABLE = f"The nests:\n\n| bird | nests |\n|---|---|\n{ROWS}"

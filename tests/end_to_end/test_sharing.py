@@ -20,8 +20,6 @@ from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
 from rungwise.testing import ScriptedReply
 from support.modes import MODES, ask
 
-pytestmark = pytest.mark.sampled(4)
-
 KEY, OTHER = "sk-9d2f6b1c44e07a35", "sk-0000feedbeef1234"
 BUSY = ScriptedReply(status=401)
 ANSWER = ScriptedReply(text="In the reeds.")

@@ -11,8 +11,6 @@ from rungwise.core import TurnContext
 from rungwise.testing import ScriptedReply
 from support.modes import MODES, WHOLE
 
-pytestmark = pytest.mark.sampled(4)
-
 STREAMS = pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
 STREAMED = pytest.mark.parametrize("run", MODES, indirect=True)
 WHOLE_BODIES = pytest.mark.parametrize("run", WHOLE, indirect=True)

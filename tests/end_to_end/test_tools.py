@@ -8,8 +8,6 @@ import rungwise
 from rungwise import ToolCall
 from rungwise.testing import ScriptedReply
 
-pytestmark = pytest.mark.sampled(4)
-
 WHOLE = ToolCall("call_1", "look", '{"city": "Malmö", "count": 3}')
 OTHER = ToolCall("call_2", "look", '{"city": "Lund"}')
 ANSWER = ScriptedReply(tool_calls=[WHOLE])

@@ -7,8 +7,6 @@ import pytest
 import rungwise
 from rungwise.testing import ScriptedReply
 
-pytestmark = pytest.mark.sampled(4)
-
 NATIVE = [{"prefill": "trailing"}]
 HINTS = rungwise.Policy(hints=rungwise.Hints(continuation="Go on."))
 

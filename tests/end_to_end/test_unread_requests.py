@@ -15,7 +15,7 @@ from support.ways import (
     quick,
 )
 
-pytestmark = [pytest.mark.own_connections, pytest.mark.sampled(4), pytest.mark.usefixtures("trusted")]
+pytestmark = [pytest.mark.own_connections, pytest.mark.usefixtures("trusted")]
 LARGE = "heron " * 1_500_000  # more than any socket buffers
 REFUSED = b"HTTP/1.1 413 Too Large\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
 INFORMATION = b"HTTP/1.1 102 Processing\r\n\r\n"

@@ -17,8 +17,6 @@ from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.fsm.failures.failure import Failure
 from rungwise.testing import ScriptedReply
 
-pytestmark = pytest.mark.sampled(4)
-
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 LONG = [{"role": "user", "content": "a long story"}, {"role": "user", "content": "and a question"}]
 

@@ -18,8 +18,6 @@ from rungwise.testing import EmbeddedProvider, ScriptedReply
 from support import protocols
 from support.modes import aask, ask
 
-pytestmark = pytest.mark.sampled(4)
-
 ANSWER = ScriptedReply(text="Rayleigh scattering, most of all. " * 4)
 LOOKS = ScriptedReply(tool_calls=[{"name": "look", "arguments": "{}"}])
 LOST = ScriptedReply(text="Rayleigh scattering.", cut_after=150)

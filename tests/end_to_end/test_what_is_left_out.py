@@ -20,8 +20,6 @@ from support.command_line import invoke
 from support.modes import MODES, ask, waits_into
 from support.protocols import PROTOCOLS, backend
 
-pytestmark = pytest.mark.sampled(4)
-
 DOWN, AGAIN = ScriptedReply(status=401), ScriptedReply(status=500)
 ANSWER = ScriptedReply(text="In the reeds.")
 NAMED: dict[str, Any] = {"temperature": 0.5, "seed": 7}

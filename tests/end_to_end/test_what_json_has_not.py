@@ -12,8 +12,6 @@ from rungwise import Client, ConfigurationError
 from rungwise.testing import ScriptedReply
 from support import protocols
 
-pytestmark = pytest.mark.sampled(4)
-
 ASKED: dict[str, Any] = {"role": "user", "content": "Where?"}
 VALUES: list[Any] = [Decimal("1.5"), b"Secret.", Fraction(1, 3), 1j, {"Secret."}, {5: "Secret."}]
 FORMS: dict[str, Callable[[Any], list[dict[str, Any]]]] = {

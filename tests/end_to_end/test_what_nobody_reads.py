@@ -12,8 +12,6 @@ from rungwise.core import Request
 from rungwise.testing import ScriptedReply
 from support.protocols import PROTOCOLS, backend
 
-pytestmark = pytest.mark.sampled(4)
-
 ANSWER = ScriptedReply(text="In the reeds.")
 MARK = {"type": "ephemeral"}
 NOWHERE = "cache marks, {} x: they have no form here"

@@ -18,8 +18,6 @@ from support.command_line import invoke
 from support.sampling import examples
 from support.worst import played, played_turn
 
-pytestmark = pytest.mark.sampled(4)
-
 PRICES = Prices(2.5, 10)
 REQUEST = {"max_tokens": 1000, "input_tokens": 5000}
 FIGURES = ("attempts", "waiting seconds", "seconds", "output tokens", "money")
