@@ -79,7 +79,7 @@ def told(steps: tuple[rungwise.Step, ...]) -> list[tuple[str, float | None, floa
 def test_each_source_is_waited_in_full_and_journaled(run: Any, place: int) -> None:
     _, parts, seconds = SOURCES[place]
     ended = run([busy(parts), ANSWER])
-    assert (ended.outcome, ended.waits) == ("done", [seconds])
+    ended.was("done", waits=[seconds])
     assert told(ended.steps) == [("retry", seconds, seconds)]
 
 

@@ -51,7 +51,7 @@ def at_once(client: Client, mode: str, asked: dict[str, Policy | None]) -> list[
 
 def test_every_named_option_reaches_the_body(run: Any) -> None:
     ended = run([ANSWER], tools=[TOOL], parameters={"top_k": 5}, **NAMED)
-    assert ended.outcome == "done"
+    ended.was("done")
     [body] = ended.bodies
     assert {name: body.get(name) for name in [*NAMED, "top_k"]} == {**NAMED, "top_k": 5}
 

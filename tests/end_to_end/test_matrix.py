@@ -237,5 +237,5 @@ def test_every_scene_is_the_same_call(
     scene = SCENES[name]
     ended = Run(mode, stages, caplog, api)(*scene.scripts, **{"policy": POLICY, **scene.options})
     path = scene.whole_path if scene.whole_path and mode in WHOLE else scene.path
-    assert (ended.outcome, ended.text, " ".join(ended.path)) == (scene.outcome, scene.text, path)
+    ended.was(scene.outcome, scene.text, path=path)
     scene.check(ended)

@@ -65,14 +65,14 @@ TOO_LONG = [
 @pytest.mark.parametrize("too_long", TOO_LONG)
 def test_an_overflow_runs_the_compactor_however_it_is_framed(run: Any, too_long: ScriptedReply) -> None:
     ended = run([too_long, ANSWER], messages=LONG, compactor=shorten)
-    assert (ended.outcome, ended.path) == ("done", ["compact", "done"])
+    ended.was("done", path="compact done")
     assert ended.bodies[1]["messages"] == LONG[-1:]
 
 
 def test_a_refusal_that_is_framed_as_an_event_is_not_asked_again(run: Any) -> None:
     body = 'event: error\ndata: {"error":{"message":"x","code":"content_filter"}}\n\n'
     ended = run([ScriptedReply(status=400, body=body)])
-    assert (ended.outcome, len(ended.requests)) == ("refused", 1)
+    ended.was("refused", counts=[1])
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -82,7 +82,7 @@ def test_a_whole_reply_behind_a_comment_is_read(run: Any, start: str, indent: in
     choice = {"index": 0, "message": {"content": "In the reeds."}, "finish_reason": "stop"}
     body = start + json.dumps({"choices": [choice]}, indent=indent)
     ended = run([ScriptedReply(body=body.replace("\n", end))])
-    assert (ended.outcome, ended.text, len(ended.requests)) == ("done", "In the reeds.", 1)
+    ended.was("done", "In the reeds.", counts=[1])
 
 
 def test_a_first_line_that_only_begins_like_an_error_is_no_reply(run: Any) -> None:
@@ -106,14 +106,14 @@ def test_a_first_line_that_only_begins_like_an_error_is_no_reply(run: Any) -> No
 )
 def test_a_throttle_never_runs_the_compactor(run: Any, throttle: ScriptedReply) -> None:
     ended = run([throttle, ANSWER], messages=LONG, compactor=shorten)
-    assert (ended.outcome, ended.path) == ("done", ["retry", "done"])
+    ended.was("done", path="retry done")
     assert ended.bodies[0] == ended.bodies[1]
 
 
 def test_mistrals_rate_limit_is_waited_out(run: Any) -> None:
     body = '{"object":"error","message":"Rate limit exceeded","type":"rate_limited","param":null,"code":"1300"}'
     ended = run([ScriptedReply(status=429, body=body), ANSWER])
-    assert (ended.outcome, ended.path, ended.waits) == ("done", ["retry", "done"], [2])
+    ended.was("done", path="retry done", waits=[2])
 
 
 @pytest.mark.parametrize(
@@ -126,14 +126,14 @@ def test_mistrals_rate_limit_is_waited_out(run: Any) -> None:
 )
 def test_a_refusal_of_minimax_is_never_asked_again(run: Any, refusal: ScriptedReply) -> None:
     alone = run([refusal])
-    assert (alone.outcome, len(alone.requests)) == ("refused", 1)
+    alone.was("refused", counts=[1])
     assert run([refusal], [ANSWER]).counts == [1, 1]
 
 
 def test_a_deployment_that_is_not_there_is_no_blip(run: Any) -> None:
     missing = error(404, "The API deployment for this resource does not exist.", code="DeploymentNotFound")
     ended = run([missing], [ANSWER])
-    assert (ended.outcome, ended.counts) == ("done", [1, 1])
+    ended.was("done", counts=[1, 1])
 
 
 def test_the_days_free_requests_are_not_waited_for(run: Any) -> None:
@@ -143,7 +143,7 @@ def test_the_days_free_requests_are_not_waited_for(run: Any) -> None:
         '{"headers":{"X-RateLimit-Limit":"50","X-RateLimit-Remaining":"0","X-RateLimit-Reset":"1924992000000"}}}}',
     )
     ended = run([spent])
-    assert (ended.outcome, len(ended.requests), ended.waits) == ("failed", 1, [])
+    ended.was("failed", counts=[1], waits=[])
     ((_, failure),) = ended.result.failures
     assert failure.reason == "billing"
     assert failure.asked_wait is not None
@@ -157,7 +157,7 @@ def test_the_minutes_free_requests_are_waited_for(run: Any) -> None:
         '{"headers":{"X-RateLimit-Limit":"20","X-RateLimit-Remaining":"0","X-RateLimit-Reset":"1795168830000"}}}}',
     )
     ended = run([spent, ANSWER])
-    assert (ended.outcome, ended.waits) == ("done", [30])
+    ended.was("done", waits=[30])
 
 
 SLIP = error(
@@ -170,7 +170,7 @@ SLIP = error(
 
 def test_a_slip_of_the_model_is_asked_for_again_and_not_for_ever(run: Any) -> None:
     ended = run([SLIP, SLIP, ANSWER])
-    assert (ended.outcome, ended.path) == ("done", ["retry", "retry", "done"])
+    ended.was("done", path="retry retry done")
     assert ended.bodies[0] == ended.bodies[1] == ended.bodies[2]
     assert len(run([SLIP]).requests) == 4
     assert run([SLIP], [ANSWER]).counts == [4, 1]

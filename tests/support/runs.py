@@ -121,9 +121,20 @@ class Ended:
         return self.result.journal.steps
 
     @property
-    def path(self) -> list[str]:
+    def path(self) -> str:
         """Return the rungs and the outcome, in order."""
-        return [step.target for step in self.steps if step.target != "await" and step.event != "skipped"]
+        return " ".join(step.target for step in self.steps if step.target != "await" and step.event != "skipped")
+
+    def was(self, outcome: str | None = None, text: str | None = None, **more: Any) -> None:
+        """Assert how the call ended, and what was sent for it.
+
+        Arguments:
+            outcome, text: of the result; None where any will do.
+            more: properties of this, or of the result.
+        """
+        named = {"outcome": outcome, "text": text}
+        expected = {**{name: value for name, value in named.items() if value is not None}, **more}
+        assert {name: getattr(self if hasattr(self, name) else self.result, name) for name in expected} == expected
 
 
 class Run:
