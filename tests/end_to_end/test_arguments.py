@@ -79,11 +79,7 @@ def test_a_policy_keeps_the_defaults_that_it_does_not_name() -> None:
 @pytest.mark.parametrize(("count", "sent"), [(None, [0, 0, 1]), (1000, [0, 0, 0, 0, 1])])
 def test_a_default_of_switch_after_can_be_switched_off(count: int | None, sent: list[int]) -> None:
     given = {"rate_limit": 5} if count is None else {"rate_limit": 5, "overloaded": count}
-    call = Call(
-        Request("?"),
-        rungwise.Policy(switch_after=given),
-        [PlainLink("a"), PlainLink("b")],
-    )
+    call = Call(Request("?"), rungwise.Policy(switch_after=given), [PlainLink("a"), PlainLink("b")])
     send, asked = call.begin(), []
     while send is not None:
         asked.append(send.backend)

@@ -11,19 +11,7 @@ import rungwise
 from rungwise import Cancellation, Client
 from support.raw_server import STREAM_HEAD, Peer, RawServer, chunk, echo, echoes, event, silent, stuck_in_a_stream
 from support.waiting import until
-from support.ways import (
-    ONCE,
-    OWN,
-    aask,
-    aclose,
-    ask,
-    at_once,
-    backend,
-    client_for,
-    in_one_loop,
-    is_async,
-    quick,
-)
+from support.ways import ONCE, OWN, aask, aclose, ask, at_once, backend, client_for, in_one_loop, is_async, quick
 
 pytestmark = pytest.mark.own_connections
 

@@ -29,10 +29,7 @@ def messages() -> list[dict[str, Any]]:
     call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     return [
         {"role": "system", "content": "Be brief."},
-        {
-            "role": "user",
-            "content": [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {}}],
-        },
+        {"role": "user", "content": [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {}}]},
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "1", "content": "A heron."},
     ]
@@ -224,10 +221,7 @@ def loop() -> Any:
     return value
 
 
-POLICIES = {
-    "plain": rungwise.Policy(),
-    "money": rungwise.Policy(budget=rungwise.Budget(money=1.0)),
-}
+POLICIES = {"plain": rungwise.Policy(), "money": rungwise.Policy(budget=rungwise.Budget(money=1.0))}
 
 
 @pytest.mark.parametrize("policy", POLICIES)

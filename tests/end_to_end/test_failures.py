@@ -133,10 +133,7 @@ def test_an_asked_wait_that_makes_no_sense_is_ignored(run: Any, garbage: str) ->
 
 @pytest.mark.parametrize(
     "policy",
-    [
-        rungwise.Policy(),
-        rungwise.Policy(budget=rungwise.Budget(seconds=60), waits=rungwise.Waits(longest_asked=1000)),
-    ],
+    [rungwise.Policy(), rungwise.Policy(budget=rungwise.Budget(seconds=60), waits=rungwise.Waits(longest_asked=1000))],
     ids=["above the longest allowed", "beyond the deadline"],
 )
 def test_an_asked_wait_that_is_too_long_ends_the_call_at_once(run: Any, policy: rungwise.Policy) -> None:

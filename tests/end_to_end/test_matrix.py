@@ -164,10 +164,7 @@ SCENES: Final[dict[str, Scene]] = {
         path="fallback done",
     ),
     "refused by all": Scene(
-        scripts=((ScriptedReply(finish="content_filter"),),),
-        outcome="refused",
-        text="",
-        path="refused",
+        scripts=((ScriptedReply(finish="content_filter"),),), outcome="refused", text="", path="refused"
     ),
     "everything is broken": Scene(
         scripts=(

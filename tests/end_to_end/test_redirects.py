@@ -8,15 +8,7 @@ import httpx
 import pytest
 
 from support.raw_server import Peer, RawServer, echoes
-from support.ways import (
-    ALL,
-    PASSED_IN,
-    ask,
-    backend,
-    client_for,
-    http_of,
-    is_async,
-)
+from support.ways import ALL, PASSED_IN, ask, backend, client_for, http_of, is_async
 
 
 @contextmanager

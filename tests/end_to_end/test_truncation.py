@@ -26,10 +26,7 @@ def test_two_parts_become_one_text_and_their_usage_is_summed(run: Any) -> None:
         "done",
         "Part one part two",
         path="continuation done",
-        added=[
-            [],
-            [{"role": "assistant", "content": "Part one "}, {"role": "user", "content": "Go on."}],
-        ],
+        added=[[], [{"role": "assistant", "content": "Part one "}, {"role": "user", "content": "Go on."}]],
         waits=[],
         parts=("Part one ", "part two"),
     )
@@ -53,11 +50,7 @@ def test_length_for_ever_is_partial_after_four_requests(run: Any) -> None:
 
 @pytest.mark.parametrize(
     ("cap", "sent"),
-    [
-        (50_000, [50_000] * 4),
-        (1000, [1000, 2000, 3000, 4000]),
-        (20_000, [20_000, 32_768, 32_768, 32_768]),
-    ],
+    [(50_000, [50_000] * 4), (1000, [1000, 2000, 3000, 4000]), (20_000, [20_000, 32_768, 32_768, 32_768])],
 )
 def test_a_cap_of_the_callers_is_raised_and_never_lowered(run: Any, cap: int, sent: list[int]) -> None:
     ended = run([part("Part one, "), part("part two, "), part("part three, "), part("part four, ")], max_tokens=cap)

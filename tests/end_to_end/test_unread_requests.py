@@ -6,14 +6,7 @@ import pytest
 
 import rungwise
 from support.raw_server import Peer, RawServer, answer, echo
-from support.ways import (
-    BOTH,
-    ONCE,
-    SCHEMES,
-    ask,
-    in_one_loop,
-    quick,
-)
+from support.ways import BOTH, ONCE, SCHEMES, ask, in_one_loop, quick
 
 pytestmark = [pytest.mark.own_connections, pytest.mark.usefixtures("trusted")]
 LARGE = "heron " * 1_500_000  # more than any socket buffers

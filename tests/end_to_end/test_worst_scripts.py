@@ -170,10 +170,7 @@ TOOLS_DECIDE = ("seconds", "tool seconds")
 
 @pytest.mark.parametrize(
     ("policy", "backends"),
-    [
-        (SMALL_TURN, 2),
-        *[pytest.param(TurnPolicy(), backends, marks=pytest.mark.full) for backends in (1, 2)],
-    ],
+    [(SMALL_TURN, 2), *[pytest.param(TurnPolicy(), backends, marks=pytest.mark.full) for backends in (1, 2)]],
 )
 def test_a_turn_attains_what_is_stated(policy: TurnPolicy, backends: int, tmp_path: Path) -> None:
     for worst in written(policy, backends, tmp_path, **REQUEST):
