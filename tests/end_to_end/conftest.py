@@ -23,11 +23,11 @@ from rungwise.adapters.http.waiting import is_asyncio
 from rungwise.adapters.provider.handler import render
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.learned import LEARNED
-from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
+from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import ways
 from support.modes import MODES, WHOLE
 from support.raw_server import CERTIFICATE
-from support.runs import NAMES, Run, Scripted, Stage
+from support.runs import NAMES, Run, Scripted, Serve, Stage
 
 HERE = Path(__file__).parent
 ON_AIOHTTP = os.environ.get("TRANSPORT") == "httpx-aiohttp"
@@ -114,7 +114,7 @@ def accepted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., EmbeddedProvider]]:
+def serve() -> Iterator[Serve]:
     """Start a provider of the test's own: `serve(*replies)` plays them and goes on with the last one."""
     with ExitStack() as stack:
         yield lambda *replies: stack.enter_context(Stage(replies).provider)

@@ -26,6 +26,7 @@ PROMPT = "Where do the herons of the northern lake nest?"
 MESSAGES = [{"role": "user", "content": PROMPT}]
 
 Scripted = ScriptedReply | Callable[[ReceivedRequest], ScriptedReply]
+Serve = Callable[..., EmbeddedProvider]
 
 
 class Stage:
