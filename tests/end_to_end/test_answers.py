@@ -1,10 +1,7 @@
 """The provider answers as it should."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import anyio
 import pytest
 
 from rungwise import Client, Result, ToolCall
@@ -144,41 +141,3 @@ def test_streams_that_are_read_in_turns_do_not_mix(serve: Any, backend_of: Any) 
                 own.append(event)
     texts = [next(event.text for event in own if isinstance(event, Result)) for own in events]
     assert texts == [f"number {number} begins, number {number} ends." for number in range(3)]
-
-
-def test_one_client_serves_many_threads(serve: Any, backend_of: Any) -> None:
-    provider = serve(lambda request: ScriptedReply(text=f"heard {request.body['messages'][0]['content']}", delay=0.01))
-    with Client(backend_of(provider)) as client, ThreadPoolExecutor(8) as pool:
-        texts = list(pool.map(lambda number: client.call(f"number {number}").text, range(40)))
-    assert texts == [f"heard number {number}" for number in range(40)]
-    assert len(provider.requests) == 40
-
-
-def test_one_client_serves_many_tasks(serve: Any, backend_of: Any) -> None:
-    lock = threading.Lock()
-    empties: set[str] = set()
-
-    def answer(request: Any) -> ScriptedReply:
-        prompt = request.body["messages"][0]["content"]
-        with lock:
-            first = prompt not in empties
-            empties.add(prompt)
-        return ScriptedReply(text="" if first else f"heard {prompt}", delay=0.01)
-
-    provider = serve(answer)
-    texts: dict[int, str] = {}
-
-    async def main() -> None:
-        async def wait(seconds: float) -> None:
-            await anyio.sleep(0)
-
-        async def ask(number: int) -> None:
-            texts[number] = (await client.acall(f"number {number}")).text
-
-        async with Client(backend_of(provider), async_sleep=wait) as client, anyio.create_task_group() as group:
-            for number in range(20):
-                group.start_soon(ask, number)
-
-    anyio.run(main)
-    assert texts == {number: f"heard number {number}" for number in range(20)}
-    assert len(provider.requests) == 40

@@ -107,25 +107,6 @@ def test_a_source_without_sense_gives_way_to_the_next(run: Any, place: int, nons
     assert ended.waits == [SOURCES[place + 1][2]]
 
 
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({"retry-after": "Fri, 20 Nov 2026 10:00:07 GMT"}, 7),
-        ({"retry-after": "1795168807.5"}, 7.5),
-        ({"retry-after": "2026-11-20T10:00:07.25Z"}, 7.25),
-        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1795168807001"}, 7.001),
-        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "12ms"}, 0.012),
-        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1m0.5s"}, 60.5),
-        ({"retry-after": "0.001"}, 0.001),
-    ],
-)
-def test_points_in_time_and_durations_are_waited_in_full(run: Any, headers: dict[str, str], seconds: float) -> None:
-    ended = run([busy((headers, {}), status=503), ANSWER])
-    assert ended.waits == [pytest.approx(seconds, abs=2e-6)]
-    assert ended.waits[0] >= seconds
-    assert told(ended.steps) == [("retry", ended.waits[0], ended.waits[0])]
-
-
 def test_an_error_in_the_middle_of_a_stream_is_waited_for_as_well(run: Any) -> None:
     error = {"message": "Overloaded. Try again in 2.5s.", "code": "server_is_overloaded"}
     assert run([ScriptedReply(error_event=error), ANSWER]).waits == [2.5]

@@ -125,12 +125,6 @@ def test_an_asked_wait_shorter_than_the_series_is_kept_as_well(run: Any) -> None
     assert ended.waits == [2, 4, 1.5]
 
 
-@pytest.mark.parametrize("garbage", ["-1", "0", "nan", "soon", ""])
-def test_an_asked_wait_that_makes_no_sense_is_ignored(run: Any, garbage: str) -> None:
-    ended = run([down(429, headers={"retry-after": garbage}), ANSWER])
-    assert ended.waits == [2]
-
-
 @pytest.mark.parametrize(
     "policy",
     [rungwise.Policy(), rungwise.Policy(budget=rungwise.Budget(seconds=60), waits=rungwise.Waits(longest_asked=1000))],
@@ -375,9 +369,3 @@ def test_an_argument_that_has_no_form_in_json_is_raised_before_anything_is_sent(
         run([ANSWER], parameters={"temperature": object()})
     assert not stages[0].requests
     assert "object" in str(raised.value)
-
-
-def test_an_option_that_nobody_knows_is_a_clear_error(run: Any, stages: Any) -> None:
-    with pytest.raises(rungwise.ConfigurationError, match="temprature"):
-        run([ANSWER], temprature=1)
-    assert not stages[0].requests

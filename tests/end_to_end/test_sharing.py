@@ -6,7 +6,6 @@ import pickle
 from typing import Any
 
 import attrs
-import httpx
 import pytest
 
 import rungwise
@@ -112,20 +111,6 @@ def test_headers_of_a_request_stay_with_the_first_plain_link() -> None:
     assert first is not None
     assert second is not None
     assert (first.headers, second.headers) == ({"x-api-key": KEY}, {})
-
-
-@pytest.mark.parametrize("mode", ["call", "acall"])
-def test_a_redirect_takes_no_key_to_another_host(serve: Any, mode: str) -> None:
-    other = serve(ANSWER)
-    location = {"location": f"{other.base_url}/chat/completions"}
-    provider = serve(ScriptedReply(status=307, headers=location))
-    backend = OpenAIChat("m", base_url=provider.base_url, headers={"api-key": KEY})
-    http = {"http": httpx.Client(follow_redirects=True), "async_http": httpx.AsyncClient(follow_redirects=True)}
-    policy = rungwise.Policy(limits=rungwise.Limits(retries=0))
-    with Client(backend, policy=policy, **http) as client, pytest.raises(rungwise.Failed):
-        ask(client, mode)
-    assert provider.requests
-    assert not other.requests
 
 
 # two keys are two backends

@@ -1,10 +1,7 @@
 """What a provider says in an error leads to the right rung: a compaction, a wait, a switch, or the same again."""
 
 import json
-import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from itertools import product
 from typing import Any
@@ -16,6 +13,7 @@ from rungwise.adapters.http.exchange import CLOCK_SKEW, Exchange
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.fsm.failures.failure import Failure
 from rungwise.testing import ScriptedReply
+from support.raw_server import Peer, RawServer, answer
 
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 LONG = [{"role": "user", "content": "a long story"}, {"role": "user", "content": "and a question"}]
@@ -179,44 +177,19 @@ def test_a_slip_of_the_model_is_asked_for_again_and_not_for_ever(run: Any) -> No
 # a date to wait for, from a server that does not say what time it is
 
 
-@pytest.fixture
-def dateless() -> Iterator[Callable[..., str]]:
-    """Serve a 503 without a `Date`, then an answer: `dateless(*retry_after, date=None)` is the base URL."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    bodies = [b'{"error":{"message":"x"}}', b'{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}']
-    threads: list[threading.Thread] = []
-
-    def start(*retry_after: str, date: str | None = None) -> str:
-        fields = [f"Retry-After: {one}" for one in retry_after] + ([] if date is None else [f"Date: {date}"])
-        heads = ["\r\n".join(["503 Busy", *fields]), "200 OK"]
-
-        def serve() -> None:
-            for head, body in zip(heads, bodies, strict=True):
-                connection, _ = listener.accept()
-                with connection:
-                    while b"\r\n\r\n" not in connection.recv(65536):
-                        pass
-                    start = f"HTTP/1.1 {head}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-                    connection.sendall(start.encode() + body)
-
-        threads.append(threading.Thread(target=serve, daemon=True))
-        threads[-1].start()
-        return f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-
-    yield start
-    for thread in threads:
-        thread.join(5)
-    listener.close()
-
-
 @pytest.mark.parametrize("date", [None, "", "garbage"])
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_date_counts_from_our_own_clock_where_the_server_gives_none(
-    dateless: Any, date: str | None, times: int
-) -> None:
+def test_a_date_counts_from_our_own_clock_where_the_server_gives_none(date: str | None, times: int) -> None:
     waits: list[float] = []
-    base_url = dateless(*[formatdate(time.time() + 60, usegmt=True)] * times, date=date)
-    with Client([OpenAIChat("model", base_url=base_url)], sleep=waits.append) as client:
+    fields = [f"retry-after: {formatdate(time.time() + 60, usegmt=True)}"] * times
+    fields += [] if date is None else [f"date: {date}"]
+    busy = "\r\n".join(["HTTP/1.1 503 Busy", *fields, "content-length: 2", "", "{}"]).encode()
+
+    def play(peer: Peer) -> None:
+        for number, _ in enumerate(peer.requests()):
+            peer.send(answer("hi") if number else busy)
+
+    with RawServer(play) as server, Client(OpenAIChat("model", base_url=server.base_url), sleep=waits.append) as client:
         assert client.call("hi").text == "hi"
     (wait,) = waits
     assert 60 < wait <= 61 + CLOCK_SKEW

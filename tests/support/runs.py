@@ -318,5 +318,5 @@ def _check_replay(ended: Ended, contents: bool, policy: rungwise.Policy | None) 
     assert replayed.journal.steps == result.journal.steps
     same = ["outcome", "usage", "cost", "attempts", "backend", "cause", "seconds"]
     if contents:
-        same += ["text", "final_text", "parts", "tool_calls"]
+        same += ["text", "final_text", "parts", "tool_calls", "reasoning"]
     assert {name: getattr(replayed, name) for name in same} == {name: getattr(result, name) for name in same}
