@@ -87,7 +87,7 @@ class _Gap:
 
     calling: _Given
     calls: tuple[ToolCall, ...]
-    lacking: list[ToolResult]
+    missing: list[ToolResult]
     is_begun: bool
 
 
@@ -105,9 +105,9 @@ def answered(messages: Sequence[_Given], form: Form) -> Sequence[_Given]:
             whole[-1:] = _among(whole[-1], gap, form)
         elif gap is not None:
             is_users = message is not None and not isinstance(message, Message) and form.role_of(message) == "user"
-            joined = form.with_results(message, gap.lacking) if is_users else None  # type: ignore[arg-type]
+            joined = form.with_results(message, gap.missing) if is_users else None  # type: ignore[arg-type]
             if joined is None:
-                whole.append(form.results_of(gap.calling, gap.lacking))
+                whole.append(form.results_of(gap.calling, gap.missing))
             message = joined or message
         if message is not None:
             whole.append(message)
@@ -148,14 +148,14 @@ def _results_behind(rows: Sequence[tuple[list[_Given], tuple[Message, ...]]], at
     return count
 
 
-def _among(told: _Given, gap: _Gap, form: Form) -> list[_Given]:
+def _among(message: _Given, gap: _Gap, form: Form) -> list[_Given]:
     """Add the missing results of a turn to the message with its last results, or put them after it."""
-    if isinstance(told, Message):
+    if isinstance(message, Message):
         places = {call.id: place for place, call in enumerate(gap.calls)}
-        parts = sorted((*told.tool_results, *gap.lacking), key=lambda each: places.get(each.id, -1))
+        parts = sorted((*message.tool_results, *gap.missing), key=lambda each: places.get(each.id, -1))
         return [Message("tool", parts)]
-    joined = form.with_results(told, gap.lacking)
-    return [told, form.results_of(gap.calling, gap.lacking)] if joined is None else [joined]
+    joined = form.with_results(message, gap.missing)
+    return [message, form.results_of(gap.calling, gap.missing)] if joined is None else [joined]
 
 
 def _all_have_results(messages: Sequence[_Given]) -> bool:

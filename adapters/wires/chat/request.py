@@ -93,7 +93,7 @@ class ChatBody(BodyWriter):
             rules = evolve(rules, call_id=_ids_up_to(dialect.longest_id), takes_own_ids=True)
         is_portable = send.portable or _has_other_ids(history, rules, self.own)
         messages = written(history, form, self.own, is_portable=is_portable, rules=rules)
-        body: Body = {"model": self.model, "messages": messages, "stream": self.stream, **self.given}
+        body: Body = {"model": self.model, "messages": messages, "stream": self.stream, **self.all_parameters}
         if send.request.tools and "tools" not in parameters:
             ChatShapes(dialect).set_tools(body, send.tools)
         if "tool_choice" in body:
