@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Mapping
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +16,7 @@ from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.core import Request
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall, ToolResult
 from rungwise.fsm.testing.conversations import conversations
+from support import official
 from support.protocols import sending
 from support.sampling import examples
 
@@ -49,19 +49,9 @@ def backend(model: str = NEW, **options: Any) -> Any:
 ME = "bedrock:localhost/" + NEW
 
 
-@cache
-def operation(name: str) -> Any:
-    from botocore.session import Session
-
-    return Session().get_service_model("bedrock-runtime").operation_model(name)
-
-
-def check(body: dict[str, Any], model: str) -> None:
+def check(body: dict[str, Any]) -> None:
     """Check that a body is valid by the model of the service, and by what the API says besides."""
-    from botocore.validate import ParamValidator
-
-    report = ParamValidator().validate({**body, "modelId": model}, operation("Converse").input_shape)
-    assert not report.has_errors(), report.generate_report()
+    official.check("bedrock", body)
     roles = [message["role"] for message in body["messages"]]
     assert roles[0] == "user"
     assert all(one != other for one, other in pairwise(roles))
@@ -81,7 +71,7 @@ def encoded(
 def sent(*messages: Any, to: Bedrock | None = None, **options: Any) -> dict[str, Any]:
     to = to or backend()
     body: dict[str, Any] = json.loads(encoded(to, *messages, **options).body)
-    check(body, to.model)
+    check(body)
     return body
 
 

@@ -1,8 +1,6 @@
 """What goes out as Responses: by OpenAI's own types, and word for word what its models want back."""
 
 import json
-from collections.abc import Iterable, Mapping
-from functools import cache
 from typing import Any
 
 import pytest
@@ -12,6 +10,7 @@ from rungwise import ConfigurationError, MediaPart, Message, OpenAIResponses, Te
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.responses.items import parts_of_items
 from rungwise.core import OpaquePart, ReasoningPart, Request
+from support import official
 from support.protocols import sending
 
 URL = "http://localhost/v1"
@@ -45,34 +44,8 @@ def sent(*messages: Any, backend: OpenAIResponses = BACKEND, stream: bool = Fals
     options.setdefault("max_tokens", None)
     send = sending(request, **options)
     body: dict[str, Any] = json.loads(backend.encode(send, stream=stream).body)
-    check_types(body)
+    official.check("responses", body)
     return body
-
-
-def check_types(body: dict[str, Any]) -> None:
-    """Check that OpenAI's types take a body, and know every member of it, at any depth."""
-    assert plain(adapter_of(stream=body["stream"]).validate_python(body)) == body
-
-
-@cache
-def adapter_of(*, stream: bool) -> Any:
-    from openai.types.responses import response_create_params as types
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(types.ResponseCreateParamsStreaming if stream else types.ResponseCreateParamsNonStreaming)
-
-
-def plain(value: Any) -> Any:
-    """Return what a type has taken: what it does not know is left out, and what can be iterated is read only then."""
-    if isinstance(value, Mapping):
-        return {name: plain(each) for name, each in value.items()}
-    return value if isinstance(value, str) or not isinstance(value, Iterable) else [plain(each) for each in value]
-
-
-@pytest.mark.parametrize("wrong", [{"gremlin": 1}, {"input": [{**USER, "name": "ann"}]}, {"tools": [{"type": "x"}]}])
-def test_the_check_by_types_knows_what_is_wrong(wrong: dict[str, Any]) -> None:
-    with pytest.raises((AssertionError, ValueError)):
-        check_types({**sent(), **wrong})
 
 
 def test_a_prompt() -> None:
