@@ -2,9 +2,8 @@
 
 import pytest
 
-from rungwise.adapters.wires.capabilities.capability import Capabilities
+from rungwise import Capabilities, OpenAIChat
 from rungwise.adapters.wires.capabilities.table import capabilities_of
-from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.chat.dialects import dialect_of
 
 ANTHROPIC = "https://api.anthropic.com/v1"

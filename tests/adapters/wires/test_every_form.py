@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import MediaPart, Message, TextPart, ToolResult
+from rungwise import MediaPart, Message, TextPart, ToolCall, ToolResult
 from rungwise.adapters.wires.form import Form, Rules
 from rungwise.adapters.wires.pairing import NO_RESULT
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.portability import portable, written
-from rungwise.core import Request
-from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, ToolCall
-from rungwise.fsm.testing.conversations import conversations
+from rungwise.core import OpaquePart, ReasoningPart, Request
 from rungwise.fsm.values.frozen_map import thawed
+from rungwise.testing import conversations
 from support import official, protocols
 from support.protocols import sending
 from support.sampling import examples, sampled

@@ -5,13 +5,10 @@ from typing import Any
 
 import pytest
 
-from rungwise import Message
+from rungwise import ConfigurationError, Message, ToolCall, ToolResult
 from rungwise.adapters.wires.json_text import as_json, dump, load
-from rungwise.core import Failure, Request
-from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
+from rungwise.core import Failure, Request, Send
 from rungwise.fsm.call.conversation.reading import is_complete
-from rungwise.fsm.call.conversation.request import Send
-from rungwise.fsm.errors import ConfigurationError
 from support import protocols
 
 BIG = 123456789012345678901234567890

@@ -8,16 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungwise.adapters.wires.backend import HttpRequest
-from rungwise.adapters.wires.chat.backend import OpenAIChat
+from rungwise import ConfigurationError, OpenAIChat, Prices, Reasoning, Text, ToolCall, Usage
 from rungwise.adapters.wires.chat.dialects import STOP_REASONS
-from rungwise.fsm.call.conversation.link import Prices
-from rungwise.fsm.call.conversation.parts import ToolCall
-from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
-from rungwise.fsm.call.conversation.request import Request, Send
-from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.values.usage import Usage
+from rungwise.core import Failure, HttpRequest, Reply, Request, Send
 from support.protocols import sending
 from support.texts import cut
 

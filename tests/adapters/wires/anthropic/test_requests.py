@@ -8,12 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import Anthropic, ConfigurationError, MediaPart, Message, OpenAIChat
+from rungwise import (
+    Anthropic,
+    Capabilities,
+    ConfigurationError,
+    MediaPart,
+    Message,
+    OpenAIChat,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
-from rungwise.adapters.wires.capabilities.capability import Capabilities
-from rungwise.core import Request
-from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall, ToolResult
-from rungwise.fsm.testing.conversations import conversations
+from rungwise.core import OpaquePart, ReasoningPart, Request
+from rungwise.testing import conversations
 from support import official
 from support.protocols import sending
 from support.sampling import examples

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import Bedrock, Capabilities, ConfigurationError, MediaPart, Message
+from rungwise import Bedrock, Capabilities, ConfigurationError, MediaPart, Message, TextPart, ToolCall, ToolResult
 from rungwise.adapters.wires.bedrock.shapes import CONVERSE
 from rungwise.adapters.wires.plain.messages import read_messages
-from rungwise.core import Request
-from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall, ToolResult
-from rungwise.fsm.testing.conversations import conversations
+from rungwise.core import OpaquePart, ReasoningPart, Request
+from rungwise.testing import conversations
 from support import official
 from support.protocols import sending
 from support.sampling import examples

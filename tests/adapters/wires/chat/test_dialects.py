@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from rungwise import Message, OpenAIChat, ToolCall
+from rungwise import Message, OpenAIChat, ToolCall, ToolResult
 from rungwise.adapters.wires.chat.dialects import DIALECTS, dialect_of
 from rungwise.core import Request, Send
-from rungwise.fsm.call.conversation.parts import ToolResult
 from support.protocols import sending
 
 KEY = "0123456789abcdef0123456789abcdef"

@@ -7,12 +7,10 @@ import pytest
 from google.genai import types
 from hypothesis import given
 
-from rungwise import Gemini, Message, Policy, TextPart, ToolResult
+from rungwise import Gemini, MediaPart, Message, Policy, TextPart, ToolCall, ToolResult, Usage
 from rungwise.adapters.wires.gemini.request import DUMMY
-from rungwise.core import Call, Request
-from rungwise.fsm.call.conversation.parts import MediaPart, OpaquePart, ReasoningPart, ToolCall
-from rungwise.fsm.testing.conversations import conversations
-from rungwise.fsm.values.usage import Usage
+from rungwise.core import Call, OpaquePart, ReasoningPart, Request
+from rungwise.testing import conversations
 from support import official
 from support.protocols import sending
 

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from rungwise import ConfigurationError, Gemini, Message, OpenAIChat, Policy, TextPart, ToolResult
+from rungwise import ConfigurationError, Gemini, MediaPart, Message, OpenAIChat, Policy, TextPart, ToolCall, ToolResult
 from rungwise.adapters.wires.gemini.request import DUMMY
-from rungwise.core import Call, Failure, Reply, Request
-from rungwise.fsm.call.conversation.parts import MediaPart, OpaquePart, ReasoningPart, ToolCall
+from rungwise.core import Call, Failure, OpaquePart, ReasoningPart, Reply, Request
 from support.protocols import sending
 
 KEY = "AIza-real-looking-0123456789"

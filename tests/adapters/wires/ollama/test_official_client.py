@@ -8,9 +8,8 @@ import httpx
 import ollama
 import pytest
 
-from rungwise import Message, Ollama, TextPart, ToolCall
-from rungwise.core import Request
-from rungwise.fsm.call.conversation.parts import MediaPart, ReasoningPart, ToolResult
+from rungwise import MediaPart, Message, Ollama, TextPart, ToolCall, ToolResult
+from rungwise.core import ReasoningPart, Request
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.protocols import sending
 

@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 
-from rungwise import Message, Ollama, TextPart, ToolCall
-from rungwise.adapters.wires.capabilities.capability import Capabilities
-from rungwise.core import Request, Send
-from rungwise.fsm.call.conversation.parts import MediaPart, ReasoningPart, ToolResult
-from rungwise.fsm.errors import ConfigurationError
+from rungwise import Capabilities, ConfigurationError, MediaPart, Message, Ollama, TextPart, ToolCall, ToolResult
+from rungwise.core import ReasoningPart, Request, Send
 from support.protocols import sending
 
 KEY = "0123456789abcdef0123456789abcdef"

@@ -6,8 +6,16 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import ConfigurationError, MediaPart, Message, OpenAIResponses, TextPart, ToolCall, ToolResult
-from rungwise.adapters.wires.capabilities.capability import Capabilities
+from rungwise import (
+    Capabilities,
+    ConfigurationError,
+    MediaPart,
+    Message,
+    OpenAIResponses,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
 from rungwise.adapters.wires.responses.items import parts_of_items
 from rungwise.core import OpaquePart, ReasoningPart, Request
 from support import official
