@@ -258,22 +258,6 @@ def test_what_has_its_own_place_is_no_parameter(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "field"),
-    [
-        (LOCAL, "max_tokens"),
-        ("https://api.groq.com/openai/v1", "max_tokens"),
-        ("https://api.openai.com/v1", "max_completion_tokens"),
-        ("https://eu.api.openai.com/v1", "max_completion_tokens"),
-        ("https://x.openai.azure.com/openai/v1", "max_completion_tokens"),
-        ("https://notopenai.com/v1", "max_tokens"),
-    ],
-)
-def test_the_cap_field_by_host(url: str, field: str) -> None:
-    body = body_of(to=OpenAIChat("m", base_url=url, api_key=KEY), max_tokens=9)
-    assert {name: body[name] for name in body if "max" in name} == {field: 9}
-
-
-@pytest.mark.parametrize(
     ("fields", "own", "caps"),
     [
         ({}, {}, {}),
@@ -575,28 +559,6 @@ def test_tool_calls_in_every_shape() -> None:
 )
 def test_usage_in_every_spelling(usage: Any, expected: Usage) -> None:
     assert reply_of({"content": "12345"}, usage=usage).usage == expected
-
-
-@pytest.mark.parametrize(
-    ("raw", "reason"),
-    [
-        *(("stop", "stop"), ("eos", "stop"), ("eos_token", "stop"), ("COMPLETE", "stop"), ("STOP_SEQUENCE", "stop")),
-        *(("end_turn", "stop"), ("REASON_STOP", "stop"), ("FINISH_REASON_STOP", "stop"), ("STOP", "stop")),
-        *(("length", "length"), ("model_length", "length"), ("MAX_TOKENS", "length"), ("max_output_tokens", "length")),
-        *(
-            ("tool_calls", "tool_calls"),
-            ("function_call", "tool_calls"),
-            ("TOOL_CALL", "tool_calls"),
-            ("tool_use", "tool_calls"),
-        ),
-        *(("content_filter", "content_filter"), ("sensitive", "content_filter"), ("SAFETY", "content_filter")),
-        *(("model_context_window_exceeded", "overflow"), ("REASON_MAX_CONTEXT", "overflow"), ("pause_turn", "paused")),
-        *(("brand_new", "unknown"), ("FINISH_REASON_UNSPECIFIED", "unknown"), ("OTHER", "unknown")),
-    ],
-)
-def test_finish_reasons(raw: str, reason: str) -> None:
-    reply = reply_of({"content": "x"}, raw)
-    assert (reply.stop_reason, reply.stop_raw) == (reason, raw)
 
 
 @pytest.mark.parametrize("raw", [None, "", "null"])

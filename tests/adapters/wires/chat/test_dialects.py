@@ -12,6 +12,7 @@ from rungwise.core import Request, Send
 from support.protocols import sending
 
 KEY = "0123456789abcdef0123456789abcdef"
+DASHSCOPE = "https://dashscope-intl.aliyuncs.com/compatible-mode/v1"
 MISTRAL = "https://api.mistral.ai/v1"
 USER = {"role": "user", "content": "What is this?"}
 
@@ -38,7 +39,7 @@ def body_of(backend: OpenAIChat, *messages: Any, **fields: Any) -> dict[str, Any
         ("https://api.deepseek.com/beta", "deepseek-chat", "max_tokens", "prefix"),
         (MISTRAL, "mistral-large-latest", "max_tokens", "prefix"),
         ("https://api.moonshot.ai/v1", "kimi-k2", "max_tokens", "partial"),
-        ("https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "qwen-max", "max_tokens", "partial"),
+        (DASHSCOPE, "qwen-max", "max_tokens", "partial"),
         ("https://api.groq.com/openai/v1", "llama-3.3-70b-versatile", "max_tokens", "trailing"),
         ("https://api.cerebras.ai/v1", "llama3.1-8b", "max_completion_tokens", "no"),
         ("https://openrouter.ai/api/v1", "openai/gpt-5", "max_tokens", "no"),
@@ -47,13 +48,28 @@ def body_of(backend: OpenAIChat, *messages: Any, **fields: Any) -> dict[str, Any
         ("https://api.minimax.io/v1", "MiniMax-M2", "max_tokens", "no"),
         ("https://api.together.xyz/v1", "meta-llama/Llama-3.3-70B-Instruct-Turbo", "max_tokens", "no"),
         ("https://api.fireworks.ai/inference/v1", "accounts/fireworks/models/llama-v3p1-8b", "max_tokens", "no"),
+        ("https://eu.api.openai.com/v1", "gpt-4o", "max_completion_tokens", "no"),
+        ("https://notopenai.com/v1", "m", "max_tokens", "no"),
+        ("https://codestral.mistral.ai/v1", "codestral-latest", "max_tokens", "prefix"),
+        ("https://mistral.ai.example.com/v1", "mistral-large", "max_tokens", "no"),
+        ("https://api.deepseek.com/beta/", "deepseek-reasoner", "max_tokens", "no"),
+        ("https://api.deepseek.com/v1", "deepseek-chat", "max_tokens", "no"),
+        ("https://api.moonshot.cn/v1", "kimi-k2", "max_tokens", "partial"),
+        (DASHSCOPE, "qwen-plus", "max_tokens", "partial"),
+        (DASHSCOPE, "qwen3-coder-plus", "max_tokens", "partial"),
+        (DASHSCOPE, "qwen3-235b-a22b-thinking-2507", "max_tokens", "no"),
+        (DASHSCOPE, "qwq-plus", "max_tokens", "no"),
+        ("https://api.groq.com/openai/v1", "openai/gpt-oss-120b", "max_tokens", "no"),
+        ("https://api.groq.com/openai/v1", "qwen/qwen3-32b", "max_tokens", "no"),
+        ("http://localhost:11434/v1", "llama3.2", "max_tokens", "no"),
         ("http://localhost:8000/v1", "llama", "max_tokens", "no"),
     ],
 )
 def test_caps_and_continuations(url: str, model: str, cap: str, prefill: str) -> None:
     dialect = dialect_of(url, model)
     assert (dialect.cap_field, dialect.prefill) == (cap, prefill)
-    assert body_of(OpenAIChat(model, base_url=url, api_key=KEY), USER)[cap] == 50
+    body = body_of(OpenAIChat(model, base_url=url, api_key=KEY), USER)
+    assert {name: body[name] for name in body if "max" in name} == {cap: 50}
 
 
 def test_every_row_says_something() -> None:

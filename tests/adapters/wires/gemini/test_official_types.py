@@ -7,9 +7,9 @@ import pytest
 from google.genai import types
 from hypothesis import given
 
-from rungwise import Gemini, MediaPart, Message, Policy, TextPart, ToolCall, ToolResult, Usage
+from rungwise import Gemini, Message, Policy, ToolResult, Usage
 from rungwise.adapters.wires.gemini.request import DUMMY
-from rungwise.core import Call, OpaquePart, ReasoningPart, Request
+from rungwise.core import Call, Request
 from rungwise.testing import conversations
 from support import official
 from support.protocols import sending
@@ -31,40 +31,6 @@ def body_of(backend: Gemini, *messages: Any, **fields: Any) -> dict[str, Any]:
     send = sending(request, **given)
     body: dict[str, Any] = json.loads(backend.encode(send, stream=False).body)
     return body
-
-
-@MODELS
-def test_everything_that_is_written_is_of_the_clients_types(model: str) -> None:
-    backend = Gemini(model, base_url="http://localhost:1/v1beta")
-    me, shown = backend.provider, MediaPart("image", PIXEL, "image/png")
-    parts = (
-        ReasoningPart("Hm.", "dGhpbms=", me),
-        ReasoningPart("", {"thoughtSignature": "dGV4dA=="}, me),
-        TextPart("I look."),
-        OpaquePart(me, {"executableCode": {"language": "PYTHON", "code": "1"}}),
-        ToolCall("call_gemini_1", "look", '{"bird": "heron"}', {"thoughtSignature": "Y2FsbA=="}, me),
-        ToolCall("b", "note", "{}"),
-    )
-    told = (ToolResult("call_gemini_1", "look", "See.", media=(shown,)), ToolResult("b", "note", "No.", is_fault=True))
-    messages = (
-        Message.saying("system", "Be brief."),
-        Message("user", (TextPart("Which?"), shown, MediaPart("file", url="https://birds.test/a.pdf"))),
-        Message("assistant", parts),
-        Message("tool", told),
-    )
-    parameters = {
-        **{"temperature": 0.5, "top_p": 0.9, "stop": "END", "seed": 3, "reasoning_effort": "low"},
-        **{"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}},
-        **{"tool_choice": {"type": "function", "function": {"name": "look"}}, "parallel_tool_calls": True},
-        **{"safety_settings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}], "top_k": 4},
-    }
-    for unsigned in (False, True):
-        for lower in (False, True):
-            body = body_of(
-                backend, *messages, tools=TOOLS, parameters=parameters, unsigned=unsigned, lower_reasoning=lower
-            )
-            official.check("gemini", body)
-            assert all(content["parts"] for content in body["contents"])
 
 
 @MODELS

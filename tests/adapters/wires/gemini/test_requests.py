@@ -8,6 +8,7 @@ import pytest
 from rungwise import ConfigurationError, Gemini, MediaPart, Message, OpenAIChat, Policy, TextPart, ToolCall, ToolResult
 from rungwise.adapters.wires.gemini.request import DUMMY
 from rungwise.core import Call, Failure, OpaquePart, ReasoningPart, Reply, Request
+from support import official
 from support.protocols import sending
 
 KEY = "AIza-real-looking-0123456789"
@@ -22,12 +23,15 @@ def gemini(model: str = "gemini-2.5-flash", **options: Any) -> Gemini:
     return Gemini(model, **{"api_key": KEY, **options})
 
 
-def body_of(*messages: Any, to: Gemini | None = None, **fields: Any) -> Any:
+def body_of(*messages: Any, to: Gemini | None = None, known: bool = True, **fields: Any) -> Any:
     backend = to or gemini()
     asked = {name: fields.pop(name) for name in ("tools", "parameters") if name in fields}
     request = Request(messages or (ASKED,), **asked)
     send = sending(request, **fields)
-    return json.loads(backend.encode(send, stream=True).body)
+    body = json.loads(backend.encode(send, stream=True).body)
+    if known:  # to Google's own client
+        official.check("gemini", body)
+    return body
 
 
 def config_of(model: str = "gemini-2.5-flash", parameters: Any = None, **fields: Any) -> Any:
@@ -146,9 +150,9 @@ OWN = (
 
 
 def test_own_contents_go_out_word_for_word() -> None:
-    assert body_of(*OWN)["contents"] == [*OWN]
+    assert body_of(*OWN, known=False)["contents"] == [*OWN]
     system = {"role": "system", "parts": [{"text": "Be brief."}]}
-    assert body_of(system, *OWN)["systemInstruction"] == {"parts": system["parts"]}
+    assert body_of(system, *OWN, known=False)["systemInstruction"] == {"parts": system["parts"]}
 
 
 def test_after_a_switch_own_contents_lose_signatures_and_thoughts_alone() -> None:
