@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from rungwise import ConfigurationError, OpenAIChat, Prices, Reasoning, Text, ToolCall, Usage
 from rungwise.adapters.wires.chat.dialects import STOP_REASONS
-from rungwise.core import Failure, HttpRequest, Reply, Request, Send
-from support.protocols import sending
+from rungwise.core import Failure, Reply
+from support import protocols
+from support.protocols import encoded
 from support.texts import cut
 
 KEY = "sk-proj-real-looking-0123456789"
@@ -23,19 +24,8 @@ def backend(model: str = "m", **fields: Any) -> Any:
     return OpenAIChat(model, **{"base_url": LOCAL, **fields})
 
 
-def send(*messages: Any, parameters: Any = None, headers: Any = None, tools: Any = (), **fields: Any) -> Send:
-    request = Request(messages or (USER,), tools=tools, parameters=parameters, headers=headers)
-    return sending(request, **fields)
-
-
-def wire(request: HttpRequest) -> dict[str, Any]:
-    body = json.loads(request.body)
-    assert isinstance(body, dict)
-    return body
-
-
-def body_of(*messages: Any, to: OpenAIChat | None = None, stream: bool = False, **fields: Any) -> dict[str, Any]:
-    return wire((to or backend()).encode(send(*messages, **fields), stream=stream))
+def body_of(*messages: Any, to: OpenAIChat | None = None, **fields: Any) -> Any:
+    return protocols.body_of(to or backend(), *(messages or (USER,)), **fields)
 
 
 # ---- what a backend is -----------------------------------------------------------------------------------------------
@@ -107,7 +97,7 @@ def test_which_hosts_need_no_key(url: str, is_local: bool) -> None:
 def test_a_key_in_a_header_is_a_key() -> None:
     chat = OpenAIChat("m", base_url="https://x.openai.azure.com/openai/v1", headers={"API-Key": KEY})
     assert chat.problem is None
-    headers = chat.encode(send(), stream=False).headers
+    headers = encoded(chat).headers
     assert headers["api-key"] == KEY
     assert "authorization" not in headers
 
@@ -173,7 +163,7 @@ def test_nothing_shows_a_key() -> None:
     chat = OpenAIChat(
         "m", api_key=KEY, headers={"x-key": KEY}, parameters={"user": KEY}, base_url="https://h/v1?api-version=1"
     )
-    request = chat.encode(send({"role": "user", "content": KEY}), stream=True)
+    request = encoded(chat, {"role": "user", "content": KEY}, stream=True)
     for thing in (chat, chat.name, chat.problem, request, chat.decoder({"x": KEY}), chat.identities):
         assert KEY not in repr(thing)
         assert KEY not in str(thing)
@@ -214,8 +204,8 @@ def test_what_is_on_the_wire() -> None:
         {"role": "tool", "tool_call_id": "c", "content": "é\u2028"},
     ]
     chat = backend(api_key=KEY, headers={"X-Team": "a", "x-both": "backend"}, parameters={"temperature": 0, "top_p": 1})
-    sent = send(*messages, tools=tools, parameters={"temperature": 1}, headers={"X-Both": "caller"}, max_tokens=7)
-    request = chat.encode(sent, stream=False)
+    asked = {"parameters": {"temperature": 1}, "headers": {"X-Both": "caller"}, "max_tokens": 7}
+    request = encoded(chat, *messages, tools=tools, **asked)
     assert request.method == "POST"
     assert request.url == f"{LOCAL}/chat/completions"
     assert request.headers == {
@@ -224,7 +214,7 @@ def test_what_is_on_the_wire() -> None:
         "x-team": "a",
         "x-both": "caller",
     }
-    assert wire(request) == {
+    assert json.loads(request.body) == {
         "model": "m",
         "messages": messages,
         "stream": False,
@@ -247,7 +237,7 @@ def test_a_query_stays_behind_the_path() -> None:
     chat = OpenAIChat(
         "m", api_key=KEY, base_url="https://x.openai.azure.com/openai/deployments/d?api-version=2024-10-21"
     )
-    url = chat.encode(send(), stream=False).url
+    url = encoded(chat).url
     assert url == "https://x.openai.azure.com/openai/deployments/d/chat/completions?api-version=2024-10-21"
 
 

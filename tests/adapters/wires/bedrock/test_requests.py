@@ -15,8 +15,8 @@ from rungwise.adapters.wires.bedrock.shapes import CONVERSE
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.core import OpaquePart, ReasoningPart, Request
 from rungwise.testing import conversations
-from support import official
-from support.protocols import sending
+from support import official, protocols
+from support.protocols import encoded
 from support.sampling import examples
 
 NEW, OLD, OTHER = "anthropic.claude-opus-5-5", "eu.anthropic.claude-sonnet-4-5-20250929-v1:0", "amazon.nova-pro-v1:0"
@@ -60,16 +60,9 @@ def check(body: dict[str, Any]) -> None:
     assert "toolConfig" in body or not any("toolUse" in block or "toolResult" in block for block in blocks)
 
 
-def encoded(
-    to: Bedrock, *messages: Any, tools: Any = (), parameters: Any = None, stream: bool = False, **send: Any
-) -> Any:
-    request = Request(list(messages) or [QUESTION], tools=tools, parameters=parameters or {})
-    return to.encode(sending(request, **send), stream=stream)
-
-
 def sent(*messages: Any, to: Bedrock | None = None, **options: Any) -> dict[str, Any]:
     to = to or backend()
-    body: dict[str, Any] = json.loads(encoded(to, *messages, **options).body)
+    body: dict[str, Any] = protocols.body_of(to, *(messages or (QUESTION,)), **options)
     check(body)
     return body
 
@@ -338,22 +331,6 @@ def test_claude_reasons_as_it_does_elsewhere() -> None:
     loop = (QUESTION, Message("assistant", (CALL,)), Message("tool", (ToolResult("tooluse_1", "", "x"),)))
     assert thinking(sent(*loop, to=backend(OLD), parameters=high, max_tokens=4096)) is None
     assert thinking(sent(to=backend(OLD), tools=[TOOL], parameters={**high, "tool_choice": "required"})) is None
-
-
-@pytest.mark.parametrize(
-    ("choice", "expected"),
-    [
-        ("auto", {"auto": {}}),
-        ("required", {"any": {}}),
-        ({"type": "any"}, {"any": {}}),
-        ({"type": "function", "function": {"name": "look"}}, {"tool": {"name": "look"}}),
-        ({"type": "tool", "name": "look"}, {"tool": {"name": "look"}}),
-        ({"any": {}}, {"any": {}}),
-    ],
-)
-def test_a_choice_of_tools_in_any_form(choice: Any, expected: Any) -> None:
-    body = sent(tools=[CHAT_TOOL], parameters={"tool_choice": choice})
-    assert body["toolConfig"] == {"tools": [TOOL], "toolChoice": expected}
 
 
 def test_no_tools_are_sent_where_none_may_be_called() -> None:

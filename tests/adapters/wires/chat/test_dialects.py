@@ -1,6 +1,5 @@
 """What is written to each kind of server in its own way."""
 
-import json
 import re
 from typing import Any
 
@@ -8,26 +7,12 @@ import pytest
 
 from rungwise import Message, OpenAIChat, ToolCall, ToolResult
 from rungwise.adapters.wires.chat.dialects import DIALECTS, dialect_of
-from rungwise.core import Request, Send
-from support.protocols import sending
+from support.protocols import body_of, encoded
 
 KEY = "0123456789abcdef0123456789abcdef"
 DASHSCOPE = "https://dashscope-intl.aliyuncs.com/compatible-mode/v1"
 MISTRAL = "https://api.mistral.ai/v1"
 USER = {"role": "user", "content": "What is this?"}
-
-
-def body_of(backend: OpenAIChat, *messages: Any, **fields: Any) -> dict[str, Any]:
-    request = Request(messages, max_tokens=50)
-    send = Send(
-        **{
-            **{"rung": "ask", "backend": 0, "wait": 0.0, "messages": request.messages, "max_tokens": 50},
-            **{"request": request, **fields},
-        }
-    )
-    body = json.loads(backend.encode(send, stream=False).body)
-    assert isinstance(body, dict)
-    return body
 
 
 @pytest.mark.parametrize(
@@ -68,7 +53,7 @@ def body_of(backend: OpenAIChat, *messages: Any, **fields: Any) -> dict[str, Any
 def test_caps_and_continuations(url: str, model: str, cap: str, prefill: str) -> None:
     dialect = dialect_of(url, model)
     assert (dialect.cap_field, dialect.prefill) == (cap, prefill)
-    body = body_of(OpenAIChat(model, base_url=url, api_key=KEY), USER)
+    body = body_of(OpenAIChat(model, base_url=url, api_key=KEY), USER, max_tokens=50)
     assert {name: body[name] for name in body if "max" in name} == {cap: 50}
 
 
@@ -97,9 +82,7 @@ TOKEN = "eyJ0eXAiOiJKV1QifQ.eyJhdWQiOiJ4In0.c2lnbmF0dXJl"
 )
 def test_where_the_key_goes(url: str, key: str, name: str) -> None:
     backend = OpenAIChat("gpt-4o", base_url=url, api_key=key)
-    request = Request([USER])
-    send = sending(request, max_tokens=None)
-    headers = backend.encode(send, stream=True).headers
+    headers = encoded(backend, USER).headers
     sent = {each: str(value) for each, value in headers.items() if each in ("authorization", "api-key")}
     assert sent == {name: f"Bearer {key}" if name == "authorization" else key}
     assert backend.problem is None
@@ -107,16 +90,14 @@ def test_where_the_key_goes(url: str, key: str, name: str) -> None:
 
 def test_azures_key_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
-    request = Request([USER])
-    send = sending(request, max_tokens=None)
     for url, name, value in (
         (f"{AZURE}/openai/v1", "authorization", f"Bearer {KEY}"),
         (f"{AZURE}/openai/deployments/m?api-version=x", "api-key", KEY),
     ):
         backend = OpenAIChat("m", base_url=url)
         assert backend.problem is None
-        assert backend.encode(send, stream=True).headers[name] == value
-    assert backend.encode(send, stream=True).url == f"{AZURE}/openai/deployments/m/chat/completions?api-version=x"
+        assert encoded(backend, USER).headers[name] == value
+    assert encoded(backend, USER).url == f"{AZURE}/openai/deployments/m/chat/completions?api-version=x"
 
 
 # ---- ids of tool calls -----------------------------------------------------------------------------------------------

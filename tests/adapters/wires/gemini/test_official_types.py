@@ -12,7 +12,7 @@ from rungwise.adapters.wires.gemini.request import DUMMY
 from rungwise.core import Call, Request
 from rungwise.testing import conversations
 from support import official
-from support.protocols import sending
+from support.protocols import body_of
 
 PIXEL = "iVBORw0KGgo="
 SCHEMA = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "additionalProperties": False}
@@ -22,15 +22,6 @@ TOOLS = [
     {"googleSearch": {}},
 ]
 MODELS = pytest.mark.parametrize("model", ["gemini-2.0-flash", "gemini-2.5-pro", "gemini-3-flash-preview"])
-
-
-def body_of(backend: Gemini, *messages: Any, **fields: Any) -> dict[str, Any]:
-    asked = {name: fields.pop(name) for name in ("tools", "parameters") if name in fields}
-    request = Request(messages, **asked)
-    given = {"messages": request.messages, "max_tokens": 100, **fields}
-    send = sending(request, **given)
-    body: dict[str, Any] = json.loads(backend.encode(send, stream=False).body)
-    return body
 
 
 @MODELS

@@ -1,6 +1,5 @@
 """What goes out as Responses: by OpenAI's own types, and word for word what its models want back."""
 
-import json
 from typing import Any
 
 import pytest
@@ -17,9 +16,9 @@ from rungwise import (
     ToolResult,
 )
 from rungwise.adapters.wires.responses.items import parts_of_items
-from rungwise.core import OpaquePart, ReasoningPart, Request
+from rungwise.core import OpaquePart, ReasoningPart
 from support import official
-from support.protocols import sending
+from support.protocols import body_of
 
 URL = "http://localhost/v1"
 BACKEND: Any = OpenAIResponses("gpt-5", base_url=URL)
@@ -45,13 +44,9 @@ FREE = {"id": "ct_1", "type": "custom_tool_call", "call_id": "c2", "name": "g", 
 OUTPUT = [THOUGHT, SEARCH, SAID, CALLED, FREE]
 
 
-def sent(*messages: Any, backend: OpenAIResponses = BACKEND, stream: bool = False, **options: Any) -> dict[str, Any]:
+def sent(*messages: Any, backend: OpenAIResponses = BACKEND, **options: Any) -> dict[str, Any]:
     """Return the body of a request, which must be what OpenAI's own types say."""
-    asked = {name: options.pop(name) for name in ("tools", "parameters") if name in options}
-    request = Request(list(messages) or [USER], **asked)
-    options.setdefault("max_tokens", None)
-    send = sending(request, **options)
-    body: dict[str, Any] = json.loads(backend.encode(send, stream=stream).body)
+    body: dict[str, Any] = body_of(backend, *(messages or (USER,)), **options)
     official.check("responses", body)
     return body
 
@@ -123,9 +118,7 @@ def test_nobody_else_is_sent_what_only_their_model_can_read(why: str) -> None:
 def test_chat_completions_of_the_same_model_are_sent_no_items() -> None:
     parts, _ = parts_of_items([THOUGHT, SAID], OWN)
     chat = rungwise.OpenAIChat("gpt-5", base_url=URL)
-    request = Request([USER, Message("assistant", parts), USER])
-    send = sending(request, max_tokens=None)
-    body = json.loads(chat.encode(send, stream=False).body)
+    body = body_of(chat, USER, Message("assistant", parts), USER)
     assert body["messages"][1] == {"role": "assistant", "content": "I look."}
 
 
@@ -289,17 +282,6 @@ JSON_SCHEMA = {"type": "json_schema", "json_schema": {"name": "a", "schema": SCH
         ),
         ({"reasoning_effort": "low", "reasoning": {"effort": "high"}}, {"reasoning": {"effort": "high"}}),
         ({"parallel_tool_calls": False}, {"parallel_tool_calls": False}),
-        ({"tool_choice": "required"}, {"tool_choice": "required"}),
-        (
-            {"tool_choice": {"type": "function", "function": {"name": "f"}}},
-            {"tool_choice": {"type": "function", "name": "f"}},
-        ),
-        ({"tool_choice": {"type": "function", "name": "f"}}, {"tool_choice": {"type": "function", "name": "f"}}),
-        (
-            {"tool_choice": {"type": "allowed_tools", "allowed_tools": {
-                "mode": "auto", "tools": [{"type": "function", "function": {"name": "f"}}]}}},
-            {"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "f"}]}},
-        ),
         ({"response_format": {"type": "json_object"}}, {"text": {"format": {"type": "json_object"}}}),
         (
             {"response_format": JSON_SCHEMA},
@@ -428,7 +410,5 @@ def test_the_whitespace_at_the_end_of_a_prefill_is_left_out() -> None:
 
 @pytest.mark.parametrize("block", [{}, {"type": "message"}, {"type": "message", "content": 1}, [1], "x", {"type": 5}])
 def test_an_own_part_of_any_shape_can_be_written(block: Any) -> None:
-    request = Request([USER, Message("assistant", (OpaquePart(OWN, block), TextPart("a"))), USER])
-    send = sending(request, max_tokens=None)
-    items = json.loads(BACKEND.encode(send, stream=False).body)["input"]
+    items = body_of(BACKEND, USER, Message("assistant", (OpaquePart(OWN, block), TextPart("a"))), USER)["input"]
     assert {"role": "assistant", "content": "a"} in items
