@@ -23,8 +23,6 @@ from support.sampling import sampled
 from support.waiting import auntil, until
 from support.ways import ALL, OWN, Asked, aask, aclose, ask, backend, client_for, is_async
 
-pytestmark = pytest.mark.sampled(4)
-
 PRICES = Prices(2.0, 10.0, cache_creation=3.0)
 PROMPT = 40
 FIFTY = 50

@@ -13,7 +13,7 @@ from rungwise.adapters.wires.chat.dialects import STEERING, CapField, Dialect, P
 from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.chat.shapes import CHAT, FORMATS, ChatShapes
 from rungwise.adapters.wires.form import Body, Rules
-from rungwise.adapters.wires.pairing import calls_tools, is_own_call
+from rungwise.adapters.wires.pairing import is_own_call
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.plain.parts import list_of
 from rungwise.adapters.wires.plain.tools import chat_choice
@@ -137,7 +137,7 @@ def _has_other_ids(messages: Iterable[PlainMessage | Message], rules: Rules, pro
     """Tell whether a tool call has an id that the server does not accept."""
     if rules.call_id is CHAT.rules.call_id:
         return False
-    calls = [call for message in read_messages(filter(calls_tools, messages)) for call in message.tool_calls]
+    calls = [call for message in read_messages(messages) for call in message.tool_calls]
     if rules.takes_own_ids:
         calls = [call for call in calls if not is_own_call(call, provider)]
     return not all(rules.call_id.fullmatch(call.id) for call in calls)

@@ -81,6 +81,20 @@ def read_together(
         yield together, _joined(row)
 
 
+def ids_in(message: PlainMessage | Message) -> tuple[list[str], list[str]]:
+    """Return the ids of the tool calls and of the tool results in a message of any form."""
+    if not isinstance(message, Message) and isinstance(message.get("content"), str):
+        # Most messages are not worth reading for this.
+        answered = message.get("tool_call_id")
+        if message.keys() == {"role", "content"} and message["role"] not in ("tool", "function"):
+            return [], []
+        if len(message) == 3 and message.get("role") == "tool" and isinstance(answered, str) and answered:
+            return [], [answered]
+    read = read_messages((message,))
+    called = [call.id for each in read for call in each.tool_calls]
+    return called, [result.id for each in read for result in each.tool_results]
+
+
 def _is_answer(messages: Sequence[Message]) -> bool:
     return len(messages) == 1 and messages[0].role == "assistant"
 
