@@ -169,11 +169,7 @@ FAULTS: Final[dict[str, Fault]] = {
             advisory=(ends_within(15),),
         ),
         Fault(
-            name="S08",
-            title="cut after 40 of 60 tokens",
-            primary=(_CUT,),
-            limit=40,
-            required=(no_cut_answer, alive),
+            name="S08", title="cut after 40 of 60 tokens", primary=(_CUT,), limit=40, required=(no_cut_answer, alive)
         ),
         Fault(
             name="S09",

@@ -71,12 +71,7 @@ def play(provider: FaultyProvider, policy: Policy, fault: Fault, way: Way = "str
         attempts = scene.recover()
         alive = _Caller(client, scene, ALIVE_SECONDS, way, 0.0).asked()
     seen = Seen(
-        asked=asked,
-        attempts=attempts,
-        alive=alive,
-        answer=ANSWER,
-        fallback=scene.fallback,
-        dead_for=fault.dead_for,
+        asked=asked, attempts=attempts, alive=alive, answer=ANSWER, fallback=scene.fallback, dead_for=fault.dead_for
     )
     return Played(fault, seen, score(fault, seen))
 

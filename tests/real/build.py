@@ -133,11 +133,7 @@ def _run(command: Sequence[str], name: str, **environment: str) -> None:
     log = cache() / f"{name}.log"
     with log.open("w") as said:
         code = subprocess.run(
-            ["nice", *command],
-            stdout=said,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **environment},
-            check=False,
+            ["nice", *command], stdout=said, stderr=subprocess.STDOUT, env={**os.environ, **environment}, check=False
         ).returncode
     if code:
         raise SystemExit(f"{name} failed with exit code {code}: see {log}")

@@ -74,7 +74,6 @@ SILENCE = 5.0
 def rendered(kind: str, path: str, streams: bool) -> Rendered:
     """Return the response of a kind to a request; the model of the path is always the same here."""
     reply = KINDS[kind][1]
-    assert reply is not None
     body = {"model": "soak", "messages": [], "stream": streams, "stream_options": {"include_usage": True}}
     return render(reply, body, path=path)
 
@@ -83,7 +82,6 @@ def rendered(kind: str, path: str, streams: bool) -> Rendered:
 def response(kind: str, path: str, streams: bool) -> tuple[bytes, tuple[bytes, ...]]:
     """Return the head of a response and the pieces of its body, framed."""
     reply, made = KINDS[kind][1], rendered(kind, path, streams)
-    assert reply is not None
     given = "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items())
     head = f"HTTP/1.1 {reply.status} Soaked\r\ncontent-type: {made.content_type}\r\n{given}"
     if not made.is_stream:

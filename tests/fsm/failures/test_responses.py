@@ -88,9 +88,7 @@ CASES: dict[Reason, list[tuple[int | None, Any]]] = {
         (None, anthropic("Request timed out", "timeout_error")),
         (None, google(504, "DEADLINE_EXCEEDED", "The request timed out")),
     ],
-    "connection": [
-        (None, openai("x", None, "network_error")),
-    ],
+    "connection": [(None, openai("x", None, "network_error"))],
     "context_overflow": [
         (400, openai("x", "invalid_request_error", "context_length_exceeded", "messages")),
         (400, anthropic("prompt is too long: 200049 tokens > 200000 maximum")),
@@ -139,10 +137,7 @@ CASES: dict[Reason, list[tuple[int | None, Any]]] = {
         ),
         (400, google(400, "INVALID_ARGUMENT", "Requests ending with a model turn are not supported.")),
         (400, anthropic("When using output format, pre-filling the assistant is not supported")),
-        (
-            400,
-            {"message": "Expected last role User or Tool (or Assistant with prefix True) but got assistant"},
-        ),
+        (400, {"message": "Expected last role User or Tool (or Assistant with prefix True) but got assistant"}),
         (400, anthropic("messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `text`.")),
     ],
     "reasoning_signature": [
@@ -198,10 +193,7 @@ CASES: dict[Reason, list[tuple[int | None, Any]]] = {
             openai("tool call validation failed: parameters for tool f did not match schema", None, "tool_use_failed"),
         ),
         (400, openai("Failed to generate JSON. Please adjust your prompt.", None, "json_validate_failed")),
-        (
-            None,
-            {"error": {"message": "Failed to call a function. Please adjust your prompt.", "status_code": 400}},
-        ),
+        (None, {"error": {"message": "Failed to call a function. Please adjust your prompt.", "status_code": 400}}),
     ],
     "model_not_found": [
         (404, openai("The model `gpt-4.1-x` does not exist or you do not have access to it.", None, "model_not_found")),
@@ -241,12 +233,7 @@ CASES: dict[Reason, list[tuple[int | None, Any]]] = {
         ),
         (None, anthropic("messages: at least one message is required")),
     ],
-    "malformed": [
-        (200, "<html>Sign in to the network</html>"),
-        (200, b""),
-        (200, {}),
-        (204, None),
-    ],
+    "malformed": [(200, "<html>Sign in to the network</html>"), (200, b""), (200, {}), (204, None)],
     "unknown": [
         (404, ""),
         (404, {"detail": "Not Found"}),

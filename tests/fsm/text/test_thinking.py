@@ -8,14 +8,7 @@ from hypothesis import strategies as st
 
 from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.text.literals import Literals
-from rungwise.fsm.text.thinking import (
-    LONGEST_HELD,
-    MOST_TAGS,
-    TextBefore,
-    ThinkFilter,
-    part_thinking,
-    split_thinking,
-)
+from rungwise.fsm.text.thinking import LONGEST_HELD, MOST_TAGS, TextBefore, ThinkFilter, part_thinking, split_thinking
 from support.sampling import examples
 from support.texts import cut
 

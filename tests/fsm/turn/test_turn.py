@@ -92,7 +92,6 @@ def play(
                 action = turn.tools_ran([run_tool(run) for run in runs])
             case Compact(given, room):
                 played.rooms.append(room)
-                assert compactor is not None
                 try:
                     action = turn.compacted(compactor(given))
                 except ValueError as error:
@@ -114,7 +113,6 @@ def run_call(call: Call, coming: Iterator[Reply | Failure], sent: list[Send]) ->
 
 
 def run_tool(run: ToolRun) -> ToolOutcome:
-    assert run.tool.function is not None
     try:
         return ToolOutcome(run.tool.function(**run.arguments))
     except OSError as error:
@@ -514,9 +512,7 @@ def test_a_turn_that_was_interrupted_as_it_ended_ends_after_all(monkeypatch: pyt
     assert rungwise.replay(TurnJournal.from_json(turn.journal.to_json())).outcome == "finished"
 
 
-def test_an_interrupted_driver_neither_loses_nor_repeats_an_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_interrupted_driver_neither_loses_nor_repeats_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     turn = Turn(Request("hello"))
     action = turn.begin()
     assert isinstance(action, MakeCall)
