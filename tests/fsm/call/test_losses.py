@@ -22,7 +22,7 @@ LOST = "left out: seed: it draws as it likes; the tool web_search: it has no for
 
 def ended(chain: list[Any], *replies: Reply | Failure, **asked: Any) -> Call:
     call = Call(Request("Where?", **asked), Policy(), chain)
-    send = call.begin()
+    call.begin()
     for reply in replies:
         call.receive(reply)
     assert call.is_over
