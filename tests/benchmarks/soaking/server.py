@@ -158,10 +158,7 @@ class Soaked(asyncio.Protocol):
     def accident(self, kind: str) -> None:
         if kind == "garbage":
             is_http = self.draw.random() < 0.5
-            head = (
-                b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 700\r\n\r\n" if is_http else b""
-            )
-            self.transport.write(head + GARBAGE)
+            self.transport.write((GARBAGE_HEAD if is_http else b"") + GARBAGE)
             if not is_http:
                 self.transport.close()
         elif kind == "hang_up":

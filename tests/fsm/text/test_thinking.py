@@ -13,43 +13,14 @@ from support.sampling import examples
 from support.texts import cut
 
 TAGS = [f"{start}{name}>" for name in ("think", "thinking", "reasoning", "THINK", "Thinking") for start in ("<", "</")]
-ODDS = [
-    "<",
-    ">",
-    "/",
-    "</",
-    "<thi",
-    "</thinkin",
-    "nk>",
-    "ing>",
-    "<think >",
-    "<thought>",
-    "<thin\u212a>",
-    "<think",
-    "<rea\u017foning>",
-]
+ODDS = ["<", ">", "/", "</", "<thi", "</thinkin", "nk>", "ing>", "<think >", "<thought>", "<thin\u212a>", "<think"]
+ODDS += ["<rea\u017foning>"]
 PIECES = st.sampled_from([*TAGS, *TAGS, *ODDS, "a", "b c", " ", "\n\n", "\u00a0", "\N{GRINNING FACE}", "e\u0301"])
 FENCES = ["```\n", "```xml\n", "\n```", "\n```\n", "\n~~~\n", "~~~~", "\n   ```", "\n    ```", "\n\t```", " \t\r\n"]
 BLOCKS = ["<think>a</think>", "<think>`</think>", "<thinking>\n```\n</thinking>", "<think>", "</think>", "<thi", "nk>"]
 MARKDOWN = st.sampled_from([*FENCES, *BLOCKS, *BLOCKS, "`", "`", "``", "~", "~~", "\n", "\n", " ", "a", "`a`"])
-QUOTES = [
-    '"',
-    "'",
-    "\u201c",
-    "\u201d",
-    "\u201e",
-    "\u00ab",
-    "\u00bb",
-    '\\"',
-    '{"a": "',
-    "5",
-    ". ",
-    ".",
-    ",",
-    "(",
-    ")",
-    "\n\n",
-]
+QUOTES = ['"', "'", "\u201c", "\u201d", "\u201e", "\u00ab", "\u00bb", '\\"', '{"a": "', "5", ". ", ".", ",", "(", ")"]
+QUOTES += ["\n\n"]
 SENTENCES = st.sampled_from([*QUOTES, *QUOTES, *BLOCKS, "</think>", "</think>", "\n", " ", "it's", "a", "`"])
 TEXTS = (st.lists(PIECES, max_size=12) | st.lists(MARKDOWN, max_size=16) | st.lists(SENTENCES, max_size=16)).map(
     "".join
