@@ -304,8 +304,14 @@ class TestSilence:
         (lambda: Request("x", tools="ab"), "tools"),
         (lambda: Request("x", parameters=5), "parameters"),
         (lambda: Request("x", headers={"Content-Length": "3"}), "Content-Length"),
-        (lambda: Call(Request("x"), turn={"prior_answer": "a"}), "turn must be a TurnContext"),
+        (lambda: Call("hi"), "request must be a Request, not str"),
+        (lambda: Call(Request("x"), turn={"prior_answer": "a"}), "turn must be a TurnContext, not dict"),
+        (lambda: Call(Request("x"), turn={}), "turn must be a TurnContext, not dict"),
         (lambda: Call(Request("x"), "policy"), "policy must be a Policy"),
+        (lambda: Call(Request("x"), {}), "policy must be a Policy, not dict"),
+        (lambda: Call(Request("x"), chain=PlainLink()), "the chain must be a list of backends, not PlainLink"),
+        (lambda: Call(Request("x"), chain=["gpt"]), "the chain must hold backends, not str"),
+        (lambda: Call(Request("x"), chain=[]), "the chain is empty"),
         (lambda: Call(Request("x")).begin("soon"), "now must be seconds"),
         (lambda: begun().receive("An answer."), "reply must be a Reply or a Failure, not str"),
         (lambda: begun().receive({"text": "An answer."}), "reply must be a Reply or a Failure, not dict"),
@@ -319,22 +325,6 @@ class TestSilence:
 def test_what_is_of_the_wrong_type_is_named(build, says):
     with pytest.raises(rungwise.ConfigurationError, match=says):
         build()
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({"request": "hi"}, "request must be a Request, not str"),
-        ({"policy": {}}, "policy must be a Policy, not dict"),
-        ({"turn": {}}, "turn must be a TurnContext, not dict"),
-        ({"chain": PlainLink()}, "the chain must be a list of backends, not PlainLink"),
-        ({"chain": ["gpt"]}, "the chain must hold backends, not str"),
-        ({"chain": []}, "the chain is empty"),
-    ],
-)
-def test_what_is_of_the_wrong_kind_is_named(given, says):
-    with pytest.raises(rungwise.ConfigurationError, match=says):
-        Call(**{"request": Request("hi"), **given})
 
 
 def test_failures_are_counted_for_each_backend_by_itself():
