@@ -115,7 +115,7 @@ class Call:
         self._counter = TokenCounter(context, estimate_tokens if estimate is None else estimate, prompts)
         self._proposer = Proposer(context, self._counter)
         self._facts = FactFinder(context)
-        self._outcome = Outcome(context, self._recorder, self._delivery)
+        self._outcome = Outcome(context, self._recorder)
         self._proposed: Proposal | None = None
         self._in_flight: Proposal | None = None
         self._affordable_until = -math.inf  # the call's own budget covers the proposal until then, in seconds elapsed

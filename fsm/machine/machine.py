@@ -18,7 +18,6 @@ from rungwise.fsm.machine.table import Row, Table
 NAME: Final = "rungwise"
 
 Condition = Callable[[Any], bool]
-Callback = Callable[[Any], None]
 
 
 class FactBits:
@@ -54,14 +53,22 @@ class FactBits:
 
 
 @frozen
-class NoteRow:
-    """Note on a run which row it took, for its journal."""
+class TakeRow:
+    """Take a row: note it on the run, for its journal, and count what its effect spends and refills.
+
+    Arguments:
+        row: the row.
+        count: changes the counters of a run; None if the row has no effect on them.
+    """
 
     row: Row
+    count: Callable[[Any], None] | None = None
 
     def __call__(self, run: Any) -> None:
-        """Note the row."""
+        """Note the row and count."""
         run.row = self.row
+        if self.count is not None:
+            self.count(run)
 
 
 def machine_of(table: Table) -> Machine:
@@ -100,7 +107,7 @@ def _build(table: Table) -> Machine:
                 "source": row.source,
                 "dest": row.target,
                 "conditions": _conditions(table, row),
-                "before": [*_effects(table, row), NoteRow(row)],
+                "before": [TakeRow(row, _count(table, row))],
             }
             for row in table.rows
         ],
@@ -121,12 +128,12 @@ def _conditions(table: Table, row: Row) -> list[Condition]:
     return [lambda run: run.facts & seen == holds and run.spent[place] < run.limits[place]]
 
 
-def _effects(table: Table, row: Row) -> list[Callback]:
+def _count(table: Table, row: Row) -> Callable[[Any], None] | None:
     if row.target == table.hub:
-        return [_count_attempt]
+        return _count_attempt
     effect, bits = table.effect(row.effect), fact_bits_of(table)
     if effect.spends is None:
-        return []
+        return None
     spends, refills = table.places[effect.spends], [table.places[name] for name in effect.refills]
     refills_on = bits.bits([effect.refills_on] if effect.refills_on else [])
 
@@ -136,7 +143,7 @@ def _effects(table: Table, row: Row) -> list[Callback]:
             for place in refills:
                 run.spent[place] = 0
 
-    return [count]
+    return count
 
 
 def _count_attempt(run: Any) -> None:

@@ -156,10 +156,10 @@ SLOW_TO_LOAD = (
 )
 """What of the standard library takes milliseconds, and a call does without until it needs it."""
 
-MOST_MODULES = 120
+MOST_MODULES = 85
 """Modules of the core that `Policy` and `rungwise.core.Call` may load, at about 0.1 ms each."""
 
-MOST_CLASSES = 120
+MOST_CLASSES = 65
 """Classes that attrs may build for them, at about 0.3 ms each."""
 
 MOST_COMPILED = 100_000

@@ -60,8 +60,8 @@ def tampered(row: Row, *, table: Table = CALL, **mistakes: Callable[[Any], Any])
         (condition,) = transition.conditions
         condition.func = mistakes["test"](condition.func)
     if "count" in mistakes:
-        count, note = transition.before
-        transition.before = [mistakes["count"](count) or (lambda run: None), note]
+        (take,) = transition.before
+        transition.before = [evolve(take, count=mistakes["count"](take.count))]
     return table
 
 

@@ -8,7 +8,6 @@ from rungwise.fsm.call.conversation.parts import TextPart
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.run.causes import cause_of
 from rungwise.fsm.call.run.context import CallContext
-from rungwise.fsm.call.run.delivery import Delivery
 from rungwise.fsm.call.run.recording import Recorder
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.call.table import KEEP_PRIOR
@@ -25,18 +24,17 @@ class Outcome:
 
     Arguments:
         context: the text, and what was spent.
-        recorder: records the last step.
-        delivery: hands out the rest of the result's text.
+        recorder: records the last step, and hands out the rest of the result's text.
 
     Attributes:
         last: what came back last.
         result: the result, once the call has ended.
     """
 
-    __slots__ = ("_failures", "context", "delivery", "last", "recorder", "result")
+    __slots__ = ("_failures", "context", "last", "recorder", "result")
 
-    def __init__(self, context: CallContext, recorder: Recorder, delivery: Delivery) -> None:
-        self.context, self.recorder, self.delivery = context, recorder, delivery
+    def __init__(self, context: CallContext, recorder: Recorder) -> None:
+        self.context, self.recorder = context, recorder
         self.last: Observation | None = None
         self.result: Result | None = None
         self._failures: dict[int, Failure] = {}  # the last one of each backend
@@ -79,7 +77,7 @@ class Outcome:
         finally:
             self.result = self.settle(row, cause)
             is_shown = row.effect == KEEP_PRIOR.effect and context.turn.is_shown
-            self.delivery.correct(context.transcript.answer.gathered if is_shown else self.result.text)
+            self.recorder.delivery.correct(context.transcript.answer.gathered if is_shown else self.result.text)
 
     def settle(self, row: Row, cause: str | None) -> Result:
         """Return the result of a call that has ended.
@@ -90,12 +88,7 @@ class Outcome:
         """
         context, last = self.context, self.last
         answer, spending, chain = context.transcript.answer, context.spending, context.chain
-        outcome, text, parts, turn = (
-            row.target,
-            answer.gathered,
-            answer.parts,
-            answer.turn,
-        )
+        outcome, text, parts, turn = row.target, answer.gathered, answer.parts, answer.turn
         if answer.spare and outcome not in ("done", "salvaged"):
             text = answer.spare
             parts = (text,)

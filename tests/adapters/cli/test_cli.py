@@ -761,6 +761,8 @@ def test_the_demo_runs_every_scenario(demo: str) -> None:
         "taken back: the 27 characters above",
         'the model calls get_weather with {"city": "Reykjavik"}',
         "→ primary: no server listens there; nothing arrived",
+        " fallback      → second: ",
+        "59 characters, from second",
         "failed_permanently → failed (HTTP 401, auth)",
         "raises Failed: failed after 6 attempts",
         " 2/24 attempts, 30.",

@@ -1,4 +1,4 @@
-"""A budget that many calls share: what is reserved, in which order, and what is lacking."""
+"""A budget that many calls share: what is reserved, in which order, and which ceiling is used up."""
 
 import copy
 import pickle
@@ -107,7 +107,7 @@ def test_the_own_budget_of_a_call_holds_beside_the_shared_one() -> None:
     assert cause == "the money of the budget cannot pay for another attempt"
 
 
-# what is lacking
+# the shortfall
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_the_own_budget_of_a_call_holds_beside_the_shared_one() -> None:
 def test_the_part_that_ends_a_call_is_named(budget: Budget, cause: str) -> None:
     shared = SharedBudget(budget)
     spend(shared, chain=PRICED)
-    assert shared.lacking(1.0, input_tokens=10, prices=PRICED[0].prices) == cause
+    assert shared.shortfall(1.0, input_tokens=10, prices=PRICED[0].prices) == cause
     late = begun(shared, now=1.0, chain=PRICED)
     assert over_budget(late, 1.0) == cause
     assert (late.result.attempts, shared.attempts) == (0, 1)
@@ -148,7 +148,7 @@ def test_a_reply_that_passes_its_cap_closes_the_budget_for_everybody() -> None:
     assert first.result.overran
     assert woken.is_set()
     cause = "a reply under the shared budget was longer than its output cap of 100 tokens, so no cap can be relied on"
-    assert over_budget(third, 1.0) == over_budget(begun(shared)) == shared.lacking() == cause
+    assert over_budget(third, 1.0) == over_budget(begun(shared)) == shared.shortfall() == cause
     second.receive(Reply("", stop_reason="stop", usage=Usage(10, 3)), 1.0)
     assert over_budget(second, 1.0) == cause
     assert shared.attempts == 2
@@ -159,7 +159,7 @@ def test_a_budget_that_rests_on_no_cap_stays_open() -> None:
     call = sent(shared, policy=Policy(budget=Budget(output_tokens=1000)))
     call.receive(answer(900), 1.0)
     assert call.result.overran
-    assert shared.lacking() is None
+    assert shared.shortfall() is None
 
 
 def test_the_attempts_of_a_recovery_are_counted() -> None:

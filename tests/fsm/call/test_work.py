@@ -1,6 +1,7 @@
 """How much work a call is, by what can be counted: calls of functions, and bytes held. No clock is read here."""
 
 import gc
+import sys
 import tracemalloc
 
 import pytest
@@ -30,7 +31,7 @@ def answered() -> None:
 
 def test_a_call_that_is_simply_answered_makes_few_calls_of_functions() -> None:
     answered()  # which builds the machine
-    assert calls_made(answered) < 400
+    assert calls_made(answered) < 390
 
 
 def test_the_clocks_of_an_attempt_cost_a_fraction_of_it() -> None:
@@ -38,7 +39,7 @@ def test_the_clocks_of_an_attempt_cost_a_fraction_of_it() -> None:
     call.begin(0.0)
     call.sending(0.0)
     call.clocks()  # which looks up the rungs
-    assert calls_made(call.clocks) < 130
+    assert calls_made(call.clocks) < 120
 
 
 def work_of_attempts(call: Call, came: Reply | Failure, *, keeps_clocks: bool) -> list[int]:
@@ -58,7 +59,7 @@ def work_of_attempts(call: Call, came: Reply | Failure, *, keeps_clocks: bool) -
     return counts
 
 
-@pytest.mark.parametrize(("came", "most"), [(FAILED, 360), (EMPTY, 420)], ids=["failures", "empties"])
+@pytest.mark.parametrize(("came", "most"), [(FAILED, 355), (EMPTY, 415)], ids=["failures", "empties"])
 def test_an_attempt_after_another_makes_few_calls_of_functions(came: Reply | Failure, most: int) -> None:
     call = Call(REQUEST, Policy(budget=TWENTY, limits=PATIENT), ONE)
     assert max(work_of_attempts(call, came, keeps_clocks=False)[1:]) < most
@@ -95,7 +96,7 @@ def test_the_fourth_backend_is_no_more_work_than_the_second() -> None:
     assert sum(counts[12:16]) <= sum(counts[4:8])
 
 
-def test_a_call_that_waits_holds_less_than_three_thousand_bytes() -> None:
+def test_a_call_that_waits_holds_about_three_thousand_bytes() -> None:
     policy = Policy()
 
     def waiting() -> Call:
@@ -112,4 +113,5 @@ def test_a_call_that_waits_holds_less_than_three_thousand_bytes() -> None:
         bytes_held = tracemalloc.get_traced_memory()[0] / len(held)
     finally:
         tracemalloc.stop()
-    assert bytes_held < 3_000
+    # From Python 3.13 on, an object that can be referred to weakly holds two words for that, and not one.
+    assert bytes_held < (3_000 if sys.version_info < (3, 13) else 3_100)

@@ -12,7 +12,7 @@ from rungwise.fsm.checker.counterexample import path_text
 from rungwise.fsm.checker.firing import ABSORB, BOUNDED, COUNTS, FALLS, ILLEGAL, ORDERED, TOTAL
 from rungwise.fsm.checker.walk import PROPERTIES, PURE, walk
 from rungwise.fsm.checker.walked import ALIVE, ENDS
-from rungwise.fsm.machine.machine import NoteRow, machine_of
+from rungwise.fsm.machine.machine import TakeRow, machine_of
 from support.tables import COUNTERS, ONES, VECTORS, failing, limits, redeclaring, replacing, replayed, row_of, tampered
 
 GOAL = "every configuration can still reach done"
@@ -135,7 +135,7 @@ def test_a_fact_that_follows_from_one_declared_after_it_holds_all_the_same() -> 
 def with_foreign_row(row: Row) -> Table:
     """Return the shipped table on a machine that has one transition more than its rows."""
     table = evolve(CALL, name="tampered")
-    machine_of(table).add_transition(row.event, row.source, row.target, before=[NoteRow(row)])
+    machine_of(table).add_transition(row.event, row.source, row.target, before=[TakeRow(row)])
     return table
 
 

@@ -126,7 +126,8 @@ def test_another_outcome_is_a_mismatch():
     ("text", "says"),
     [
         ("nonsense", "no JSON"),
-        ("[]", "'version' must be 1"),
+        ("[]", "this is not a journal"),
+        ("{}", "this is not a journal"),
         ('{"version": 99}', "'version' must be 1"),
         ('{"version": 1}', "is missing"),
         (lambda d: d["steps"][0].update(colour="red"), "step 1"),
