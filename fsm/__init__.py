@@ -19,7 +19,7 @@ Calls within a `rungwise.SharedBudget` have its ceilings together, each beside i
 others hold what a call needs, it waits in turn, within its own time, and without a connection; it is given a smaller
 cap only where nothing more can come back, and ends `over_budget` where not one token is left. A call without a cap
 asks for `rungwise.Policy.base_cap`. A call that is cancelled before anything came is counted by its cap, and a stream
-that nobody reads on holds its share. `lacking()` says why no further attempt can be made; `attempts`, `usage` and
+that nobody reads on holds its share. `shortfall()` says why no further attempt can be made; `attempts`, `usage` and
 `cost` tell what was settled.
 
 ### Silence and time

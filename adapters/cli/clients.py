@@ -40,12 +40,12 @@ def summary_of(request: ReceivedRequest) -> RequestSummary:
     """Return what matters of a request in any protocol."""
     body, path = request.body, request.path.partition("?")[0]
     language = language_of(path)
-    asked = None if language is None else language.asked(path, body, 0)
-    found: Any = next((body[name] for name in ("messages", "contents", "input") if name in body), [])
-    messages = [{"role": "user", "content": found}] if isinstance(found, str) else found
+    parsed = None if language is None else language.read_request(path, body, 0)
+    value: Any = next((body[name] for name in ("messages", "contents", "input") if name in body), [])
+    messages = [{"role": "user", "content": value}] if isinstance(value, str) else value
     places = [body, *[place for name in _HOLD_CAPS if isinstance(place := body.get(name), Mapping)]]
     cap = next((place[name] for place in places for name in place if name in _CAPS), None)
-    model, streams = (body.get("model"), False) if asked is None else (asked.model, asked.streams)
+    model, streams = (body.get("model"), False) if parsed is None else (parsed.model, parsed.streams)
     return RequestSummary(str(model), messages if isinstance(messages, list) else [], cap, streams)
 
 

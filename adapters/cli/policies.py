@@ -109,8 +109,8 @@ class EitherParameter(PolicyParameter):
         except ConfigurationError:
             with suppress(ConfigurationError):
                 Policy.load(path)
-                wanted = "leave out --turn, or put its keys under [call], as in [call.limits]"
-                self.fail(f"{path} is the policy of calls: {wanted}.", param, ctx)
+                advice = "leave out --turn, or put its keys under [call], as in [call.limits]"
+                self.fail(f"{path} is the policy of calls: {advice}.", param, ctx)
             raise
 
 

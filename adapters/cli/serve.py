@@ -102,28 +102,28 @@ def _listen(script: Script, host: str, port: int) -> EmbeddedProvider:
 
 def _report(provider: EmbeddedProvider, script: Script) -> None:
     """Write a line for each request, for ever."""
-    seen = 0
+    count = 0
     while True:
-        for request in provider.requests[seen:]:
-            seen += 1
-            note(_line(seen, request, script.reply(seen - 1)))
+        for request in provider.requests[count:]:
+            count += 1
+            note(_line(count, request, script.reply(count - 1)))
         time.sleep(LOOK_SECONDS)
 
 
 def _line(number: int, request: ReceivedRequest, reply: ScriptedReply) -> str:
-    asked = summary_of(request)
-    role, text = text_of(asked.messages[-1] if asked.messages else None)
+    summary = summary_of(request)
+    role, text = text_of(summary.messages[-1] if summary.messages else None)
     parts = [
-        f"model {asked.model}",
-        counted(len(asked.messages), "message"),
+        f"model {summary.model}",
+        counted(len(summary.messages), "message"),
         f"last {role} {shortened(text, SHOWN_CHARACTERS)}",
-        f"cap {asked.cap}" if asked.cap is not None else None,
-        "stream" if asked.streams else None,
+        f"cap {summary.cap}" if summary.cap is not None else None,
+        "stream" if summary.streams else None,
     ]
     return one_line(f"{number}  {', '.join(part for part in parts if part)}  <- {_summary(reply)}")
 
 
 def _summary(reply: ScriptedReply) -> str:
-    given: dict[str, Any] = reply.given
+    fields: dict[str, Any] = reply.given
     status = f"HTTP {reply.status}"
-    return ", ".join([status, *(name for name in given if name not in ("status", "chunk_size", "write_sizes"))])
+    return ", ".join([status, *(name for name in fields if name not in ("status", "chunk_size", "write_sizes"))])

@@ -39,7 +39,7 @@ def render(
 ) -> Rendered:
     """Write the body of a reply, before any cut, in the protocol of the path."""
     language = language_of(path) or CHAT
-    request_read = language.asked(path.partition("?")[0], request, number)
+    request_read = language.read_request(path.partition("?")[0], request, number)
     pieces: Iterable[bytes]
     if reply.body is not None:
         kind, pieces = _guess_type(reply.body), [reply.body.encode()]

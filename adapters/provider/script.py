@@ -50,12 +50,12 @@ _FINEST = 2**20  # parts of a second: a power of two, so that sums of pauses are
 SURROGATE = re.compile("[\ud800-\udfff]")  # alone it fits into neither TOML nor UTF-8
 
 
-def _refuse_unknown(where: str, given: Iterable[object], known: Collection[str]) -> None:
-    for key in given:
-        if key not in known:
+def _refuse_unknown(where: str, keys: Iterable[object], names: Collection[str]) -> None:
+    for key in keys:
+        if key not in names:
             is_plain = isinstance(key, str) and len(key) <= LONGEST_QUOTE and BARE_KEY.fullmatch(key)
             name = str(key) if is_plain else short(key)
-            hint = did_you_mean(name, known, f"it must be one of {', '.join(known)}")
+            hint = did_you_mean(name, names, f"it must be one of {', '.join(names)}")
             raise ConfigurationError(f"{where}{name} is unknown; {hint}")
 
 

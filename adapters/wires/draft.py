@@ -85,46 +85,45 @@ def stop_of(raw: object, words: Mapping[str, StopReason]) -> tuple[StopReason | 
 _CUTS: Final = ("length", "content_filter", "overflow", "error")
 
 
-def settled(known: object, said: object, words: Mapping[str, StopReason]) -> object:
+def settled(earlier: object, later: object, words: Mapping[str, StopReason]) -> object:
     """Return the later of two finish reasons of one stream, unless it is a clean end after a cut.
 
     Some proxies end every stream with a clean finish reason of their own, after the server's.
 
     Arguments:
-        known: the earlier one, or None.
-        said: the later one.
+        earlier: None if there is none yet.
+        later: the one that has just come.
         words: the meaning of each word, as for `stop_of`.
     """
-    is_cut = known is not None and stop_of(known, words)[0] in _CUTS
-    return known if is_cut and stop_of(said, words)[0] in ("stop", "tool_calls") else said
+    is_cut = earlier is not None and stop_of(earlier, words)[0] in _CUTS
+    return earlier if is_cut and stop_of(later, words)[0] in ("stop", "tool_calls") else later
 
 
 _MOST_COUNTS: Final = 100
 
 
-def grown(known: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+def grown(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
     """Merge a usage report with a later one of the same stream.
 
     Counts only grow: tokens that a later report omits, or sets to zero, were used all the same.
 
     Arguments:
-        known: the earlier one.
-        said: the later one.
+        earlier, later: the two reports.
     """
-    if len(known) > _MOST_COUNTS:
-        return dict(said)
+    if len(earlier) > _MOST_COUNTS:
+        return dict(later)
     counted = {
-        name: value for name, value in said.items() if count_of(value) or (value and isinstance(value, dict | list))
+        name: value for name, value in later.items() if count_of(value) or (value and isinstance(value, dict | list))
     }
-    return {**said, **known, **counted}
+    return {**later, **earlier, **counted}
 
 
-def at_least(known: Usage, parts: Sequence[Part]) -> Usage:
+def at_least(usage: Usage, parts: Sequence[Part]) -> Usage:
     """Return the tokens of a reply whose end the provider did not count: at least an estimate of what came."""
     estimate = estimated(text_of(parts), reasoning_of(parts), calls_of(parts))
-    output = max(known.output_tokens, estimate.output_tokens)
-    reasoning = min(output, max(known.reasoning_tokens, estimate.reasoning_tokens))
-    return evolve(known, output_tokens=output, reasoning_tokens=reasoning, estimated=True)
+    output = max(usage.output_tokens, estimate.output_tokens)
+    reasoning = min(output, max(usage.reasoning_tokens, estimate.reasoning_tokens))
+    return evolve(usage, output_tokens=output, reasoning_tokens=reasoning, estimated=True)
 
 
 def count_of(value: object) -> int:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 from attrs import field, frozen
 
-from rungwise.adapters.wires.plain.messages import read_messages
+from rungwise.adapters.wires.plain.messages import ids_in, read_messages
 from rungwise.adapters.wires.plain.parts import in_words
 from rungwise.adapters.wires.plain.tools import ToolDefinition, parted, read_tools
 from rungwise.adapters.wires.plain.writing import chat_messages
@@ -96,16 +96,7 @@ class Form(Shapes, ABC):
         return [call for read in read_messages((message,)) for call in read.tool_calls]
 
     def _ids_of(self, message: PlainMessage | Message) -> tuple[Iterable[str], Iterable[str]]:
-        if not isinstance(message, Message):
-            if isinstance(message.get("content"), str):  # most messages are not worth reading for this
-                answered = message.get("tool_call_id")
-                if len(message) == 2 and "role" in message:
-                    return (), ()
-                if len(message) == 3 and message.get("role") == "tool" and isinstance(answered, str):
-                    return (), (answered,)
-            read = [super(Form, self)._ids_of(one) for one in read_messages((message,))]
-            return [id for calls, _ in read for id in calls], [id for _, results in read for id in results]
-        return super()._ids_of(message)
+        return ids_in(message)
 
     @abstractmethod
     def is_own(self, message: PlainMessage) -> bool:

@@ -381,15 +381,19 @@ def backend_class(api: str) -> type[HttpBackend]:
         api: one of `APIS`.
 
     Raises:
-        ConfigurationError: a package that it needs is not installed.
+        ConfigurationError: a package that it needs is not installed, or the registry names no such class.
     """
     module, _, name = APIS[api].partition(":")
     try:
-        kind: type[HttpBackend] = getattr(import_module(module), name)
+        kind = getattr(import_module(module), name, None)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] == "rungwise":
             raise
         raise ConfigurationError(
             f"{api} needs the package {error.name.split('.')[0]}: pip install 'rungwise[{api}]'"
         ) from None
+    if not (isinstance(kind, type) and issubclass(kind, HttpBackend) and getattr(kind, "API", None) == api):
+        raise ConfigurationError(
+            f"the registry's {api!r} must name a subclass of HttpBackend with API = {api!r}, which {APIS[api]} is not"
+        )
     return kind

@@ -58,12 +58,12 @@ def unread_of_message(message: PlainMessage) -> Iterator[str]:
 
 def unread_of_tool(tool: Mapping[str, Any]) -> Iterator[str]:
     """Yield the members of a tool that no protocol translates, by name, each cache mark, and a true `strict`."""
-    for given, value in tool.items():
-        name = given if given in _read()["tool"] or given == MARK else _camel(given)
+    for member, value in tool.items():
+        name = member if member in _read()["tool"] or member == MARK else _camel(member)
         if name == MARK:
             yield from (MARK,) if value else ()
         elif name not in _read()["tool"]:
-            yield from (label(given),) if value not in (None, "") else ()
+            yield from (label(member),) if value not in (None, "") else ()
         elif name == "strict":
             yield from ("strict",) if value is True else ()
         elif name in _TOOLS_IN:
@@ -90,12 +90,12 @@ def _in_block(block: Any, kind: str = "") -> Iterator[str]:
 
 
 def _members(block: Mapping[str, Any], kind: str) -> Iterator[str]:
-    for given, value in block.items():
-        name = given if given in _read()[kind] else _camel(given)
-        if given == MARK:
+    for member, value in block.items():
+        name = member if member in _read()[kind] else _camel(member)
+        if member == MARK:
             yield from (MARK,) if value else ()
         elif name not in _read()[kind]:
-            yield from (label(given),) if value not in (None, "") else ()
+            yield from (label(member),) if value not in (None, "") else ()
         elif kind in _PARTS_IN and name in ("content", "parts"):
             for each in _list_of(value):
                 yield from _in_block(each, "part" if name == "parts" else "")
@@ -125,14 +125,14 @@ _MOST: Final = 20
 
 
 def in_words(
-    asked: Mapping[str, Any], unsaid: Mapping[str, str], form: Form, dropped: frozenset[str]
+    parameters: Mapping[str, Any], unsaid: Mapping[str, str], form: Form, dropped: frozenset[str]
 ) -> Mapping[str, Any] | None:
     """Return the JSON format that is left out, so that the prompt must ask for it; None if there is none."""
     if FORMAT_PARAMETER in dropped:
-        return form.wanted_json(asked)
-    wanted = asked.get(FORMAT_PARAMETER)
-    is_json = isinstance(wanted, Mapping) and form.asks_for_json({FORMAT_PARAMETER: wanted})
-    return wanted if is_json and FORMAT_PARAMETER in unsaid else None
+        return form.wanted_json(parameters)
+    json_format = parameters.get(FORMAT_PARAMETER)
+    is_json = isinstance(json_format, Mapping) and form.asks_for_json({FORMAT_PARAMETER: json_format})
+    return json_format if is_json and FORMAT_PARAMETER in unsaid else None
 
 
 def losses(
@@ -167,8 +167,8 @@ def losses(
         *[f"{name}: {why}" for name, why in unsaid.items()],
         *[f"the tool {_name_of(tool)}: it has no form here" for tool in lost_tools if _POINT not in tool],
         *[f"the grammar of the tool {name}: it has no form here" for name in _grammars(request.tools, form)],
-        *_told(tools, "of the tools"),
-        *_told(in_messages, "in the messages"),
+        *_described(tools, "of the tools"),
+        *_described(in_messages, "in the messages"),
         *([f"cache marks, {marks} x: they have no form here"] if marks else []),
     )
 
@@ -188,8 +188,8 @@ def _grammars(tools: Iterable[Mapping[str, Any]], form: Form) -> Iterator[object
             yield inner.get("name")
 
 
-def _told(found: Counter[str], where: str) -> Iterator[str]:
-    kinds = [(kind, count) for kind, count in found.items() if kind not in _MARKS]
+def _described(counts: Counter[str], where: str) -> Iterator[str]:
+    kinds = [(kind, count) for kind, count in counts.items() if kind not in _MARKS]
     for kind, count in kinds[:_MOST]:
         yield f"{kind} {where}, {count} x: it has no form here"
     if len(kinds) > _MOST:

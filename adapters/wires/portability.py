@@ -85,9 +85,9 @@ def _read(
     messages: Iterable[PlainMessage | Message], form: Form, *, is_portable: bool
 ) -> Iterator[tuple[Message, list[PlainMessage] | None]]:
     """Yield messages in neutral parts, each with the equivalent plain messages of this form, if there are any."""
-    for given, read in read_together(messages):
-        plains = [one for one in given if not isinstance(one, Message) and form.is_own(one)]
-        if len(read) == 1 and len(plains) == len(given):
+    for group, read in read_together(messages):
+        plains = [one for one in group if not isinstance(one, Message) and form.is_own(one)]
+        if len(read) == 1 and len(plains) == len(group):
             yield read[0], [form.unsigned(one) for one in plains] if is_portable else plains
         else:
             yield from ((one, None) for one in read)

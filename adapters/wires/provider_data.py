@@ -56,9 +56,9 @@ class Aside:
                 self.said[name] = {**value} if isinstance(value, dict) else value
 
 
-def _extend(said: dict[str, Any], name: str, value: Any) -> None:
-    old = said.get(name)
+def _extend(members: dict[str, Any], name: str, value: Any) -> None:
+    old = members.get(name)
     if isinstance(old, list) and isinstance(value, list):
         old.extend(value)
     else:
-        said[name] = [*value] if isinstance(value, list) else value
+        members[name] = [*value] if isinstance(value, list) else value

@@ -10,6 +10,7 @@ from typing import Final
 from attrs import field, frozen
 
 from rungwise.adapters.wires.capabilities.capability import CapabilityRow
+from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.patterns import Pattern
 
 
@@ -80,7 +81,13 @@ class _Wires(Mapping[str, Wire]):
 
 @cache
 def _wire_of(api: str) -> Wire:
-    wire: Wire = import_module(APIS[api].partition(":")[0].rpartition(".")[0]).WIRE
+    package = APIS[api].partition(":")[0].rpartition(".")[0]
+    wire = getattr(import_module(package), "WIRE", None) if package else None
+    if not isinstance(wire, Wire):
+        raise ConfigurationError(
+            f"the registry's {api!r} must be 'package.module:Class', and the package must declare WIRE = Wire(...), "
+            f"which {package or repr(APIS[api])} does not"
+        )
     return wire
 
 

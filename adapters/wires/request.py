@@ -45,7 +45,7 @@ class BodyWriter(ABC):
         return "" if self.send.unsigned else self.provider
 
     @property
-    def given(self) -> Body:
+    def all_parameters(self) -> Body:
         """Return the parameters of the backend and the caller's; the latter win."""
         return {**self.parameters, **self.send.parameters}
 

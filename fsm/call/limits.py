@@ -76,11 +76,11 @@ class Limits(Mapping[str, "int | None"]):
         """
         key = id(table_limits), backends
         if key not in self._bounded:  # every call asks
-            found = {name: self._limits.get(name, limit) for name, limit in table_limits.items()}
+            limits = {name: self._limits.get(name, limit) for name, limit in table_limits.items()}
             most = backends - 1
             bounded = {
                 name: most if limit is None else min(limit, most) if name == "fallbacks" else limit
-                for name, limit in found.items()
+                for name, limit in limits.items()
             }
             self._bounded[key] = table_limits, FrozenMap(bounded)  # with what the id is of, so that it stays so
         return self._bounded[key][1]

@@ -202,8 +202,8 @@ class Policy:
 
     def __attrs_post_init__(self) -> None:
         if self.budget.attempts > LARGEST_LIMIT:
-            told = f"a whole number from 1 to {LARGEST_LIMIT}, not {self.budget.attempts}"
-            raise ConfigurationError(f"Budget.attempts of a policy must be {told}; only a SharedBudget takes more")
+            expected = f"a whole number from 1 to {LARGEST_LIMIT}, not {self.budget.attempts}"
+            raise ConfigurationError(f"Budget.attempts of a policy must be {expected}; only a SharedBudget takes more")
         if self.table is not CALL:  # which the test suite proves
             from rungwise.fsm.call.rules import check_call_table  # the checker is for tables of your own
 
@@ -216,8 +216,7 @@ class Policy:
             object.__setattr__(self, "hints", attrs.evolve(self.hints, rungs={**hints, **self.hints.rungs}))
         for name in self.limits:
             if name not in self.table.counters and name not in CALL.limits:
-                known = self.table.counters
-                raise ConfigurationError(f"Limits: {_unknown('limit', name, known)}")
+                raise ConfigurationError(f"Limits: {_unknown('limit', name, self.table.counters)}")
         for name in self.hints.rungs:
             if name not in self.table.rungs:
                 raise ConfigurationError(f"Hints.rungs: {_unknown('rung', name, self.table.rungs)}")
@@ -269,32 +268,32 @@ class Policy:
         return {**plain, "switch_after": dict(self.switch_after)}
 
 
-def _unknown(what: str, name: object, known: Any) -> str:
-    hint = did_you_mean(name, known, f"there are: {', '.join(known)}")
+def _unknown(what: str, name: object, names: Any) -> str:
+    hint = did_you_mean(name, names, f"there are: {', '.join(names)}")
     return f"unknown {what} {short(name)}; {hint}"
 
 
-def from_toml(kind: type[Any], text: str, source: str, **given: Any) -> Any:
+def from_toml(kind: type[Any], text: str, source: str, **extra: Any) -> Any:
     """Build a policy from TOML.
 
     Arguments:
         source: what errors call the text.
-        given: what is no plain value: the table of a policy.
+        extra: values that TOML cannot hold: the table of a policy.
 
     Raises:
         ConfigurationError: the text is no TOML, or a key or value is wrong; `source` is named in the message.
     """
     try:
-        return from_mapping(kind, read_toml(text), **given)
+        return from_mapping(kind, read_toml(text), **extra)
     except ConfigurationError as error:
         raise ConfigurationError(f"{source}: {error}") from None
 
 
-def from_mapping(kind: type[Any], values: Mapping[str, Any], **given: Any) -> Any:
+def from_mapping(kind: type[Any], values: Mapping[str, Any], **extra: Any) -> Any:
     """Build a policy or one of its parts from plain values.
 
     Arguments:
-        given: what is no plain value: the table of a policy.
+        extra: values that TOML cannot hold: the table of a policy.
 
     Raises:
         ConfigurationError: a key is unknown, or a value is not of its form.
@@ -304,11 +303,11 @@ def from_mapping(kind: type[Any], values: Mapping[str, Any], **given: Any) -> An
     if kind is Limits:
         return Limits(**values)
     values = _with_preset(kind, values)
-    known = [attribute.name for attribute in attrs.fields(kind) if attribute.name != "table"]
-    built: dict[str, Any] = dict(given)
+    names = [attribute.name for attribute in attrs.fields(kind) if attribute.name != "table"]
+    built: dict[str, Any] = dict(extra)
     for name, value in values.items():
-        if name not in known:
-            raise ConfigurationError(f"{kind.__name__}: {_unknown('key', name, known)}")
+        if name not in names:
+            raise ConfigurationError(f"{kind.__name__}: {_unknown('key', name, names)}")
         part = getattr(kind, "parts", {}).get(name)
         if part is not None and not isinstance(value, Mapping):
             raise ConfigurationError(f"{kind.__name__}.{name} must be a table of keys, as in [{name}]")

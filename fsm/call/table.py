@@ -49,13 +49,13 @@ KEEPS_TEXT = frozenset({"answered", "called_tools", "truncated", "paused", "inte
 MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected_fixably"})
 """The events of a failure that may pass: a wait that the service asks for is kept before it is asked again."""
 
-LEAVES = frozenset({"fallback", "compact"})
+IGNORES_WAIT = frozenset({"fallback", "compact"})
 """The rungs that keep no wait: one asks another backend, the other sends something else."""
 
 
 def keeps_asked_wait(event: str, rung: str) -> bool:
     """Tell whether a wait that the service asks for is kept between an event and a rung."""
-    return event in MAY_ASK and rung not in LEAVES
+    return event in MAY_ASK and rung not in IGNORES_WAIT
 
 
 FACTS = (

@@ -193,10 +193,10 @@ def _checked(
     rows = prove(table)
     refused = [proof for proof in rows if proof.verdict == "refused"]
     if progress is None and _is_small(blank.walked):  # larger walks take memory, and are seldom asked for twice
-        seen = _small_walk(table, tuple(blank.walked.items()))
+        explored = _small_walk(table, tuple(blank.walked.items()))
     else:
-        seen = walk(table, blank.walked, progress=progress)
-    properties = {each.name: each for each in seen.properties}
+        explored = walk(table, blank.walked, progress=progress)
+    properties = {each.name: each for each in explored.properties}
     together = () if refused else overlaps(table)
     if not refused:
         if properties[ORDERED].holds:
@@ -214,7 +214,7 @@ def _checked(
     )
     return evolve(
         blank,
-        configurations=len(seen.configurations),
+        configurations=len(explored.configurations),
         properties=(*first, *properties.values()),
         rows=rows,
         overlaps=together,
@@ -237,9 +237,9 @@ def _reached(policy: Policy) -> Property:
     still holds.
     """
     table = policy.table
-    lost = list(dict.fromkeys(_lost(table)))
-    if lost:
-        detail = f"a backend may follow and not be asked after {', '.join(lost)}"
+    early = list(dict.fromkeys(_early_ends(table)))
+    if early:
+        detail = f"a backend may follow and not be asked after {', '.join(early)}"
         return Property(REACHED, False, detail, is_required=False)
     paths = sum(len(branches(table, event, table.hub)) for event in _failures(table))
     refusals = "; a refusal ends the call, as the policy says" if policy.after_refusal == "end" else ""
@@ -247,21 +247,21 @@ def _reached(policy: Policy) -> Property:
     return Property(REACHED, True, f"{detail}; nothing else uses its reserve", is_required=False)
 
 
-def _lost(table: Table) -> Iterator[str]:
+def _early_ends(table: Table) -> Iterator[str]:
     """Name the events that can end a call though another backend could be asked."""
     for event in _failures(table):
-        if any(_is_lost(each, LAST_RESORTS) for each in branches(table, event, table.hub)):
+        if any(_ends_early(each, LAST_RESORTS) for each in branches(table, event, table.hub)):
             yield event
     for rung in table.rungs:
         # Nothing is reserved from the first attempt at a backend, so it never runs out because of a reserve.
         if rung != "fallback" and any(
-            _is_lost(each, table.outcomes) and each.facts.get("reserve_left", True)
+            _ends_early(each, table.outcomes) and each.facts.get("reserve_left", True)
             for each in branches(table, "ran_out", rung)
         ):
             yield f"ran_out in {rung}"
 
 
-def _is_lost(branch: Branch, ends: Collection[str]) -> bool:
+def _ends_early(branch: Branch, ends: Collection[str]) -> bool:
     if branch.row is None or branch.row.target not in ends or branch.facts.get("refusal_ends"):
         return False
     return branch.facts.get("has_next_backend", True) and "fallbacks" not in branch.spent

@@ -16,7 +16,7 @@ from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.clocks.waiting import RAISING, cap_of, longest_wait
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.table import LEAVES, MAY_ASK
+from rungwise.fsm.call.table import IGNORES_WAIT, MAY_ASK
 from rungwise.fsm.certificate.enactment import Enacted, enact
 from rungwise.fsm.certificate.money import OWN_TURNS, Cost
 from rungwise.fsm.certificate.verified import NEVER_ALL, WorstCase
@@ -119,8 +119,8 @@ class _CallSearch:
         attempts, table = self.policy.budget.attempts, self.table
         moves = self.moves if kind is None else _moves(table, self.limits, kind)
 
-        def search(most: int | None, moves: Sequence[Move] = moves, kept: str | None = None) -> Longest:
-            return longest(moves, table.start, self.limits, table.ranks, weight, most, kept)
+        def search(most: int | None, moves: Sequence[Move] = moves, reserved: str | None = None) -> Longest:
+            return longest(moves, table.start, self.limits, table.ranks, weight, most, reserved)
 
         alone: Number | None = None
         try:
@@ -141,9 +141,9 @@ class _CallSearch:
             return case
         # The value ignores that an attempt is reserved for each backend to come. And without a deadline nobody is
         # late, so no rung is spent on the way to the next backend.
-        sent = moves if self.policy.budget.seconds is not None else [move for move in moves if move.via is None]
+        waiting = moves if self.policy.budget.seconds is not None else [move for move in moves if move.via is None]
         with suppress(TooLarge):
-            other = self.enacted(search(attempts, sent, "fallbacks"), name)
+            other = self.enacted(search(attempts, waiting, "fallbacks"), name)
             return evolve(case, enacted=max(enacted, other, key=lambda each: each.spent[name]))
         return case
 
@@ -179,7 +179,7 @@ def _weight_of_wait(search: _CallSearch) -> tuple[Weight, float]:
         if rung is None or spent.kind == RESENT:
             return 0.0
         if spent.kind == RESENT_WHEN_ASKED:
-            return 0.0 if rung.name in LEAVES else waits.longest_asked
+            return 0.0 if rung.name in IGNORES_WAIT else waits.longest_asked
         return longest_wait(waits, rung, getattr(spent, rung.counter) if rung.wait else 1, spent.kind)
 
     kinds = ("", RESENT, RESENT_WHEN_ASKED, *MAY_ASK)

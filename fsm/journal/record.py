@@ -248,7 +248,9 @@ class Record:
         Raises:
             ConfigurationError: the values are no record; the message says where.
         """
-        if not isinstance(document, dict) or document.get("version") != VERSION:
+        if not isinstance(document, dict) or "version" not in document:
+            raise ConfigurationError("this is not a journal ('version' is missing)")
+        if document["version"] != VERSION:
             raise ConfigurationError(f"'version' must be {VERSION}")
         check_object(document, {**cls.forms, **cls.optional_forms}, cls.forms)
         counters = tuple(document["counters"])

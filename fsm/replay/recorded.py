@@ -83,7 +83,7 @@ class RecordedShare(Share):
         """Return more than any call makes: the recorded steps decide where attempts ended."""
         return MOST_ATTEMPTS
 
-    def left(self) -> list[tuple[Budget, int, float]]:
+    def remaining(self) -> list[tuple[Budget, int, float]]:
         """Return nothing: what was kept of it shows in the caps."""
         return []
 
@@ -94,7 +94,7 @@ class RecordedShare(Share):
         return cap
 
     def shortfall(self, now: float, wait: float, input_tokens: int | None, prices: Prices | None) -> str | None:
-        """Say what was lacking, if the call ended at this very moment for that."""
+        """Return why no attempt was possible, if the call ended at this very moment for that."""
         following = self._verdicts[0] if self._verdicts else None
         if following is None or following.event != "ran_out":
             return None

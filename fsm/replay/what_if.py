@@ -237,28 +237,28 @@ class _Play:
             return f"no guard decided on {was.event} then, so the journal has no facts for it"
         settled = self.call.settled_facts(observation)
         declared = {fact.name for fact in self.policy.table.facts}
-        held = {name for name in was.facts if name in declared} - settled.keys()
-        held |= {name for name, holds in settled.items() if holds and name in declared}
-        unknown = sorted(self._unknown(was, held))
+        facts = {name for name in was.facts if name in declared} - settled.keys()
+        facts |= {name for name, holds in settled.items() if holds and name in declared}
+        unknown = sorted(self._unknown(was, facts))
         if len(unknown) > MOST_UNKNOWN:
             return f"the journal does not say whether these held: {', '.join(unknown)}"
         ways = [
-            held - set(unknown) | set(some)
+            facts - set(unknown) | set(some)
             for count in range(len(unknown) + 1)
             for some in combinations(unknown, count)
         ]
-        taken = {row.target if row is not None else "" for row in (position.would_take(was.event, way) for way in ways)}
-        if len(taken) > 1:
+        targets = {row.target if row else "" for row in (position.would_take(was.event, way) for way in ways)}
+        if len(targets) > 1:
             says = [f"{name} ({self.policy.table.fact(name).says})" for name in unknown]
             return f"the journal does not say whether this held: {', '.join(says)}"
-        return tuple(sorted(held))
+        return tuple(sorted(facts))
 
-    def _unknown(self, was: Step, held: set[str]) -> Iterator[str]:
+    def _unknown(self, was: Step, facts: set[str]) -> Iterator[str]:
         """Yield the facts that would hold or not, where the journal does not say which."""
         old, new = self.journal.setting.policy.nudge_window, self.policy.nudge_window
-        if "follows_tool_result" in held and new == 0:
-            held.discard("follows_tool_result")
-        elif ("follows_tool_result" in held and new < old) or ("follows_tool_result" not in held and new > old):
+        if "follows_tool_result" in facts and new == 0:
+            facts.discard("follows_tool_result")
+        elif ("follows_tool_result" in facts and new < old) or ("follows_tool_result" not in facts and new > old):
             yield "follows_tool_result"
         looked_at = self.old_table.own_facts
         yield from (fact.name for fact in self.policy.table.own_facts if fact not in looked_at)

@@ -147,8 +147,8 @@ class _Follow:
     def _facts(self, step: Step) -> tuple[str, ...]:
         """Return the recorded facts, with those that follow from counters as they would be."""
         lasting = {fact.name: fact.lasts for fact in TURN.facts if fact.lasts is not None}
-        held = [name for name in step.facts if name not in lasting and name in {fact.name for fact in TURN.facts}]
-        return (*held, *(name for name, counter in lasting.items() if self.position.has_left(counter)))
+        recorded = [name for name in step.facts if name not in lasting and name in {fact.name for fact in TURN.facts}]
+        return (*recorded, *(name for name, counter in lasting.items() if self.position.has_left(counter)))
 
     def _unknown(self, step: Step) -> Iterator[str]:
         """Yield the facts that would hold or not, where the journal does not say which."""

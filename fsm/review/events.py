@@ -78,9 +78,9 @@ def _remarks(policy: Policy, event: str) -> Iterator[str]:
         yield f"a Retry-After of up to {duration(waits.longest_asked)} is waited for"
     if event == "malformed":
         yield f"a retry waits as long as a reask: {span(waits.reask_base, waits.reask_cap)}"
-    left = ", ".join(f"{count} of `{reason}`" for reason, count in _switches(policy, event))
-    if left:
-        yield f"the next backend is asked after {left}"
+    switches = ", ".join(f"{count} of `{reason}`" for reason, count in _switches(policy, event))
+    if switches:
+        yield f"the next backend is asked after {switches}"
     if event == "truncated" and policy.handful:
         yield f"an answer cut at a cap of {policy.handful} tokens or fewer is accepted"
     if event in ("truncated", "paused", "tools_truncated", "json_truncated", "reasoning_truncated"):

@@ -170,9 +170,9 @@ class _Writer:
         if paths:
             why = f"{self.prose(summary.refills(findings))}\n\n" if summary.refills(findings) else ""
             yield f"The worst paths, with {chain}", why + self.list(paths), True
-        kept = [each for each in summary.chances(findings) if each.is_change]
-        if kept:
-            yield "Which backends get a chance", self.sides(kept), False
+        chances = [each for each in summary.chances(findings) if each.is_change]
+        if chances:
+            yield "Which backends get a chance", self.sides(chances), False
         picture = _picture(findings) if self.is_comment else ""
         if picture:
             yield "The ladders that change", picture, True

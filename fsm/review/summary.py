@@ -116,8 +116,8 @@ def highlights(findings: Findings) -> Iterator[Highlight]:
         if each.is_change:
             yield Highlight("note", f"“{each.name}”: {each.old} before, {each.new} now.")
     if not any(each.is_change for each in findings.properties):
-        held = sum(each.new == "holds" for each in findings.properties)
-        yield Highlight("same", f"The proof of the table stays the same for all limits: {held} properties hold.")
+        count = sum(each.new == "holds" for each in findings.properties)
+        yield Highlight("same", f"The proof of the table stays the same for all limits: {count} properties hold.")
 
 
 def _row_findings(findings: Findings, tone: Tone, word: str, rows: Sequence[Row]) -> Iterator[Highlight]:
@@ -200,11 +200,11 @@ def _followers(limit: int | None) -> str:
     return "all of the chain" if limit is None else counted(limit, "backend")
 
 
-def _reserved(kept: Mapping[str, float] | None) -> str:
-    if kept is None:
+def _reserved(reserve: Mapping[str, float] | None) -> str:
+    if reserve is None:
         return "nothing"
-    seconds = f" and {duration(kept['seconds'])}" if "seconds" in kept else ""
-    return f"{counted(kept['attempts'], 'attempt')}{seconds}"
+    seconds = f" and {duration(reserve['seconds'])}" if "seconds" in reserve else ""
+    return f"{counted(reserve['attempts'], 'attempt')}{seconds}"
 
 
 def journals_text(journals: Iterable[WhatIf]) -> str:

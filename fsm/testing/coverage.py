@@ -96,8 +96,8 @@ class Coverage:
     def states(self) -> tuple[int, int]:
         """Return how many states were seen, and how many there are."""
         states = {state for table in self._tables for state in table.states}
-        seen = {state for row in self.rows for state in (row.source, row.target)}
-        return len(seen & states), len(states)
+        visited = {state for row in self.rows for state in (row.source, row.target)}
+        return len(visited & states), len(states)
 
     @property
     def extremes(self) -> tuple[Extreme, ...]:
@@ -109,10 +109,10 @@ class Coverage:
         return "; ".join(self._parts())
 
     def _parts(self) -> Iterator[str]:
-        seen, states = self.states
+        visited, states = self.states
         rows = self.table_rows
         yield f"{self.paths} paths, {self.distinct} of them different"
-        yield f"{seen} of {states} states and {len(rows) - len(self.missing)} of {len(rows)} rows"
+        yield f"{visited} of {states} states and {len(rows) - len(self.missing)} of {len(rows)} rows"
         if 0 < len(self.missing) <= MOST_NAMED:
             yield f"never taken: {', '.join(map(str, self.missing))}"
         if self._extremes:

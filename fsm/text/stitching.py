@@ -125,29 +125,29 @@ class SeamFilter:
         if gathered.startswith(text, end):
             self._size += len(text)
             return ""
-        held = gathered[self._at : end] + text
-        at = self._next(held)
+        pending = gathered[self._at : end] + text
+        at = self._next(pending)
         if at < 0:
-            return self._decide(held)
+            return self._decide(pending)
         self._at = at
-        self._size = len(held)
+        self._size = len(pending)
         return ""
 
-    def _next(self, held: str) -> int:
+    def _next(self, pending: str) -> int:
         """Return the next place of the held text; below 0 if there is none."""
         gathered = self._gathered
-        if self._at < self._begun and gathered.startswith(held, self._begun):
+        if self._at < self._begun and gathered.startswith(pending, self._begun):
             return self._begun
         # A place that no longer matches cannot match more text, so all searches together scan that end once.
-        return gathered.find(held, max(self._at + 1, len(gathered) - LONGEST_SOUGHT))
+        return gathered.find(pending, max(self._at + 1, len(gathered) - LONGEST_SOUGHT))
 
     def close(self) -> str:
         """Return what is new of the held text; the part has ended."""
         return self._decide(self._gathered[self._at : self._at + self._size])
 
-    def _decide(self, held: str) -> str:
+    def _decide(self, pending: str) -> str:
         gathered, self._gathered = self._gathered, ""
-        return stitch(gathered, held, echoes=self._echoes, stripped=self._stripped)
+        return stitch(gathered, pending, echoes=self._echoes, stripped=self._stripped)
 
 
 def is_periodic(text: str) -> bool:
@@ -251,9 +251,9 @@ class SeedFilter:
         return "" if self._seed is None else self._decide(self._seed, "")
 
     def _decide(self, seed: str, text: str) -> str:
-        held = "".join((*self._spaces, seed[: self._at], text))
+        pending = "".join((*self._spaces, seed[: self._at], text))
         self._seed, self._spaces = None, []
-        return without_seed(held, seed)
+        return without_seed(pending, seed)
 
 
 def without_seed(visible: str, seed: str) -> str:

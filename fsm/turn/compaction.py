@@ -178,12 +178,12 @@ class OldestFirst:
         whole = tuple(messages)
         count = self.counter or estimate_tokens
         tokens = count(whole)
-        wanted = room_for(whole, counter=count) if room is None else room
-        if wanted <= 0:
+        to_free = room_for(whole, counter=count) if room is None else room
+        if to_free <= 0:
             return whole
         steps = _Steps.of(whole, self.keep, count)
         # Each step leaves fewer tokens than the one before, so bisection finds the fewest steps that are enough.
-        enough = bisect_left(range(len(steps)), True, key=lambda taken: tokens - count(steps.taking(taken)) >= wanted)
+        enough = bisect_left(range(len(steps)), True, key=lambda taken: tokens - count(steps.taking(taken)) >= to_free)
         shorter = steps.taking(enough)
         return shorter if count(shorter) < tokens else whole
 

@@ -57,9 +57,9 @@ def _faults_of_branch(table: Table, branch: Branch) -> Iterator[str]:
             yield f"{row}: only {event} leads to {row.target}"
     elif row.target in table.rungs:
         needs = (LAST, *NEEDS.get((row.event, row.target), ()))
-    for fact, wanted, why in needs:
-        if facts.get(fact) is not wanted:
-            yield f"{row}: must find {'' if wanted else 'no '}{fact!r}: {why}"
+    for fact, expected, why in needs:
+        if facts.get(fact) is not expected:
+            yield f"{row}: must find {'' if expected else 'no '}{fact!r}: {why}"
     always = {**OWN, "sent": table.hub}.get(row.event)
     if always is not None and (row.guard is not None or row.target != always):
         yield f"{row}: {row.event} always leads to {always}"

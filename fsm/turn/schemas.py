@@ -53,16 +53,16 @@ def _fault(words: str, context: list[ValidationError] | None = None) -> Validati
     return ValidationError(words, context=context or ())
 
 
-def _type(validator: Any, wanted: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
-    kinds = [wanted] if isinstance(wanted, str) else wanted
+def _type(validator: Any, types: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
+    kinds = [types] if isinstance(types, str) else types
     if not any(validator.is_type(instance, kind) for kind in kinds):
         yield _fault("is of another type")
 
 
-def _unique(validator: Any, wanted: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
-    if wanted is True and isinstance(instance, list):
-        seen = {json.dumps(_comparable(item), sort_keys=True) for item in instance}
-        if len(seen) < len(instance):
+def _unique(validator: Any, unique: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
+    if unique is True and isinstance(instance, list):
+        distinct = {json.dumps(_comparable(item), sort_keys=True) for item in instance}
+        if len(distinct) < len(instance):
             yield _fault("its items must differ from each other")
 
 
@@ -99,11 +99,11 @@ def _one_of(validator: Any, alternatives: Any, instance: Any, schema: Mapping[st
 
 
 def _bounded(check: Check) -> Check:
-    def unevaluated(validator: Any, wanted: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
+    def unevaluated(validator: Any, value: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
         if isinstance(instance, list | dict) and len(instance) > MOST_UNEVALUATED:
             yield _fault(f"it must hold no more than {MOST_UNEVALUATED} values")
         else:
-            yield from check(validator, wanted, instance, schema) or ()
+            yield from check(validator, value, instance, schema) or ()
 
     return unevaluated
 
@@ -226,30 +226,30 @@ def _holding(schema: Mapping[str, Any], where: str) -> Any:
 
 def _faults_for_model(error: ValidationError) -> Iterable[str]:
     """Describe what is wrong with one argument; the library's own messages quote the whole value."""
-    place, wanted, got = place_of(error.absolute_path), error.validator_value, error.instance
+    place, value, instance = place_of(error.absolute_path), error.validator_value, error.instance
     what = f"{place!r}" if place else "the arguments"
     match error.validator:
-        case "required" if isinstance(got, Mapping):
-            return [missing(place, name) for name in wanted if name not in got][:MOST_FAULTS]
-        case "additionalProperties" if wanted is False and isinstance(got, Mapping):
+        case "required" if isinstance(instance, Mapping):
+            return [missing(place, name) for name in value if name not in instance][:MOST_FAULTS]
+        case "additionalProperties" if value is False and isinstance(instance, Mapping):
             names = list(error.schema.get("properties", ()))
             patterns = bool(error.schema.get("patternProperties"))
-            unknown = (name for name in got if name not in names)
+            unknown = (name for name in instance if name not in names)
             if not patterns:
                 return [unwanted(place, name, names) for name in islice(unknown, MOST_FAULTS)]
         case "type":
-            kinds = " or ".join(wanted) if isinstance(wanted, Sequence) and not isinstance(wanted, str) else wanted
-            return [f"{what} must be of type {kinds}, not {_kind(got)}"]
+            kinds = " or ".join(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+            return [f"{what} must be of type {kinds}, not {_kind(instance)}"]
         case "enum":
-            return [f"{what} must be one of {quoted(wanted)}"]
+            return [f"{what} must be one of {quoted(value)}"]
         case "const":
-            return [f"{what} must be {quoted([wanted])}"]
+            return [f"{what} must be {quoted([value])}"]
         case "anyOf" | "oneOf" if nearest := _nearest(error):
             return [f"{what} fits none of what it may be, the nearest being: {'; '.join(_faults_for_model(nearest))}"]
         case "uniqueItems" | "unevaluatedItems" | "unevaluatedProperties" | "oneOf":
             return [f"{what}: {error.message}"]
         case "minLength" | "maxLength" | "minItems" | "maxItems" | "minimum" | "maximum" | "pattern" | "format":
-            return [f"{what} does not fit {error.validator} {quoted([wanted])}"]
+            return [f"{what} does not fit {error.validator} {quoted([value])}"]
     return [f"{what} does not fit {label(str(error.validator))!r} of its schema: {label(error.message, LONGEST_FAULT)}"]
 
 

@@ -329,7 +329,7 @@ class Turn:
         """Say which limit of time has passed; None if none has."""
         now, of_budget, of_caller = self._tally.now, self.budget.deadline, self._caller_deadline
         if of_budget is not None and now >= of_budget:
-            return self.budget.lacking(now)
+            return self.budget.shortfall(now)
         return "the deadline has passed" if of_caller is not None and now >= of_caller else None
 
     def _settle_call(self, result: Result) -> None:

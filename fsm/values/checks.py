@@ -63,5 +63,5 @@ def must(form: str, holds: Check, *, names_class: bool = False) -> Validator:
 
 def must_be_one_of(words: Iterable[str], *, names_class: bool = False) -> Validator:
     """Return an attrs validator that takes these words alone."""
-    known = tuple(words)
-    return must(f"one of {', '.join(known)}", lambda value: value in known, names_class=names_class)
+    allowed = tuple(words)
+    return must(f"one of {', '.join(allowed)}", lambda value: value in allowed, names_class=names_class)

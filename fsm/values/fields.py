@@ -68,8 +68,8 @@ def one_of(values: tuple[str, ...]) -> Any:
 
     def check(instance: object, attribute: Attribute[Any], value: object) -> None:
         if value not in values:
-            told = ", ".join(map(repr, values))
-            raise ConfigurationError(f"{where(instance, attribute)} must be one of {told}, not {short(value)}")
+            allowed = ", ".join(map(repr, values))
+            raise ConfigurationError(f"{where(instance, attribute)} must be one of {allowed}, not {short(value)}")
 
     return check
 

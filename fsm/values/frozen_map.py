@@ -97,21 +97,21 @@ def sendable_copy(value: Any, where: str) -> Any:
         raise ConfigurationError(f"{note(where + path)} has no form in JSON: {fault}") from None
 
 
-def sendable_copies(values: Iterable[Any], where: str, *, kept: type | tuple[type, ...] = ()) -> tuple[Any, ...]:
+def sendable_copies(values: Iterable[Any], where: str, *, uncopied: type | tuple[type, ...] = ()) -> tuple[Any, ...]:
     """Copy as `sendable_copy` does; the error names the place among the values.
 
     Arguments:
         values: what a caller gave.
         where: what the error calls them.
-        kept: the types of those that are not copied, for they cannot change.
+        uncopied: the types that are passed on as they are, for they cannot change.
     """
     values = tuple(values)
     try:
-        return tuple([one if isinstance(one, kept) else _frozen(one, DEEPEST, is_sent=True) for one in values])
+        return tuple([one if isinstance(one, uncopied) else _frozen(one, DEEPEST, is_sent=True) for one in values])
     except (_TooDeep, _NoJson):
         return tuple(
             [
-                one if isinstance(one, kept) else sendable_copy(one, f"{where}[{index}]")
+                one if isinstance(one, uncopied) else sendable_copy(one, f"{where}[{index}]")
                 for index, one in enumerate(values)
             ]
         )
@@ -172,8 +172,8 @@ def _fault_in(value: Any) -> tuple[str, str] | None:
     for key, item in value.items() if isinstance(value, dict) else enumerate(value):
         if isinstance(value, dict) and not isinstance(key, str):
             return "", f"a key is of type {type(key).__name__}, and no text"
-        if found := _fault_in(item):
-            return f"[{_shown(key)}]{found[0]}", found[1]
+        if fault := _fault_in(item):
+            return f"[{_shown(key)}]{fault[0]}", fault[1]
     return None
 
 

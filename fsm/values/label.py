@@ -61,23 +61,23 @@ def short(value: object) -> str:
     return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 3]}..."
 
 
-def did_you_mean(name: object, known: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
+def did_you_mean(name: object, candidates: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
     """Ask whether the nearest known name was meant: `did you mean 'retry'?`.
 
     Arguments:
         name: the unknown name; anything but a text is near to none.
-        known: the known names.
+        candidates: the known names.
         otherwise: returned if no name is near.
         cutoff: the least similarity, on `difflib`'s scale from 0 to 1.
     """
     from difflib import get_close_matches  # needed for errors alone
 
     unknown = name[:LONGEST_NAME] if isinstance(name, str) else ""
-    close = get_close_matches(unknown, list(known), n=1, cutoff=cutoff)
+    close = get_close_matches(unknown, list(candidates), n=1, cutoff=cutoff)
     return f"did you mean {close[0]!r}?" if close else otherwise
 
 
-def close_to(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+def close_to(name: object, candidates: Iterable[str], *, cutoff: float = 0.6) -> str:
     """Return `did_you_mean` after a semicolon, to end a sentence with; empty if no known name is near."""
-    question = did_you_mean(name, known, cutoff=cutoff)
+    question = did_you_mean(name, candidates, cutoff=cutoff)
     return question and f"; {question}"

@@ -76,6 +76,6 @@ def ascii_toml(value: object) -> str:
     return _UNSAFE.sub(_escaped, toml_value(value))
 
 
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -22,24 +23,28 @@ from rungwise.adapters.http.waiting import is_asyncio
 from rungwise.adapters.provider.handler import render
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.learned import LEARNED
-from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
+from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import ways
 from support.modes import MODES, WHOLE
 from support.raw_server import CERTIFICATE
-from support.runs import NAMES, Run, Scripted, Stage
+from support.runs import NAMES, Run, Scripted, Serve, Stage
 
+HERE = Path(__file__).parent
 ON_AIOHTTP = os.environ.get("TRANSPORT") == "httpx-aiohttp"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave to `.ci/run full` what takes real time and runs on httpx2 as it does on httpx.
+    """Leave to `.ci/run full` what takes real time and runs on httpx2 as it does on httpx, and three cases of four.
 
+    A test that is marked `sampled` says itself how many cases an ordinary run takes.
     A run over aiohttp leaves out the tests marked `own_connections`: they count connections, or take hold of them.
     """
     for item in items:
         if "httpx2." in item.name:
             item.add_marker(pytest.mark.full)
+        if item.path.is_relative_to(HERE) and item.get_closest_marker("sampled") is None:
+            item.add_marker(pytest.mark.sampled(4))
     if ON_AIOHTTP:
         items[:] = [item for item in items if item.get_closest_marker("own_connections") is None]
 
@@ -109,7 +114,7 @@ def accepted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., EmbeddedProvider]]:
+def serve() -> Iterator[Serve]:
     """Start a provider of the test's own: `serve(*replies)` plays them and goes on with the last one."""
     with ExitStack() as stack:
         yield lambda *replies: stack.enter_context(Stage(replies).provider)

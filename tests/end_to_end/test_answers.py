@@ -1,17 +1,12 @@
 """The provider answers as it should."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import anyio
 import pytest
 
 from rungwise import Client, Result, ToolCall
 from rungwise.core import Request
 from rungwise.testing import ScriptedReply
-
-pytestmark = pytest.mark.sampled(4)
 
 ODD_ARGUMENTS = '{"city" :  "Malmö 🪜",\n "n": 1e3, "deep": {"a": [1, 2, "]}"]}}'
 CALLS = (ToolCall("call_a", "look", ODD_ARGUMENTS), ToolCall("call_b", "note", '{"text": "two  blanks"}'))
@@ -26,63 +21,50 @@ TOOLS = [
 
 def test_text_and_a_clean_stop_are_done_after_one_request(run: Any) -> None:
     ended = run([ScriptedReply(text="In the reeds, mostly.", usage={"prompt_tokens": 11, "completion_tokens": 5})])
-    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
-    assert len(ended.requests) == 1
-    assert ended.added == [[]]
-    assert ended.caps == [None]
-    assert ended.waits == []
-    assert ended.path == ["done"]
+    ended.was("done", "In the reeds, mostly.", counts=[1], added=[[]], caps=[None], waits=[], path="done")
     assert (ended.result.usage.input_tokens, ended.result.usage.output_tokens) == (11, 5)
     assert ended.result.cause is None
 
 
 def test_tool_calls_are_done_with_their_arguments_exactly_as_sent(run: Any) -> None:
     ended = run([ScriptedReply(tool_calls=CALLS, chunk_size=3)], tools=TOOLS)
-    assert ended.outcome == "done"
-    assert ended.result.tool_calls == CALLS
-    assert len(ended.requests) == 1
+    ended.was("done", tool_calls=CALLS, counts=[1])
     assert ended.bodies[0]["tools"] == TOOLS
 
 
 def test_tool_calls_beside_text_keep_both(run: Any) -> None:
     ended = run([ScriptedReply(text="I will look it up.", tool_calls=CALLS)])
-    assert (ended.outcome, ended.text) == ("done", "I will look it up.")
-    assert ended.result.tool_calls == CALLS
+    ended.was("done", "I will look it up.", tool_calls=CALLS)
     assert ended.result.plain_message["content"] == "I will look it up."
 
 
 def test_a_call_without_arguments_of_a_tool_that_requires_none_is_whole(run: Any) -> None:
     ended = run([ScriptedReply(tool_calls=[ToolCall("call_a", "now", "")])], tools=TOOLS)
-    assert ended.outcome == "done"
+    ended.was("done")
     assert [(call.name, call.arguments.strip() or "{}") for call in ended.result.tool_calls] == [("now", "{}")]
 
 
 def test_a_body_that_arrives_byte_by_byte_is_read_like_any_other(run: Any) -> None:
     ended = run([ScriptedReply(text="Grüße 🪜 aus dem Schilf.", reasoning="hm", tool_calls=CALLS, write_sizes=(1,))])
-    assert (ended.outcome, ended.text) == ("done", "Grüße 🪜 aus dem Schilf.")
-    assert ended.result.tool_calls == CALLS
-    assert len(ended.requests) == 1
+    ended.was("done", "Grüße 🪜 aus dem Schilf.", tool_calls=CALLS, counts=[1])
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "reasoning_text", "reasoning_details"])
 def test_reasoning_in_a_field_of_its_own_is_no_text(run: Any, field: Any) -> None:
     ended = run([ScriptedReply(text="In the reeds.", reasoning="Herons like reeds.", reasoning_field=field)])
-    assert (ended.outcome, ended.text) == ("done", "In the reeds.")
-    assert ended.result.reasoning == "Herons like reeds."
+    ended.was("done", "In the reeds.", reasoning="Herons like reeds.")
 
 
 @pytest.mark.parametrize("size", [1, 5, 200])
 @pytest.mark.parametrize("tag", ["think", "thinking", "reasoning"])
 def test_reasoning_in_inline_tags_is_no_text(run: Any, tag: str, size: int) -> None:
     ended = run([ScriptedReply(text=f"<{tag}>Herons like reeds.</{tag}>In the <b>reeds</b>.", chunk_size=size)])
-    assert (ended.outcome, ended.text) == ("done", "In the <b>reeds</b>.")
-    assert ended.result.reasoning == "Herons like reeds."
+    ended.was("done", "In the <b>reeds</b>.", reasoning="Herons like reeds.")
 
 
 def test_a_stream_that_ends_without_its_done_mark_is_whole_if_it_named_its_finish(run: Any) -> None:
     ended = run([ScriptedReply(text="In the reeds.", done=False)])
-    assert (ended.outcome, ended.text) == ("done", "In the reeds.")
-    assert len(ended.requests) == 1
+    ended.was("done", "In the reeds.", counts=[1])
 
 
 def test_what_the_caller_adds_reaches_the_wire(run: Any) -> None:
@@ -159,41 +141,3 @@ def test_streams_that_are_read_in_turns_do_not_mix(serve: Any, backend_of: Any) 
                 own.append(event)
     texts = [next(event.text for event in own if isinstance(event, Result)) for own in events]
     assert texts == [f"number {number} begins, number {number} ends." for number in range(3)]
-
-
-def test_one_client_serves_many_threads(serve: Any, backend_of: Any) -> None:
-    provider = serve(lambda request: ScriptedReply(text=f"heard {request.body['messages'][0]['content']}", delay=0.01))
-    with Client(backend_of(provider)) as client, ThreadPoolExecutor(8) as pool:
-        texts = list(pool.map(lambda number: client.call(f"number {number}").text, range(40)))
-    assert texts == [f"heard number {number}" for number in range(40)]
-    assert len(provider.requests) == 40
-
-
-def test_one_client_serves_many_tasks(serve: Any, backend_of: Any) -> None:
-    lock = threading.Lock()
-    empties: set[str] = set()
-
-    def answer(request: Any) -> ScriptedReply:
-        prompt = request.body["messages"][0]["content"]
-        with lock:
-            first = prompt not in empties
-            empties.add(prompt)
-        return ScriptedReply(text="" if first else f"heard {prompt}", delay=0.01)
-
-    provider = serve(answer)
-    texts: dict[int, str] = {}
-
-    async def main() -> None:
-        async def wait(seconds: float) -> None:
-            await anyio.sleep(0)
-
-        async def ask(number: int) -> None:
-            texts[number] = (await client.acall(f"number {number}")).text
-
-        async with Client(backend_of(provider), async_sleep=wait) as client, anyio.create_task_group() as group:
-            for number in range(20):
-                group.start_soon(ask, number)
-
-    anyio.run(main)
-    assert texts == {number: f"heard number {number}" for number in range(20)}
-    assert len(provider.requests) == 40

@@ -13,8 +13,6 @@ from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.modes import EVERY
 from support.runs import Stage, asking
 
-pytestmark = pytest.mark.sampled(4)
-
 OLD, NEW = "claude-sonnet-4-5", "claude-opus-5-5"
 TOOL = {"name": "look", "description": "Look.", "input_schema": {"type": "object", "properties": {}}}
 THINK = {"thinking": {"type": "enabled", "budget_tokens": 2000}}

@@ -18,8 +18,6 @@ from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.command_line import invoke
 from support.modes import MODES, ask
 
-pytestmark = pytest.mark.sampled(4)
-
 LOCAL = OpenAIChat("model", base_url="http://localhost:1/v1")
 ANSWER = ScriptedReply(text="Yes.")
 
@@ -81,11 +79,7 @@ def test_a_policy_keeps_the_defaults_that_it_does_not_name() -> None:
 @pytest.mark.parametrize(("count", "sent"), [(None, [0, 0, 1]), (1000, [0, 0, 0, 0, 1])])
 def test_a_default_of_switch_after_can_be_switched_off(count: int | None, sent: list[int]) -> None:
     given = {"rate_limit": 5} if count is None else {"rate_limit": 5, "overloaded": count}
-    call = Call(
-        Request("?"),
-        rungwise.Policy(switch_after=given),
-        [PlainLink("a"), PlainLink("b")],
-    )
+    call = Call(Request("?"), rungwise.Policy(switch_after=given), [PlainLink("a"), PlainLink("b")])
     send, asked = call.begin(), []
     while send is not None:
         asked.append(send.backend)

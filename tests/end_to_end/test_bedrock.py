@@ -12,8 +12,6 @@ from rungwise.testing import ScriptedReply
 from support.modes import EVERY
 from support.runs import asking
 
-pytestmark = pytest.mark.sampled(4)
-
 NEW, OLD = "anthropic.claude-opus-5-5", "eu.anthropic.claude-sonnet-4-5-20250929-v1:0"
 KEYS = {"access_key_id": "AKIDEXAMPLE", "secret_access_key": "wJalrXUtnFEMI"}
 TOOL = {"toolSpec": {"name": "look", "description": "Look.", "inputSchema": {"json": {"type": "object"}}}}

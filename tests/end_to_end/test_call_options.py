@@ -14,8 +14,6 @@ from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import modes, ways
 from support.modes import MODES
 
-pytestmark = pytest.mark.sampled(4)
-
 EVERY_MODE = pytest.mark.parametrize("mode", MODES)
 ANSWER = ScriptedReply(text="In the reeds.")
 NAMED: dict[str, Any] = {
@@ -53,7 +51,7 @@ def at_once(client: Client, mode: str, asked: dict[str, Policy | None]) -> list[
 
 def test_every_named_option_reaches_the_body(run: Any) -> None:
     ended = run([ANSWER], tools=[TOOL], parameters={"top_k": 5}, **NAMED)
-    assert ended.outcome == "done"
+    ended.was("done")
     [body] = ended.bodies
     assert {name: body.get(name) for name in [*NAMED, "top_k"]} == {**NAMED, "top_k": 5}
 

@@ -13,6 +13,8 @@ from support.growth import calls_made
 from support.raw_server import RawServer, answer, answering, stream_of
 from support.ways import backend, client_for
 
+pytestmark = pytest.mark.sampled(1)
+
 
 @pytest.mark.parametrize(("streams", "most"), [(False, 1_400), (True, 1_850)])
 def test_a_happy_call_over_http_takes_few_steps(streams: bool, most: int) -> None:

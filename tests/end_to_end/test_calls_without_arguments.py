@@ -12,8 +12,6 @@ from rungwise.testing import EmbeddedProvider, ScriptedReply
 from support import protocols
 from support.modes import waits_into
 
-pytestmark = pytest.mark.sampled(4)
-
 WANTS = {"type": "object", "properties": {"bird": {"type": "string"}}, "required": ["bird"]}
 TOOLS = [
     {"type": "function", "function": {"name": "look", "parameters": schema}}

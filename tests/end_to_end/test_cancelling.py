@@ -20,10 +20,8 @@ from rungwise.testing import ScriptedReply
 from support.modes import aask, ask, follow, options_of
 from support.waiting import auntil, ctrl_c_interrupts, until
 
-pytestmark = [
-    pytest.mark.sampled(4),
-    pytest.mark.filterwarnings("error"),  # nothing may be left behind that Python has to clean up
-]
+# Nothing may be left behind that Python has to clean up.
+pytestmark = pytest.mark.filterwarnings("error")
 
 SOON = 1.0  # the promise is 0.1 s, a broken one takes 2 s or more; the rest is for a busy machine
 FIRST = "Herons nest in reeds, "

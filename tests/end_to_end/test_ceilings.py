@@ -11,8 +11,6 @@ from rungwise.fsm.call.budget.metering import COUNTED_BESIDE
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import MODES
 
-pytestmark = pytest.mark.sampled(4)
-
 PRICES = Prices(2.0, 10.0)
 TOO_LONG = ScriptedReply(status=400, error={"code": "context_length_exceeded", "message": "too long"})
 LONG = [{"role": "user", "content": "Where do herons nest? " * 400}]
@@ -81,8 +79,7 @@ def test_a_compactor_gets_the_callers_messages_and_the_partial_answer_once(run: 
         messages=LONG,
         compactor=compactor,
     )
-    assert ended.path == ["continuation", "compact", "done"]
-    assert ended.text == part + "tall dead trees."
+    ended.was(text=part + "tall dead trees.", path="continuation compact done")
     assert handed[0] == LONG
     last = ended.bodies[-1]["messages"]
     assert last[0]["content"] == "Where do herons nest?"
@@ -96,10 +93,9 @@ def test_a_provider_that_ignores_the_cap_is_cut_or_asked_no_more(run: Any, budge
         backends=[{"prices": Prices(2.0, 1000.0)}],
         policy=Policy(budget=budget),
     )
-    assert len(ended.requests) == 1
-    assert ended.result.overran
+    ended.was(counts=[1], overran=True)
     if ended.bodies[0]["stream"]:
-        assert ended.outcome == "partial"
+        ended.was("partial")
         assert ended.result.usage.output_tokens <= ended.bodies[0]["max_tokens"]
         assert ended.result.cost <= 0.3
         assert len(ended.text.split()) < 1000
@@ -112,22 +108,19 @@ def test_no_attempt_follows_one_that_passed_its_cap(run: Any, kind: str) -> None
     usage = {"prompt_tokens": 10, "completion_tokens": 5000}
     reply = ScriptedReply(reasoning="Hm. " * 30 if kind == "reasoned" else "", finish="stop", usage=usage)
     ended = run([reply], policy=Policy(budget=Budget(output_tokens=100_000)), max_tokens=100)
-    assert ended.outcome == "over_budget"
-    assert len(ended.requests) == 1
+    ended.was("over_budget", counts=[1], overran=True)
     assert "100 tokens" in str(ended.error)
-    assert ended.result.overran
 
 
 def test_a_reply_that_keeps_to_its_cap_is_not_cut(run: Any) -> None:
     words = " ".join(f"extraordinarily{number}" for number in range(60))
     ended = run([ScriptedReply(text=words, usage={})], policy=Policy(budget=Budget(output_tokens=400)))
-    assert (ended.outcome, ended.text, ended.result.overran) == ("done", words, False)
+    ended.was("done", words, overran=False)
 
 
 def test_without_a_cap_that_the_backend_takes_it_is_left(run: Any) -> None:
     ended = run([*BOTH_CAPS, fair("no cap")], [fair("Herons nest in reeds.")], max_tokens=500)
-    assert ended.outcome == "done"
-    assert ended.counts == [2, 1]
+    ended.was("done", counts=[2, 1])
     assert [
         next(body.get(name) for name in ("max_tokens", "max_completion_tokens") if name in body)
         for body in ended.bodies
@@ -148,8 +141,7 @@ def test_a_prompt_that_begins_as_a_data_url_is_counted(run: Any) -> None:
     ended = run(
         [fair("Yes.")], backends=[{"prices": PRICES}], messages=messages, policy=Policy(budget=Budget(money=0.02))
     )
-    assert ended.outcome == "over_budget"
-    assert ended.requests == []
+    ended.was("over_budget", counts=[0])
 
 
 def test_the_dearest_input_is_reserved(run: Any) -> None:
@@ -165,7 +157,7 @@ def test_the_dearest_input_is_reserved(run: Any) -> None:
     prices = Prices(2.0, 10.0, cache_creation=40.0)
     policy = Policy(budget=Budget(money=0.2))
     ended = run([cached], backends=[{"prices": prices}], messages=LONG, policy=policy)
-    assert ended.outcome == "done"
+    ended.was("done")
     assert 0 < ended.result.cost <= 0.2
 
 
@@ -173,8 +165,7 @@ def test_a_200_without_a_shape_is_charged(run: Any) -> None:
     shapeless = ScriptedReply(body=json.dumps({"hello": "world"}))
     policy = Policy(budget=Budget(output_tokens=3000))
     ended = run([shapeless], policy=policy, max_tokens=1000)
-    assert ended.outcome == "over_budget"
-    assert len(ended.requests) == 3
+    ended.was("over_budget", counts=[3])
     assert ended.result.usage.output_tokens == 3000 - 8  # of which a server may count so much beside a cap
     assert ended.result.usage.estimated
 
@@ -183,7 +174,7 @@ def test_what_an_error_inside_a_200_reports_is_paid_for(run: Any) -> None:
     usage = {"prompt_tokens": 10, "completion_tokens": 700}
     gave_up = ScriptedReply(finish="error", usage=usage)
     ended = run([gave_up], policy=Policy(budget=Budget(output_tokens=2000)), max_tokens=1000)
-    assert ended.outcome == "over_budget"
+    ended.was("over_budget")
     assert ended.result.usage.output_tokens == 700 * len(ended.requests) == 2100
 
 
@@ -192,9 +183,7 @@ def test_tool_arguments_without_end_are_cut_as_well(run: Any) -> None:
     call = {"id": "1", "name": "look_up", "arguments": json.dumps({"q": "herons " * 20_000})}
     ended = run([ScriptedReply(tool_calls=(call,), usage={})], policy=Policy(budget=Budget(output_tokens=300)))
     assert ended.outcome in ("over_budget", "exhausted")
-    assert ended.result.overran
-    assert len(ended.requests) == 1
-    assert ended.result.tool_calls == ()
+    ended.was(overran=True, counts=[1], tool_calls=())
 
 
 def stream_of(*choices: Any) -> ScriptedReply:
@@ -227,9 +216,7 @@ UNSEEN = {
 def test_what_no_delta_shows_is_within_the_cap_as_well(run: Any, kind: str) -> None:
     flood = stream_of(*map(UNSEEN[kind], range(1000)))
     ended = run([flood], policy=Policy(budget=Budget(output_tokens=200)))
-    assert ended.outcome == ("partial" if kind == "messages" else "over_budget")
-    assert ended.result.overran
-    assert len(ended.requests) == 1
+    ended.was("partial" if kind == "messages" else "over_budget", overran=True, counts=[1])
     assert 200 - COUNTED_BESIDE <= ended.result.usage.output_tokens < 500
 
 
@@ -238,8 +225,7 @@ def test_what_no_delta_shows_is_within_the_cap_as_well(run: Any, kind: str) -> N
 def test_stray_lines_without_end_are_paid_for(run: Any, line: str) -> None:
     flood = ScriptedReply(body=line * 30_000, headers={"content-type": "text/event-stream"})
     ended = run([flood], policy=Policy(budget=Budget(output_tokens=200)))
-    assert ended.outcome == "over_budget"
-    assert len(ended.requests) == 1
+    ended.was("over_budget", counts=[1])
     assert 200 - COUNTED_BESIDE <= ended.result.usage.output_tokens < 500
 
 
@@ -308,7 +294,7 @@ def test_a_schema_may_hold_anything_under_type(run: Any, kind: Any) -> None:
         parameters={"response_format": {"type": "text", "schema": schema}},
         policy=Policy(budget=Budget(money=1.0)),
     )
-    assert ended.outcome == "done"
+    ended.was("done")
     assert ended.bodies[0]["tools"] == [tool]
 
 
@@ -319,8 +305,7 @@ def test_the_keys_of_a_schema_are_paid_for(run: Any) -> None:
     ]
     policy = Policy(budget=Budget(money=0.005))
     ended = run([ScriptedReply(text="x")], backends=[{"prices": Prices(1, 1)}], tools=tools, policy=policy)
-    assert ended.outcome == "over_budget"
-    assert ended.requests == []
+    ended.was("over_budget", counts=[0])
 
 
 def test_a_compactor_that_hands_the_same_messages_back_leaves_their_count(run: Any) -> None:
@@ -337,6 +322,6 @@ def test_a_compactor_that_hands_the_same_messages_back_leaves_their_count(run: A
 
 def test_a_cap_that_is_taken_by_no_name_is_not_in_the_journal(run: Any) -> None:
     ended = run([*BOTH_CAPS, ScriptedReply(finish="length")], policy=Policy(limits=Limits(enlargements=1)))
-    assert ended.path == ["repair", "repair", "enlarge", "exhausted"]
+    assert ended.path == "repair repair enlarge exhausted"
     caps = [body.get("max_tokens") or body.get("max_completion_tokens") for body in ended.bodies]
     assert [step.cap for step in ended.steps if step.event == "sent"] == caps == [None] * 4

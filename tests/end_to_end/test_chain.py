@@ -13,8 +13,6 @@ from rungwise import Client, OpenAIChat
 from rungwise.testing import ScriptedReply
 from support.modes import MODES, Caller, waits_into
 
-pytestmark = pytest.mark.sampled(4)
-
 DOWN = ScriptedReply(status=500)
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 KEYLESS = OpenAIChat("other", base_url="https://api.example.com/v1", name="keyless")
@@ -34,8 +32,7 @@ def skipped(ended: Any) -> list[str]:
 
 def test_duplicates_and_unusable_backends_are_skipped_with_a_step_in_the_journal(run: Any) -> None:
     ended = run([DOWN], [ANSWER], chain=lambda live: [live[0], KEYLESS, again(live[0], "twin"), PLACEHOLDER, live[1]])
-    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
-    assert ended.counts == [4, 1]
+    ended.was("done", "In the reeds, mostly.", counts=[4, 1])
     assert skipped(ended) == ["keyless", "twin", "placeholder"]
     notes = [step.note for step in ended.steps if step.event == "skipped"]
     assert "api_key" in notes[0]
@@ -45,15 +42,14 @@ def test_duplicates_and_unusable_backends_are_skipped_with_a_step_in_the_journal
 
 def test_an_unusable_primary_is_skipped_before_anything_is_sent(run: Any) -> None:
     ended = run([ANSWER], chain=lambda live: [KEYLESS, *live])
-    assert (ended.outcome, ended.counts) == ("done", [1])
+    ended.was("done", counts=[1], backend="primary")
     assert skipped(ended) == ["keyless"]
-    assert ended.result.backend == "primary"
 
 
 @pytest.mark.parametrize("status", [401, 500])
 def test_an_unusable_fallback_never_hides_the_real_error(run: Any, status: int) -> None:
     ended = run([ScriptedReply(status=status)], chain=lambda live: [*live, KEYLESS, again(live[0], "twin")])
-    assert ended.outcome == "failed"
+    ended.was("failed")
     assert [(name, failure.status) for name, failure in ended.result.failures] == [("primary", status)]
     assert str(status) in str(ended.error)
     assert "api_key" not in str(ended.error)
@@ -61,7 +57,7 @@ def test_an_unusable_fallback_never_hides_the_real_error(run: Any, status: int) 
 
 def test_fallbacks_that_are_all_unusable_stand_in_the_journal_as_well(run: Any) -> None:
     ended = run([DOWN], chain=lambda live: [*live, KEYLESS, again(live[0], "twin")])
-    assert ended.outcome == "failed"
+    ended.was("failed")
     assert skipped(ended) == ["keyless", "twin"]
 
 
@@ -74,14 +70,13 @@ def test_a_chain_without_a_usable_backend_is_refused_when_it_is_built() -> None:
 
 def test_three_backends_are_asked_in_order(run: Any) -> None:
     ended = run([ScriptedReply(status=401)], [ScriptedReply(finish="content_filter")], [ANSWER])
-    assert (ended.outcome, ended.counts) == ("done", [1, 1, 1])
+    ended.was("done", counts=[1, 1, 1])
     assert [step.backend for step in ended.steps if step.event == "sent"] == ["primary", "second", "third"]
 
 
 def test_each_backend_gets_fresh_retries(run: Any) -> None:
     ended = run([DOWN], [DOWN], [DOWN])
-    assert ended.counts == [4, 4, 4]
-    assert ended.waits == [2, 4, 8] * 3
+    ended.was(counts=[4, 4, 4], waits=[2, 4, 8] * 3)
 
 
 def test_every_new_call_starts_at_the_primary(serve: Any, backend_of: Any) -> None:
@@ -106,7 +101,7 @@ def test_the_fallback_gets_no_reasoning_that_only_its_writer_can_read(run: Any) 
 def test_a_conversation_that_ends_on_an_assistant_turn_is_never_rejected_for_it(run: Any) -> None:
     messages = [{"role": "user", "content": "Where do herons nest?"}, {"role": "assistant", "content": "In the"}]
     ended = run([ScriptedReply(text=" reeds.")], messages=messages)
-    assert ended.outcome == "done"
+    ended.was("done")
     assert ended.bodies[0]["messages"][-1]["role"] == "user"
     ended = run([ScriptedReply(text=" reeds.")], messages=messages, backends=[{"prefill": "trailing"}])
     assert ended.bodies[0]["messages"] == messages

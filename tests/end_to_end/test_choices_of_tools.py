@@ -9,8 +9,6 @@ from rungwise.testing import ScriptedReply
 from support import official
 from support.protocols import PROTOCOLS, backend
 
-pytestmark = pytest.mark.sampled(4)
-
 DOWN, ANSWER = ScriptedReply(status=401), ScriptedReply(text="In the reeds.")
 LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
 FREE = {"type": "custom", "name": "note"}

@@ -15,8 +15,6 @@ from support.sampling import sampled
 from support.waiting import until
 from support.ways import ALL, OWN, PASSED_IN, Asked, aask, aclose, ask, backend, client_for
 
-pytestmark = pytest.mark.sampled(4)
-
 LIMIT = 0.4
 OFTEN, LATE = 0.15, 0.8  # pauses on both sides of it
 SLACK = 5.0  # for a busy machine; a broken clock costs more, or never ends

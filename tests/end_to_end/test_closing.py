@@ -14,8 +14,6 @@ from support.raw_server import Peer, RawServer, answer, answering, silent, stuck
 from support.waiting import auntil, until
 from support.ways import ALL, OWN, SYNC, aask, aclose, ask, backend, client_for, is_async
 
-pytestmark = pytest.mark.sampled(4)
-
 SOON = 1.0  # the promise is 0.1 s
 ASYNC = tuple(way for way in ALL if is_async(way))
 

@@ -36,7 +36,7 @@ from support.ways import (
     several,
 )
 
-pytestmark = [pytest.mark.own_connections, pytest.mark.sampled(4), pytest.mark.usefixtures("trusted")]
+pytestmark = [pytest.mark.own_connections, pytest.mark.usefixtures("trusted")]
 
 
 def echo_once(peer: Peer) -> None:
@@ -417,10 +417,7 @@ def test_nothing_is_left_behind_by_many_calls(way: str, library: Any) -> None:
 
 
 def test_a_connection_is_not_kept_for_ever() -> None:
-    with (
-        RawServer(echoes) as server,
-        pytest.MonkeyPatch.context() as patch,
-    ):
+    with RawServer(echoes) as server, pytest.MonkeyPatch.context() as patch:
         patch.setattr("rungwise.adapters.http.connection.KEEP", 0.05)
         several("own sync", quick("own sync", server), 2, between=lambda: time.sleep(0.1))
     assert server.connections == 2

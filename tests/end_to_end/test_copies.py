@@ -22,8 +22,6 @@ from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support.modes import MODES, ask, waits_into
 from support.sampling import sampled
 
-pytestmark = pytest.mark.sampled(4)
-
 PICTURE = "data:image/png;base64," + "A" * 1_000_000
 
 
@@ -31,10 +29,7 @@ def messages() -> list[dict[str, Any]]:
     call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     return [
         {"role": "system", "content": "Be brief."},
-        {
-            "role": "user",
-            "content": [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {}}],
-        },
+        {"role": "user", "content": [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {}}]},
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "1", "content": "A heron."},
     ]
@@ -226,10 +221,7 @@ def loop() -> Any:
     return value
 
 
-POLICIES = {
-    "plain": rungwise.Policy(),
-    "money": rungwise.Policy(budget=rungwise.Budget(money=1.0)),
-}
+POLICIES = {"plain": rungwise.Policy(), "money": rungwise.Policy(budget=rungwise.Budget(money=1.0))}
 
 
 @pytest.mark.parametrize("policy", POLICIES)

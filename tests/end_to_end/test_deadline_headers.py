@@ -1,6 +1,5 @@
 """A deadline as a header: each request carries it, and what came in with a request is read and passed on."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,9 +9,8 @@ from rungwise import Budget, Client, Policy, TurnPolicy
 from rungwise.core import Request
 from rungwise.testing import EmbeddedProvider, ScriptedReply, VirtualClock
 from support import modes, turn_modes, ways
+from support.runs import Serve
 from support.ways import WALL
-
-pytestmark = pytest.mark.sampled(4)
 
 ANSWER = ScriptedReply("By the lake.")
 BUSY = ScriptedReply(status=503, headers={"retry-after": "5"})
@@ -36,9 +34,7 @@ def deadline_of(result: rungwise.Result) -> float | None:
 
 
 @pytest.mark.parametrize("mode", modes.MODES)
-def test_every_request_to_every_backend_says_when_the_call_must_have_ended(
-    serve: Callable[..., EmbeddedProvider], mode: str
-) -> None:
+def test_every_request_to_every_backend_says_when_the_call_must_have_ended(serve: Serve, mode: str) -> None:
     first, second = serve(BUSY, FAILING), serve(ANSWER)
     client, clock = client_of(first, second)
     result = modes.ask(client, mode, deadline=WALL + 30.25)
@@ -48,9 +44,7 @@ def test_every_request_to_every_backend_says_when_the_call_must_have_ended(
 
 
 @pytest.mark.parametrize("mode", modes.MODES)
-def test_the_seconds_of_a_budget_and_of_a_shared_one_are_told_as_well(
-    serve: Callable[..., EmbeddedProvider], mode: str
-) -> None:
+def test_the_seconds_of_a_budget_and_of_a_shared_one_are_told_as_well(serve: Serve, mode: str) -> None:
     provider = serve(ANSWER)
     client, _ = client_of(provider, policy=Policy(budget=Budget(seconds=90)))
     modes.ask(client, mode)
@@ -61,7 +55,7 @@ def test_the_seconds_of_a_budget_and_of_a_shared_one_are_told_as_well(
 
 
 @pytest.mark.parametrize("http", [None, "httpx", "httpx2"])
-def test_a_clock_that_is_set_meanwhile_is_read_anew(serve: Callable[..., EmbeddedProvider], http: str | None) -> None:
+def test_a_clock_that_is_set_meanwhile_is_read_anew(serve: Serve, http: str | None) -> None:
     provider, wall = serve(BUSY, ANSWER), [WALL]
     own = {} if http is None else {"http": ways.http_of(f"{http}.Client")}
     client, clock = client_of(provider, wall_clock=lambda: wall[0], **own)
@@ -77,9 +71,7 @@ def test_a_clock_that_is_set_meanwhile_is_read_anew(serve: Callable[..., Embedde
 
 
 @pytest.mark.parametrize("mode", turn_modes.MODES)
-def test_the_calls_of_a_turn_say_when_the_turn_must_have_ended(
-    serve: Callable[..., EmbeddedProvider], mode: str
-) -> None:
+def test_the_calls_of_a_turn_say_when_the_turn_must_have_ended(serve: Serve, mode: str) -> None:
     wall = [WALL]
     turned = turn_modes.run_turn(
         mode,
@@ -96,7 +88,7 @@ def test_the_calls_of_a_turn_say_when_the_turn_must_have_ended(
 
 
 @pytest.mark.parametrize("mode", modes.MODES)
-def test_without_a_limit_or_without_a_name_there_is_none(serve: Callable[..., EmbeddedProvider], mode: str) -> None:
+def test_without_a_limit_or_without_a_name_there_is_none(serve: Serve, mode: str) -> None:
     provider = serve(ANSWER)
     modes.ask(client_of(provider)[0], mode)
     modes.ask(client_of(provider, deadline_header=None)[0], mode, deadline=WALL + 30)
@@ -115,9 +107,7 @@ def test_without_a_limit_or_without_a_name_there_is_none(serve: Callable[..., Em
         "1795168830500",
     ],
 )
-def test_one_that_a_request_came_with_is_read_and_passed_on(
-    serve: Callable[..., EmbeddedProvider], mode: str, said: str
-) -> None:
+def test_one_that_a_request_came_with_is_read_and_passed_on(serve: Serve, mode: str, said: str) -> None:
     first, second = serve(FAILING), serve(ANSWER)
     client, _ = client_of(first, second)
     result = modes.ask(client, mode, headers={"X-Deadline": said, "x-request-id": "42"})
@@ -138,7 +128,7 @@ def test_one_that_a_request_came_with_is_read_and_passed_on(
     ],
 )
 def test_the_tightest_wins_and_goes_out(
-    serve: Callable[..., EmbeddedProvider], mode: str, said: str, given: Any, budget: float, tightest: str
+    serve: Serve, mode: str, said: str, given: Any, budget: float, tightest: str
 ) -> None:
     provider = serve(ANSWER)
     client, _ = client_of(provider, policy=Policy(budget=Budget(seconds=budget)))
@@ -149,7 +139,7 @@ def test_the_tightest_wins_and_goes_out(
     assert told(provider) == [tightest, tightest]
 
 
-def test_of_two_that_differ_in_case_the_tightest_wins(serve: Callable[..., EmbeddedProvider]) -> None:
+def test_of_two_that_differ_in_case_the_tightest_wins(serve: Serve) -> None:
     provider = serve(ANSWER)
     client, _ = client_of(provider)
     client.call("Where?", headers={"x-deadline": "2026-11-20T10:00:30Z", "X-DEADLINE": "2026-11-20T10:00:20Z"})
@@ -157,7 +147,7 @@ def test_of_two_that_differ_in_case_the_tightest_wins(serve: Callable[..., Embed
 
 
 @pytest.mark.parametrize("mode", modes.MODES)
-def test_one_that_has_passed_sends_nothing(serve: Callable[..., EmbeddedProvider], mode: str) -> None:
+def test_one_that_has_passed_sends_nothing(serve: Serve, mode: str) -> None:
     provider = serve(ANSWER)
     client, _ = client_of(provider)
     with pytest.raises(rungwise.OverBudget):
@@ -182,14 +172,14 @@ def test_nonsense_is_refused_and_not_quoted(mode: str, said: str) -> None:
     assert not said or said not in str(refused.value)
 
 
-def test_without_a_name_a_header_is_a_header(serve: Callable[..., EmbeddedProvider]) -> None:
+def test_without_a_name_a_header_is_a_header(serve: Serve) -> None:
     provider = serve(ANSWER)
     client, _ = client_of(provider, deadline_header=None)
     assert deadline_of(client.call("Where?", headers={NAME: "soon"})) is None
     assert told(provider) == ["soon"]
 
 
-def test_a_backends_own_header_gives_way(serve: Callable[..., EmbeddedProvider]) -> None:
+def test_a_backends_own_header_gives_way(serve: Serve) -> None:
     provider = serve(ANSWER)
     backend = ways.backend(provider.base_url, headers={"X-Deadline": "whenever"})
     client_of(backend)[0].call("Where?", deadline=WALL + 30)

@@ -23,8 +23,6 @@ from support.sampling import sampled
 from support.waiting import until
 from support.ways import ALL, ONCE, OWN, PASSED_IN, SYNC, aask, aclose, ask, backend, client_for
 
-pytestmark = pytest.mark.sampled(4)
-
 BUDGET = 0.5
 CEILING = BUDGET + 6  # a broken promise costs 10 s and more, or never ends; the rest is for a busy machine
 SOON = 1.0  # the promise is 0.1 s
@@ -184,10 +182,7 @@ def test_the_next_backend_is_asked_when_no_first_token_has_come_in_whatever_phas
     names: Any, way: str, phase: Any
 ) -> None:
     policy = rungwise.Policy(timeouts=rungwise.Timeouts(connect=30, first_token=BUDGET))
-    with (
-        stage(phase, names) as url,
-        RawServer(answering(stream_of("Yes."))) as b,
-    ):
+    with stage(phase, names) as url, RawServer(answering(stream_of("Yes."))) as b:
         client = client_for(way, [backend(url), backend(b.base_url, name="second", first_token=30)], policy=policy)
         asked = soon_ended(way, client, LARGE if phase == "write" else "Where?", streams=False)
     assert (asked.outcome, asked.text, asked.result.backend) == ("done", "Yes.", "second")

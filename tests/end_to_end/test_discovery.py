@@ -17,8 +17,6 @@ from rungwise.adapters.wires.chat.discovery import LARGEST_PAGE, Server, inquiry
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.testing import ScriptedReply
 
-pytestmark = pytest.mark.sampled(4)
-
 LLAMA_CPP = {
     "/props": {
         "default_generation_settings": {"id": 0, "n_ctx": 8_192, "params": {"n_predict": -1}},

@@ -8,8 +8,6 @@ import rungwise
 from rungwise.core import TurnContext
 from rungwise.testing import ScriptedReply
 
-pytestmark = pytest.mark.sampled(4)
-
 EMPTY = ScriptedReply()
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 ASKED = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"city": "Malmö"}'}}
@@ -32,34 +30,30 @@ def after_a_tool(distance: int) -> list[dict[str, Any]]:
 
 def test_empty_then_empty_then_text_asks_the_same_three_times_with_longer_waits(run: Any) -> None:
     ended = run([EMPTY, EMPTY, ANSWER])
-    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
-    assert len(ended.requests) == 3
+    ended.was("done", "In the reeds, mostly.", counts=[3], waits=[5, 10], path="reask reask done")
     assert ended.bodies[0] == ended.bodies[1] == ended.bodies[2]
-    assert ended.waits == [5, 10]
-    assert ended.path == ["reask", "reask", "done"]
 
 
 @pytest.mark.parametrize(("draw", "waits"), [(0.0, [5, 10, 20]), (1.0, [7.5, 15, 30])])
 def test_empty_for_ever_is_exhausted_after_one_and_three_requests(run: Any, draw: float, waits: list[float]) -> None:
     ended = run([EMPTY], jitter=lambda: draw)
-    assert ended.outcome == "exhausted"
-    assert len(ended.requests) == 1 + 3
+    ended.was("exhausted", "", counts=[1 + 3], waits=waits, attempts=4)
     assert all(body == ended.bodies[0] for body in ended.bodies)
-    assert ended.waits == waits
     assert isinstance(ended.error, rungwise.EmptyResponse)
     assert ended.error.result is ended.result
-    assert ended.result.attempts == 4
-    assert ended.text == ""
 
 
 def test_empty_for_ever_with_a_fallback_that_answers_is_done_after_five_requests(run: Any) -> None:
     ended = run([EMPTY], [ANSWER])
-    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
-    assert ended.counts == [4, 1]
-    assert ended.waits == [5, 10, 20]
-    assert ended.added == [[]] * 5
-    assert ended.path == ["reask", "reask", "reask", "fallback", "done"]
-    assert ended.result.backend == "second"
+    ended.was(
+        "done",
+        "In the reeds, mostly.",
+        counts=[4, 1],
+        waits=[5, 10, 20],
+        added=[[]] * 5,
+        path="reask reask reask fallback done",
+        backend="second",
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,17 +67,13 @@ def test_empty_for_ever_with_a_fallback_that_answers_is_done_after_five_requests
 )
 def test_blanks_alone_are_empty(run: Any, blank: ScriptedReply) -> None:
     ended = run([blank, ANSWER])
-    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
-    assert ended.path == ["reask", "done"]
+    ended.was("done", "In the reeds, mostly.", path="reask done", waits=[5])
     assert ended.bodies[0] == ended.bodies[1]
-    assert ended.waits == [5]
 
 
 def test_identical_empties_skip_the_reasks_only_where_the_policy_says_so(run: Any) -> None:
     ended = run([EMPTY], policy=rungwise.Policy(skip_identical_empties=True))
-    assert ended.outcome == "exhausted"
-    assert len(ended.requests) == 2
-    assert ended.waits == [5]
+    ended.was("exhausted", counts=[2], waits=[5])
 
 
 # after a tool round
@@ -91,35 +81,36 @@ def test_identical_empties_skip_the_reasks_only_where_the_policy_says_so(run: An
 
 def test_empty_after_a_tool_result_is_nudged_with_a_placeholder_and_a_hint(run: Any) -> None:
     ended = run([EMPTY, ANSWER], messages=AFTER_A_TOOL, policy=rungwise.Policy(hints=HINTS))
-    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
-    assert ended.path == ["nudge", "done"]
-    assert ended.added == [
-        [],
-        [{"role": "assistant", "content": "(silence)"}, {"role": "user", "content": "Go on from the results."}],
-    ]
-    assert ended.waits == []
+    ended.was(
+        "done",
+        "In the reeds, mostly.",
+        path="nudge done",
+        added=[
+            [],
+            [{"role": "assistant", "content": "(silence)"}, {"role": "user", "content": "Go on from the results."}],
+        ],
+        waits=[],
+    )
     assert len(AFTER_A_TOOL) == 3
 
 
 def test_empty_again_after_the_nudge_is_not_nudged_again(run: Any) -> None:
     ended = run([EMPTY], messages=AFTER_A_TOOL)
-    assert ended.path == ["nudge", "reask", "reask", "reask", "exhausted"]
-    assert len(ended.requests) == 5
-    assert ended.waits == [5, 10, 20]
+    ended.was(path="nudge reask reask reask exhausted", counts=[5], waits=[5, 10, 20])
     hints = [[message for message in added if message["role"] == "user"] for added in ended.added]
     assert max(map(len, hints)) == 1
 
 
 def test_the_fallback_after_a_nudge_gets_the_plain_question(run: Any) -> None:
     ended = run([EMPTY], [ANSWER], messages=AFTER_A_TOOL)
-    assert (ended.outcome, ended.counts) == ("done", [5, 1])
+    ended.was("done", counts=[5, 1])
     assert ended.added[-1] == []
 
 
 @pytest.mark.parametrize(("distance", "rung", "added"), [(5, "nudge", 2), (6, "reask", 0)])
 def test_a_tool_result_is_nudged_up_to_five_messages_back(run: Any, distance: int, rung: str, added: int) -> None:
     ended = run([EMPTY, ANSWER], messages=after_a_tool(distance))
-    assert ended.path == [rung, "done"]
+    assert ended.path == f"{rung} done"
     assert [len(messages) for messages in ended.added] == [0, added]
 
 
@@ -138,15 +129,12 @@ def test_empty_after_an_answer_beside_housekeeping_tools_is_salvaged_with_it(
     run: Any, nothing: ScriptedReply, prior: str
 ) -> None:
     ended = run([nothing], messages=NOTED, turn=TurnContext(prior_answer=prior, only_housekeeping=True))
-    assert (ended.outcome, ended.text) == ("salvaged", PRIOR)
-    assert len(ended.requests) == 1
-    assert ended.waits == []
+    ended.was("salvaged", PRIOR, counts=[1], waits=[])
 
 
 def test_empty_after_an_answer_beside_a_substantive_tool_is_not_salvaged(run: Any) -> None:
     ended = run([EMPTY], messages=NOTED, turn=TurnContext(prior_answer=PRIOR, only_housekeeping=False))
-    assert (ended.outcome, ended.text) == ("exhausted", "")
-    assert ended.path == ["nudge", "reask", "reask", "reask", "exhausted"]
+    ended.was("exhausted", "", path="nudge reask reask reask exhausted")
 
 
 @pytest.mark.parametrize(
@@ -154,10 +142,10 @@ def test_empty_after_an_answer_beside_a_substantive_tool_is_not_salvaged(run: An
 )
 def test_a_prior_answer_does_not_stand_in_for_an_answer_that_comes(run: Any, prior: str, replies: Any) -> None:
     ended = run(replies, messages=NOTED, turn=TurnContext(prior_answer=prior, only_housekeeping=True))
-    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    ended.was("done", "In the reeds, mostly.")
 
 
 def test_a_prior_answer_does_not_take_the_place_of_text_that_was_gathered(run: Any) -> None:
     turn = TurnContext(prior_answer=PRIOR, only_housekeeping=True)
     ended = run([ScriptedReply(text="Part one, ", finish="length"), EMPTY], messages=NOTED, turn=turn)
-    assert (ended.outcome, ended.text) == ("partial", "Part one, ")
+    ended.was("partial", "Part one, ")

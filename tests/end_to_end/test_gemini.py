@@ -15,8 +15,6 @@ from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import Caller, options_of, waits_into
 from support.sampling import sampled
 
-pytestmark = pytest.mark.sampled(4)
-
 KEY = "AIza-9d2f6b1c44e07a35"
 ASKED = {"role": "user", "content": "Where do herons nest?"}
 TOOL = {"functionDeclarations": [{"name": "look", "parametersJsonSchema": {"type": "object"}}]}

@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
@@ -13,10 +12,9 @@ import rungwise
 from rungwise import Budget, Client, Journal, Policy, TurnPolicy
 from rungwise.testing import EmbeddedProvider, ScriptedReply, VirtualClock
 from support import modes, turn_modes, ways
+from support.runs import Serve
 from support.sampling import sampled
 from support.ways import WALL
-
-pytestmark = pytest.mark.sampled(4)
 
 ALL = (*modes.MODES, *turn_modes.MODES)
 BUSY = ScriptedReply(status=503, headers={"retry-after": "5"})
@@ -70,7 +68,7 @@ GIVEN: list[Any] = [
 
 @pytest.mark.parametrize("mode", ALL)
 @pytest.mark.parametrize("given", GIVEN, ids=["float", "int", "utc", "elsewhere"])
-def test_every_entry_point_ends_by_it(serve: Callable[..., EmbeddedProvider], mode: str, given: Any) -> None:
+def test_every_entry_point_ends_by_it(serve: Serve, mode: str, given: Any) -> None:
     provider = serve(BUSY)
     client, clock = virtual(provider)
     result = ask(client, mode, deadline=given)
@@ -82,7 +80,7 @@ def test_every_entry_point_ends_by_it(serve: Callable[..., EmbeddedProvider], mo
 
 @pytest.mark.parametrize("mode", ALL)
 @pytest.mark.parametrize("ago", [0.0, 0.25, 3600.0, WALL])
-def test_one_that_has_passed_sends_nothing(serve: Callable[..., EmbeddedProvider], mode: str, ago: float) -> None:
+def test_one_that_has_passed_sends_nothing(serve: Serve, mode: str, ago: float) -> None:
     provider = serve(ScriptedReply("By the lake."))
     client, clock = virtual(provider)
     result = ask(client, mode, deadline=WALL - ago)
@@ -92,9 +90,7 @@ def test_one_that_has_passed_sends_nothing(serve: Callable[..., EmbeddedProvider
 
 @pytest.mark.parametrize("mode", sampled(ALL, one_in=3))
 @pytest.mark.parametrize("hangs", [ScriptedReply(hang=True), ScriptedReply("Reeds. " * 90, hang=True, cut_after=450)])
-def test_a_request_in_flight_is_ended_by_it(
-    serve: Callable[..., EmbeddedProvider], mode: str, hangs: ScriptedReply
-) -> None:
+def test_a_request_in_flight_is_ended_by_it(serve: Serve, mode: str, hangs: ScriptedReply) -> None:
     provider = serve(hangs)
     began = time.monotonic()
     result = ask(Client(ways.backend(provider.base_url)), mode, deadline=time.time() + 0.4)
@@ -104,7 +100,7 @@ def test_a_request_in_flight_is_ended_by_it(
 
 
 @pytest.mark.parametrize("mode", ALL)
-def test_it_is_read_once_when_the_call_is_made(serve: Callable[..., EmbeddedProvider], mode: str) -> None:
+def test_it_is_read_once_when_the_call_is_made(serve: Serve, mode: str) -> None:
     provider = serve(BUSY, ScriptedReply("By the lake."))
     readings: list[float] = []
 
@@ -118,7 +114,7 @@ def test_it_is_read_once_when_the_call_is_made(serve: Callable[..., EmbeddedProv
     assert journals_of(result)[0].setting.deadline == 8.0
 
 
-def test_a_coroutine_that_is_awaited_later_has_no_more_time(serve: Callable[..., EmbeddedProvider]) -> None:
+def test_a_coroutine_that_is_awaited_later_has_no_more_time(serve: Serve) -> None:
     provider = serve(ScriptedReply("By the lake."))
     client, clock = virtual(provider)
 
@@ -138,9 +134,7 @@ def test_a_coroutine_that_is_awaited_later_has_no_more_time(serve: Callable[...,
     [(3.0, 30.0, 30.0), (30.0, 3.0, 30.0), (30.0, 30.0, 3.0)],
     ids=["own", "shared", "it"],
 )
-def test_the_tightest_counts(
-    serve: Callable[..., EmbeddedProvider], own: float, shared: float, deadline: float
-) -> None:
+def test_the_tightest_counts(serve: Serve, own: float, shared: float, deadline: float) -> None:
     provider = serve(BUSY)
     client, clock = virtual(provider, policy=Policy(budget=Budget(seconds=own)))
     within = rungwise.SharedBudget(Budget(seconds=shared))
@@ -150,7 +144,7 @@ def test_the_tightest_counts(
 
 
 @pytest.mark.parametrize("mode", turn_modes.MODES)
-def test_the_calls_of_a_turn_share_it(serve: Callable[..., EmbeddedProvider], mode: str) -> None:
+def test_the_calls_of_a_turn_share_it(serve: Serve, mode: str) -> None:
     provider = serve(turn_modes.calling(("look", "{}")), ScriptedReply("By the lake."))
     client, clock = virtual(provider)
 
@@ -167,7 +161,7 @@ def test_the_calls_of_a_turn_share_it(serve: Callable[..., EmbeddedProvider], mo
 
 
 @pytest.mark.parametrize("mode", turn_modes.MODES)
-def test_tools_are_ended_by_it(serve: Callable[..., EmbeddedProvider], mode: str) -> None:
+def test_tools_are_ended_by_it(serve: Serve, mode: str) -> None:
     provider = serve(turn_modes.calling(("look", "{}")), ScriptedReply("By the lake."))
 
     async def look() -> str:
@@ -198,9 +192,7 @@ NAIVE = datetime(2026, 11, 20, 10, 0, 8)
         (10**400, "point in time"),
     ],
 )
-def test_what_is_no_point_in_time_is_refused(
-    serve: Callable[..., EmbeddedProvider], mode: str, given: Any, says: str
-) -> None:
+def test_what_is_no_point_in_time_is_refused(serve: Serve, mode: str, given: Any, says: str) -> None:
     provider = serve(ScriptedReply("By the lake."))
     client, _ = virtual(provider)
     with pytest.raises(rungwise.ConfigurationError, match=f"^deadline must .*{says}"):

@@ -11,8 +11,6 @@ from rungwise.core import Failure, Reply
 from rungwise.testing import ScriptedReply
 from support.modes import MODES
 
-pytestmark = pytest.mark.sampled(4)
-
 TEXT = "Herons of the northern lake nest in tall dead trees, well above the reeds."
 FIRST = TEXT[:31]
 STREAMED = pytest.mark.parametrize("run", MODES, indirect=True)
@@ -34,9 +32,7 @@ def test_a_cap_on_the_last_word_is_no_failure(run: Any, prefill: str) -> None:
     ended = run(
         [ScriptedReply(text=TEXT, finish="length"), ScriptedReply(finish="stop")], backends=[{"prefill": prefill}]
     )
-    assert (ended.outcome, ended.text) == ("done", TEXT)
-    assert ended.path == ["continuation", "done"]
-    assert ended.waits == []
+    ended.was("done", TEXT, path="continuation done", waits=[])
     assert ended.bodies[1]["messages"][-1]["content"] == TEXT
 
 
@@ -53,13 +49,12 @@ def test_a_stream_that_breaks_behind_its_last_word_is_no_failure(
         [cut(ScriptedReply(text=TEXT, chunk_size=200, finish=finish), TEXT), ScriptedReply(finish=finish)],
         backends=[{"prefill": "trailing", **options}],
     )
-    assert (ended.outcome, ended.text, ended.waits) == ("done", TEXT, [])
+    ended.was("done", TEXT, waits=[])
 
 
 def test_an_empty_reply_to_a_notice_is_still_an_empty_reply(run: Any) -> None:
     ended = run([ScriptedReply(text=FIRST, finish="length"), ScriptedReply(finish="stop")])
-    assert ended.outcome == "partial"
-    assert ended.path == ["continuation", "reask", "reask", "reask", "partial"]
+    ended.was("partial", path="continuation reask reask reask partial")
 
 
 def test_an_empty_continuation_that_was_cut_is_not_whole(run: Any) -> None:
@@ -67,7 +62,7 @@ def test_an_empty_continuation_that_was_cut_is_not_whole(run: Any) -> None:
         [ScriptedReply(text=FIRST, finish="length"), ScriptedReply(finish="length"), ScriptedReply(text=TEXT[31:])],
         backends=PREFILLS,
     )
-    assert (ended.outcome, ended.text) == ("done", TEXT)
+    ended.was("done", TEXT)
 
 
 # a stream that breaks with a wait, or at a filter
@@ -85,8 +80,7 @@ def test_a_wait_that_a_broken_stream_asks_for_is_kept_or_leaves_the_backend(
     policy = Policy(waits=rungwise.Waits(longest_asked=longest))
     rest = ScriptedReply(text=TEXT[31:])
     ended = run([broken(ERROR), rest], [rest], policy=policy)
-    assert (ended.outcome, ended.text) == ("done", TEXT)
-    assert (ended.waits, ended.counts) == (waits, counts)
+    ended.was("done", TEXT, waits=waits, counts=counts)
 
 
 @pytest.mark.parametrize("second", [True, False], ids=["with a fallback", "alone"])
@@ -107,8 +101,7 @@ NEWER = {"structured_outputs": {"json": {"type": "object"}}}
 def test_json_that_the_cap_cuts_is_asked_for_again_with_a_larger_one(run: Any, parameters: dict[str, Any]) -> None:
     script = [ScriptedReply(text=OBJECT[:30], finish="length"), ScriptedReply(text=OBJECT)]
     ended = run(script, parameters=parameters, max_tokens=50)
-    assert ended.text == OBJECT
-    assert ended.path == ["enlarge", "done"]
+    ended.was(text=OBJECT, path="enlarge done")
     assert [cap_of(body) for body in ended.bodies] == [50, 100]
     assert ended.added == [[], []]  # nothing of the broken reply goes back
     assert all(body.items() >= parameters.items() for body in ended.bodies)
@@ -119,8 +112,7 @@ def test_json_in_a_stream_that_breaks_is_asked_for_again(run: Any, cut: Any) -> 
         [cut(ScriptedReply(text=OBJECT, chunk_size=8), OBJECT[16:24]), ScriptedReply(text=OBJECT)], parameters=JSON
     )
     assert json.loads(ended.text) == json.loads(OBJECT)
-    assert ended.path == ["retry", "done"]
-    assert ended.added == [[], []]
+    ended.was(path="retry done", added=[[], []])
 
 
 NUMBERS = [
@@ -139,8 +131,7 @@ NUMBERS = [
 )
 def test_what_does_not_parse_is_never_done(run: Any, text: str) -> None:
     ended = run([ScriptedReply(text=text)], parameters=JSON, policy=Policy(limits=Limits(retries=1)))
-    assert ended.outcome == "failed"
-    assert ended.path == ["retry", "failed"]
+    ended.was("failed", path="retry failed")
 
 
 PAUSED = ScriptedReply(text=OBJECT[:30], finish="pause_turn")
@@ -148,16 +139,14 @@ PAUSED = ScriptedReply(text=OBJECT[:30], finish="pause_turn")
 
 def test_json_that_pauses_is_asked_for_again_as_a_whole(run: Any) -> None:
     ended = run([PAUSED, ScriptedReply(text=OBJECT)], parameters=JSON)
-    assert (ended.outcome, ended.text) == ("done", OBJECT)
-    assert ended.path == ["continuation", "done"]
-    assert ended.added == [[], []]
+    ended.was("done", OBJECT, path="continuation done", added=[[], []])
 
 
 @pytest.mark.parametrize(("text", "outcome"), [(OBJECT[30:], "failed"), ("", "exhausted"), ("And so on.", "failed")])
 def test_json_of_which_the_end_never_came_is_not_done(run: Any, text: str, outcome: str) -> None:
     policy = Policy(limits=Limits(retries=0, reasks=0))
     ended = run([PAUSED, ScriptedReply(text=text)], parameters=JSON, policy=policy)
-    assert (ended.outcome, ended.text, ended.path) == (outcome, "", ["continuation", outcome])
+    ended.was(outcome, "", path=f"continuation {outcome}")
 
 
 @pytest.mark.parametrize(
@@ -165,7 +154,7 @@ def test_json_of_which_the_end_never_came_is_not_done(run: Any, text: str, outco
 )
 def test_what_parses_is_an_answer(run: Any, text: str) -> None:
     ended = run([ScriptedReply(text=text)], parameters=JSON)
-    assert (ended.outcome, ended.text) == ("done", text)
+    ended.was("done", text)
 
 
 def test_a_backends_own_response_format_counts_unless_the_call_says_otherwise(run: Any) -> None:
@@ -181,7 +170,7 @@ def test_a_backends_own_response_format_counts_unless_the_call_says_otherwise(ru
 @pytest.mark.parametrize("cap", [1, 16])
 def test_a_handful_of_tokens_is_one_request(run: Any, cap: int) -> None:
     ended = run([ScriptedReply(text="yes", finish="length")], max_tokens=cap)
-    assert (ended.outcome, ended.text, len(ended.requests)) == ("partial", "yes", 1)
+    ended.was("partial", "yes", counts=[1])
     assert cap_of(ended.bodies[0]) == cap
 
 
@@ -195,8 +184,7 @@ def test_what_a_handful_is_is_the_policys_to_say(run: Any) -> None:
 @STREAMED
 def test_a_single_word_from_a_broken_stream_is_asked_for_again_and_not_said_twice(run: Any, cut: Any) -> None:
     ended = run([cut(ScriptedReply(text="yes"), "yes"), ScriptedReply(text="yes")], max_tokens=1)
-    assert (ended.outcome, ended.text) == ("done", "yes")
-    assert ended.added == [[], []]
+    ended.was("done", "yes", added=[[], []])
 
 
 # a connection that had gone stale: the driver's half is in test_connections.py

@@ -19,8 +19,6 @@ from support.modes import EVERY, Caller
 from support.raw_server import Peer, RawServer, completion, event
 from support.sampling import sampled
 
-pytestmark = pytest.mark.sampled(4)
-
 CEILING = 32 * 8 * 2**20
 POLICY = rungwise.Policy(limits=rungwise.Limits(retries=0, continuations=0))
 MEGABYTE = 2**20
@@ -286,36 +284,6 @@ def test_done_without_a_finish_reason_is_a_cut_unless_the_server_is_known_for_it
     assert (cut.outcome, cut.text) == ("partial", "In the ")
     whole = run(raw("", body), mode, backend={"sends_finish_reason": False})
     assert (whole.outcome, whole.text) == ("done", "In the ")
-
-
-@pytest.mark.parametrize("end", [b"\r", b"\r\n", b"\n"])
-@pytest.mark.parametrize("size", [1, 7, 100_000])
-@EVERY_MODE
-def test_event_streams_with_any_line_end_after_a_comment(raw: Serve, mode: str, size: int, end: bytes) -> None:
-    body = (b": keepalive\n\n" + STREAM).replace(b"\n", end)
-    server = raw("", *(body[n : n + size] for n in range(0, len(body), size)))
-    result = run(server, mode)
-    assert (result.outcome, result.text) == ("done", "In the reeds.")
-
-
-@EVERY_MODE
-def test_an_emoji_in_two_halves_is_one(raw: Serve, mode: str) -> None:
-    halves = [
-        b'data: {"choices":[{"index":0,"delta":{"content":"a \\ud83d"}}]}\n\n',
-        b'data: {"choices":[{"index":0,"delta":{"content":"\\ude00 b"}}]}\n\n',
-        END,
-    ]
-    result = run(raw("", *halves), mode)
-    assert (result.outcome, result.text) == ("done", "a \N{GRINNING FACE} b")
-
-
-@EVERY_MODE
-def test_a_refusal_that_a_proxy_puts_aside_is_a_refusal(raw: Serve, mode: str) -> None:
-    said = {"content": "", "provider_specific_fields": {"refusal": "I would rather not."}}
-    choice = {"index": 0, "delta" if "stream" in mode else "message": said, "finish_reason": "stop"}
-    body = json.dumps({"choices": [choice]}).encode()
-    result = run(raw("", b"data: %s\n\n" % body if "stream" in mode else body), mode)
-    assert result.outcome == "refused"
 
 
 NO = "I would rather not."

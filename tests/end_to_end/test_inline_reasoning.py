@@ -8,8 +8,6 @@ import rungwise
 from rungwise.core import TurnContext
 from rungwise.testing import ScriptedReply
 
-pytestmark = pytest.mark.sampled(4)
-
 THOUGHT = "The user wants to know where herons nest. They nest in reeds."
 ANSWER = "In the reeds."
 INVISIBLE = [
@@ -29,14 +27,14 @@ INVISIBLE = [
 def test_a_tag_in_a_quotation_is_text(run: Any) -> None:
     text = '{"tag": "<think>", "n": 1}'
     ended = run([ScriptedReply(text=text, chunk_size=3)])
-    assert (ended.outcome, ended.text) == ("done", text)
+    ended.was("done", text)
 
 
 @pytest.mark.parametrize("chunk_size", [1, 7, 400])
 @pytest.mark.parametrize("between", ["\n</think>\n\n", "</think>\n\n", "</think>", "\n</thinking>", " </think>\n"])
 def test_what_stands_before_a_lone_closing_tag_is_reasoning(run: Any, between: str, chunk_size: int) -> None:
     ended = run([ScriptedReply(text=f"{THOUGHT}{between}{ANSWER}", chunk_size=chunk_size)])
-    assert (ended.outcome, ended.text) == ("done", ANSWER)
+    ended.was("done", ANSWER)
     assert ended.result.reasoning.strip() == THOUGHT
     if ended.events:
         reasoning = "".join(event.text for event in ended.events if isinstance(event, rungwise.Reasoning))
@@ -47,8 +45,7 @@ def test_what_stands_before_a_lone_closing_tag_is_reasoning(run: Any, between: s
 @pytest.mark.parametrize("chunk_size", [1, 400])
 def test_nothing_behind_a_lone_closing_tag_is_reasoning_alone(run: Any, chunk_size: int) -> None:
     ended = run([ScriptedReply(text=f"{THOUGHT}\n</think>\n\n", chunk_size=chunk_size), ScriptedReply(text=ANSWER)])
-    assert (ended.outcome, ended.text) == ("done", ANSWER)
-    assert ended.path == ["prefill", "done"]
+    ended.was("done", ANSWER, path="prefill done")
     assert THOUGHT in ended.added[1][-1]["content"]
 
 
@@ -61,47 +58,45 @@ def test_reasoning_that_was_cut_before_its_lone_closing_tag_is_no_text(run: Any,
         ScriptedReply(text=f"{first if repeats else ''}{rest}\n</think>\n\n{ANSWER}", chunk_size=7),
     ]
     ended = run(script, backends=backends)
-    assert (ended.outcome, ended.text) == ("done", ANSWER)
-    assert ended.result.parts == (ANSWER,)
+    ended.was("done", ANSWER, parts=(ANSWER,))
     assert ended.result.reasoning.strip().endswith(rest)
 
 
 def test_the_text_of_another_backend_is_not_taken_for_reasoning(run: Any) -> None:
     first = [ScriptedReply(text="They nest ", finish="length"), ScriptedReply(status=401)]
     ended = run(first, [ScriptedReply(text=f"I go on.\n</think>\n\n{ANSWER}")])
-    assert (ended.outcome, ended.text) == ("done", f"They nest {ANSWER}")
+    ended.was("done", f"They nest {ANSWER}")
 
 
 def test_text_behind_reasoning_stays_when_more_reasoning_follows(run: Any) -> None:
     first = ScriptedReply(text=f"{THOUGHT}\n</think>\n\nThey nest ", finish="length", chunk_size=7)
     ended = run([first, ScriptedReply(text=f"I go on.\n</think>\n\n{ANSWER}", chunk_size=7)])
-    assert (ended.outcome, ended.text) == ("done", f"They nest {ANSWER}")
+    ended.was("done", f"They nest {ANSWER}")
 
 
 @pytest.mark.parametrize("chunk_size", [1, 400])
 def test_a_block_behind_the_answer_counts_if_it_is_closed(run: Any, chunk_size: int) -> None:
     ended = run([ScriptedReply(text=f"<think>a</think>{ANSWER}\n<think>b</think>Yes.", chunk_size=chunk_size)])
-    assert (ended.outcome, ended.text) == ("done", f"{ANSWER}\nYes.")
+    ended.was("done", f"{ANSWER}\nYes.")
     text = f"{ANSWER}\n<think>b and no end"
     ended = run([ScriptedReply(text=f"<think>a</think>{text}", chunk_size=chunk_size)])
-    assert (ended.outcome, ended.text) == ("done", text)
+    ended.was("done", text)
 
 
 @pytest.mark.parametrize("prior", [f"{THOUGHT}\n</think>\n\n{ANSWER}", f"<think>{THOUGHT}</think>{ANSWER}"])
 def test_a_prior_answer_comes_without_its_reasoning(run: Any, prior: str) -> None:
     ended = run([ScriptedReply()], turn=TurnContext(prior_answer=prior, only_housekeeping=True))
-    assert (ended.outcome, ended.text) == ("salvaged", ANSWER)
+    ended.was("salvaged", ANSWER)
 
 
 @pytest.mark.parametrize("text", INVISIBLE, ids=ascii)
 def test_text_that_nobody_can_see_is_no_answer(run: Any, text: str) -> None:
     ended = run([ScriptedReply(text=text * 3, chunk_size=1), ScriptedReply(text=ANSWER)])
-    assert (ended.outcome, ended.text) == ("done", ANSWER)
-    assert ended.path == ["reask", "done"]
+    ended.was("done", ANSWER, path="reask done")
     ended = run([ScriptedReply(text=text)], turn=TurnContext(prior_answer=text, only_housekeeping=True))
-    assert ended.outcome == "exhausted"
+    ended.was("exhausted")
     ended = run([ScriptedReply(text=text, finish="length"), ScriptedReply(text=ANSWER)])
-    assert (ended.path, ended.text) == (["enlarge", "done"], ANSWER)
+    ended.was("done", ANSWER, path="enlarge done")
 
 
 @pytest.mark.parametrize(

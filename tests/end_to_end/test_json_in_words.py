@@ -12,8 +12,6 @@ from rungwise.testing import ScriptedReply
 from support import protocols
 from support.modes import EVERY, ask, options_of, waits_into
 
-pytestmark = pytest.mark.sampled(4)
-
 SCHEMA = {"type": "object", "properties": {"où": {"type": "string"}}, "required": ["où"]}
 OBJECT: dict[str, Any] = {"type": "json_object"}
 BY_SCHEMA: dict[str, Any] = {"type": "json_schema", "json_schema": {"name": "place", "schema": SCHEMA}}

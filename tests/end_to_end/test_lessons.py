@@ -13,8 +13,6 @@ from rungwise.core import Call, Lessons, Request
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import MODES, Caller, waits_into
 
-pytestmark = pytest.mark.sampled(4)
-
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 
 

@@ -11,8 +11,6 @@ import rungwise
 from rungwise import Client, OpenAIChat
 from rungwise.testing import ScriptedReply
 
-pytestmark = pytest.mark.sampled(4)
-
 
 def test_the_pools_of_closed_event_loops_are_let_go(serve: Any, backend_of: Any) -> None:
     client = Client(backend_of(serve(ScriptedReply(text="In the reeds."))))

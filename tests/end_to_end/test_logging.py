@@ -21,7 +21,7 @@ def test_our_steps_and_the_machine_log_to_their_own_loggers(
     with Client(backend_of(serve(ScriptedReply(), ANSWER)), sleep=lambda _: None) as client:
         client.call("Where?")
     assert [record.getMessage().split()[0] for record in caplog.records if record.name == "rungwise"] == [
-        *("sent", "came_empty", "sent", "answered"),
+        *("sent", "came_empty", "sent", "answered")
     ]
     machine = [record for record in caplog.records if record.name.startswith("transitions")]
     assert {record.name for record in machine} == {"transitions.core"}

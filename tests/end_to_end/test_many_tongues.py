@@ -4,8 +4,6 @@ import pytest
 
 from support.many_tongues import Chain, problem_with
 
-pytestmark = pytest.mark.sampled(4)
-
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_troubles_in_random_protocols_are_survived(seed: int) -> None:

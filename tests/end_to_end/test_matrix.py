@@ -14,6 +14,8 @@ from support import protocols
 from support.modes import EVERY, MODES, WHOLE
 from support.runs import MESSAGES, Ended, Run, Scripted, Stage
 
+pytestmark = pytest.mark.sampled(1)
+
 WELL: Final = ScriptedReply(text="In the reeds, mostly.")
 HINTS: Final = rungwise.Hints(
     placeholder="(no reply)", continuation="Go on.", nudge="Answer now.", seed="You thought: {reasoning}"
@@ -162,10 +164,7 @@ SCENES: Final[dict[str, Scene]] = {
         path="fallback done",
     ),
     "refused by all": Scene(
-        scripts=((ScriptedReply(finish="content_filter"),),),
-        outcome="refused",
-        text="",
-        path="refused",
+        scripts=((ScriptedReply(finish="content_filter"),),), outcome="refused", text="", path="refused"
     ),
     "everything is broken": Scene(
         scripts=(
@@ -235,5 +234,5 @@ def test_every_scene_is_the_same_call(
     scene = SCENES[name]
     ended = Run(mode, stages, caplog, api)(*scene.scripts, **{"policy": POLICY, **scene.options})
     path = scene.whole_path if scene.whole_path and mode in WHOLE else scene.path
-    assert (ended.outcome, ended.text, " ".join(ended.path)) == (scene.outcome, scene.text, path)
+    ended.was(scene.outcome, scene.text, path=path)
     scene.check(ended)

@@ -16,6 +16,8 @@ from support import protocols
 from support.runs import Stage
 from support.sampling import sampled
 
+pytestmark = pytest.mark.sampled(1)
+
 PIXEL: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 QUESTION: Final = Message("user", (TextPart("Which bird is this?"), MediaPart("image", PIXEL, "image/png")))
 PLAIN_QUESTION: Final = {

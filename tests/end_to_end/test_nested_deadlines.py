@@ -11,8 +11,7 @@ import rungwise
 from rungwise import Budget, Client, Policy, ToolCall, TurnPolicy
 from rungwise.testing import EmbeddedProvider, ScriptedReply, VirtualClock
 from support import modes, turn_modes, ways
-
-pytestmark = pytest.mark.sampled(4)
+from support.runs import Serve
 
 WALL = 1_795_168_800.0
 ANSWER = ScriptedReply("By the lake.")
@@ -83,7 +82,7 @@ class Nest:
 
 
 @pytest.fixture
-def nest(serve: Callable[..., EmbeddedProvider]) -> Nest:
+def nest(serve: Serve) -> Nest:
     """Return one whose outer clock stands at 50 and whose inner one at 7000, at the same time of day."""
     provider, asked = serve(CALLS, ANSWER), serve(ANSWER)
     clock, other_clock = VirtualClock(now=50.0), VirtualClock(now=7000.0)
@@ -161,7 +160,7 @@ def test_nothing_is_sent_once_it_has_passed(nest: Nest, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", turn_modes.MODES)
-def test_turns_within_turns_pass_it_on(nest: Nest, serve: Callable[..., EmbeddedProvider], mode: str) -> None:
+def test_turns_within_turns_pass_it_on(nest: Nest, serve: Serve, mode: str) -> None:
     between = serve(turn_modes.calling(("ask", "{}")), ANSWER)
     its_clock = VirtualClock(now=300.0)
     waits = {"clock": its_clock, "sleep": its_clock.sleep, "async_sleep": its_clock.asleep}
@@ -179,9 +178,7 @@ def test_turns_within_turns_pass_it_on(nest: Nest, serve: Callable[..., Embedded
     assert (deadlines, nest.deadlines) == ([40.0], [40.0])
 
 
-def test_a_looser_turn_within_passes_on_the_tighter_deadline(
-    nest: Nest, serve: Callable[..., EmbeddedProvider]
-) -> None:
+def test_a_looser_turn_within_passes_on_the_tighter_deadline(nest: Nest, serve: Serve) -> None:
     """The stream is made before, so that the turn itself knows nothing of the one around, and read in a tool."""
     between = serve(turn_modes.calling(("ask", "{}")), ANSWER)
     waits = {"clock": nest.clock, "sleep": nest.clock.sleep, "wall_clock": lambda: WALL - 50 + nest.clock()}
@@ -219,7 +216,7 @@ def test_what_reads_the_stream_is_not_bound_by_it(nest: Nest, mode: str) -> None
 
 
 @pytest.fixture
-def overflowing(nest: Nest, serve: Callable[..., EmbeddedProvider]) -> Callable[..., Client]:
+def overflowing(nest: Nest, serve: Serve) -> Callable[..., Client]:
     """Return `client(compactor=None)`, whose provider says once that the prompt does not fit."""
 
     def client(**options: Any) -> Client:
@@ -259,7 +256,7 @@ def test_a_compactor_of_a_call_makes_its_calls_within_it(
     assert nest.deadlines[-1] is None
 
 
-def test_tools_side_by_side_and_turns_side_by_side_keep_their_own(serve: Callable[..., EmbeddedProvider]) -> None:
+def test_tools_side_by_side_and_turns_side_by_side_keep_their_own(serve: Serve) -> None:
     both = ScriptedReply(tool_calls=[ToolCall("1", "look", '{"by": 1}'), ToolCall("2", "look", '{"by": 2}')])
     first, second = serve(both, ANSWER), serve(both, ANSWER)
     clock = VirtualClock(now=50.0)

@@ -10,8 +10,6 @@ from rungwise.testing import ScriptedReply
 from support import protocols
 from support.modes import MODES, ask
 
-pytestmark = pytest.mark.sampled(4)
-
 PAGE = "<html><body>sk-secret: please sign in</body></html>"
 POLICY = Policy(limits=Limits(retries=0))
 FOUND = [

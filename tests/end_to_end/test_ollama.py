@@ -1,6 +1,6 @@
 """Calls over Ollama's native chat, in every mode: what was sent, and what became of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,10 +13,8 @@ from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from rungwise.testing import EmbeddedProvider, ScriptedReply
 from support import ways
 from support.modes import MODES, WHOLE, ask, options_of, streams, waits_into
+from support.runs import Serve
 
-pytestmark = pytest.mark.sampled(4)
-
-Serve = Callable[..., EmbeddedProvider]
 EVERY = pytest.mark.parametrize(
     "mode",
     [pytest.param(mode, marks=[pytest.mark.full] if mode in ("acall", "awhole") else []) for mode in (*MODES, *WHOLE)],

@@ -12,8 +12,6 @@ from rungwise.core import OpaquePart, ReasoningPart
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import options_of
 
-pytestmark = pytest.mark.sampled(4)
-
 ASKED = {"role": "user", "content": "Where do herons nest?"}
 FOUND = {"role": "tool", "tool_call_id": "call_1", "content": "Three nests."}
 DETAILS = [

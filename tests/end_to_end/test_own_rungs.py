@@ -9,8 +9,6 @@ import rungwise
 from rungwise import CALL, Fact, Policy, Rung
 from rungwise.testing import ScriptedReply
 
-pytestmark = pytest.mark.sampled(4)
-
 HINT = "Answer the question about the herons."
 WRONG, RIGHT = "Cats sleep a lot, on sofas mostly.", "Herons nest in tall dead trees."
 PLEAD = Rung("plead", limit=1, holds=Fact("is_off_topic", of=lambda reply: "Herons" not in reply.text), hint=HINT)
@@ -24,7 +22,7 @@ def pleading() -> Policy:
 
 def test_an_answer_that_is_beside_the_point_is_pleaded_with_and_taken_back(run: Any) -> None:
     ended = run([ScriptedReply(text=WRONG), ScriptedReply(text=RIGHT)], policy=pleading())
-    assert (ended.outcome, ended.text, ended.path) == ("done", RIGHT, ["plead", "done"])
+    ended.was("done", RIGHT, path="plead done")
     asked, pleaded = (body["messages"] for body in ended.bodies)
     assert pleaded == [*asked, {"role": "user", "content": HINT}]
     assert [event.text for event in ended.events if isinstance(event, rungwise.Discard)] == [WRONG] * bool(ended.events)
@@ -38,7 +36,7 @@ def test_the_hint_stands_before_an_answer_that_is_gone_on_from(run: Any, prefill
         ScriptedReply(text=RIGHT[19:]),
     ]
     ended = run(script, policy=pleading(), backends=[{"prefill": prefill}])
-    assert (ended.outcome, ended.text, ended.path) == ("done", RIGHT, ["plead", "continuation", "done"])
+    ended.was("done", RIGHT, path="plead continuation done")
     [asked, _, gone_on] = [body["messages"] for body in ended.bodies]
     notice = [] if prefill == "trailing" else [{"role": "user", "content": rungwise.Hints().continuation}]
     assert gone_on == [*asked, {"role": "user", "content": HINT}, {"role": "assistant", "content": RIGHT[:19]}, *notice]

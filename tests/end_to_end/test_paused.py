@@ -9,8 +9,6 @@ from rungwise import Anthropic, Client, OpenAIChat
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support import modes
 
-pytestmark = pytest.mark.sampled(4)
-
 USER = {"role": "user", "content": "Where?"}
 SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "herons"}}
 FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}

@@ -7,17 +7,9 @@ from typing import Any
 import pytest
 
 from support.raw_server import RawServer, answer, echo, echoes
-from support.ways import (
-    BOTH,
-    OWN,
-    ask,
-    backend,
-    client_for,
-    is_async,
-    several,
-)
+from support.ways import BOTH, OWN, ask, backend, client_for, is_async, several
 
-pytestmark = [pytest.mark.own_connections, pytest.mark.sampled(4)]
+pytestmark = pytest.mark.own_connections
 
 
 def through(monkeypatch: pytest.MonkeyPatch, proxy: RawServer) -> None:

@@ -7,8 +7,6 @@ import pytest
 import rungwise
 from rungwise.testing import ScriptedReply
 
-pytestmark = pytest.mark.sampled(4)
-
 THOUGHT = "Herons like shallow water and reeds."
 MORE = "So they nest close to it."
 FIELD = ScriptedReply(reasoning=THOUGHT)
@@ -30,9 +28,7 @@ def test_thinking_only_is_seeded_as_the_assistant_turn_where_the_backend_allows_
     run: Any, thinking: ScriptedReply, backends: list[dict[str, Any]], role: str
 ) -> None:
     ended = run([thinking, ANSWER], backends=backends)
-    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
-    assert ended.path == ["prefill", "done"]
-    assert ended.waits == []
+    ended.was("done", "In the reeds, mostly.", path="prefill done", waits=[])
     assert ended.added[0] == []
     (seed,) = ended.added[1]
     assert seed["role"] == role
@@ -64,23 +60,20 @@ def test_thinking_for_ever_is_exhausted_after_one_and_two_and_three_requests(
     run: Any, thinking: ScriptedReply, prefill: str
 ) -> None:
     ended = run([thinking], backends=[{"prefill": prefill}])
-    assert ended.outcome == "exhausted"
-    assert ended.path == ["prefill", "prefill", "reask", "reask", "reask", "exhausted"]
-    assert len(ended.requests) == 1 + 2 + 3
-    assert ended.waits == [5, 10, 20]
+    ended.was(
+        "exhausted", "", path="prefill prefill reask reask reask exhausted", counts=[1 + 2 + 3], waits=[5, 10, 20]
+    )
     assert [len(added) for added in ended.added] == [0, 1, 1, 0, 0, 0]
     assert THOUGHT not in str(ended.bodies[3:])
     assert all(body == ended.bodies[0] for body in ended.bodies[3:])
     assert isinstance(ended.error, rungwise.EmptyResponse)
-    assert ended.text == ""
 
 
 @THINKING
 @pytest.mark.parametrize("prefill", ["trailing", "no"])
 def test_the_seed_never_goes_to_the_fallback(run: Any, thinking: ScriptedReply, prefill: str) -> None:
     ended = run([thinking], [ANSWER], backends=[{"prefill": prefill}, {"prefill": prefill}])
-    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
-    assert ended.counts == [6, 1]
+    ended.was("done", "In the reeds, mostly.", counts=[6, 1])
     assert ended.added[-1] == []
     assert THOUGHT not in str(ended.bodies[-1])
 
@@ -88,7 +81,7 @@ def test_the_seed_never_goes_to_the_fallback(run: Any, thinking: ScriptedReply, 
 def test_the_fallback_may_be_seeded_with_its_own_thinking(run: Any) -> None:
     other = ScriptedReply(reasoning="The map says reeds.")
     ended = run([FIELD], [other, ANSWER])
-    assert (ended.outcome, ended.counts) == ("done", [6, 2])
+    ended.was("done", counts=[6, 2])
     (seed,) = ended.added[-1]
     assert "The map says reeds." in seed["content"]
     assert THOUGHT not in seed["content"]
@@ -113,19 +106,17 @@ def test_a_seed_that_the_backend_repeats_is_no_answer(
     run: Any, thinking: ScriptedReply, echo: str, chunk_size: int
 ) -> None:
     ended = run([thinking, ScriptedReply(text=echo, chunk_size=chunk_size)], backends=PREFILLS)
-    assert (ended.outcome, ended.text) == ("done", "In the reeds.")
-    assert len(ended.requests) == 2
+    ended.was("done", "In the reeds.", counts=[2])
 
 
 def test_a_seed_that_is_repeated_and_nothing_else_is_no_answer_either(run: Any) -> None:
     ended = run([FIELD, ScriptedReply(text=THOUGHT), ANSWER], backends=PREFILLS)
-    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
-    assert len(ended.requests) == 3
+    ended.was("done", "In the reeds, mostly.", counts=[3])
 
 
 def test_an_unclosed_block_is_thinking(run: Any) -> None:
     ended = run([ScriptedReply(text=f"<think>{THOUGHT}"), ANSWER])
-    assert ended.path == ["prefill", "done"]
+    assert ended.path == "prefill done"
     assert THOUGHT in ended.added[1][0]["content"]
 
 
@@ -138,7 +129,7 @@ def test_what_is_asked_again_after_the_seed(
     run: Any, second: ScriptedReply, rung: str, same_as: int, wait: float
 ) -> None:
     ended = run([FIELD, second, ANSWER], backends=PREFILLS)
-    assert ended.path == ["prefill", rung, "done"]
+    assert ended.path == f"prefill {rung} done"
     assert ended.bodies[2] == ended.bodies[same_as]
     assert ended.waits == [wait]
 
@@ -148,7 +139,7 @@ def test_what_is_asked_again_after_the_seed(
 
 def test_inline_thinking_only_after_a_tool_result_is_seeded_and_not_nudged(run: Any) -> None:
     ended = run([INLINE, ANSWER], messages=AFTER_A_TOOL, backends=PREFILLS)
-    assert ended.path == ["prefill", "done"]
+    assert ended.path == "prefill done"
     (seed,) = ended.added[1]
     assert seed["role"] == "assistant"
     assert THOUGHT in seed["content"]
@@ -156,18 +147,18 @@ def test_inline_thinking_only_after_a_tool_result_is_seeded_and_not_nudged(run: 
 
 def test_structured_thinking_only_after_a_tool_result_is_nudged_first(run: Any) -> None:
     ended = run([FIELD, FIELD, ANSWER], messages=AFTER_A_TOOL, backends=PREFILLS)
-    assert ended.path == ["nudge", "prefill", "done"]
+    assert ended.path == "nudge prefill done"
     assert [message["role"] for message in ended.added[1]] == ["assistant", "user"]
     assert THOUGHT not in str(ended.added[1])
     assert ended.added[2][-1] == {"role": "assistant", "content": THOUGHT}
 
 
-@pytest.mark.parametrize(("thinking", "nudges"), [(INLINE, []), (FIELD, ["nudge"])], ids=["inline", "field"])
+@pytest.mark.parametrize(("thinking", "nudges"), [(INLINE, ""), (FIELD, "nudge ")], ids=["inline", "field"])
 def test_thinking_for_ever_after_a_tool_result_is_nudged_only_where_it_is_structured(
-    run: Any, thinking: ScriptedReply, nudges: list[str]
+    run: Any, thinking: ScriptedReply, nudges: str
 ) -> None:
     ended = run([thinking], messages=AFTER_A_TOOL)
-    assert ended.path == [*nudges, "prefill", "prefill", "reask", "reask", "reask", "exhausted"]
+    assert ended.path == f"{nudges}prefill prefill reask reask reask exhausted"
     assert ended.waits == [5, 10, 20]
 
 
@@ -185,18 +176,12 @@ def test_thinking_for_ever_after_a_tool_result_is_nudged_only_where_it_is_struct
 )
 def test_length_with_reasoning_alone_is_enlarged_and_not_seeded(run: Any, reply: ScriptedReply) -> None:
     ended = run([reply, ANSWER], backends=PREFILLS)
-    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
-    assert ended.path == ["enlarge", "done"]
-    assert ended.caps == [None, 8192]
-    assert ended.added == [[], []]
-    assert ended.waits == []
+    ended.was("done", "In the reeds, mostly.", path="enlarge done", caps=[None, 8192], added=[[], []], waits=[])
 
 
 def test_length_with_reasoning_alone_for_ever_is_exhausted_after_three_larger_caps(run: Any) -> None:
     ended = run([ScriptedReply(reasoning=THOUGHT, finish="length")])
-    assert ended.outcome == "exhausted"
-    assert ended.caps == [None, 8192, 12_288, 16_384]
-    assert ended.added == [[]] * 4
+    ended.was("exhausted", caps=[None, 8192, 12_288, 16_384], added=[[]] * 4)
 
 
 def test_the_effort_is_lowered_once_and_the_cap_raised_each_time(run: Any) -> None:
@@ -214,7 +199,7 @@ def test_the_fallback_gets_the_callers_own_effort_and_cap(run: Any) -> None:
         parameters={"reasoning_effort": "high"},
         max_tokens=1000,
     )
-    assert (ended.outcome, ended.counts) == ("done", [4, 1])
+    ended.was("done", counts=[4, 1])
     assert ended.bodies[-1]["reasoning_effort"] == "high"
     assert ended.caps[-1] == 1000
     assert ended.added[-1] == []

@@ -9,8 +9,6 @@ from rungwise import Client
 from rungwise.adapters.wires.chat.request import STAND_IN
 from rungwise.testing import ReceivedRequest, ScriptedReply
 
-pytestmark = pytest.mark.sampled(4)
-
 THOUGHT = "Herons like shallow water and reeds."
 WANTED = "The `reasoning_content` in the thinking mode must be passed back to the API."
 CALL = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"city": "Malmö"}'}}
@@ -75,8 +73,7 @@ def test_it_is_given_back_after_a_switch_of_backend(run: Any, given: dict[str, A
     messages = conversation({**given, "content": None})  # that `run` compares
     wanted = STAND_IN if "content" in given else wanted
     ended = run([DOWN], [deepseek()], messages=messages)
-    assert (ended.outcome, ended.path) == ("done", ["fallback", "repair", "done"])
-    assert ended.waits == []
+    ended.was("done", path="fallback repair done", waits=[])
     assert [sent(request) for request in ended.by_backend[1]] == [[None], [wanted]]
     last = ended.bodies[-1]["messages"][1]
     assert last["tool_calls"] == [CALL]
@@ -101,7 +98,7 @@ def test_a_provider_that_then_rejects_the_field_gets_none(serve: Any, backend_of
 
 def test_the_fallback_gets_none_unless_it_asks_for_it_too(run: Any) -> None:
     ended = run([DOWN], [ScriptedReply(status=400, error={"message": WANTED})], [ANSWER], messages=conversation({}))
-    assert (ended.outcome, ended.counts) == ("done", [1, 2, 1])
+    ended.was("done", counts=[1, 2, 1])
     assert [sent(request) for request in ended.requests] == [[None], [None], [STAND_IN], [None]]
 
 

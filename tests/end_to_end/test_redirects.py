@@ -8,17 +8,7 @@ import httpx
 import pytest
 
 from support.raw_server import Peer, RawServer, echoes
-from support.ways import (
-    ALL,
-    PASSED_IN,
-    ask,
-    backend,
-    client_for,
-    http_of,
-    is_async,
-)
-
-pytestmark = pytest.mark.sampled(4)
+from support.ways import ALL, PASSED_IN, ask, backend, client_for, http_of, is_async
 
 
 @contextmanager

@@ -12,8 +12,6 @@ from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support import modes
 from support.modes import EVERY
 
-pytestmark = pytest.mark.sampled(4)
-
 USER = {"role": "user", "content": "Where?"}
 CALL = ToolCall("call_1", "look", '{"city": "Reykjavik"}')
 TOOL = {

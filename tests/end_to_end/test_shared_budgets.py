@@ -23,8 +23,6 @@ from support.sampling import sampled
 from support.waiting import auntil, until
 from support.ways import ALL, OWN, Asked, aask, aclose, ask, backend, client_for, is_async
 
-pytestmark = pytest.mark.sampled(4)
-
 PRICES = Prices(2.0, 10.0, cache_creation=3.0)
 PROMPT = 40
 FIFTY = 50
@@ -392,7 +390,7 @@ def test_it_holds_one_call_after_another(serve: Any, mode: str) -> None:
     with modes.Caller(mode, backend(provider.base_url)) as caller:
         for _ in range(3):
             assert caller.ask(within=shared).text == "In reeds."
-        assert shared.lacking() == "all 3 attempts of the shared budget are used"
+        assert shared.shortfall() == "all 3 attempts of the shared budget are used"
         with pytest.raises(rungwise.OverBudget, match="all 3 attempts of the shared budget are used"):
             caller.ask(within=shared)
     assert (len(provider.requests), shared.usage) == (3, Usage(30, 120))

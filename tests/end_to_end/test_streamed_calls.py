@@ -9,8 +9,6 @@ from rungwise import Client, Result, ToolCall
 from rungwise.testing import ScriptedReply
 from support.modes import MODES, Caller, ask, options_of, waits_into
 
-pytestmark = pytest.mark.sampled(4)
-
 TEXT = "Herons of the northern lake nest in tall dead trees."
 CALL = ToolCall("call_1", "look", '{"city": "Malmö"}')
 USAGE = {

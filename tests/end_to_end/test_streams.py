@@ -11,8 +11,6 @@ from rungwise.core import TurnContext
 from rungwise.testing import ScriptedReply
 from support.modes import MODES, WHOLE
 
-pytestmark = pytest.mark.sampled(4)
-
 STREAMS = pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
 STREAMED = pytest.mark.parametrize("run", MODES, indirect=True)
 WHOLE_BODIES = pytest.mark.parametrize("run", WHOLE, indirect=True)
@@ -35,11 +33,7 @@ def long(**more: Any) -> ScriptedReply:
 @STREAMED
 def test_a_stream_cut_after_text_is_gone_on_from_there(run: Any, cut: Any) -> None:
     ended = run([cut(long(), FIRST), ANSWER], policy=HINTS)
-    assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
-    assert ended.path == ["continuation", "done"]
-    assert ended.added == [[], GO_ON]
-    assert ended.caps == [None, 8192]
-    assert ended.waits == []
+    ended.was("done", FIRST + SECOND, path="continuation done", added=[[], GO_ON], caps=[None, 8192], waits=[])
     assert ended.steps[1].event == "interrupted"
     assert not [event for event in ended.events if isinstance(event, rungwise.Discard)]
 
@@ -49,7 +43,7 @@ def test_a_stream_cut_after_text_is_gone_on_from_there(run: Any, cut: Any) -> No
 @pytest.mark.parametrize("chunk_size", [1, 9, 200])
 def test_nothing_is_lost_or_said_twice_after_a_cut(run: Any, cut: Any, second: str, chunk_size: int) -> None:
     ended = run([cut(long(), FIRST), ScriptedReply(text=second, chunk_size=chunk_size)])
-    assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
+    ended.was("done", FIRST + SECOND)
     shown = "".join(event.text for event in ended.events if isinstance(event, rungwise.Text))
     assert shown == FIRST + SECOND
 
@@ -59,9 +53,7 @@ def test_a_stream_that_is_cut_again_and_again_is_partial(run: Any, cut: Any) -> 
     parts = [f"This is part {number}, " for number in range(4)]
     replies = [cut(ScriptedReply(text=text + "never sent", chunk_size=len(text)), text) for text in parts]
     ended = run(replies)
-    assert (ended.outcome, ended.text) == ("partial", "".join(parts))
-    assert len(ended.requests) == 4
-    assert ended.caps == [None, 8192, 12_288, 16_384]
+    ended.was("partial", "".join(parts), counts=[4], caps=[None, 8192, 12_288, 16_384])
 
 
 @STREAMED
@@ -76,92 +68,76 @@ def test_the_tokens_of_a_cut_stream_are_counted_as_an_estimate(run: Any, cut: An
 def test_a_stream_cut_before_any_text_or_after_blanks_alone_is_retried(run: Any, cut: Any, blank: str) -> None:
     reply = ScriptedReply(text=blank + "never sent", chunk_size=len(blank) or 100)
     ended = run([cut(reply, blank or "assistant"), ANSWER])
-    assert (ended.outcome, ended.text) == ("done", SECOND)
+    ended.was("done", SECOND, counts=[2], waits=[2])
     assert ended.bodies[0] == ended.bodies[1]
-    assert len(ended.requests) == 2
-    assert ended.waits == [2]
 
 
 @pytest.mark.parametrize("count", [0, 1, 40])
 def test_a_body_cut_before_any_text_is_retried_three_times_and_fails(run: Any, count: int) -> None:
     ended = run([ScriptedReply(text="never sent", cut_after=count)])
-    assert (ended.outcome, ended.text) == ("failed", "")
-    assert len(ended.requests) == 4
-    assert ended.waits == [2, 4, 8]
+    ended.was("failed", "", counts=[4], waits=[2, 4, 8])
 
 
 @WHOLE_BODIES
 def test_a_body_cut_in_the_middle_is_retried(run: Any, cut: Any) -> None:
     ended = run([cut(long(), FIRST), ANSWER])
-    assert (ended.outcome, ended.text) == ("done", SECOND)
+    ended.was("done", SECOND, waits=[2])
     assert ended.bodies[0] == ended.bodies[1]
-    assert ended.waits == [2]
 
 
 def test_a_cut_after_thinking_alone_is_retried(run: Any, cut: Any) -> None:
     thinking = ScriptedReply(reasoning="Herons like reeds.", text="never sent", chunk_size=100)
     ended = run([cut(thinking, "Herons like reeds."), ANSWER])
-    assert (ended.outcome, ended.text) == ("done", SECOND)
-    assert ended.added == [[], []]
-    assert ended.waits == [2]
+    ended.was("done", SECOND, added=[[], []], waits=[2])
 
 
 def test_a_call_that_is_cut_never_appears(run: Any, cut: Any) -> None:
     broken = ScriptedReply(tool_calls=[CALL], chunk_size=8)
     ended = run([cut(broken, '{"city":'), ScriptedReply(tool_calls=[ToolCall("call_9", "look", "{}")])])
-    assert ended.outcome == "done"
-    assert ended.result.tool_calls == (ToolCall("call_9", "look", "{}"),)
-    assert ended.added == [[], []]
-    assert len(ended.requests) == 2
+    ended.was("done", tool_calls=(ToolCall("call_9", "look", "{}"),), added=[[], []], counts=[2])
 
 
 @STREAMED
 def test_a_call_that_is_cut_after_text_never_appears_and_the_text_stays(run: Any, cut: Any) -> None:
     broken = ScriptedReply(text=FIRST, tool_calls=[CALL], chunk_size=len(FIRST))
     ended = run([cut(broken, '{"city": "Malmö", "cou'[: len(FIRST)]), ANSWER], policy=HINTS)
-    assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
-    assert ended.result.tool_calls == ()
-    assert ended.added == [[], GO_ON]
+    ended.was("done", FIRST + SECOND, tool_calls=(), added=[[], GO_ON])
 
 
 @STREAMED
 def test_whole_calls_in_a_stream_that_is_cut_are_not_handed_out(run: Any, cut: Any) -> None:
     two = ScriptedReply(tool_calls=[CALL, ToolCall("call_2", "note", '{"text": "reeds"}')], chunk_size=50)
     ended = run([cut(two, "note"), ScriptedReply(text=SECOND)])
-    assert (ended.outcome, ended.text) == ("done", SECOND)
-    assert ended.result.tool_calls == ()
+    ended.was("done", SECOND, tool_calls=())
 
 
 @STREAMED
 def test_without_continuations_left_the_fallback_continues_a_cut_stream(run: Any, cut: Any) -> None:
     policy = rungwise.Policy(limits=rungwise.Limits(continuations=0), hints=HINTS.hints)
     ended = run([cut(long(), FIRST)], [ANSWER], policy=policy)
-    assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
-    assert ended.counts == [1, 1]
+    ended.was("done", FIRST + SECOND, counts=[1, 1])
     assert ended.added[-1] == GO_ON
 
 
 @STREAMED
 def test_text_that_was_cut_is_partial_when_nothing_else_is_left(run: Any, cut: Any) -> None:
     ended = run([cut(long(), FIRST)], policy=rungwise.Policy(limits=rungwise.Limits(continuations=0)))
-    assert (ended.outcome, ended.text) == ("partial", FIRST)
-    assert len(ended.requests) == 1
+    ended.was("partial", FIRST, counts=[1])
 
 
 @STREAMED
 def test_a_stream_that_falls_silent_after_text_is_a_cut(run: Any, cut: Any) -> None:
     policy = rungwise.Policy(timeouts=rungwise.Timeouts(stall=0.5), hints=HINTS.hints)
     ended = run([cut(long(), FIRST, hang=True), ANSWER], policy=policy)
-    assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
+    ended.was("done", FIRST + SECOND, added=[[], GO_ON])
     assert ended.steps[1].event == "fell_silent"
-    assert ended.added == [[], GO_ON]
 
 
 @STREAMED
 def test_half_a_think_tag_at_a_cut_is_visible_text(run: Any, cut: Any) -> None:
     reply = ScriptedReply(text="a <b and <thi", chunk_size=20, finish="", done=False)
     ended = run([reply, ScriptedReply(text=" more")])
-    assert (ended.outcome, ended.text) == ("done", "a <b and <thi more")
+    ended.was("done", "a <b and <thi more")
 
 
 # error events
@@ -186,10 +162,8 @@ def test_half_a_think_tag_at_a_cut_is_visible_text(run: Any, cut: Any) -> None:
 )
 def test_an_error_event_after_text_or_no_terminal_event_is_a_cut(run: Any, reply: ScriptedReply) -> None:
     ended = run([reply, ANSWER], policy=HINTS)
-    assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
+    ended.was("done", FIRST + SECOND, added=[[], GO_ON], waits=[])
     assert ended.steps[1].event == "interrupted"
-    assert ended.added == [[], GO_ON]
-    assert ended.waits == []
 
 
 @pytest.mark.parametrize(
@@ -220,9 +194,7 @@ def test_an_error_event_without_text_before_it_is_treated_by_its_own_class(
 ) -> None:
     ended = run([ScriptedReply(error_event=event, **before), ANSWER])
     assert ended.steps[1].event == expected
-    assert ended.outcome == outcome
-    assert len(ended.requests) == requests
-    assert ended.waits == waits
+    ended.was(outcome, counts=[requests], waits=waits)
 
 
 # text that turns out to be worth nothing, and text that stays
@@ -234,8 +206,7 @@ NOTHING = "<think>That was no answer.</think>"
 @pytest.mark.parametrize("reasoning", ["", "Herons like reeds."])
 def test_text_that_was_streamed_before_the_attempt_came_to_nothing_is_salvaged(run: Any, reasoning: str) -> None:
     ended = run([ScriptedReply(text=FIRST, reasoning=reasoning, final_message=NOTHING), ANSWER])
-    assert (ended.outcome, ended.text) == ("salvaged", FIRST)
-    assert len(ended.requests) == 1
+    ended.was("salvaged", FIRST, counts=[1])
     assert not [event for event in ended.events if isinstance(event, rungwise.Discard)]
 
 
@@ -243,23 +214,21 @@ def test_text_that_was_streamed_before_the_attempt_came_to_nothing_is_salvaged(r
 def test_streamed_text_comes_before_an_answer_of_earlier_in_the_turn(run: Any) -> None:
     turn = TurnContext(prior_answer="I noted the nests.", only_housekeeping=True)
     ended = run([ScriptedReply(text=FIRST, final_message=NOTHING)], turn=turn)
-    assert (ended.outcome, ended.text) == ("salvaged", FIRST)
+    ended.was("salvaged", FIRST)
 
 
 @STREAMS
 def test_what_is_salvaged_of_a_continuation_follows_the_part_before(run: Any) -> None:
     second = ScriptedReply(text=FIRST + SECOND, final_message=NOTHING)
     ended = run([ScriptedReply(text=FIRST, finish="length"), second])
-    assert (ended.outcome, ended.text) == ("salvaged", FIRST + SECOND)
-    assert len(ended.requests) == 2
+    ended.was("salvaged", FIRST + SECOND, counts=[2])
 
 
 @STREAMS
 def test_text_of_an_earlier_attempt_is_never_salvaged(run: Any) -> None:
     ended = run([ScriptedReply(text=FIRST, finish="banana"), ScriptedReply()])
-    assert (ended.outcome, ended.text) == ("exhausted", "")
+    ended.was("exhausted", "", path="retry reask reask reask exhausted")
     assert [event.text for event in ended.events if isinstance(event, rungwise.Discard)] == [FIRST]
-    assert ended.path == ["retry", "reask", "reask", "reask", "exhausted"]
 
 
 @STREAMED
@@ -271,7 +240,7 @@ def test_a_message_that_says_the_end_of_its_deltas_once_more_adds_nothing(run: A
 @STREAMED
 def test_a_final_message_takes_the_place_of_its_deltas(run: Any) -> None:
     ended = run([ScriptedReply(text="Herons nest in trees.", final_message="Herons nest in reeds.")])
-    assert (ended.outcome, ended.text) == ("done", "Herons nest in reeds.")
+    ended.was("done", "Herons nest in reeds.")
 
 
 @pytest.mark.parametrize(
@@ -286,7 +255,7 @@ def test_messages_may_take_the_place_of_deltas_altogether(run: Any, pieces: list
     ]
     events = [f"data: {json.dumps({'choices': [choice]})}\n\n" for choice in choices]
     ended = run([ScriptedReply(body="".join(events), headers={"content-type": "text/event-stream"})])
-    assert (ended.outcome, ended.text, len(ended.requests)) == ("done", "Herons nest in reeds.", 1)
+    ended.was("done", "Herons nest in reeds.", counts=[1])
     assert "".join(event.text for event in ended.events if isinstance(event, rungwise.Text)) in ("", ended.text)
 
 
@@ -294,7 +263,7 @@ def test_messages_may_take_the_place_of_deltas_altogether(run: Any, pieces: list
 @pytest.mark.parametrize("nothing", ["", " "])
 def test_a_final_message_without_text_takes_nothing_away(run: Any, nothing: str) -> None:
     ended = run([ScriptedReply(text="Herons nest in trees.", final_message=nothing)])
-    assert (ended.outcome, ended.text, len(ended.requests)) == ("done", "Herons nest in trees.", 1)
+    ended.was("done", "Herons nest in trees.", counts=[1])
 
 
 @STREAMS
@@ -309,7 +278,7 @@ def test_a_final_message_without_text_takes_nothing_away(run: Any, nothing: str)
 )
 def test_text_of_a_discarded_attempt_is_taken_back(run: Any, discarded: ScriptedReply) -> None:
     ended = run([discarded], [ANSWER], policy=rungwise.Policy(limits=rungwise.Limits(enlargements=0)))
-    assert (ended.outcome, ended.text) == ("done", SECOND)
+    ended.was("done", SECOND)
     assert [event.text for event in ended.events if isinstance(event, rungwise.Discard)] == ["Herons eat fish."]
 
 
@@ -317,7 +286,7 @@ def test_text_of_a_discarded_attempt_is_taken_back(run: Any, discarded: Scripted
 def test_a_discard_takes_back_nothing_of_the_parts_before(run: Any) -> None:
     first = ScriptedReply(text=FIRST, finish="length")
     ended = run([first, ScriptedReply(text="and eat fish.", finish="banana"), ANSWER])
-    assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
+    ended.was("done", FIRST + SECOND)
     assert [event.text for event in ended.events if isinstance(event, rungwise.Discard)] == ["and eat fish."]
 
 

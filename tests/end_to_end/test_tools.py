@@ -8,8 +8,6 @@ import rungwise
 from rungwise import ToolCall
 from rungwise.testing import ScriptedReply
 
-pytestmark = pytest.mark.sampled(4)
-
 WHOLE = ToolCall("call_1", "look", '{"city": "Malmö", "count": 3}')
 OTHER = ToolCall("call_2", "look", '{"city": "Lund"}')
 ANSWER = ScriptedReply(tool_calls=[WHOLE])
@@ -41,57 +39,39 @@ BROKEN = pytest.mark.parametrize(
 @BROKEN
 def test_a_cut_call_is_never_seen_and_the_whole_one_is(run: Any, broken: ScriptedReply) -> None:
     ended = run([broken, ANSWER])
-    assert ended.outcome == "done"
-    assert ended.result.tool_calls == (WHOLE,)
-    assert ended.text == ""
-    assert ended.path == ["enlarge", "done"]
-    assert ended.caps == [None, 8192]
-    assert ended.waits == []
+    ended.was("done", "", tool_calls=(WHOLE,), path="enlarge done", caps=[None, 8192], waits=[], added=[[], []])
     # Nothing of the broken reply enters the history.
-    assert ended.added == [[], []]
 
 
 @BROKEN
 def test_cut_calls_for_ever_are_exhausted_after_three_larger_caps(run: Any, broken: ScriptedReply) -> None:
     ended = run([broken], max_tokens=2000)
-    assert ended.outcome == "exhausted"
-    assert ended.caps == [2000, 4000, 6000, 8000]
-    assert ended.added == [[]] * 4
-    assert ended.result.tool_calls == ()
-    assert ended.text == ""
+    ended.was("exhausted", "", caps=[2000, 4000, 6000, 8000], added=[[]] * 4, tool_calls=())
     assert type(ended.error) is rungwise.Exhausted
 
 
 def test_cut_calls_for_ever_go_to_the_fallback_with_the_callers_own_cap(run: Any) -> None:
     ended = run([cut_call(finish="length")], [ANSWER], max_tokens=2000)
-    assert ended.outcome == "done"
-    assert ended.counts == [4, 1]
-    assert ended.caps == [2000, 4000, 6000, 8000, 2000]
-    assert ended.result.tool_calls == (WHOLE,)
+    ended.was("done", counts=[4, 1], caps=[2000, 4000, 6000, 8000, 2000], tool_calls=(WHOLE,))
 
 
 def test_whole_arguments_at_the_cap_are_taken_for_cut_whatever_the_finish_says(run: Any) -> None:
     at_the_cap = ScriptedReply(tool_calls=[OTHER], usage={"prompt_tokens": 5, "completion_tokens": 100})
     ended = run([at_the_cap, ANSWER], max_tokens=100)
-    assert ended.result.tool_calls == (WHOLE,)
-    assert ended.caps == [100, 200]
+    ended.was(tool_calls=(WHOLE,), caps=[100, 200])
 
 
 def test_a_finish_of_tool_calls_without_any_is_no_success(run: Any) -> None:
     ended = run([ScriptedReply(text="Let me look.", finish="tool_calls"), ANSWER])
-    assert ended.outcome == "done"
-    assert ended.result.tool_calls == (WHOLE,)
-    assert ended.path == ["retry", "done"]
+    ended.was("done", tool_calls=(WHOLE,), path="retry done")
 
 
 def test_a_call_without_a_name_is_never_handed_out(run: Any) -> None:
     nameless = ScriptedReply(tool_calls=[ToolCall("call_0", "", "{}")])
     ended = run([nameless, ANSWER])
-    assert ended.result.tool_calls == (WHOLE,)
-    assert len(ended.requests) == 2
+    ended.was(tool_calls=(WHOLE,), counts=[2])
 
 
 def test_text_before_a_cut_call_survives_nowhere(run: Any) -> None:
     ended = run([cut_call(text="Let me look.", finish="length"), ScriptedReply(text="In the reeds.")])
-    assert (ended.outcome, ended.text) == ("done", "In the reeds.")
-    assert ended.result.parts == ("In the reeds.",)
+    ended.was("done", "In the reeds.", parts=("In the reeds.",))

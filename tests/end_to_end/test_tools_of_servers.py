@@ -14,8 +14,6 @@ from rungwise.testing import ScriptedReply
 from support.modes import MODES, ask
 from support.protocols import PROTOCOLS, backend
 
-pytestmark = pytest.mark.sampled(4)
-
 DOWN, ANSWER = ScriptedReply(status=401), ScriptedReply(text="In the reeds.")
 LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
 SEARCH = {"type": "web_search"}

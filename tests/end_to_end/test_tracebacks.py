@@ -20,8 +20,6 @@ from rungwise.core import Request
 from rungwise.testing import ScriptedReply
 from support.sampling import sampled
 
-pytestmark = pytest.mark.sampled(4)
-
 # Put together here, so that no quoted line of source holds them.
 KEY = "-".join(["sk", "canary" * 3])
 HEADER = "-".join(["header", "canary" * 3])

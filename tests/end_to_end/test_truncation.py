@@ -7,8 +7,6 @@ import pytest
 import rungwise
 from rungwise.testing import ScriptedReply
 
-pytestmark = pytest.mark.sampled(4)
-
 NATIVE = [{"prefill": "trailing"}]
 HINTS = rungwise.Policy(hints=rungwise.Hints(continuation="Go on."))
 
@@ -24,21 +22,20 @@ def last(text: str, output: int = 5, **more: Any) -> ScriptedReply:
 
 def test_two_parts_become_one_text_and_their_usage_is_summed(run: Any) -> None:
     ended = run([part("Part one "), last("part two")], policy=HINTS)
-    assert (ended.outcome, ended.text) == ("done", "Part one part two")
-    assert ended.path == ["continuation", "done"]
-    assert ended.added == [
-        [],
-        [{"role": "assistant", "content": "Part one "}, {"role": "user", "content": "Go on."}],
-    ]
-    assert ended.waits == []
+    ended.was(
+        "done",
+        "Part one part two",
+        path="continuation done",
+        added=[[], [{"role": "assistant", "content": "Part one "}, {"role": "user", "content": "Go on."}]],
+        waits=[],
+        parts=("Part one ", "part two"),
+    )
     assert (ended.result.usage.input_tokens, ended.result.usage.output_tokens) == (20, 12)
-    assert ended.result.parts == ("Part one ", "part two")
 
 
 def test_without_a_cap_of_the_callers_the_continuations_carry_larger_and_larger_caps(run: Any) -> None:
     ended = run([part("Part one, "), part("part two, "), part("part three, "), last("part four.")])
-    assert (ended.outcome, ended.text) == ("done", "Part one, part two, part three, part four.")
-    assert ended.caps == [None, 8192, 12_288, 16_384]
+    ended.was("done", "Part one, part two, part three, part four.", caps=[None, 8192, 12_288, 16_384])
     said = ["Part one, ", "Part one, part two, ", "Part one, part two, part three, "]
     assert [added[0]["content"] for added in ended.added[1:]] == said
     assert all(added[-1]["role"] == "user" for added in ended.added[1:])
@@ -46,20 +43,14 @@ def test_without_a_cap_of_the_callers_the_continuations_carry_larger_and_larger_
 
 def test_length_for_ever_is_partial_after_four_requests(run: Any) -> None:
     ended = run([part("Part one, "), part("part two, "), part("part three, "), part("part four, ")])
-    assert (ended.outcome, ended.text) == ("partial", "Part one, part two, part three, part four, ")
-    assert len(ended.requests) == 4
-    assert ended.caps == [None, 8192, 12_288, 16_384]
+    ended.was("partial", "Part one, part two, part three, part four, ", counts=[4], caps=[None, 8192, 12_288, 16_384])
     assert ended.result.usage.output_tokens == 28
     assert ended.result.cause
 
 
 @pytest.mark.parametrize(
     ("cap", "sent"),
-    [
-        (50_000, [50_000] * 4),
-        (1000, [1000, 2000, 3000, 4000]),
-        (20_000, [20_000, 32_768, 32_768, 32_768]),
-    ],
+    [(50_000, [50_000] * 4), (1000, [1000, 2000, 3000, 4000]), (20_000, [20_000, 32_768, 32_768, 32_768])],
 )
 def test_a_cap_of_the_callers_is_raised_and_never_lowered(run: Any, cap: int, sent: list[int]) -> None:
     ended = run([part("Part one, "), part("part two, "), part("part three, "), part("part four, ")], max_tokens=cap)
@@ -86,13 +77,16 @@ def test_the_cap_goes_into_the_field_that_the_backend_takes(run: Any) -> None:
 
 def test_a_backend_that_prefills_is_sent_the_text_so_far_and_nothing_behind_it(run: Any) -> None:
     ended = run([part("Part one, "), part("part two, "), last("part three.")], backends=NATIVE)
-    assert (ended.outcome, ended.text) == ("done", "Part one, part two, part three.")
+    ended.was(
+        "done",
+        "Part one, part two, part three.",
+        added=[
+            [],
+            [{"role": "assistant", "content": "Part one,"}],
+            [{"role": "assistant", "content": "Part one, part two,"}],
+        ],
+    )
     # Trailing blanks stay off the wire: servers reject them.
-    assert ended.added == [
-        [],
-        [{"role": "assistant", "content": "Part one,"}],
-        [{"role": "assistant", "content": "Part one, part two,"}],
-    ]
 
 
 @pytest.mark.parametrize("chunk_size", [1, 12, 200])
@@ -111,9 +105,9 @@ def test_a_backend_that_prefills_is_sent_the_text_so_far_and_nothing_behind_it(r
 def test_nothing_is_said_twice_at_the_seam(run: Any, backends: Any, second: str, chunk_size: int) -> None:
     first = part("The heron wades and it ", chunk_size=chunk_size)
     ended = run([first, last(second, chunk_size=chunk_size)], backends=backends)
-    assert (ended.outcome, ended.text) == ("done", "The heron wades and it swims and it flies.")
-    assert ended.result.parts == ("The heron wades and it ", second)
-    assert len(ended.requests) == 2
+    ended.was(
+        "done", "The heron wades and it swims and it flies.", parts=("The heron wades and it ", second), counts=[2]
+    )
 
 
 @pytest.mark.parametrize("chunk_size", [1, 200])
@@ -127,14 +121,13 @@ def test_a_match_in_the_middle_loses_nothing(run: Any, chunk_size: int) -> None:
 def test_thinking_within_the_parts_is_no_text(run: Any) -> None:
     one, two = "<think>first</think>Part one, ", "<think>then</think>part two."
     ended = run([part(one), last(two)])
-    assert (ended.outcome, ended.text) == ("done", "Part one, part two.")
+    ended.was("done", "Part one, part two.")
     assert ended.added[1][0] == {"role": "assistant", "content": "Part one, "}
 
 
 def test_a_stop_without_a_word_of_finish_at_the_cap_is_a_cut(run: Any) -> None:
     ended = run([part("Part one, ", 100, finish=""), last("part two.")], max_tokens=100)
-    assert (ended.outcome, ended.text) == ("done", "Part one, part two.")
-    assert ended.caps == [100, 200]
+    ended.was("done", "Part one, part two.", caps=[100, 200])
 
 
 # when a continuation goes wrong
@@ -142,57 +135,48 @@ def test_a_stop_without_a_word_of_finish_at_the_cap_is_a_cut(run: Any) -> None:
 
 def test_empty_continuations_end_in_the_text_so_far(run: Any) -> None:
     ended = run([part("Part one, "), ScriptedReply()])
-    assert (ended.outcome, ended.text) == ("partial", "Part one, ")
-    assert ended.path == ["continuation", "reask", "reask", "reask", "partial"]
-    assert ended.waits == [5, 10, 20]
+    ended.was("partial", "Part one, ", path="continuation reask reask reask partial", waits=[5, 10, 20])
     assert ended.result.cause
 
 
 def test_a_refused_continuation_is_refused_and_keeps_the_text_so_far(run: Any) -> None:
     ended = run([part("Part one, "), ScriptedReply(text="no", finish="content_filter")])
-    assert (ended.outcome, ended.text) == ("refused", "Part one, ")
-    assert len(ended.requests) == 2
+    ended.was("refused", "Part one, ", counts=[2])
 
 
 def test_a_continuation_that_repeats_everything_is_no_progress(run: Any) -> None:
     ended = run([part("The heron wades and swims, ")])
-    assert (ended.outcome, ended.text) == ("partial", "The heron wades and swims, ")
-    assert len(ended.requests) == 4
+    ended.was("partial", "The heron wades and swims, ", counts=[4])
 
 
 def test_the_fallback_goes_on_from_the_text_so_far(run: Any) -> None:
     ended = run([part("Part one, "), ScriptedReply(status=401)], [last("part two.")], policy=HINTS)
-    assert (ended.outcome, ended.text) == ("done", "Part one, part two.")
-    assert ended.counts == [2, 1]
+    ended.was("done", "Part one, part two.", counts=[2, 1])
     assert ended.added[-1] == [{"role": "assistant", "content": "Part one, "}, {"role": "user", "content": "Go on."}]
 
 
 def test_a_text_that_goes_in_circles_is_not_continued(run: Any) -> None:
     ended = run([part("The heron wades, and then it wades again.\n" * 12)])
-    assert ended.outcome == "partial"
-    assert len(ended.requests) == 1
+    ended.was("partial", counts=[1])
     assert "circles" in ended.result.cause
 
 
 def test_new_text_refills_the_retries(run: Any) -> None:
     down = ScriptedReply(status=500)
     ended = run([down, down, down, part("Part one, "), down, down, down, last("part two.")])
-    assert (ended.outcome, ended.text) == ("done", "Part one, part two.")
-    assert ended.waits == [2, 4, 8, 2, 4, 8]
-    assert len(ended.requests) == 8
+    ended.was("done", "Part one, part two.", waits=[2, 4, 8, 2, 4, 8], counts=[8])
 
 
 def test_the_usage_of_discarded_attempts_counts(run: Any) -> None:
     ended = run([last("", 3), part("Part one, ", 4), part("ignored", 5, finish="banana"), last("part two.", 6)])
-    assert (ended.outcome, ended.text) == ("done", "Part one, part two.")
+    ended.was("done", "Part one, part two.")
     assert (ended.result.usage.input_tokens, ended.result.usage.output_tokens) == (40, 18)
 
 
 @pytest.mark.parametrize("backends", [NATIVE, []], ids=["native", "user turn"])
 def test_a_paused_turn_is_sent_back_as_it_is(run: Any, backends: Any) -> None:
     ended = run([part("Part one, ", finish="pause_turn"), last("part two.")], backends=backends)
-    assert (ended.outcome, ended.text) == ("done", "Part one, part two.")
-    assert len(ended.requests) == 2
+    ended.was("done", "Part one, part two.", counts=[2])
     assert [message["role"] for message in ended.added[1]] == ["assistant"]
 
 

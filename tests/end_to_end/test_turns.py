@@ -14,8 +14,6 @@ from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.modes import follow
 from support.turn_modes import MODES, calling, is_async, run_turn, streams
 
-pytestmark = pytest.mark.sampled(4)
-
 TEXT = "Herons nest in the reeds by the lake."
 ANSWER = ScriptedReply(text=TEXT)
 OVERFLOW = ScriptedReply(status=400, error={"message": "too long", "code": "context_length_exceeded"})

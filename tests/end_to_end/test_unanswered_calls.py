@@ -14,8 +14,6 @@ from rungwise.testing import ScriptedReply
 from support import protocols
 from support.modes import waits_into
 
-pytestmark = pytest.mark.sampled(4)
-
 HINT = "Go on."
 POLICY = Policy(hints=Hints(continuation=HINT))
 ASKED: list[Any] = [Message.saying("user", "Where?")]

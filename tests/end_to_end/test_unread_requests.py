@@ -6,16 +6,9 @@ import pytest
 
 import rungwise
 from support.raw_server import Peer, RawServer, answer, echo
-from support.ways import (
-    BOTH,
-    ONCE,
-    SCHEMES,
-    ask,
-    in_one_loop,
-    quick,
-)
+from support.ways import BOTH, ONCE, SCHEMES, ask, in_one_loop, quick
 
-pytestmark = [pytest.mark.own_connections, pytest.mark.sampled(4), pytest.mark.usefixtures("trusted")]
+pytestmark = [pytest.mark.own_connections, pytest.mark.usefixtures("trusted")]
 LARGE = "heron " * 1_500_000  # more than any socket buffers
 REFUSED = b"HTTP/1.1 413 Too Large\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
 INFORMATION = b"HTTP/1.1 102 Processing\r\n\r\n"

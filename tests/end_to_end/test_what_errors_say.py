@@ -1,10 +1,7 @@
 """What a provider says in an error leads to the right rung: a compaction, a wait, a switch, or the same again."""
 
 import json
-import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from itertools import product
 from typing import Any
@@ -16,8 +13,7 @@ from rungwise.adapters.http.exchange import CLOCK_SKEW, Exchange
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.fsm.failures.failure import Failure
 from rungwise.testing import ScriptedReply
-
-pytestmark = pytest.mark.sampled(4)
+from support.raw_server import Peer, RawServer, answer
 
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 LONG = [{"role": "user", "content": "a long story"}, {"role": "user", "content": "and a question"}]
@@ -67,14 +63,14 @@ TOO_LONG = [
 @pytest.mark.parametrize("too_long", TOO_LONG)
 def test_an_overflow_runs_the_compactor_however_it_is_framed(run: Any, too_long: ScriptedReply) -> None:
     ended = run([too_long, ANSWER], messages=LONG, compactor=shorten)
-    assert (ended.outcome, ended.path) == ("done", ["compact", "done"])
+    ended.was("done", path="compact done")
     assert ended.bodies[1]["messages"] == LONG[-1:]
 
 
 def test_a_refusal_that_is_framed_as_an_event_is_not_asked_again(run: Any) -> None:
     body = 'event: error\ndata: {"error":{"message":"x","code":"content_filter"}}\n\n'
     ended = run([ScriptedReply(status=400, body=body)])
-    assert (ended.outcome, len(ended.requests)) == ("refused", 1)
+    ended.was("refused", counts=[1])
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -84,7 +80,7 @@ def test_a_whole_reply_behind_a_comment_is_read(run: Any, start: str, indent: in
     choice = {"index": 0, "message": {"content": "In the reeds."}, "finish_reason": "stop"}
     body = start + json.dumps({"choices": [choice]}, indent=indent)
     ended = run([ScriptedReply(body=body.replace("\n", end))])
-    assert (ended.outcome, ended.text, len(ended.requests)) == ("done", "In the reeds.", 1)
+    ended.was("done", "In the reeds.", counts=[1])
 
 
 def test_a_first_line_that_only_begins_like_an_error_is_no_reply(run: Any) -> None:
@@ -108,14 +104,14 @@ def test_a_first_line_that_only_begins_like_an_error_is_no_reply(run: Any) -> No
 )
 def test_a_throttle_never_runs_the_compactor(run: Any, throttle: ScriptedReply) -> None:
     ended = run([throttle, ANSWER], messages=LONG, compactor=shorten)
-    assert (ended.outcome, ended.path) == ("done", ["retry", "done"])
+    ended.was("done", path="retry done")
     assert ended.bodies[0] == ended.bodies[1]
 
 
 def test_mistrals_rate_limit_is_waited_out(run: Any) -> None:
     body = '{"object":"error","message":"Rate limit exceeded","type":"rate_limited","param":null,"code":"1300"}'
     ended = run([ScriptedReply(status=429, body=body), ANSWER])
-    assert (ended.outcome, ended.path, ended.waits) == ("done", ["retry", "done"], [2])
+    ended.was("done", path="retry done", waits=[2])
 
 
 @pytest.mark.parametrize(
@@ -128,14 +124,14 @@ def test_mistrals_rate_limit_is_waited_out(run: Any) -> None:
 )
 def test_a_refusal_of_minimax_is_never_asked_again(run: Any, refusal: ScriptedReply) -> None:
     alone = run([refusal])
-    assert (alone.outcome, len(alone.requests)) == ("refused", 1)
+    alone.was("refused", counts=[1])
     assert run([refusal], [ANSWER]).counts == [1, 1]
 
 
 def test_a_deployment_that_is_not_there_is_no_blip(run: Any) -> None:
     missing = error(404, "The API deployment for this resource does not exist.", code="DeploymentNotFound")
     ended = run([missing], [ANSWER])
-    assert (ended.outcome, ended.counts) == ("done", [1, 1])
+    ended.was("done", counts=[1, 1])
 
 
 def test_the_days_free_requests_are_not_waited_for(run: Any) -> None:
@@ -145,7 +141,7 @@ def test_the_days_free_requests_are_not_waited_for(run: Any) -> None:
         '{"headers":{"X-RateLimit-Limit":"50","X-RateLimit-Remaining":"0","X-RateLimit-Reset":"1924992000000"}}}}',
     )
     ended = run([spent])
-    assert (ended.outcome, len(ended.requests), ended.waits) == ("failed", 1, [])
+    ended.was("failed", counts=[1], waits=[])
     ((_, failure),) = ended.result.failures
     assert failure.reason == "billing"
     assert failure.asked_wait is not None
@@ -159,7 +155,7 @@ def test_the_minutes_free_requests_are_waited_for(run: Any) -> None:
         '{"headers":{"X-RateLimit-Limit":"20","X-RateLimit-Remaining":"0","X-RateLimit-Reset":"1795168830000"}}}}',
     )
     ended = run([spent, ANSWER])
-    assert (ended.outcome, ended.waits) == ("done", [30])
+    ended.was("done", waits=[30])
 
 
 SLIP = error(
@@ -172,7 +168,7 @@ SLIP = error(
 
 def test_a_slip_of_the_model_is_asked_for_again_and_not_for_ever(run: Any) -> None:
     ended = run([SLIP, SLIP, ANSWER])
-    assert (ended.outcome, ended.path) == ("done", ["retry", "retry", "done"])
+    ended.was("done", path="retry retry done")
     assert ended.bodies[0] == ended.bodies[1] == ended.bodies[2]
     assert len(run([SLIP]).requests) == 4
     assert run([SLIP], [ANSWER]).counts == [4, 1]
@@ -181,44 +177,19 @@ def test_a_slip_of_the_model_is_asked_for_again_and_not_for_ever(run: Any) -> No
 # a date to wait for, from a server that does not say what time it is
 
 
-@pytest.fixture
-def dateless() -> Iterator[Callable[..., str]]:
-    """Serve a 503 without a `Date`, then an answer: `dateless(*retry_after, date=None)` is the base URL."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    bodies = [b'{"error":{"message":"x"}}', b'{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}']
-    threads: list[threading.Thread] = []
-
-    def start(*retry_after: str, date: str | None = None) -> str:
-        fields = [f"Retry-After: {one}" for one in retry_after] + ([] if date is None else [f"Date: {date}"])
-        heads = ["\r\n".join(["503 Busy", *fields]), "200 OK"]
-
-        def serve() -> None:
-            for head, body in zip(heads, bodies, strict=True):
-                connection, _ = listener.accept()
-                with connection:
-                    while b"\r\n\r\n" not in connection.recv(65536):
-                        pass
-                    start = f"HTTP/1.1 {head}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-                    connection.sendall(start.encode() + body)
-
-        threads.append(threading.Thread(target=serve, daemon=True))
-        threads[-1].start()
-        return f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-
-    yield start
-    for thread in threads:
-        thread.join(5)
-    listener.close()
-
-
 @pytest.mark.parametrize("date", [None, "", "garbage"])
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_date_counts_from_our_own_clock_where_the_server_gives_none(
-    dateless: Any, date: str | None, times: int
-) -> None:
+def test_a_date_counts_from_our_own_clock_where_the_server_gives_none(date: str | None, times: int) -> None:
     waits: list[float] = []
-    base_url = dateless(*[formatdate(time.time() + 60, usegmt=True)] * times, date=date)
-    with Client([OpenAIChat("model", base_url=base_url)], sleep=waits.append) as client:
+    fields = [f"retry-after: {formatdate(time.time() + 60, usegmt=True)}"] * times
+    fields += [] if date is None else [f"date: {date}"]
+    busy = "\r\n".join(["HTTP/1.1 503 Busy", *fields, "content-length: 2", "", "{}"]).encode()
+
+    def play(peer: Peer) -> None:
+        for number, _ in enumerate(peer.requests()):
+            peer.send(answer("hi") if number else busy)
+
+    with RawServer(play) as server, Client(OpenAIChat("model", base_url=server.base_url), sleep=waits.append) as client:
         assert client.call("hi").text == "hi"
     (wait,) = waits
     assert 60 < wait <= 61 + CLOCK_SKEW

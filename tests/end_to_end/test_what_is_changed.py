@@ -8,8 +8,6 @@ from rungwise import Client
 from rungwise.adapters.wires.http_backend import backend_class
 from rungwise.testing import ScriptedReply
 
-pytestmark = pytest.mark.sampled(4)
-
 CLAUDE, OLD, EARLIER = "claude-sonnet-4-6", "claude-sonnet-4-5", "claude-3-5-haiku-latest"
 NOVA = "amazon.nova-pro-v1:0"
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}

@@ -14,11 +14,10 @@ import pytest
 
 import rungwise
 from rungwise import Client
-from rungwise.testing import EmbeddedProvider, ScriptedReply
+from rungwise.testing import ScriptedReply
 from support import protocols
 from support.modes import aask, ask
-
-pytestmark = pytest.mark.sampled(4)
+from support.runs import Serve
 
 ANSWER = ScriptedReply(text="Rayleigh scattering, most of all. " * 4)
 LOOKS = ScriptedReply(tool_calls=[{"name": "look", "arguments": "{}"}])
@@ -84,7 +83,7 @@ ENDINGS: dict[str, tuple[ScriptedReply, ...]] = {
 @pytest.mark.parametrize("mode", ["call", "stream", "acall", "astream"])
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_call_leaves_nothing_for_the_collector(
-    mode: str, ending: str, serve: Callable[..., EmbeddedProvider], backend_of: Any, garbage: Any
+    mode: str, ending: str, serve: Serve, backend_of: Any, garbage: Any
 ) -> None:
     client = Client(backend_of(serve(*ENDINGS[ending])), policy=QUICK)
     if not mode.startswith("a"):
@@ -105,7 +104,7 @@ def test_a_call_leaves_nothing_for_the_collector(
 @pytest.mark.parametrize("protocol", protocols.PROTOCOLS)
 @pytest.mark.parametrize("mode", ["stream", "astream"])
 def test_a_stream_in_a_cycle_that_is_collected_ends_its_call_with_what_was_said(
-    mode: str, protocol: str, serve: Callable[..., EmbeddedProvider], caplog: pytest.LogCaptureFixture
+    mode: str, protocol: str, serve: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider = serve(ScriptedReply(text="Rayleigh scattering.", chunk_size=4, cut_after=1_000, chunk_delay=0.02))
     backend = protocols.backend(protocol, provider.base_url)
@@ -141,7 +140,7 @@ def test_a_stream_in_a_cycle_that_is_collected_ends_its_call_with_what_was_said(
 @pytest.mark.parametrize("tool", [look, alook])
 @pytest.mark.parametrize("mode", ["turn", "stream_turn", "aturn", "astream_turn", "left", "aleft"])
 def test_a_turn_leaves_nothing_for_the_collector(
-    mode: str, tool: Any, serve: Callable[..., EmbeddedProvider], backend_of: Any, garbage: Any
+    mode: str, tool: Any, serve: Serve, backend_of: Any, garbage: Any
 ) -> None:
     client = Client(backend_of(serve(lambda request: ANSWER if "heron" in str(request.body) else LOOKS)))
     options: dict[str, Any] = {"tools": [tool]}
@@ -199,7 +198,7 @@ def warned() -> Iterator[list[str]]:
 @pytest.mark.parametrize("mode", ["call", "stream", "acall", "astream"])
 @pytest.mark.parametrize("is_in_a_cycle", [False, True])
 def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
-    mode: str, is_in_a_cycle: bool, serve: Callable[..., EmbeddedProvider], backend_of: Any, warned: list[str]
+    mode: str, is_in_a_cycle: bool, serve: Serve, backend_of: Any, warned: list[str]
 ) -> None:
     provider = serve(ANSWER)
     connections: list[Any] = []
@@ -236,7 +235,7 @@ def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
 @pytest.mark.parametrize("mode", ["acall", "left"])
 @pytest.mark.parametrize("loop", ["asyncio", "trio"])
 def test_no_generator_is_left_to_the_event_loop(
-    loop: str, mode: str, ending: str, serve: Callable[..., EmbeddedProvider], backend_of: Any, warned: list[str]
+    loop: str, mode: str, ending: str, serve: Serve, backend_of: Any, warned: list[str]
 ) -> None:
     async def main() -> None:
         async with Client(backend_of(serve(*ENDINGS[ending])), policy=QUICK) as client:
@@ -262,7 +261,7 @@ def test_no_generator_is_left_to_the_event_loop(
 
 
 def test_streams_that_outlast_their_event_loop_end_their_calls_quietly(
-    serve: Callable[..., EmbeddedProvider], backend_of: Any, caplog: pytest.LogCaptureFixture
+    serve: Serve, backend_of: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     steps: list[Any] = []
     client = Client(
@@ -284,7 +283,7 @@ def test_streams_that_outlast_their_event_loop_end_their_calls_quietly(
 
 @pytest.mark.parametrize("loop", ["asyncio", "trio"])
 def test_a_client_that_is_dropped_behind_an_event_loop_is_gone_at_once(
-    loop: str, serve: Callable[..., EmbeddedProvider], backend_of: Any
+    loop: str, serve: Serve, backend_of: Any
 ) -> None:
     client = Client(backend_of(serve(ANSWER)))
 

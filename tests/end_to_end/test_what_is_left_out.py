@@ -20,8 +20,6 @@ from support.command_line import invoke
 from support.modes import MODES, ask, waits_into
 from support.protocols import PROTOCOLS, backend
 
-pytestmark = pytest.mark.sampled(4)
-
 DOWN, AGAIN = ScriptedReply(status=401), ScriptedReply(status=500)
 ANSWER = ScriptedReply(text="In the reeds.")
 NAMED: dict[str, Any] = {"temperature": 0.5, "seed": 7}
@@ -136,16 +134,6 @@ def test_parts_of_a_message_that_have_no_form_are_told(serve: Any) -> None:
     assert said in str(found)
     assert notes(result)[1:] == [("second", f"left out: {said}")]
     assert first.requests[0].body["messages"][0]["content"][0] == ODD
-
-
-def test_cache_marks_stay_with_the_backend_that_they_were_given_for(serve: Any) -> None:
-    first, second = serve(DOWN), serve(ANSWER)
-    chain = [backend_class("openai")("m", base_url=each.base_url, api_key="sk-1") for each in (first, second)]
-    marked = {"type": "text", "text": "Where?", "cache_control": {"type": "ephemeral"}}
-    with Client(chain) as client:
-        client.call([{"role": "user", "content": [marked]}])
-    assert first.requests[0].body["messages"][0]["content"] == [marked]
-    assert second.requests[0].body["messages"][0]["content"] == [{"type": "text", "text": "Where?"}]
 
 
 def test_tools_that_another_provider_runs_are_left_out_and_told(serve: Any) -> None:

@@ -12,8 +12,6 @@ from rungwise import Client, ConfigurationError
 from rungwise.testing import ScriptedReply
 from support import protocols
 
-pytestmark = pytest.mark.sampled(4)
-
 ASKED: dict[str, Any] = {"role": "user", "content": "Where?"}
 VALUES: list[Any] = [Decimal("1.5"), b"Secret.", Fraction(1, 3), 1j, {"Secret."}, {5: "Secret."}]
 FORMS: dict[str, Callable[[Any], list[dict[str, Any]]]] = {
@@ -25,13 +23,13 @@ FORMS: dict[str, Callable[[Any], list[dict[str, Any]]]] = {
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "R"}]},
     ],
     "['parts'][0]['functionResponse']['response']['a']": lambda value: [
-        {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"a": value, "keep": "K"}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"a": value, "keep": "K"}}}]}
     ],
     "['content'][0]['toolUse']['input']['a']": lambda value: [
-        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "a", "name": "f", "input": {"a": value}}}]},
+        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "a", "name": "f", "input": {"a": value}}}]}
     ],
     "['tool_calls'][0]['function']['arguments']['a']": lambda value: [
-        {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {"a": value}}}]},
+        {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {"a": value}}}]}
     ],
 }
 

@@ -18,8 +18,6 @@ from support.command_line import invoke
 from support.sampling import examples
 from support.worst import played, played_turn
 
-pytestmark = pytest.mark.sampled(4)
-
 PRICES = Prices(2.5, 10)
 REQUEST = {"max_tokens": 1000, "input_tokens": 5000}
 FIGURES = ("attempts", "waiting seconds", "seconds", "output tokens", "money")
@@ -172,10 +170,7 @@ TOOLS_DECIDE = ("seconds", "tool seconds")
 
 @pytest.mark.parametrize(
     ("policy", "backends"),
-    [
-        (SMALL_TURN, 2),
-        *[pytest.param(TurnPolicy(), backends, marks=pytest.mark.full) for backends in (1, 2)],
-    ],
+    [(SMALL_TURN, 2), *[pytest.param(TurnPolicy(), backends, marks=pytest.mark.full) for backends in (1, 2)]],
 )
 def test_a_turn_attains_what_is_stated(policy: TurnPolicy, backends: int, tmp_path: Path) -> None:
     for worst in written(policy, backends, tmp_path, **REQUEST):

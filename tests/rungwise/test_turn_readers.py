@@ -101,7 +101,7 @@ def test_every_value_of_a_turn_is_checked() -> None:
 BAD = {
     "calls that are none": ({"calls": 5}, "'calls' must be a list of objects"),
     "a call that is none": ({"calls": [5, 5]}, "'calls' must be a list of objects"),
-    "a call that is empty": ({"calls": [{}, {}]}, "call 1: 'version' must be 1"),
+    "a call that is empty": ({"calls": [{}, {}]}, "call 1: this is not a journal"),
     "a turn for a call": ({"calls": [JOURNALS[0]] * 2}, "call 1: 'chain' is missing"),
     "no calls": ({"calls": []}, "it holds 0 calls, but its steps made 2"),
     "a call of another table": ({"calls": [{**JOURNALS[0]["calls"][0], "table": "x"}] * 2}, "call 1: .*'call'"),

@@ -93,7 +93,7 @@ def streams(request: ReceivedRequest) -> bool:
     """Tell whether a request asks for a stream, by its body or its path."""
     language = language_of(request.path)
     assert language is not None
-    return language.asked(request.path.partition("?")[0], request.body, 1).streams
+    return language.read_request(request.path.partition("?")[0], request.body, 1).streams
 
 
 def cut_in_half(reply: ScriptedReply, *, hang: bool = False) -> Callable[[ReceivedRequest], ScriptedReply]:

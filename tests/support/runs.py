@@ -26,6 +26,7 @@ PROMPT = "Where do the herons of the northern lake nest?"
 MESSAGES = [{"role": "user", "content": PROMPT}]
 
 Scripted = ScriptedReply | Callable[[ReceivedRequest], ScriptedReply]
+Serve = Callable[..., EmbeddedProvider]
 
 
 class Stage:
@@ -121,9 +122,20 @@ class Ended:
         return self.result.journal.steps
 
     @property
-    def path(self) -> list[str]:
+    def path(self) -> str:
         """Return the rungs and the outcome, in order."""
-        return [step.target for step in self.steps if step.target != "await" and step.event != "skipped"]
+        return " ".join(step.target for step in self.steps if step.target != "await" and step.event != "skipped")
+
+    def was(self, outcome: str | None = None, text: str | None = None, **more: Any) -> None:
+        """Assert how the call ended, and what was sent for it.
+
+        Arguments:
+            outcome, text: of the result; None where any will do.
+            more: properties of this, or of the result.
+        """
+        named = {"outcome": outcome, "text": text}
+        expected = {**{name: value for name, value in named.items() if value is not None}, **more}
+        assert {name: getattr(self if hasattr(self, name) else self.result, name) for name in expected} == expected
 
 
 class Run:
@@ -306,5 +318,5 @@ def _check_replay(ended: Ended, contents: bool, policy: rungwise.Policy | None) 
     assert replayed.journal.steps == result.journal.steps
     same = ["outcome", "usage", "cost", "attempts", "backend", "cause", "seconds"]
     if contents:
-        same += ["text", "final_text", "parts", "tool_calls"]
+        same += ["text", "final_text", "parts", "tool_calls", "reasoning"]
     assert {name: getattr(replayed, name) for name in same} == {name: getattr(result, name) for name in same}

@@ -69,7 +69,7 @@ def use(client: rungwise.Client) -> str:
     session = rungwise.SharedBudget(rungwise.Budget(money=0.5))
     turn = rungwise.SharedBudget(rungwise.Budget(attempts=20, seconds=120), within=session)
     result = client.call("hello", within=turn, deadline=datetime.now(UTC) + timedelta(seconds=20))
-    print(session.attempts, session.usage.output_tokens, session.cost, session.deadline, turn.lacking())
+    print(session.attempts, session.usage.output_tokens, session.cost, session.deadline, turn.shortfall())
     call: rungwise.ToolCall = result.tool_calls[0]
     usage: rungwise.Usage = result.usage
     replayed: rungwise.Result = rungwise.replay(rungwise.Journal.from_json(result.journal.to_json()))

@@ -50,24 +50,24 @@ class Messages(Language):
         """Tell whether a POST to this path is a request in this protocol."""
         return path.endswith("/messages")
 
-    def error(self, given: Mapping[str, Any] | None, status: int) -> bytes:
+    def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         """Return the body of an error."""
-        return orjson.dumps(_error(given, status))
+        return orjson.dumps(_error(fields, status))
 
-    def whole(self, reply: ScriptedReply, asked: ScriptRequest) -> bytes:
+    def whole(self, reply: ScriptedReply, request: ScriptRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
         if reply.error_event is not None:
             return self.error(reply.error_event, 500)
         stop = _stop(reply)
-        message = {**_message(reply, asked), "content": [*_blocks(reply)], **stop, "usage": _usage(reply, asked)}
+        message = {**_message(reply, request), "content": [*_blocks(reply)], **stop, "usage": _usage(reply, request)}
         if reply.usage == {}:
             del message["usage"]
         return orjson.dumps(message)
 
-    def events(self, reply: ScriptedReply, asked: ScriptRequest) -> Iterator[bytes]:
+    def events(self, reply: ScriptedReply, request: ScriptRequest) -> Iterator[bytes]:
         """Yield the pieces of a stream; unless `done`, the two events that end it are missing."""
-        usage = _usage(reply, asked)
-        begun = {**_message(reply, asked), "content": [], **_NO_STOP}
+        usage = _usage(reply, request)
+        begun = {**_message(reply, request), "content": [], **_NO_STOP}
         if usage:
             begun["usage"] = {**usage, "output_tokens": min(1, usage.get("output_tokens", 0))}
             begun["usage"].pop("output_tokens_details", None)
@@ -93,19 +93,19 @@ def _event(name: str, **members: Any) -> bytes:
     return event({"type": name, **members}, name)
 
 
-def _message(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
-    model = reply.model or asked.model
-    return {"id": f"msg_{asked.number:024d}", "type": "message", "role": "assistant", "model": model}
+def _message(reply: ScriptedReply, request: ScriptRequest) -> dict[str, Any]:
+    model = reply.model or request.model
+    return {"id": f"msg_{request.number:024d}", "type": "message", "role": "assistant", "model": model}
 
 
-def _error(given: Mapping[str, Any] | None, status: int) -> dict[str, Any]:
+def _error(fields: Mapping[str, Any] | None, status: int) -> dict[str, Any]:
     phrase = responses.get(status, "Unknown status")
     kind, message = ERRORS.get(status, ("api_error" if status >= 500 else "invalid_request_error", f"{phrase}."))
     error: dict[str, Any] = {"type": kind, "message": message}
-    if given is not None:
-        error |= {name: given[name] for name in ("type", "message") if name in given}
-        if given.get("code") is not None:
-            error["details"] = {"error_code": given["code"]}
+    if fields is not None:
+        error |= {name: fields[name] for name in ("type", "message") if name in fields}
+        if fields.get("code") is not None:
+            error["details"] = {"error_code": fields["code"]}
     return {"type": "error", "error": error, "request_id": "req_00000000"}
 
 
@@ -154,11 +154,11 @@ def _tool_use(call: ToolCall) -> dict[str, Any]:
     return {"type": "tool_use", "id": call.id, "name": call.name}
 
 
-def _usage(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
+def _usage(reply: ScriptedReply, request: ScriptRequest) -> dict[str, Any]:
     if reply.usage is not None:
         return dict(reply.usage)
     usage: dict[str, Any] = {
-        "input_tokens": tokens(characters([asked.body.get("system"), contents_of(asked.body)])),
+        "input_tokens": tokens(characters([request.body.get("system"), contents_of(request.body)])),
         "output_tokens": answer_tokens(reply),
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0,

@@ -53,27 +53,27 @@ class Converse(Language):
         """Tell whether a POST to this path is a request in this protocol."""
         return path.endswith(("/converse", "/converse-stream"))
 
-    def asked(self, path: str, body: Mapping[str, Any], number: int) -> ScriptRequest:
+    def read_request(self, path: str, body: Mapping[str, Any], number: int) -> ScriptRequest:
         """Return what matters of a request; the path holds the model, and whether it streams."""
         parts = path.rsplit("/", 2)
         return ScriptRequest(unquote(parts[-2]), parts[-1] == "converse-stream", body, number)
 
-    def error(self, given: Mapping[str, Any] | None, status: int) -> bytes:
+    def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         """Return the body of an error."""
-        kind, message = _error(given, status)
+        kind, message = _error(fields, status)
         return orjson.dumps({"__type": kind, "message": message})
 
-    def whole(self, reply: ScriptedReply, asked: ScriptRequest) -> bytes:
+    def whole(self, reply: ScriptedReply, request: ScriptRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
         if reply.error_event is not None:
             return self.error(reply.error_event, 500)
         answer: dict[str, Any] = {"output": {"message": {"role": "assistant", "content": [*_blocks(reply)]}}}
         answer |= _stop(reply)
-        if usage := _usage(reply, asked):
+        if usage := _usage(reply, request):
             answer["usage"] = usage
         return orjson.dumps({**answer, "metrics": _LATENCY})
 
-    def events(self, reply: ScriptedReply, asked: ScriptRequest) -> Iterator[bytes]:
+    def events(self, reply: ScriptedReply, request: ScriptRequest) -> Iterator[bytes]:
         """Yield the pieces of a stream; unless `done`, the two events that end it are missing."""
         yield frame("messageStart", {"role": "assistant"})
         for index, (start, deltas) in enumerate(_streamed(reply)):
@@ -88,7 +88,7 @@ class Converse(Language):
         elif reply.done:
             if stop := _stop(reply):
                 yield frame("messageStop", stop)
-            if usage := _usage(reply, asked):
+            if usage := _usage(reply, request):
                 yield frame("metadata", {"usage": usage, "metrics": _LATENCY})
 
 
@@ -108,12 +108,12 @@ def _header(name: str, value: str) -> bytes:
     return bytes([len(name)]) + name.encode() + b"\x07" + len(text).to_bytes(2, "big") + text
 
 
-def _error(given: Mapping[str, Any] | None, status: int) -> tuple[str, str]:
+def _error(fields: Mapping[str, Any] | None, status: int) -> tuple[str, str]:
     other = "InternalServerException" if status >= 500 else "ValidationException"
     kind, message = ERRORS.get(status, (other, f"{responses.get(status, 'Unknown status')}."))
-    if given is None:
+    if fields is None:
         return kind, message
-    return str(given.get("type") or kind), str(given.get("message", message))
+    return str(fields.get("type") or kind), str(fields.get("message", message))
 
 
 def _stop(reply: ScriptedReply) -> dict[str, Any]:
@@ -144,10 +144,10 @@ def _streamed(reply: ScriptedReply) -> Iterator[tuple[dict[str, Any], list[dict[
         yield start, [{"toolUse": {"input": piece}} for piece in split(call.arguments, size)]
 
 
-def _usage(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
+def _usage(reply: ScriptedReply, request: ScriptRequest) -> dict[str, Any]:
     if reply.usage is not None:
         return dict(reply.usage)
-    prompt, answer = tokens(characters([asked.body.get("system"), contents_of(asked.body)])), answer_tokens(reply)
+    prompt, answer = tokens(characters([request.body.get("system"), contents_of(request.body)])), answer_tokens(reply)
     return {"inputTokens": prompt, "outputTokens": answer, "totalTokens": prompt + answer}
 
 

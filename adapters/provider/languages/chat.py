@@ -50,39 +50,39 @@ class ChatCompletions(Language):
         shared = {"object": "model", "created": CREATED, "owned_by": "rungwise"}
         return {"object": "list", "data": [{"id": model, **shared} for model in models]}
 
-    def error(self, given: Mapping[str, Any] | None, status: int) -> bytes:
+    def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         """Return the body of an error."""
-        return _error(given, status)
+        return _error(fields, status)
 
-    def whole(self, reply: ScriptedReply, asked: ScriptRequest) -> bytes:
+    def whole(self, reply: ScriptedReply, request: ScriptRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
         if reply.error_event is not None:
             usage = {} if reply.usage is None else {"usage": dict(reply.usage)}
             return orjson.dumps({**orjson.loads(_error(reply.error_event, 500)), **usage})
-        return orjson.dumps(_completion(reply, asked.body, _envelope(reply, asked)))
+        return orjson.dumps(_completion(reply, request.body, _envelope(reply, request)))
 
-    def events(self, reply: ScriptedReply, asked: ScriptRequest) -> Iterator[bytes]:
+    def events(self, reply: ScriptedReply, request: ScriptRequest) -> Iterator[bytes]:
         """Yield the pieces of a stream."""
-        return _events(reply, asked.body, {**_envelope(reply, asked), "object": "chat.completion.chunk"})
+        return _events(reply, request.body, {**_envelope(reply, request), "object": "chat.completion.chunk"})
 
 
-def _envelope(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
+def _envelope(reply: ScriptedReply, request: ScriptRequest) -> dict[str, Any]:
     return {
-        "id": f"chatcmpl-{asked.number:08d}",
+        "id": f"chatcmpl-{request.number:08d}",
         "object": "chat.completion",
         "created": CREATED,
-        "model": reply.model or asked.model,
+        "model": reply.model or request.model,
     }
 
 
-def _error(given: Mapping[str, Any] | None, status: int) -> bytes:
+def _error(fields: Mapping[str, Any] | None, status: int) -> bytes:
     phrase = responses.get(status, "Unknown status")
     other = ("server_error" if status >= 500 else "invalid_request_error", None, f"{phrase}.")
     kind, code, message = ERRORS.get(status, other)
     default = {"message": message, "type": kind, "param": None, "code": code}
-    if given is not None:
+    if fields is not None:
         # The default code belongs to the default message; it might contradict another one.
-        default = {**default, "code": None, **given}
+        default = {**default, "code": None, **fields}
     return orjson.dumps({"error": default})
 
 

@@ -48,7 +48,7 @@ class GeminiLanguage(Language):
         """Tell whether a POST to this path is a request in this protocol."""
         return METHODS.search(path) is not None
 
-    def asked(self, path: str, body: Mapping[str, Any], number: int) -> ScriptRequest:
+    def read_request(self, path: str, body: Mapping[str, Any], number: int) -> ScriptRequest:
         """Return what matters of a request: the path holds the model and the method."""
         match = METHODS.search(path)
         model, method = (match["model"], match["method"]) if match else (DEFAULT_MODEL, "")
@@ -66,22 +66,22 @@ class GeminiLanguage(Language):
             ]
         }
 
-    def error(self, given: Mapping[str, Any] | None, status: int) -> bytes:
+    def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         """Return the body of an error."""
-        return orjson.dumps(_error(given, status))
+        return orjson.dumps(_error(fields, status))
 
-    def whole(self, reply: ScriptedReply, asked: ScriptRequest) -> bytes:
+    def whole(self, reply: ScriptedReply, request: ScriptRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
         if reply.error_event is not None:
             return self.error(reply.error_event, 500)
         text = [{"text": reply.text}] if reply.text else []
         candidate = _candidate([*_thoughts([reply.reasoning]), *text, *_calls(reply)])
-        usage = _usage(reply, asked)
-        return orjson.dumps({**_last(reply, _signed(reply, candidate)), **_metadata(usage), **_envelope(reply, asked)})
+        last = _last(reply, _signed(reply, candidate))
+        return orjson.dumps({**last, **_metadata(_usage(reply, request)), **_envelope(reply, request)})
 
-    def events(self, reply: ScriptedReply, asked: ScriptRequest) -> Iterator[bytes]:
+    def events(self, reply: ScriptedReply, request: ScriptRequest) -> Iterator[bytes]:
         """Yield the pieces of a stream: each has the form of a whole reply, and the last one says how it ended."""
-        envelope, usage = _envelope(reply, asked), _usage(reply, asked)
+        envelope, usage = _envelope(reply, request), _usage(reply, request)
         written = 0
         for part in _parts(reply):
             written += characters(part)
@@ -98,24 +98,24 @@ class GeminiLanguage(Language):
             yield event({**_last(reply, candidate), **_metadata(usage), **envelope})
 
 
-def _error(given: Mapping[str, Any] | None, status: int) -> dict[str, Any]:
+def _error(fields: Mapping[str, Any] | None, status: int) -> dict[str, Any]:
     name, message = STATUSES.get(status, ("UNKNOWN", f"{responses.get(status, 'Unknown status')}."))
     error: dict[str, Any] = {"code": status, "message": message, "status": name}
-    given = given or {}
-    error |= {own: given[word] for word, own in (("message", "message"), ("type", "status")) if word in given}
+    fields = fields or {}
+    error |= {own: fields[word] for word, own in (("message", "message"), ("type", "status")) if word in fields}
     details: list[dict[str, Any]] = []
-    if isinstance(given.get("code"), int):
-        error["code"] = given["code"]
-    elif "code" in given:
-        details.append({"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": given["code"]})
-    if "param" in given:
-        violation = {"field": given["param"], "description": error["message"]}
+    if isinstance(fields.get("code"), int):
+        error["code"] = fields["code"]
+    elif "code" in fields:
+        details.append({"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": fields["code"]})
+    if "param" in fields:
+        violation = {"field": fields["param"], "description": error["message"]}
         details.append({"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]})
     return {"error": {**error, **({"details": details} if details else {})}}
 
 
-def _envelope(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
-    return {"modelVersion": reply.model or asked.model, "responseId": f"response-{asked.number:08d}"}
+def _envelope(reply: ScriptedReply, request: ScriptRequest) -> dict[str, Any]:
+    return {"modelVersion": reply.model or request.model, "responseId": f"response-{request.number:08d}"}
 
 
 def _metadata(usage: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,10 +181,10 @@ def _signed(reply: ScriptedReply, candidate: dict[str, Any], *, is_last: bool = 
     return candidate
 
 
-def _usage(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
+def _usage(reply: ScriptedReply, request: ScriptRequest) -> dict[str, Any]:
     if reply.usage is not None:
         return dict(reply.usage)
-    prompt, answer, thoughts = tokens(characters(asked.body.get("contents"))), answer_tokens(reply), 0
+    prompt, answer, thoughts = tokens(characters(request.body.get("contents"))), answer_tokens(reply), 0
     if reply.reasoning:
         thoughts = min(answer, tokens(len(reply.reasoning)))
     usage = {"promptTokenCount": prompt, "candidatesTokenCount": answer - thoughts, "totalTokenCount": prompt + answer}

@@ -38,7 +38,7 @@ class Language(ABC):
     def speaks(self, path: str) -> bool:
         """Tell whether a POST to this path, without its query, is a request in this protocol."""
 
-    def asked(self, path: str, body: Mapping[str, Any], number: int) -> ScriptRequest:
+    def read_request(self, path: str, body: Mapping[str, Any], number: int) -> ScriptRequest:
         """Return what matters of a request."""
         return ScriptRequest(str(body.get("model") or DEFAULT_MODEL), body.get("stream") is True, body, number)
 
@@ -47,15 +47,15 @@ class Language(ABC):
         return None
 
     @abstractmethod
-    def error(self, given: Mapping[str, Any] | None, status: int) -> bytes:
+    def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         """Return the body of an error."""
 
     @abstractmethod
-    def whole(self, reply: ScriptedReply, asked: ScriptRequest) -> bytes:
+    def whole(self, reply: ScriptedReply, request: ScriptRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
 
     @abstractmethod
-    def events(self, reply: ScriptedReply, asked: ScriptRequest) -> Iterator[bytes]:
+    def events(self, reply: ScriptedReply, request: ScriptRequest) -> Iterator[bytes]:
         """Yield the pieces of a stream as they are sent."""
 
 

@@ -50,7 +50,7 @@ class OllamaChat(Language):
         """Tell whether a POST to this path is a request in this protocol."""
         return path.endswith("/api/chat")
 
-    def asked(self, path: str, body: Mapping[str, Any], number: int) -> ScriptRequest:
+    def read_request(self, path: str, body: Mapping[str, Any], number: int) -> ScriptRequest:
         """Return what matters of a request; replies are streamed by default."""
         return ScriptRequest(str(body.get("model") or DEFAULT_MODEL), body.get("stream") is not False, body, number)
 
@@ -60,41 +60,41 @@ class OllamaChat(Language):
             return {"version": VERSION}
         return {"models": [_listed(model) for model in models]} if path.endswith("/api/tags") else None
 
-    def error(self, given: Mapping[str, Any] | None, status: int) -> bytes:
+    def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         """Return the body of an error, which is only a message."""
-        return _error(given, status)
+        return _error(fields, status)
 
-    def whole(self, reply: ScriptedReply, asked: ScriptRequest) -> bytes:
+    def whole(self, reply: ScriptedReply, request: ScriptRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
         if reply.error_event is not None:
             return _error(reply.error_event, 500)
         message = _message(reply.text or reply.refusal, reply.reasoning, reply.tool_calls)
         if not reply.done:
-            return _line(reply, asked, message)
-        return _line(reply, asked, message, **_end(reply, asked))
+            return _line(reply, request, message)
+        return _line(reply, request, message, **_end(reply, request))
 
-    def events(self, reply: ScriptedReply, asked: ScriptRequest) -> Iterator[bytes]:
+    def events(self, reply: ScriptedReply, request: ScriptRequest) -> Iterator[bytes]:
         """Yield the lines of a stream."""
         size = reply.chunk_size
         for piece in split(reply.reasoning, size):
-            yield _line(reply, asked, _message("", piece)) + b"\n"
+            yield _line(reply, request, _message("", piece)) + b"\n"
         for piece in split(reply.text or reply.refusal, size):
-            yield _line(reply, asked, _message(piece)) + b"\n"
+            yield _line(reply, request, _message(piece)) + b"\n"
         for call in reply.tool_calls:
-            yield _line(reply, asked, _message("", "", (call,))) + b"\n"
+            yield _line(reply, request, _message("", "", (call,))) + b"\n"
         if reply.error_event is not None:
             yield _error(reply.error_event, 500) + b"\n"
         elif reply.done:
-            yield _line(reply, asked, _message(""), **_end(reply, asked)) + b"\n"
+            yield _line(reply, request, _message(""), **_end(reply, request)) + b"\n"
 
 
-def _error(given: Mapping[str, Any] | None, status: int) -> bytes:
+def _error(fields: Mapping[str, Any] | None, status: int) -> bytes:
     phrase = responses.get(status, "Unknown status")
-    return orjson.dumps({"error": (given or {}).get("message") or ERRORS.get(status, phrase)})
+    return orjson.dumps({"error": (fields or {}).get("message") or ERRORS.get(status, phrase)})
 
 
-def _line(reply: ScriptedReply, asked: ScriptRequest, message: Mapping[str, Any], **end: Any) -> bytes:
-    about = {"model": reply.model or asked.model, "created_at": _CREATED}
+def _line(reply: ScriptedReply, request: ScriptRequest, message: Mapping[str, Any], **end: Any) -> bytes:
+    about = {"model": reply.model or request.model, "created_at": _CREATED}
     return orjson.dumps({**about, "message": message, "done": False, **end})
 
 
@@ -115,12 +115,12 @@ def _arguments(text: str) -> Any:
         return text
 
 
-def _end(reply: ScriptedReply, asked: ScriptRequest) -> dict[str, Any]:
+def _end(reply: ScriptedReply, request: ScriptRequest) -> dict[str, Any]:
     finish = {"tool_calls": "stop"}.get(reply.finish_reason or "", reply.finish_reason)
     end: dict[str, Any] = {"done": True, **({"done_reason": finish} if finish else {})}
     if reply.usage is not None:
         return {**end, **reply.usage}
-    prompt, answer = tokens(characters(contents_of(asked.body))), answer_tokens(reply)
+    prompt, answer = tokens(characters(contents_of(request.body))), answer_tokens(reply)
     took = [count * _TOKEN_SECONDS for count in (1, prompt, answer)]
     return {
         **end,

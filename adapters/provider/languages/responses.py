@@ -43,31 +43,31 @@ class Responses(Language):
         """Tell whether a POST to this path is a request in this protocol."""
         return path.endswith("/responses")
 
-    def error(self, given: Mapping[str, Any] | None, status: int) -> bytes:
+    def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         """Return the body of an error."""
-        return ChatCompletions().error(given, status)
+        return ChatCompletions().error(fields, status)
 
-    def whole(self, reply: ScriptedReply, asked: ScriptRequest) -> bytes:
+    def whole(self, reply: ScriptedReply, request: ScriptRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
-        return orjson.dumps(_ended(reply, asked))
+        return orjson.dumps(_ended(reply, request))
 
-    def events(self, reply: ScriptedReply, asked: ScriptRequest) -> Iterator[bytes]:
+    def events(self, reply: ScriptedReply, request: ScriptRequest) -> Iterator[bytes]:
         """Yield the pieces of a stream."""
-        for number, (name, members) in enumerate(_events(reply, asked)):
+        for number, (name, members) in enumerate(_events(reply, request)):
             yield event({"type": name, "sequence_number": number, **members}, name)
 
 
-def _events(reply: ScriptedReply, asked: ScriptRequest) -> Iterator[tuple[str, dict[str, Any]]]:
-    begun = {**_response(reply, asked), "status": "in_progress"}
+def _events(reply: ScriptedReply, request: ScriptRequest) -> Iterator[tuple[str, dict[str, Any]]]:
+    begun = {**_response(reply, request), "status": "in_progress"}
     yield "response.created", {"response": begun}
     yield "response.in_progress", {"response": begun}
-    pads = _member(asked, "stream_options").get("include_obfuscation") is not False
-    for index, item in enumerate(_output(reply, asked)):
+    pads = _member(request, "stream_options").get("include_obfuscation") is not False
+    for index, item in enumerate(_output(reply, request)):
         yield from _item_events(item, index, reply, pads=pads)
     if reply.error_event is not None:
         yield "error", {"param": None, **_ERROR, **_error_members(reply.error_event)}
         return
-    ended = _ended(reply, asked)
+    ended = _ended(reply, request)
     if reply.done and ended["status"] is not None:
         name = ended["status"] if ended["status"] in ("completed", "failed", "cancelled") else "incomplete"
         yield f"response.{name}", {"response": ended}
@@ -117,32 +117,32 @@ def _item_events(item: Item, index: int, reply: ScriptedReply, *, pads: bool) ->
     yield "response.output_item.done", {"output_index": index, "item": item}
 
 
-def _ended(reply: ScriptedReply, asked: ScriptRequest) -> Item:
+def _ended(reply: ScriptedReply, request: ScriptRequest) -> Item:
     """Return the final response."""
     status, reason = _FINISHES.get(reply.finish_reason, ("incomplete", reply.finish_reason))
-    response = {**_response(reply, asked), "output": _output(reply, asked), "status": status}
+    response = {**_response(reply, request), "output": _output(reply, request), "status": status}
     if reply.error_event is not None:
         return {**response, "output": [], "status": "failed", "error": {**_ERROR, **_error_members(reply.error_event)}}
     if status == "failed":
         response["error"] = _ERROR
     if reason is not None:
         response["incomplete_details"] = {"reason": reason}
-    return {**response, "usage": _usage(reply, asked)}
+    return {**response, "usage": _usage(reply, request)}
 
 
-def _error_members(given: Mapping[str, Any]) -> Item:
-    return {name: value for name, value in given.items() if name in ("code", "message", "param")}
+def _error_members(fields: Mapping[str, Any]) -> Item:
+    return {name: value for name, value in fields.items() if name in ("code", "message", "param")}
 
 
-def _member(asked: ScriptRequest, name: str) -> Mapping[str, Any]:
-    value = asked.body.get(name)
+def _member(request: ScriptRequest, name: str) -> Mapping[str, Any]:
+    value = request.body.get(name)
     return value if isinstance(value, Mapping) else {}
 
 
-def _response(reply: ScriptedReply, asked: ScriptRequest) -> Item:
-    body = asked.body
+def _response(reply: ScriptedReply, request: ScriptRequest) -> Item:
+    body = request.body
     return {
-        "id": f"resp_{asked.number:08d}",
+        "id": f"resp_{request.number:08d}",
         "object": "response",
         "created_at": CREATED,
         "status": None,
@@ -151,11 +151,11 @@ def _response(reply: ScriptedReply, asked: ScriptRequest) -> Item:
         "incomplete_details": None,
         "instructions": body.get("instructions"),
         "max_output_tokens": body.get("max_output_tokens"),
-        "model": reply.model or asked.model,
+        "model": reply.model or request.model,
         "output": [],
         "parallel_tool_calls": body.get("parallel_tool_calls") is not False,
         "previous_response_id": body.get("previous_response_id"),
-        "reasoning": {"effort": _member(asked, "reasoning").get("effort"), "summary": None},
+        "reasoning": {"effort": _member(request, "reasoning").get("effort"), "summary": None},
         "store": body.get("store") is not False,
         "temperature": body.get("temperature", 1.0),
         "text": body.get("text", {"format": {"type": "text"}}),
@@ -168,13 +168,13 @@ def _response(reply: ScriptedReply, asked: ScriptRequest) -> Item:
     }
 
 
-def _output(reply: ScriptedReply, asked: ScriptRequest) -> list[Item]:
+def _output(reply: ScriptedReply, request: ScriptRequest) -> list[Item]:
     status = "incomplete" if reply.finish_reason in ("length", "content_filter") else "completed"
     output: list[Item] = []
     if reply.reasoning or reply.signature:
         summary = [{"type": "summary_text", "text": reply.reasoning}] if reply.reasoning else []
-        item: Item = {"id": f"rs_{asked.number:08d}", "type": "reasoning", "summary": summary}
-        include = asked.body.get("include")
+        item: Item = {"id": f"rs_{request.number:08d}", "type": "reasoning", "summary": summary}
+        include = request.body.get("include")
         if reply.signature or (isinstance(include, list) and "reasoning.encrypted_content" in include):
             item["encrypted_content"] = reply.signature or SIGNATURE
         output.append(item)
@@ -185,19 +185,19 @@ def _output(reply: ScriptedReply, asked: ScriptRequest) -> list[Item]:
     if reply.refusal:
         content.append({"type": "refusal", "refusal": reply.refusal})
     if content:
-        message = {"id": f"msg_{asked.number:08d}", "type": "message", "status": status}
+        message = {"id": f"msg_{request.number:08d}", "type": "message", "status": status}
         output.append({**message, "role": "assistant", "content": content})
     for index, call in enumerate(reply.tool_calls):
-        envelope = {"id": f"fc_{asked.number:08d}{index:04d}", "type": "function_call", "status": status}
+        envelope = {"id": f"fc_{request.number:08d}{index:04d}", "type": "function_call", "status": status}
         output.append({**envelope, "call_id": call.id, "name": call.name, "arguments": call.arguments})
     return output
 
 
-def _usage(reply: ScriptedReply, asked: ScriptRequest) -> Item | None:
+def _usage(reply: ScriptedReply, request: ScriptRequest) -> Item | None:
     if reply.usage is not None:
         return dict(reply.usage) or None
-    messages = asked.body.get("input")
-    prompt, answer = tokens(characters(messages) + characters(asked.body.get("instructions"))), answer_tokens(reply)
+    messages = request.body.get("input")
+    prompt, answer = tokens(characters(messages) + characters(request.body.get("instructions"))), answer_tokens(reply)
     return {
         "input_tokens": prompt,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},

@@ -83,10 +83,10 @@ class Anthropic(HttpBackend):
 
     def _cannot_say(self, request: Request) -> Mapping[str, str]:
         most, own_cap = self.max_tokens, super().max_tokens
-        lost = lost_parameters(self._asked_of(request), self._generation, request.max_tokens or most)
+        losses = lost_parameters(self._asked_of(request), self._generation, request.max_tokens or most)
         if request.max_tokens is None and own_cap is not None and own_cap > most:
-            lost[f"max_tokens above {most}"] = f"it is sent as {most}"
-        return lost
+            losses[f"max_tokens above {most}"] = f"it is sent as {most}"
+        return losses
 
     def _credentials(self, key: Secret) -> dict[str, str]:
         return {"x-api-key": key.reveal()}

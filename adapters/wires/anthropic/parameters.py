@@ -83,23 +83,23 @@ MOST_SAMPLING: Final = 1
 
 def lost_parameters(parameters: Mapping[str, Any], generation: Generation, cap: int | None = None) -> dict[str, str]:
     """Return the common parameters that this model does not support, each with the reason."""
-    lost: dict[str, str] = {}
+    losses: dict[str, str] = {}
     if parameters.get("seed") is not None:
-        lost["seed"] = "Anthropic has none"
-    lost |= _lost_format(parameters, generation)
+        losses["seed"] = "Anthropic has none"
+    losses |= _lost_format(parameters, generation)
     is_forced = (_choice(parameters.get("tool_choice")) or {}).get("type") in FORCED
-    lost |= _lost_effort(parameters.get("reasoning_effort"), generation, cap, is_forced=is_forced)
-    lost |= _lost_thinking(parameters, cap, is_forced=is_forced)
-    reasons = thinks(parameters, generation) and not is_forced and lost.keys().isdisjoint(_REASONING)
+    losses |= _lost_effort(parameters.get("reasoning_effort"), generation, cap, is_forced=is_forced)
+    losses |= _lost_thinking(parameters, cap, is_forced=is_forced)
+    reasons = thinks(parameters, generation) and not is_forced and losses.keys().isdisjoint(_REASONING)
     if reasons or not generation.samples:
         why = "this model takes none" if not generation.samples else "this model takes none while it reasons"
-        lost |= {name: why for name in SAMPLING if parameters.get(name) is not None}
+        losses |= {name: why for name in SAMPLING if parameters.get(name) is not None}
     else:
-        lost |= lowered_sampling(parameters)
-    lost |= blank_stops(parameters.get("stop"))
+        losses |= lowered_sampling(parameters)
+    losses |= blank_stops(parameters.get("stop"))
     if parameters.get("tool_choice") is not None and _choice(parameters["tool_choice"]) is None:
-        lost["tool_choice"] = "it has no form here"
-    return lost
+        losses["tool_choice"] = "it has no form here"
+    return losses
 
 
 def lowered_sampling(parameters: Mapping[str, Any]) -> dict[str, str]:
@@ -122,9 +122,9 @@ def blank_stops(stop: Any) -> dict[str, str]:
 
 
 def _lost_format(parameters: Mapping[str, Any], generation: Generation) -> dict[str, str]:
-    wanted = parameters.get("response_format")
-    is_text = wanted is None or (isinstance(wanted, Mapping) and wanted.get("type") == "text")
-    if not is_text and _format(wanted, generation) is None:
+    value = parameters.get("response_format")
+    is_text = value is None or (isinstance(value, Mapping) and value.get("type") == "text")
+    if not is_text and _format(value, generation) is None:
         why = "Anthropic has JSON by a schema alone" if generation.schemas else "this model cannot be held to JSON"
         return {"response_format": why}
     return {}
@@ -160,37 +160,37 @@ def _lost_thinking(parameters: Mapping[str, Any], cap: int | None, *, is_forced:
     return {"thinking above the output cap": f"{less} tokens are sent"}
 
 
-def translated(given: Mapping[str, Any], generation: Generation, *, cap: int) -> Body:
+def translated(parameters: Mapping[str, Any], generation: Generation, *, cap: int) -> Body:
     """Return the parameters in Anthropic's form, which wins; those without an equivalent are left out."""
-    body: Body = {name: each for name, each in given.items() if name not in COMMON_PARAMETERS | {*CAP_PARAMETERS}}
-    body |= sampling(given) if generation.samples else {}
-    if sequences := stops(given.get("stop")):
+    body: Body = {name: each for name, each in parameters.items() if name not in COMMON_PARAMETERS | {*CAP_PARAMETERS}}
+    body |= sampling(parameters) if generation.samples else {}
+    if sequences := stops(parameters.get("stop")):
         body.setdefault("stop_sequences", sequences)
-    wanted = _format(given.get("response_format"), generation)
-    if wanted is not None and "output_format" not in body:
-        body["output_config"] = {"format": wanted, **_mapping(body.get("output_config"))}
-    _set_effort(body, given.get("reasoning_effort"), generation, cap)
-    _set_choice(body, given.get("tool_choice"), given.get("parallel_tool_calls"))
+    json_format = _format(parameters.get("response_format"), generation)
+    if json_format is not None and "output_format" not in body:
+        body["output_config"] = {"format": json_format, **_mapping(body.get("output_config"))}
+    _set_effort(body, parameters.get("reasoning_effort"), generation, cap)
+    _set_choice(body, parameters.get("tool_choice"), parameters.get("parallel_tool_calls"))
     return body
 
 
-def sampling(given: Mapping[str, Any]) -> Body:
+def sampling(parameters: Mapping[str, Any]) -> Body:
     """Return the sampling parameters, lowered to the largest value allowed."""
-    values = {name: given[name] for name in SAMPLING if given.get(name) is not None}
+    values = {name: parameters[name] for name in SAMPLING if parameters.get(name) is not None}
     return {name: min(value, MOST_SAMPLING) if is_number(value, 0) else value for name, value in values.items()}
 
 
-def thinks(given: Mapping[str, Any], generation: Generation) -> bool:
+def thinks(parameters: Mapping[str, Any], generation: Generation) -> bool:
     """Tell whether parameters in either form switch reasoning on."""
-    thinking = given.get("thinking")
+    thinking = parameters.get("thinking")
     if isinstance(thinking, Mapping):
         return thinking.get("type") in _THINKING_ON
-    return generation.thinking != "none" and given.get("reasoning_effort") in _EFFORTS
+    return generation.thinking != "none" and parameters.get("reasoning_effort") in _EFFORTS
 
 
-def budget_in(given: Mapping[str, Any]) -> int:
+def budget_in(parameters: Mapping[str, Any]) -> int:
     """Return the reasoning budget in Anthropic's own parameters, in tokens; 0 if there is none."""
-    thinking = _mapping(given.get("thinking"))
+    thinking = _mapping(parameters.get("thinking"))
     budget = thinking.get("budget_tokens")
     return budget if thinking.get("type") == "enabled" and type(budget) is int and budget > 0 else 0
 
@@ -253,11 +253,11 @@ def _choice(choice: Any) -> Body | None:
     return {"type": "tool", "name": name} if name else None
 
 
-def _format(wanted: Any, generation: Generation) -> Body | None:
-    if not isinstance(wanted, Mapping) or wanted.get("type") != "json_schema" or not generation.schemas:
+def _format(value: Any, generation: Generation) -> Body | None:
+    if not isinstance(value, Mapping) or value.get("type") != "json_schema" or not generation.schemas:
         return None
-    inner = wanted.get("json_schema")
-    schema = inner.get("schema") if isinstance(inner, Mapping) else wanted.get("schema")
+    inner = value.get("json_schema")
+    schema = inner.get("schema") if isinstance(inner, Mapping) else value.get("schema")
     return {"type": "json_schema", "schema": schema} if isinstance(schema, Mapping) else None
 
 

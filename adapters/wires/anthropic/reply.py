@@ -68,9 +68,9 @@ def usage_of(reports: Sequence[Counts]) -> Usage | None:
     )
 
 
-def _counts(said: Counts) -> tuple[int, int, int, int]:
-    created, by_lifetime = count_of(said.get("cache_creation_input_tokens")), said.get("cache_creation")
+def _counts(usage: Counts) -> tuple[int, int, int, int]:
+    created, by_lifetime = count_of(usage.get("cache_creation_input_tokens")), usage.get("cache_creation")
     if not created and isinstance(by_lifetime, dict):
         created = sum(map(count_of, by_lifetime.values()))
-    read = count_of(said.get("cache_read_input_tokens"))
-    return count_of(said.get("input_tokens")), count_of(said.get("output_tokens")), read, created
+    read = count_of(usage.get("cache_read_input_tokens"))
+    return count_of(usage.get("input_tokens")), count_of(usage.get("output_tokens")), read, created

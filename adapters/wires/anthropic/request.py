@@ -43,7 +43,7 @@ class AnthropicBody(BodyWriter):
         system, turns = _parted(written(send.messages, ANTHROPIC, self.own, is_portable=send.portable))
         if send.prefill:
             _strip_end(turns)
-        parameters = {name: each for name, each in self.given.items() if name not in send.dropped}
+        parameters = {name: each for name, each in self.all_parameters.items() if name not in send.dropped}
         tools = parameters.pop("tools", send.tools)
         body = {**translated(parameters, self.generation, cap=cap), "model": self.model, "max_tokens": cap}
         body["messages"] = turns

@@ -134,8 +134,8 @@ class AnthropicShapes(Form):
 
     def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
         config = parameters.get("output_config")
-        held = (config.get("format") if isinstance(config, Mapping) else None) or parameters.get("output_format")
-        return held.get("schema") if isinstance(held, Mapping) else None
+        form = (config.get("format") if isinstance(config, Mapping) else None) or parameters.get("output_format")
+        return form.get("schema") if isinstance(form, Mapping) else None
 
     # tools
 

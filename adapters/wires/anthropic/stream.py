@@ -83,7 +83,7 @@ class _MessageBlock:
             else:
                 yield tool_call(self.start, self.input, provider)
         elif self.is_whole:  # half a block cannot be sent back
-            members = {name: held.getvalue() for name, held in self.texts.items() if name != "partial_json"}
+            members = {name: buffer.getvalue() for name, buffer in self.texts.items() if name != "partial_json"}
             yield from opaque_parts({**self.start, **members, **self._read_input()}, provider)
 
     def _read_input(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class AnthropicDecoder(StreamDecoder):
     _held: int = field(default=0, init=False)
 
     @property
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """Return roughly how many bytes are held, without the texts."""
         return self._held + _WEIGHT * len(self._blocks)
 
@@ -186,9 +186,9 @@ class AnthropicDecoder(StreamDecoder):
         content = message.get("content")
         for index, block in enumerate(content if isinstance(content, list) else ()):
             self._take_block(index, block, b"")
-            held = self._open.pop(index, None)
-            if held is not None:
-                held.is_whole = True
+            opened = self._open.pop(index, None)
+            if opened is not None:
+                opened.is_whole = True
 
     def _report(self, usage: Any) -> None:
         if isinstance(usage, dict):
@@ -269,10 +269,10 @@ class AnthropicDecoder(StreamDecoder):
 
     def parts(self) -> tuple[Part, ...]:
         """Return the parts so far, block by block."""
-        found: list[Part] = []
+        parts: list[Part] = []
         for block in self._blocks:
-            found += block.parts(self.text_of(block.place), self.provider)
-        return tuple(found)
+            parts += block.parts(self.text_of(block.place), self.provider)
+        return tuple(parts)
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""

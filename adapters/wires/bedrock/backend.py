@@ -78,7 +78,7 @@ class Bedrock(HttpBackend):
     def __attrs_post_init__(self) -> None:
         if bool(self.access_key_id) is not bool(self.secret_access_key):
             raise ConfigurationError("access_key_id and secret_access_key are given together, or not at all")
-        account = Account.found(self.region, self.profile, signs=False)
+        account = Account.from_environment(self.region, self.profile, signs=False)
         self._set(region=account.region)
         is_own = self.base_url == self.DEFAULT_URL
         if is_own:
@@ -89,9 +89,9 @@ class Bedrock(HttpBackend):
             self._set(api_key=Secret(""))  # so that no key in the environment takes precedence
         super().__attrs_post_init__()
         if key and secret:
-            account = Account.given(account.region, key, secret, self.session_token)
+            account = Account.from_keys(account.region, key, secret, self.session_token)
         elif self._lacks_key and (is_own or self.profile is not None or OWN_HOST.fullmatch(self._endpoint.origin)):
-            account = Account.found(account.region, self.profile, signs=True)
+            account = Account.from_environment(account.region, self.profile, signs=True)
         signs = account.credentials is not None and not self._key
         if signs:
             account.needs_region()
@@ -144,8 +144,8 @@ class Bedrock(HttpBackend):
 
     def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
         """Return what this model does not get of a request, in a short sentence each."""
-        lost = super().lost(request, is_portable=is_portable)
-        return (*lost, *lost_marks(request, self.model, self.capabilities.caches))
+        losses = super().lost(request, is_portable=is_portable)
+        return (*losses, *lost_marks(request, self.model, self.capabilities.caches))
 
     def _url(self, *, stream: bool) -> str:
         method = "converse-stream" if stream else "converse"

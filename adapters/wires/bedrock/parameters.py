@@ -21,37 +21,37 @@ def lost_parameters(
     parameters: Mapping[str, Any], generation: Generation | None, cap: int | None = None
 ) -> dict[str, str]:
     """Return the common parameters that this model does not support, each with the reason."""
-    lost: dict[str, str] = {}
+    losses: dict[str, str] = {}
     choice = parameters.get("tool_choice")
     if generation is None:
-        lost = anthropic.lowered_sampling(parameters) | anthropic.blank_stops(parameters.get("stop"))
+        losses = anthropic.lowered_sampling(parameters) | anthropic.blank_stops(parameters.get("stop"))
     else:
         own = thinking_in(parameters)
         forced = {**parameters, "tool_choice": "any" if forces_tool(choice) else None}
-        lost = anthropic.lost_parameters({**forced, **({"thinking": own} if own else {})}, generation, cap)
+        losses = anthropic.lost_parameters({**forced, **({"thinking": own} if own else {})}, generation, cap)
     if parameters.get("seed") is not None:
-        lost["seed"] = "Converse has none"
+        losses["seed"] = "Converse has none"
     if choice is not None and choice_of(choice) is None and not forbids_tools(choice):
-        lost["tool_choice"] = "it has no form here"
+        losses["tool_choice"] = "it has no form here"
     if parameters.get("parallel_tool_calls") is False:
-        lost["parallel_tool_calls"] = "Converse has none"
-    wanted = parameters.get("response_format")
-    asks = wanted is not None and not (isinstance(wanted, Mapping) and wanted.get("type") == "text")
-    if asks and _format(wanted) is None and "response_format" not in lost:
-        lost["response_format"] = "Converse has JSON by a schema alone"
-    return lost
+        losses["parallel_tool_calls"] = "Converse has none"
+    value = parameters.get("response_format")
+    asks = value is not None and not (isinstance(value, Mapping) and value.get("type") == "text")
+    if asks and _format(value) is None and "response_format" not in losses:
+        losses["response_format"] = "Converse has JSON by a schema alone"
+    return losses
 
 
-def translated(given: Mapping[str, Any], generation: Generation | None, *, cap: int | None) -> Body:
+def translated(parameters: Mapping[str, Any], generation: Generation | None, *, cap: int | None) -> Body:
     """Return the parameters in Converse's form, which wins; those without an equivalent are left out."""
-    body: Body = {name: each for name, each in given.items() if name not in COMMON_PARAMETERS | {*CAP_PARAMETERS}}
-    inference = _inference(given, generation, cap)
+    body: Body = {name: each for name, each in parameters.items() if name not in COMMON_PARAMETERS | {*CAP_PARAMETERS}}
+    inference = _inference(parameters, generation, cap)
     if inference:
         body["inferenceConfig"] = {**inference, **mapping(body.get("inferenceConfig"))}
-    wanted = _format(given.get("response_format"))
-    if wanted is not None and (generation is None or generation.schemas):
-        body["outputConfig"] = {"textFormat": wanted, **mapping(body.get("outputConfig"))}
-    effort = given.get("reasoning_effort")
+    json_format = _format(parameters.get("response_format"))
+    if json_format is not None and (generation is None or generation.schemas):
+        body["outputConfig"] = {"textFormat": json_format, **mapping(body.get("outputConfig"))}
+    effort = parameters.get("reasoning_effort")
     if generation is not None:
         _set_thinking(body, effort, generation, cap)
     elif isinstance(effort, str):
@@ -80,17 +80,17 @@ def forces_tool(choice: Any) -> bool:
     return not mapping(choice_of(choice)).keys().isdisjoint(("any", "tool"))
 
 
-def thinking_in(given: Mapping[str, Any]) -> Mapping[str, Any]:
+def thinking_in(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return Claude's `thinking` from Converse's own parameters."""
-    return mapping(mapping(given.get("additionalModelRequestFields")).get("thinking"))
+    return mapping(mapping(parameters.get("additionalModelRequestFields")).get("thinking"))
 
 
-def thinks(given: Mapping[str, Any], generation: Generation | None) -> bool:
+def thinks(parameters: Mapping[str, Any], generation: Generation | None) -> bool:
     """Tell whether parameters in either form switch reasoning on."""
     if generation is None:
-        return given.get("reasoning_effort") not in (None, "none")
-    own = thinking_in(given)
-    return anthropic.thinks({**given, **({"thinking": own} if own else {})}, generation)
+        return parameters.get("reasoning_effort") not in (None, "none")
+    own = thinking_in(parameters)
+    return anthropic.thinks({**parameters, **({"thinking": own} if own else {})}, generation)
 
 
 def lower_reasoning(body: Body, generation: Generation | None) -> None:
@@ -132,11 +132,11 @@ def mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _inference(given: Mapping[str, Any], generation: Generation | None, cap: int | None) -> Body:
+def _inference(parameters: Mapping[str, Any], generation: Generation | None, cap: int | None) -> Body:
     inference: Body = {} if cap is None else {"maxTokens": cap}
     if generation is None or generation.samples:
-        inference |= {INFERENCE[name]: value for name, value in anthropic.sampling(given).items()}
-    if sequences := anthropic.stops(given.get("stop")):
+        inference |= {INFERENCE[name]: value for name, value in anthropic.sampling(parameters).items()}
+    if sequences := anthropic.stops(parameters.get("stop")):
         inference["stopSequences"] = sequences
     return inference
 
@@ -152,10 +152,10 @@ def _set_thinking(body: Body, effort: Any, generation: Generation, cap: int | No
         body["outputConfig"] = {**written["output_config"], **mapping(body.get("outputConfig"))}
 
 
-def _format(wanted: Any) -> Body | None:
-    if not isinstance(wanted, Mapping) or wanted.get("type") != "json_schema":
+def _format(value: Any) -> Body | None:
+    if not isinstance(value, Mapping) or value.get("type") != "json_schema":
         return None
-    inner = wanted.get("json_schema") if isinstance(wanted.get("json_schema"), Mapping) else wanted
+    inner = value.get("json_schema") if isinstance(value.get("json_schema"), Mapping) else value
     schema = inner.get("schema") if isinstance(inner, Mapping) else None
     if not isinstance(inner, Mapping) or not isinstance(schema, Mapping):
         return None

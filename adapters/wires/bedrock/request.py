@@ -57,7 +57,7 @@ class ConverseBody(BodyWriter):
         system, turns = _parted(without_marks(messages) if self.takes_marks is False else messages)
         if send.prefill:
             _strip_end(turns)
-        parameters = {name: each for name, each in self.given.items() if name not in send.dropped}
+        parameters = {name: each for name, each in self.all_parameters.items() if name not in send.dropped}
         # If a budget rests on the cap, no error of a server removes it.
         dropped = send.dropped - _CAPS if send.must_cut else send.dropped
         if _CAPS & dropped:

@@ -107,10 +107,10 @@ class ConverseShapes(Form):
         return super().asks_for_json(parameters)
 
     def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
-        held: Any = parameters.get("outputConfig")
+        value: Any = parameters.get("outputConfig")
         for name in ("textFormat", "structure", "jsonSchema", "schema"):
-            held = held.get(name) if isinstance(held, Mapping) else None
-        return object_of(held) if isinstance(held, str) else held
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return object_of(value) if isinstance(value, str) else value
 
     # tools
 

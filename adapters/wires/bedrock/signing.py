@@ -37,7 +37,7 @@ class Account:
     credentials: Any
 
     @classmethod
-    def found(cls, region: str | None, profile: str | None, *, signs: bool) -> Account:
+    def from_environment(cls, region: str | None, profile: str | None, *, signs: bool) -> Account:
         """Look for a region and credentials in the environment and in the files of AWS's tools."""
         sessions, credentials = botocore("session"), None
         region_here = region or os.environ.get("AWS_REGION")  # botocore reads only the older of the two variables
@@ -51,7 +51,7 @@ class Account:
         return cls(str(region_here) if region_here else None, credentials)
 
     @classmethod
-    def given(cls, region: str | None, key: Secret, secret: Secret, token: Secret | None) -> Account:
+    def from_keys(cls, region: str | None, key: Secret, secret: Secret, token: Secret | None) -> Account:
         """Return an account with the caller's credentials."""
         return cls(
             region,

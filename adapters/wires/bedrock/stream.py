@@ -71,7 +71,7 @@ class ConverseDecoder(StreamDecoder):
         return FrameReader()
 
     @property
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """Return roughly how many bytes are held, without the texts."""
         return self._held + _WEIGHT * len(self._blocks)
 
@@ -189,10 +189,10 @@ class ConverseDecoder(StreamDecoder):
 
     def parts(self) -> tuple[Part, ...]:
         """Return the parts so far, block by block."""
-        found: list[Part] = []
+        parts: list[Part] = []
         for block in self._blocks:
-            found += block.parts(self.text_of(block.place), self.provider)
-        return tuple(found)
+            parts += block.parts(self.text_of(block.place), self.provider)
+        return tuple(parts)
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""

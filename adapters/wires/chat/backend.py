@@ -127,12 +127,12 @@ class OpenAIChat(HttpBackend):
 
     def _told_prefill(self, usual: PrefillMode) -> PrefillMode:
         """Return how a turn is continued, given that the caller's capabilities say whether it is."""
-        wanted = None if self._own_capabilities is None else self._own_capabilities.prefill
+        prefills = None if self._own_capabilities is None else self._own_capabilities.prefill
         if usual == "no" and self.server is not None and self.server.prefill is not None:
             usual = self.server.prefill
-        if wanted is None:
+        if prefills is None:
             return usual
-        return ("trailing" if usual == "no" else usual) if wanted else "no"
+        return ("trailing" if usual == "no" else usual) if prefills else "no"
 
     def _cannot_say(self, request: Request) -> Mapping[str, str]:
         parameters = self._asked_of(request)

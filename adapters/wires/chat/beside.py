@@ -66,10 +66,10 @@ class Beside:
             else:
                 self._letters += len(text)
 
-    def replace(self, message: Mapping[str, Any], *held: HeldText) -> None:
+    def replace(self, message: Mapping[str, Any], *buffers: HeldText) -> None:
         """Count the new text of a whole message; some servers send all of it again each time."""
         texts = contents(message)
-        for new, old, last in zip(texts, held, self._said, strict=True):
+        for new, old, last in zip(texts, buffers, self._said, strict=True):
             # Anything longer cannot be a prefix of this; do not copy it.
             goes_on = old.tell() <= len(new) and new.startswith(old.getvalue())
             again = len(last) if new.startswith(last) else 0  # a server may have stripped the text of its deltas
@@ -80,18 +80,18 @@ class Beside:
         self._calls = calls
 
 
-def _texts(found: Sequence[object]) -> Iterator[tuple[str, bool]]:
+def _texts(values: Sequence[object]) -> Iterator[tuple[str, bool]]:
     """Yield the texts in these values, each with whether it is encrypted."""
-    values: list[Any] = [*reversed(found)]
+    pending: list[Any] = [*reversed(values)]
     for _ in range(_MOST):
-        if not values:
+        if not pending:
             return
-        value = values.pop()
+        value = pending.pop()
         if isinstance(value, str):
             yield value, False
         elif isinstance(value, list):
-            values += value[:_MOST][::-1]
+            pending += value[:_MOST][::-1]
         elif isinstance(value, dict):
             if value.get("type") in _SEALED and isinstance(value.get("data"), str):
                 yield value["data"], True
-            values += [value[name] for name in _WRITTEN if name in value]
+            pending += [value[name] for name in _WRITTEN if name in value]

@@ -58,13 +58,13 @@ def inquiry(backend: HttpBackend) -> Generator[HttpRequest, Answer, Server | Non
         answer = yield backend.question(page)
         if answer is None:  # nobody is there, and the next page would take as long
             return None
-        found = read(_object(answer), backend.model)
-        if found is None:
+        server = read(_object(answer), backend.model)
+        if server is None:
             continue
-        if found.name == "vLLM":
+        if server.name == "vLLM":
             version = _object((yield backend.question(f"{top}/version")) or b"").get("version")
-            return _named("vLLM", version, found)
-        return found
+            return _named("vLLM", version, server)
+        return server
     return None
 
 
@@ -81,8 +81,8 @@ def _window(value: Any) -> Capabilities:
 
 
 def _named(kind: str, version: Any, server: Server) -> Server:
-    told = f"{kind} {version}" if isinstance(version, str) and version.strip() else kind
-    return Server(name=label(told), prefill=server.prefill, known=server.known)
+    name = f"{kind} {version}" if isinstance(version, str) and version.strip() else kind
+    return Server(name=label(name), prefill=server.prefill, known=server.known)
 
 
 def _llama_cpp(page: Mapping[str, Any], model: str) -> Server | None:
@@ -95,11 +95,11 @@ def _llama_cpp(page: Mapping[str, Any], model: str) -> Server | None:
     settings = page.get("default_generation_settings")
     if not isinstance(settings, dict) or not ("build_info" in page or "chat_template" in page):
         return None
-    known = _window(settings.get("n_ctx"))
+    traits = _window(settings.get("n_ctx"))
     modalities = page.get("modalities")
     if isinstance(modalities, dict) and isinstance(modalities.get("vision"), bool):
-        known = Capabilities(images=modalities["vision"]).or_else(known)
-    return _named("llama.cpp", page.get("build_info"), Server(name="", prefill="continue_final_message", known=known))
+        traits = Capabilities(images=modalities["vision"]).or_else(traits)
+    return _named("llama.cpp", page.get("build_info"), Server(name="", prefill="continue_final_message", known=traits))
 
 
 def _of_list(page: Mapping[str, Any], model: str) -> Server | None:
@@ -133,10 +133,10 @@ def _lm_studio(page: Mapping[str, Any], model: str) -> Server | None:
     if not any("compatibility_type" in card and "state" in card for card in cards):
         return None
     card = next((card for card in cards if card.get("id") == model), {})
-    known = _window(card.get("loaded_context_length"))
+    traits = _window(card.get("loaded_context_length"))
     if card.get("type") in ("llm", "vlm"):
-        known = Capabilities(images=card["type"] == "vlm").or_else(known)
-    return Server(name="LM Studio", known=known)
+        traits = Capabilities(images=card["type"] == "vlm").or_else(traits)
+    return Server(name="LM Studio", known=traits)
 
 
 def _ollama(page: Mapping[str, Any], model: str) -> Server | None:

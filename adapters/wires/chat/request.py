@@ -13,7 +13,7 @@ from rungwise.adapters.wires.chat.dialects import STEERING, CapField, Dialect, P
 from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.chat.shapes import CHAT, FORMATS, ChatShapes
 from rungwise.adapters.wires.form import Body, Rules
-from rungwise.adapters.wires.pairing import calls_tools, is_own_call
+from rungwise.adapters.wires.pairing import is_own_call
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.plain.parts import list_of
 from rungwise.adapters.wires.plain.tools import chat_choice
@@ -93,7 +93,7 @@ class ChatBody(BodyWriter):
             rules = evolve(rules, call_id=_ids_up_to(dialect.longest_id), takes_own_ids=True)
         is_portable = send.portable or _has_other_ids(history, rules, self.own)
         messages = written(history, form, self.own, is_portable=is_portable, rules=rules)
-        body: Body = {"model": self.model, "messages": messages, "stream": self.stream, **self.given}
+        body: Body = {"model": self.model, "messages": messages, "stream": self.stream, **self.all_parameters}
         if send.request.tools and "tools" not in parameters:
             ChatShapes(dialect).set_tools(body, send.tools)
         if "tool_choice" in body:
@@ -137,7 +137,7 @@ def _has_other_ids(messages: Iterable[PlainMessage | Message], rules: Rules, pro
     """Tell whether a tool call has an id that the server does not accept."""
     if rules.call_id is CHAT.rules.call_id:
         return False
-    calls = [call for message in read_messages(filter(calls_tools, messages)) for call in message.tool_calls]
+    calls = [call for message in read_messages(messages) for call in message.tool_calls]
     if rules.takes_own_ids:
         calls = [call for call in calls if not is_own_call(call, provider)]
     return not all(rules.call_id.fullmatch(call.id) for call in calls)

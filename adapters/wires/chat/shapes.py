@@ -68,8 +68,8 @@ class ChatShapes(Form):
 
     def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
         structured = parameters.get("structured_outputs")
-        held = [structured.get("json") if isinstance(structured, Mapping) else None]
-        return next(filter(None, (*held, *map(parameters.get, _JSON_PARAMETERS))), None)
+        schemas = [structured.get("json") if isinstance(structured, Mapping) else None]
+        return next(filter(None, (*schemas, *map(parameters.get, _JSON_PARAMETERS))), None)
 
     # tools
 

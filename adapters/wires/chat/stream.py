@@ -39,7 +39,7 @@ class GatheredText(HeldText):
 
     comes_in_messages = False
 
-    def follow(self, said: str, *, is_last: bool) -> str:
+    def follow(self, text: str, *, is_last: bool) -> str:
         """Return what a message adds to the text, without writing it.
 
         A message that begins with the text so far contains all of it. After deltas the last message is the provider's
@@ -47,31 +47,31 @@ class GatheredText(HeldText):
         nothing. Any other is the next piece.
 
         Arguments:
-            said: the text of the message.
+            text: the text of the message.
             is_last: whether the message ends the reply.
         """
         size = self.tell()
         # A message of less than half the size is not compared, so that the work stays proportional to the input.
-        gathered = self.getvalue() if 2 * len(said) >= size > 0 else None
-        if gathered is not None and said.startswith(gathered):
-            return said[size:]
+        gathered = self.getvalue() if 2 * len(text) >= size > 0 else None
+        if gathered is not None and text.startswith(gathered):
+            return text[size:]
         if size and is_last and not self.comes_in_messages:
-            if said.strip():
+            if text.strip():
                 self.seek(0)
                 self.truncate()
-                self.write(said)
+                self.write(text)
             return ""
-        if gathered is not None and said.strip() == gathered.strip():
+        if gathered is not None and text.strip() == gathered.strip():
             return ""
-        if not self.comes_in_messages and len(said.strip()) >= MINIMUM_ECHO and self._ends_with(said):
+        if not self.comes_in_messages and len(text.strip()) >= MINIMUM_ECHO and self._ends_with(text):
             return ""
-        self.comes_in_messages = self.comes_in_messages or said != ""
-        return said
+        self.comes_in_messages = self.comes_in_messages or text != ""
+        return text
 
-    def _ends_with(self, said: str) -> bool:
+    def _ends_with(self, text: str) -> bool:
         """Tell whether the text ends with this, ignoring trailing white space; only that much of it is read."""
-        size, end = self.tell(), said.rstrip()
-        self.seek(max(0, size - len(said) - 1))
+        size, end = self.tell(), text.rstrip()
+        self.seek(max(0, size - len(text) - 1))
         tail = self.read()
         self.seek(size)
         return tail.rstrip().endswith(end)
@@ -123,7 +123,7 @@ class ChatDecoder(StreamDecoder):
         return self._text.tell() + self._reasoning.tell() + self._refusal.tell()
 
     @property
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """Return roughly how many bytes are held, without the texts."""
         return self._calls.size + self._own.size + self._aside.size
 

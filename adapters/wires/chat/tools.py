@@ -42,16 +42,16 @@ class _Piece:
         identifier = _text(call.get("id"))
         if not identifier.strip():
             identifier = ""
-        name, arguments = _said(call.get("function"), "arguments")
+        name, arguments = _name_and_arguments(call.get("function"), "arguments")
         if not name and arguments in ("", "{}"):
             # Some servers put an empty `custom` beside each function; some may do the reverse.
-            custom = _said(call.get("custom"), "input")
+            custom = _name_and_arguments(call.get("custom"), "input")
             if any(custom):
                 return cls(identifier, *custom, is_free=True)
         return cls(identifier, name, arguments, is_free=False)
 
 
-def _said(value: object, place: str) -> tuple[str, str]:
+def _name_and_arguments(value: object, place: str) -> tuple[str, str]:
     """Return the name and the arguments of a call from one of its members."""
     if not isinstance(value, dict):
         return "", ""

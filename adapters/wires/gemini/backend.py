@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 
 from rungwise.adapters.wires.endpoint import Endpoint, read_url
 from rungwise.adapters.wires.form import Form
-from rungwise.adapters.wires.gemini.parameters import RESERVED, lost, lost_effort, refuse_own, traits_of
+from rungwise.adapters.wires.gemini.parameters import RESERVED, lost_effort, lost_parameters, refuse_own, traits_of
 from rungwise.adapters.wires.gemini.request import GeminiBody
 from rungwise.adapters.wires.gemini.shapes import GEMINI, form_for
 from rungwise.adapters.wires.gemini.stream import GeminiDecoder
@@ -71,7 +71,7 @@ class Gemini(HttpBackend):
     @classmethod
     def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
         """Return the common parameters that this protocol does not support, each with the reason."""
-        return lost(parameters)
+        return lost_parameters(parameters)
 
     @property
     def shapes(self) -> Form:

@@ -128,7 +128,7 @@ _NOT_SENT: Final = ("parallel_tool_calls", "n", "stream_options", *CAP_PARAMETER
 
 def camel(name: str) -> str:
     """Return a name in camel case; the API accepts both spellings."""
-    return re.sub(r"_([a-z])", lambda found: found[1].upper(), name)
+    return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
 
 
 def refuse_own(parameters: Mapping[str, Any], where: str) -> None:
@@ -146,16 +146,16 @@ def refuse_own(parameters: Mapping[str, Any], where: str) -> None:
                 )
 
 
-def lost(parameters: Mapping[str, Any]) -> dict[str, str]:
+def lost_parameters(parameters: Mapping[str, Any]) -> dict[str, str]:
     """Return the common parameters that Gemini does not support, each with the reason."""
-    lost_here: dict[str, str] = {}
+    losses: dict[str, str] = {}
     if parameters.get("parallel_tool_calls") is False:
-        lost_here["parallel_tool_calls"] = "Gemini has no switch for it"
+        losses["parallel_tool_calls"] = "Gemini has no switch for it"
     if parameters.get("response_format") is not None and not _format(parameters["response_format"]):
-        lost_here["response_format"] = "its type must be text, json_object or json_schema"
+        losses["response_format"] = "its type must be text, json_object or json_schema"
     if parameters.get("tool_choice") is not None and not _choice(parameters["tool_choice"]):
-        lost_here["tool_choice"] = "it names no mode and no function"
-    return lost_here
+        losses["tool_choice"] = "it names no mode and no function"
+    return losses
 
 
 def lost_effort(effort: Any, traits: Traits) -> dict[str, str]:
@@ -190,7 +190,7 @@ def placed(parameters: Mapping[str, Any], traits: Traits) -> Body:
         if name in _CONFIG or name in _NOT_SENT or value is None:
             continue
         if name in _COMMON:
-            config = {**_said(name, value, traits), **config}
+            config = {**_config_of(name, value, traits), **config}
         elif name == "tool_choice":
             choice = _choice(value)
             body |= {"toolConfig": {"functionCallingConfig": choice}} if choice else {}
@@ -210,7 +210,7 @@ def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Body:
     return {**first, **second, **({_CONFIG[0]: config} if config else {})}
 
 
-def _said(name: str, value: Any, traits: Traits) -> Body:
+def _config_of(name: str, value: Any, traits: Traits) -> Body:
     if name == "stop":
         return {"stopSequences": [value] if isinstance(value, str) else value}
     if name == "response_format":
@@ -251,8 +251,8 @@ def _choice(value: Any) -> Body | None:
     return {"mode": "ANY", "allowedFunctionNames": [name]} if name else None
 
 
-def without(body: Body, names: Iterable[str], kept: Iterable[str]) -> None:
-    """Remove parameters from a body by either of their names, except for the fields in `kept`."""
+def without(body: Body, names: Iterable[str], retained: Iterable[str]) -> None:
+    """Remove parameters from a body by either of their names, except for the fields in `retained`."""
     for name in names:
         name = camel(name)
         own = {"tool_choice": "toolConfig", "toolChoice": "toolConfig"}.get(name, name)
@@ -265,8 +265,8 @@ def without(body: Body, names: Iterable[str], kept: Iterable[str]) -> None:
             for schema in ("responseJsonSchema", "responseSchema"):
                 config.pop(schema, None)
         if own == _CONFIG[0]:
-            config = {key: value for key, value in config.items() if key in kept}
-        if own in kept:
+            config = {key: value for key, value in config.items() if key in retained}
+        if own in retained:
             continue
         body.pop(own, None)
         if config or _CONFIG[0] in body:

@@ -87,25 +87,25 @@ class GatheredCall:
     _texts: dict[str, list[str]] = field(factory=dict)
 
     @classmethod
-    def of(cls, part: Mapping[str, Any], given: Mapping[str, Any]) -> GatheredCall:
+    def of(cls, part: Mapping[str, Any], function_call: Mapping[str, Any]) -> GatheredCall:
         """Start from the part that holds a call, and its `functionCall`."""
         extras = {name: value for name, value in part.items() if name != "functionCall"}
-        if given.get("id"):
-            extras["id"] = given["id"]
-        call = cls(text_at(given, "id"), text_at(given, "name"), extras)
-        call.take(given)
+        if function_call.get("id"):
+            extras["id"] = function_call["id"]
+        call = cls(text_at(function_call, "id"), text_at(function_call, "name"), extras)
+        call.take(function_call)
         return call
 
-    def goes_on_with(self, given: Mapping[str, Any]) -> bool:
+    def goes_on_with(self, function_call: Mapping[str, Any]) -> bool:
         """Tell whether a call is the next piece of this one."""
-        return self.is_open and not given.get("name") and given.get("id") in (None, "", self.id)
+        return self.is_open and not function_call.get("name") and function_call.get("id") in (None, "", self.id)
 
-    def take(self, given: Mapping[str, Any]) -> None:
+    def take(self, function_call: Mapping[str, Any]) -> None:
         """Take a call, or the next piece of one."""
-        self.is_open = given.get("willContinue") is True
-        if given.get("args") is not None:
-            self._args = given["args"]
-        pieces = given.get("partialArgs")
+        self.is_open = function_call.get("willContinue") is True
+        if function_call.get("args") is not None:
+            self._args = function_call["args"]
+        pieces = function_call.get("partialArgs")
         for piece in pieces if isinstance(pieces, list) else ():
             if isinstance(piece, dict):
                 self._take_piece(piece)
@@ -115,8 +115,8 @@ class GatheredCall:
         value = next((piece[name] for name in _VALUES if name in piece), None)
         if isinstance(value, str):
             self.letters += len(value)
-            held = self._texts.setdefault(path, [])
-            held.append(value)
+            pieces = self._texts.setdefault(path, [])
+            pieces.append(value)
             value = None
         elif path in self._texts:
             return

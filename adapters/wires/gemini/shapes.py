@@ -169,8 +169,8 @@ class GeminiForm(Form):
 
     def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
         places = [parameters, *(parameters.get(name) for name in ("generationConfig", "generation_config"))]
-        held = {camel(name): each for place in places if isinstance(place, Mapping) for name, each in place.items()}
-        return held.get("responseJsonSchema") or json_schema_of(held.get("responseSchema"))
+        members = {camel(name): each for place in places if isinstance(place, Mapping) for name, each in place.items()}
+        return members.get("responseJsonSchema") or json_schema_of(members.get("responseSchema"))
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
         for part in list_of(message.get("parts")):

@@ -196,17 +196,17 @@ class GeminiDecoder(StreamDecoder):
             self._new.append(text)
         self._open = None
 
-    def _take_call(self, part: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    def _take_call(self, part: Mapping[str, Any], piece: Mapping[str, Any]) -> None:
         last = self._order[-1] if self._order else None
-        size = size_of(given)
-        self.unshown += len(text_at(given, "name")) + (len(as_json(given["args"])) if given.get("args") else 0)
-        if isinstance(last, GatheredCall) and last.goes_on_with(given):
+        size = size_of(piece)
+        self.unshown += len(text_at(piece, "name")) + (len(as_json(piece["args"])) if piece.get("args") else 0)
+        if isinstance(last, GatheredCall) and last.goes_on_with(piece):
             self.unshown -= last.letters
-            last.take(given)
+            last.take(piece)
             self.unshown += last.letters
             self._held += size
             return
-        call = GatheredCall.of(part, given)
+        call = GatheredCall.of(part, piece)
         self.unshown += call.letters
         self._keep(call, part)
 
@@ -237,16 +237,16 @@ class GeminiDecoder(StreamDecoder):
         if copy is not None:
             self._keep(ReasoningPart("", copy, self.provider), members)
 
-    def _keep(self, part: GatheredCall | Part, given: Any) -> None:
+    def _keep(self, part: GatheredCall | Part, raw: Any) -> None:
         self._flush()
         self._open = None
         self._order.append(part)
-        self._held += _WEIGHT + size_of(given)
+        self._held += _WEIGHT + size_of(raw)
 
     # the reply
 
     @property
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """Return roughly how many bytes are held, without the texts."""
         return self._held + self._aside.size
 
@@ -254,18 +254,18 @@ class GeminiDecoder(StreamDecoder):
         """Return the parts so far, in order."""
         calls = [each for each in self._order if isinstance(each, GatheredCall)]
         about = [self._id, self._model, self._usage, [self.text_of(each.key) for each in self._blocks]]
-        made = iter(named(calls, about, self.provider) if calls else ())
-        found: list[Part] = []
+        tool_calls = iter(named(calls, about, self.provider) if calls else ())
+        parts: list[Part] = []
         for each in self._order:
             if isinstance(each, GatheredCall):
-                found.append(next(made))
+                parts.append(next(tool_calls))
             elif not isinstance(each, _TextBlock):
-                found.append(each)
+                parts.append(each)
             elif each.is_thought:
-                found.append(ReasoningPart(self.text_of(each.key), each.signature, self.provider))
+                parts.append(ReasoningPart(self.text_of(each.key), each.signature, self.provider))
             else:
-                found.append(TextPart(self.text_of(each.key)))
-        return tuple(found)
+                parts.append(TextPart(self.text_of(each.key)))
+        return tuple(parts)
 
     @property
     def _blocks(self) -> list[_TextBlock]:

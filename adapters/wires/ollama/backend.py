@@ -9,7 +9,7 @@ from attrs import frozen
 
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.http_backend import HttpBackend
-from rungwise.adapters.wires.ollama.request import RESERVED, OllamaBody, lost, refuse_options
+from rungwise.adapters.wires.ollama.request import RESERVED, OllamaBody, lost_parameters, refuse_options
 from rungwise.adapters.wires.ollama.shapes import OLLAMA
 from rungwise.adapters.wires.ollama.stream import OllamaDecoder
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
@@ -63,7 +63,7 @@ class Ollama(HttpBackend):
     @classmethod
     def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
         """Return the common parameters that this protocol does not support, each with the reason."""
-        return lost(parameters)
+        return lost_parameters(parameters)
 
     def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         if b"\n" in body.strip():  # streamed even if nobody asked for it, or one object in many lines

@@ -85,21 +85,21 @@ def translated(parameters: Mapping[str, Any]) -> Body:
     return body
 
 
-def lost(parameters: Mapping[str, Any]) -> dict[str, str]:
+def lost_parameters(parameters: Mapping[str, Any]) -> dict[str, str]:
     """Return the common parameters that this protocol does not support, each with the reason."""
-    lost_here: dict[str, str] = {}
+    losses: dict[str, str] = {}
     if chat_choice(parameters.get("tool_choice")) not in (None, "auto", "none"):
-        lost_here["tool_choice"] = "Ollama leaves it to the model whether a tool is called, and which"
+        losses["tool_choice"] = "Ollama leaves it to the model whether a tool is called, and which"
     if parameters.get("parallel_tool_calls") is False:
-        lost_here["parallel_tool_calls"] = "Ollama leaves it to the model how many tools are called at once"
+        losses["parallel_tool_calls"] = "Ollama leaves it to the model how many tools are called at once"
     effort = parameters.get("reasoning_effort")
     if effort is not None and not _effort(effort):
-        lost_here["reasoning_effort"] = f"Ollama knows the efforts {', '.join(_EFFORTS)}"
+        losses["reasoning_effort"] = f"Ollama knows the efforts {', '.join(_EFFORTS)}"
     elif effort is not None and _EFFORTS[effort] not in (effort, False):
-        lost_here[f"reasoning_effort {effort}"] = f"it is sent as {_EFFORTS[effort]}"
+        losses[f"reasoning_effort {effort}"] = f"it is sent as {_EFFORTS[effort]}"
     if parameters.get("response_format") is not None and _format(parameters["response_format"]) is None:
-        lost_here["response_format"] = "Ollama knows the types text, json_object and json_schema"
-    return lost_here
+        losses["response_format"] = "Ollama knows the types text, json_object and json_schema"
+    return losses
 
 
 def refuse_options(parameters: Mapping[str, Any], where: str) -> None:
@@ -128,8 +128,8 @@ def _format(value: Any) -> Body | None:
         return {}
     if kind == "json_object":
         return {"format": "json"}
-    held = value.get("json_schema") if kind == "json_schema" else None
-    schema = held.get("schema") if isinstance(held, Mapping) else None
+    inner = value.get("json_schema") if kind == "json_schema" else None
+    schema = inner.get("schema") if isinstance(inner, Mapping) else None
     return {"format": schema} if isinstance(schema, Mapping) else None
 
 

@@ -89,7 +89,7 @@ class OllamaForm(Form):
         """Return a message as plain messages, with its reasoning if this model wrote it: it has no signature."""
         if message.role == "tool":
             return [*_results(message.tool_results)]
-        plain = _said(message.role, message.parts)
+        plain = _message_of(message.role, message.parts)
         if thoughts := reasoning_of([part for part in message.parts if self._goes_back(part, provider)]):
             plain["thinking"] = thoughts
         if calls := message.tool_calls:
@@ -130,7 +130,7 @@ def _is_own_call(call: Any) -> bool:
     )
 
 
-def _said(role: str, parts: Iterable[Part]) -> Body:
+def _message_of(role: str, parts: Iterable[Part]) -> Body:
     """Return text and pictures; other media are named, so that the model can say that it did not get them."""
     texts: list[str] = []
     images: list[str] = []
@@ -154,7 +154,7 @@ def _results(results: Iterable[ToolResult]) -> Iterator[Body]:
         yield {"role": "tool", **named, "content": each.text}
         shown += each.media
     if shown:
-        yield _said("user", shown)
+        yield _message_of("user", shown)
 
 
 OLLAMA: Final = OllamaForm()

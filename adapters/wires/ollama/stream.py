@@ -111,6 +111,6 @@ class OllamaDecoder(StreamDecoder):
         return draft.reply(error=error, cut=not is_done, raw=raw_of(value, body))
 
     @property
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """Return roughly how many bytes are held for tool calls and log probabilities."""
         return self._calls_size + self._aside.size

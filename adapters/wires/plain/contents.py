@@ -70,9 +70,9 @@ def ran_in_words(part: Mapping[str, Any]) -> str:
     return f"\n{fence}{language}\n{text.rstrip()}\n{fence}\n" if text.strip() else ""
 
 
-def _result(given: Mapping[str, Any]) -> ToolResult:
+def _result(block: Mapping[str, Any]) -> ToolResult:
     """Read a function's response: an object with one text under `output`, `result` or `error`."""
-    response = given.get("response")
+    response = block.get("response")
     text = as_json(response)
     is_fault = False
     if isinstance(response, Mapping) and len(response) == 1:
@@ -80,8 +80,8 @@ def _result(given: Mapping[str, Any]) -> ToolResult:
         if name in ("output", "result", "error"):
             text = value if isinstance(value, str) else as_json(value)
             is_fault = name == "error"
-    shown = [part for each in list_of(given.get("parts")) for part in _read(each) if isinstance(part, MediaPart)]
-    return ToolResult(text_in(given, "id"), text_in(given, "name"), text, is_fault, tuple(shown))
+    media = [part for each in list_of(block.get("parts")) for part in _read(each) if isinstance(part, MediaPart)]
+    return ToolResult(text_in(block, "id"), text_in(block, "name"), text, is_fault, tuple(media))
 
 
 def _member(part: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:

@@ -62,23 +62,37 @@ def read_together(
     messages: Iterable[PlainMessage | Message],
 ) -> Iterator[tuple[list[PlainMessage | Message], tuple[Message, ...]]]:
     """Yield the messages that belong together in both forms: consecutive items of Responses are one answer."""
-    given: list[PlainMessage | Message] = []
+    together: list[PlainMessage | Message] = []
     row: list[Message] = []  # what is to be one
     goes_on = False  # the last one is an item
     for message in messages:
         is_item = not isinstance(message, Message) and "role" not in message
-        made = (message,) if isinstance(message, Message) else read_message(message)
+        neutral = (message,) if isinstance(message, Message) else read_message(message)
         # A neutral message is its own turn; after calls it is the next one, as their results come between.
         is_next = isinstance(message, Message) and bool(row) and bool(row[-1].tool_calls)
-        if is_next or not (is_item or goes_on) or not _is_answer(row[-1:]) or not _is_answer(made):
-            if given:
-                yield given, _joined(row)
-            given, row = [], []
-        given.append(message)
-        row += made
+        if is_next or not (is_item or goes_on) or not _is_answer(row[-1:]) or not _is_answer(neutral):
+            if together:
+                yield together, _joined(row)
+            together, row = [], []
+        together.append(message)
+        row += neutral
         goes_on = is_item
-    if given:
-        yield given, _joined(row)
+    if together:
+        yield together, _joined(row)
+
+
+def ids_in(message: PlainMessage | Message) -> tuple[list[str], list[str]]:
+    """Return the ids of the tool calls and of the tool results in a message of any form."""
+    if not isinstance(message, Message) and isinstance(message.get("content"), str):
+        # Most messages are not worth reading for this.
+        answered = message.get("tool_call_id")
+        if message.keys() == {"role", "content"} and message["role"] not in ("tool", "function"):
+            return [], []
+        if len(message) == 3 and message.get("role") == "tool" and isinstance(answered, str) and answered:
+            return [], [answered]
+    read = read_messages((message,))
+    called = [call.id for each in read for call in each.tool_calls]
+    return called, [result.id for each in read for result in each.tool_results]
 
 
 def _is_answer(messages: Sequence[Message]) -> bool:

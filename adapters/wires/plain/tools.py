@@ -33,18 +33,18 @@ def json_schema_of(schema: Any) -> Any:
     if not isinstance(schema, Mapping):
         return schema
     members = {_NAMES.get(name, name): value for name, value in schema.items()}
-    made: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name, value in members.items():
         if name in _NOT_JSONS or (name, value) in (("type", _UNSAID), ("format", "enum")):
             continue
-        made[name] = _member(name, value)
+        result[name] = _member(name, value)
     order = [name for name in list_of(members.get("propertyOrdering")) if isinstance(name, str)]
-    held = made.get("properties")
-    if order and isinstance(held, Mapping):
-        made["properties"] = {name: held[name] for name in dict.fromkeys((*order, *held)) if name in held}
+    fields = result.get("properties")
+    if order and isinstance(fields, Mapping):
+        result["properties"] = {name: fields[name] for name in dict.fromkeys((*order, *fields)) if name in fields}
     if "example" in members:
-        made.setdefault("examples", [members["example"]])
-    return _nullable(made) if members.get("nullable") is True else made
+        result.setdefault("examples", [members["example"]])
+    return _nullable(result) if members.get("nullable") is True else result
 
 
 def _member(name: str, value: Any) -> Any:
@@ -55,7 +55,7 @@ def _member(name: str, value: Any) -> Any:
     if name in ("anyOf", "prefixItems") and isinstance(value, list | tuple):
         return [*map(json_schema_of, value)]
     if name in ("properties", "$defs") and isinstance(value, Mapping):
-        return {each: json_schema_of(held) for each, held in value.items()}
+        return {each: json_schema_of(schema) for each, schema in value.items()}
     if name in _COUNTS and isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         return int(value)
     return value
@@ -162,29 +162,29 @@ _KINDS: Final[Mapping[object, str]] = {"tool": "function", "function": "function
 _ALLOWED: Final = "allowed_tools"
 
 
-def chat_choice(given: Any, tools: Any = ()) -> Any:
+def chat_choice(choice: Any, tools: Any = ()) -> Any:
     """Return a tool choice of any form in the form of chat completions; an unknown one stays unchanged."""
-    if not isinstance(given, Mapping):
-        return given
-    kind = given.get("type")
+    if not isinstance(choice, Mapping):
+        return choice
+    kind = choice.get("type")
     if kind is None:  # Bedrock's
-        kind = next((name for name in (*_WORDS, "tool") if name in given), None)
-        given = {"type": kind, **given["tool"]} if isinstance(given.get("tool"), Mapping) else given
+        kind = next((name for name in (*_WORDS, "tool") if name in choice), None)
+        choice = {"type": kind, **choice["tool"]} if isinstance(choice.get("tool"), Mapping) else choice
     elif not isinstance(kind, str):
-        return given
+        return choice
     if kind in _WORDS:
         return _WORDS[kind]
     if kind == _ALLOWED:
-        held = given.get(_ALLOWED)
-        inner = held if isinstance(held, Mapping) else {name: each for name, each in given.items() if name != "type"}
+        own = choice.get(_ALLOWED)
+        inner = own if isinstance(own, Mapping) else {name: each for name, each in choice.items() if name != "type"}
         if "tools" in inner:
             inner = {**inner, "tools": [chat_choice(each, tools) for each in list_of(inner["tools"])]}
         return {"type": _ALLOWED, _ALLOWED: inner}
-    name = name_of(given)
+    name = name_of(choice)
     if not name:
-        return given
-    written = "custom" if name in _free_text(tools) else _KINDS[kind]
-    return given if isinstance(given.get(written), Mapping) else {"type": written, written: {"name": name}}
+        return choice
+    kind_here = "custom" if name in _free_text(tools) else _KINDS[kind]
+    return choice if isinstance(choice.get(kind_here), Mapping) else {"type": kind_here, kind_here: {"name": name}}
 
 
 def forced_name(choice: Any) -> str:
@@ -192,8 +192,8 @@ def forced_name(choice: Any) -> str:
     chosen = chat_choice(choice)
     if isinstance(chosen, Mapping) and chosen.get("type") == _ALLOWED:
         inner = chosen[_ALLOWED]
-        held = list_of(inner.get("tools"))
-        chosen = held[0] if inner.get("mode") == "required" and len(held) == 1 else None
+        tools = list_of(inner.get("tools"))
+        chosen = tools[0] if inner.get("mode") == "required" and len(tools) == 1 else None
     return name_of(chosen)
 
 

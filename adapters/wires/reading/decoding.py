@@ -86,7 +86,7 @@ class StreamDecoder(ABC):
         raise NotImplementedError
 
     @property
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """Return roughly how many bytes are held besides the texts: tool calls and the provider's own blocks."""
         return 0
 
@@ -118,7 +118,7 @@ class StreamDecoder(ABC):
     @property
     def size(self) -> int:
         """Return roughly how many bytes are held."""
-        return self._reader.size + self.letters_within + self.held
+        return self._reader.size + self.letters_within + self.held_bytes
 
     def feed(self, data: bytes) -> list[Text | Reasoning]:
         """Take bytes cut anywhere and return what they add; adjacent pieces are one delta."""
@@ -135,11 +135,11 @@ class StreamDecoder(ABC):
         self._reader.close(self)
         self._flush()
         if not self.started and not self.error:
-            lost = None if failure is NO_END else failure
+            cut = None if failure is NO_END else failure
             plain = bytes(self._reader.plain)
-            if plain and not self._reader.is_stream and (lost is None or lost.reason != "malformed"):
+            if plain and not self._reader.is_stream and (cut is None or cut.reason != "malformed"):
                 whole = described(self.whole(plain), self.headers, plain)
-                if lost is None or isinstance(whole, Reply) or whole.reason != "malformed":
+                if cut is None or isinstance(whole, Reply) or whole.reason != "malformed":
                     return whole
             elif self.done:
                 return malformed("the stream has no reply in it")
@@ -181,25 +181,25 @@ class StreamDecoder(ABC):
     def text_of(self, key: Hashable) -> str:
         """Return the text of a block, without halves of surrogate pairs."""
         self._flush()
-        held = self.texts.get(key)
-        return "" if held is None else str(mended(held.getvalue()))
+        buffer = self.texts.get(key)
+        return "" if buffer is None else str(mended(buffer.getvalue()))
 
     def set_text(self, key: Hashable, text: str) -> None:
         """Replace the text of a block by the provider's final version of it."""
         self._flush()
-        held = HeldText()
-        self._letters += held.write(text) - (self.texts[key].tell() if key in self.texts else 0)
-        self.texts[key] = held
+        buffer = HeldText()
+        self._letters += buffer.write(text) - (self.texts[key].tell() if key in self.texts else 0)
+        self.texts[key] = buffer
 
     def _flush(self) -> None:
         if not self._new:
             return
         text, kind = "".join(self._new), self._kind
         self._new.clear()
-        held = self.texts.get(kind[1])
-        if held is None:
-            held = self.texts[kind[1]] = HeldText()
-        self._letters += held.write(text)
+        buffer = self.texts.get(kind[1])
+        if buffer is None:
+            buffer = self.texts[kind[1]] = HeldText()
+        self._letters += buffer.write(text)
         if self._reader.has_halves:
             text = self._halves.setdefault(kind, HalfHolder()).feed(text)
         if text:

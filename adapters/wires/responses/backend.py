@@ -13,7 +13,7 @@ from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.request import BodyWriter
-from rungwise.adapters.wires.responses.request import LOST, RESERVED, Known, ResponsesBody
+from rungwise.adapters.wires.responses.request import LOST, RESERVED, ReasoningSupport, ResponsesBody
 from rungwise.adapters.wires.responses.shapes import RESPONSES
 from rungwise.adapters.wires.responses.stream import ResponsesDecoder
 from rungwise.fsm.call.conversation.request import Send
@@ -65,12 +65,12 @@ class OpenAIResponses(HttpBackend):
         return {name: why for name, why in LOST.items() if parameters.get(name) is not None}
 
     @property
-    def _known(self) -> Known:
-        wanted = None if self._own_capabilities is None else self._own_capabilities.reasoning
+    def _support(self) -> ReasoningSupport:
+        own = None if self._own_capabilities is None else self._own_capabilities.reasoning
         effort = self.capabilities.reasoning
         # A model that reasons may have an effort that cannot be set, as Grok 4 has.
-        reasons = (effort is True or REASONS.search(self.model.lower()) is not None) if wanted is None else wanted
-        return Known(reasons, reasons and effort is not False, self._dialect.lower_efforts)
+        reasons = (effort is True or REASONS.search(self.model.lower()) is not None) if own is None else own
+        return ReasoningSupport(reasons, reasons and effort is not False, self._dialect.lower_efforts)
 
     def _writing(self, send: Send) -> Mapping[str, Any]:
-        return {"known": self._known}
+        return {"support": self._support}

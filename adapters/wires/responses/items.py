@@ -165,14 +165,14 @@ def item_of_call(call: ToolCall, extras: Mapping[str, Any]) -> Body:
     return {"type": "function_call", **extras, "call_id": call.id, "name": call.name, "arguments": call.arguments}
 
 
-def write(held: HeldText, said: str, *, is_whole: bool) -> int:
+def write(buffer: HeldText, text: str, *, is_whole: bool) -> int:
     """Add to a text, or replace it if `is_whole`, and return by how many characters it grew."""
-    size = held.tell()
+    size = buffer.tell()
     if is_whole:
-        held.seek(0)
-        held.truncate()
-    held.write(said)
-    return held.tell() - size
+        buffer.seek(0)
+        buffer.truncate()
+    buffer.write(text)
+    return buffer.tell() - size
 
 
 @define(eq=False)

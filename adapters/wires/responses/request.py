@@ -41,8 +41,8 @@ _EFFORTS: Final = ("none", "minimal", "low")
 
 
 @frozen
-class Known:
-    """Hold what is known of the model and of its server."""
+class ReasoningSupport:
+    """Hold how a model and its server reason, and what effort they take."""
 
     reasons: bool
     takes_effort: bool
@@ -58,11 +58,11 @@ class ResponsesBody(BodyWriter):
     the next request can continue it, and its messages are only the new ones.
     """
 
-    known: Known
+    support: ReasoningSupport
 
     def body(self) -> Body:
         """Return the body."""
-        send, parameters = self.send, self.given
+        send, parameters = self.send, self.all_parameters
         is_stateful = any(parameters.get(name) is not None for name in _STATEFUL)
         items = _items(send, self.own, is_stateful=is_stateful)
         body: Body = {
@@ -76,12 +76,12 @@ class ResponsesBody(BodyWriter):
             RESPONSES.set_tools(body, send.tools)
         _translate(body)
         _set_cap(body, send, self.first_cap(parameters))
-        if self.known.reasons and body.get("store") is False:
+        if self.support.reasons and body.get("store") is False:
             _ask_for_reasoning(body)
         if not self.stream:  # without a stream the field is an error
             body.pop("stream_options", None)
         if send.lower_reasoning:
-            _lower_reasoning(body, self.known)
+            _lower_reasoning(body, self.support)
         for name in send.dropped.difference(_KEPT):
             body.pop(_OWN_NAMES.get(name, name), None)
         if "response_format" in send.dropped:
@@ -130,20 +130,20 @@ def _translate(body: Body) -> None:
         body["tool_choice"] = _choice(chosen) if isinstance(chosen, Mapping) else chosen
 
 
-def _format(given: Any) -> Any:
-    inner = given.get("json_schema") if isinstance(given, Mapping) else None
+def _format(value: Any) -> Any:
+    inner = value.get("json_schema") if isinstance(value, Mapping) else None
     if not isinstance(inner, Mapping):
-        return given
+        return value
     # Chat completions hold the model to a schema only if `strict` is set.
     return {"type": "json_schema", "name": "answer", **inner, "strict": inner.get("strict") is True}
 
 
-def _choice(given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _choice(choice: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a tool choice: chat completions nest the tool one level deeper."""
-    kind = given.get("type")
-    inner = given.get(kind) if isinstance(kind, str) else None
+    kind = choice.get("type")
+    inner = choice.get(kind) if isinstance(kind, str) else None
     if not isinstance(inner, Mapping):
-        return given
+        return choice
     chosen = {"type": kind, **inner}
     if isinstance(chosen.get("tools"), list | tuple):
         chosen["tools"] = [_choice(tool) if isinstance(tool, Mapping) else tool for tool in chosen["tools"]]
@@ -168,13 +168,13 @@ def _ask_for_reasoning(body: Body) -> None:
     body["include"] = include if _ENCRYPTED in include else [*include, _ENCRYPTED]
 
 
-def _lower_reasoning(body: Body, known: Known) -> None:
+def _lower_reasoning(body: Body, support: ReasoningSupport) -> None:
     reasoning = body.get("reasoning")
     reasoning = reasoning if isinstance(reasoning, Mapping) else {}
     effort = reasoning.get("effort")
-    if effort is None and not known.takes_effort:
+    if effort is None and not support.takes_effort:
         return  # only a parameter that this model is known to take may be added
-    lower = known.lower_efforts.get(effort, effort) if effort in _EFFORTS else "low"
+    lower = support.lower_efforts.get(effort, effort) if effort in _EFFORTS else "low"
     body["reasoning"] = {**reasoning, "effort": lower}
 
 

@@ -147,7 +147,7 @@ class ResponsesDecoder(StreamDecoder):
         return draft.reply(error=error_of(value, self.headers), cut=not status, raw=raw_of(value, body))
 
     @property
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """Return roughly how many bytes are held, without the texts."""
         return self._weight + self.unshown
 
@@ -187,20 +187,20 @@ class ResponsesDecoder(StreamDecoder):
             self._settle((shown, place), text_at(value, "text"))
         self._keep_logprobs(slot, place[2], value, is_whole=name in _WHOLES)
 
-    def _settle(self, kind: Kind, said: str) -> None:
+    def _settle(self, kind: Kind, text: str) -> None:
         """Take a whole text: hand out what is new; if it differs from what came before, it replaces that."""
-        if not said.strip():
+        if not text.strip():
             return
         self._flush()
-        held = self.texts.get(kind[1])
-        size = 0 if held is None else held.tell()
+        buffer = self.texts.get(kind[1])
+        size = 0 if buffer is None else buffer.tell()
         # A text of less than half the size is not compared, so that the work stays proportional to the input.
-        before = self.text_of(kind[1]) if 2 * len(said) >= size else None
-        said = str(mended(said))
-        if before is None or not said.startswith(before):
-            self.set_text(kind[1], said)
-        elif len(said) > len(before):
-            self.take_piece(kind, said[len(before) :])
+        before = self.text_of(kind[1]) if 2 * len(text) >= size else None
+        text = str(mended(text))
+        if before is None or not text.startswith(before):
+            self.set_text(kind[1], text)
+        elif len(text) > len(before):
+            self.take_piece(kind, text[len(before) :])
 
     def _keep_logprobs(self, slot: Slot, index: int, value: Mapping[str, Any], *, is_whole: bool) -> None:
         logprobs = value.get("logprobs")

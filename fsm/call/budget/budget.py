@@ -115,8 +115,8 @@ class Spending:
         """
         limit, began = self.budget.seconds, self.began or 0.0
         if self.given_deadline is not None:
-            given = self.given_deadline - began
-            limit = given if limit is None else min(given, limit)
+            remaining = self.given_deadline - began
+            limit = remaining if limit is None else min(remaining, limit)
         if self.share is not None and (shared := self.share.deadline) is not None:
             limit = shared - began if limit is None else min(shared - began, limit)
         return limit
@@ -154,11 +154,11 @@ class Spending:
         """Lower an output cap to what the call's own budget can pay for: below 1 if nothing is left."""
         budget = self.budget
         if budget.output_tokens is not None:
-            left = self.tokens_left(budget.output_tokens) - reserved.output_tokens
-            cap = left if cap is None else min(cap, left)
+            affordable = self.tokens_left(budget.output_tokens) - reserved.output_tokens
+            cap = affordable if cap is None else min(cap, affordable)
         if budget.money is not None and prices is not None:
-            left = self._affordable(budget.money, input_tokens, prices, reserved.money)
-            cap = left if cap is None else min(cap, left)
+            affordable = self._affordable(budget.money, input_tokens, prices, reserved.money)
+            cap = affordable if cap is None else min(cap, affordable)
         return cap
 
     def tokens_left(self, most: int) -> int:
@@ -166,10 +166,10 @@ class Spending:
         return most - reserve_of(most) - self.usage.output_tokens
 
     def _affordable(self, money: float, tokens: int, prices: Prices, reserved: float) -> int:
-        left = money - reserved - (self.cost or 0.0) - dearest_prompt(tokens, prices)
-        if left <= 0:
+        money_left = money - reserved - (self.cost or 0.0) - dearest_prompt(tokens, prices)
+        if money_left <= 0:
             return 0
-        return bought(left, prices) - (reserve_of(bought(money, prices)) if prices.output else 0)
+        return bought(money_left, prices) - (reserve_of(bought(money, prices)) if prices.output else 0)
 
     def spent(self, attempts: int) -> str | None:
         """Name the ceiling of the call's own that allows no attempt at any backend after so many, if any."""

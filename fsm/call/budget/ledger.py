@@ -62,31 +62,31 @@ class Ledger:
         input_tokens: int,
         prices: Prices | None,
         *,
-        held: bool,
+        with_held: bool,
         reserved_tokens: int = 0,
         reserved_money: float = 0.0,
     ) -> int:
         """Return the largest output cap that can be paid for, with what a server may count beside it.
 
         Arguments:
-            held: whether what calls hold is out of reach; otherwise all of it counts as given back.
+            with_held: whether what calls hold counts as spent; otherwise it counts as given back.
         """
-        money = self._most_of_money(input_tokens, prices, held=held, reserved=reserved_money)
-        return min(self.most_tokens(held=held) - (reserved_tokens if self.budget.output_tokens else 0), money)
+        money = self._most_of_money(input_tokens, prices, with_held=with_held, reserved=reserved_money)
+        return min(self.most_tokens(with_held=with_held) - (reserved_tokens if self.budget.output_tokens else 0), money)
 
-    def most_tokens(self, *, held: bool) -> int:
-        """Return the output tokens that are left; see `most` for `held`."""
+    def most_tokens(self, *, with_held: bool) -> int:
+        """Return the output tokens that are left; see `most` for `with_held`."""
         if self.budget.output_tokens is None:
             return LARGEST_PRICED_CAP
-        left = self.budget.output_tokens - self.usage.output_tokens - (self.held_tokens if held else 0)
-        return left - reserve_of(left) if left > 0 else 0
+        tokens = self.budget.output_tokens - self.usage.output_tokens - (self.held_tokens if with_held else 0)
+        return tokens - reserve_of(tokens) if tokens > 0 else 0
 
-    def _most_of_money(self, input_tokens: int, prices: Prices | None, *, held: bool, reserved: float = 0.0) -> int:
+    def _most_of_money(self, input_tokens: int, prices: Prices | None, *, with_held: bool, reserved: float = 0) -> int:
         if self.budget.money is None or prices is None:
             return LARGEST_PRICED_CAP
-        spent = (self.cost or 0.0) + (self.held_money if held else 0.0)
-        left = self.budget.money - reserved - spent - dearest_prompt(input_tokens, prices)
-        tokens = bought(left, prices) if left > 0 else 0
+        spent = (self.cost or 0.0) + (self.held_money if with_held else 0.0)
+        money = self.budget.money - reserved - spent - dearest_prompt(input_tokens, prices)
+        tokens = bought(money, prices) if money > 0 else 0
         return tokens - reserve_of(tokens)
 
     def shortfall(self, input_tokens: int, prices: Prices | None) -> str | None:
@@ -96,9 +96,9 @@ class Ledger:
         if self.overran is not None:
             longer = f"a reply under {self.name} was longer than its output cap of {self.overran} tokens"
             return f"{longer}, so no cap can be relied on"
-        if self.most_tokens(held=False) < 1:
+        if self.most_tokens(with_held=False) < 1:
             return f"the output tokens of {self.name} cannot pay for another attempt"
-        if self._most_of_money(input_tokens, prices, held=False) < 1:
+        if self._most_of_money(input_tokens, prices, with_held=False) < 1:
             return f"the money of {self.name} cannot pay for another attempt"
         return None
 
@@ -163,10 +163,10 @@ class Reservation:
             if self.shortfall is not None:
                 self.state = "refused"
                 return None
-            cap = min(cap, ledger.most(self.input_tokens, self.prices, held=False))
+            cap = min(cap, ledger.most(self.input_tokens, self.prices, with_held=False))
         for ledger in self.ledgers:
             is_short = ledger.attempts >= ledger.budget.attempts
-            if is_short or cap > ledger.most(self.input_tokens, self.prices, held=True):
+            if is_short or cap > ledger.most(self.input_tokens, self.prices, with_held=True):
                 self.shortfall = f"other calls hold what is left of {ledger.name}"
                 return ledger
         self._hold(cap)

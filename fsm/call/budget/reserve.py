@@ -38,16 +38,16 @@ from rungwise.fsm.call.run.context import CallContext
 def reserved_seconds(policy: Policy, whole: float, backends: int) -> float:
     """Return the seconds that each backend but the first has at least, of a budget of `whole` seconds."""
     reserve = policy.reserve
-    wanted = whole * reserve.share if reserve.seconds is None else reserve.seconds
+    seconds = whole * reserve.share if reserve.seconds is None else reserve.seconds
     total = policy.timeouts.total
-    return max(0.0, min(wanted, whole / backends, math.inf if total is None else total))
+    return max(0.0, min(seconds, whole / backends, math.inf if total is None else total))
 
 
-def enter(context: CallContext, wanted: int, prompt_tokens: int) -> None:
+def enter(context: CallContext, cap: int, prompt_tokens: int) -> None:
     """Work out the reserve while the current backend is asked.
 
     Arguments:
-        wanted: the output cap of an attempt here before anything lowers it, in tokens.
+        cap: the output cap of an attempt here before anything lowers it, in tokens.
     """
     to_come = () if context.chain.is_at_end else _to_come(context)
     if not to_come:
@@ -56,11 +56,11 @@ def enter(context: CallContext, wanted: int, prompt_tokens: int) -> None:
     policy, spending, count = context.policy, context.spending, len(to_come)
     limit, seconds, ends_after = spending.limit, 0.0, None
     if limit is not None:
-        left = max(0.0, limit - spending.elapsed)
-        seconds = min(reserved_seconds(policy, limit, count + 1), left / (count + 1))
+        seconds_left = max(0.0, limit - spending.elapsed)
+        seconds = min(reserved_seconds(policy, limit, count + 1), seconds_left / (count + 1))
         ends_after = limit - count * seconds
     shared_attempts = max(0, min(count, _shared_attempts_left(context) - 1))
-    amounts = _amounts(context, to_come, wanted + prompt_tokens) if spending.needs_cap else ()
+    amounts = _amounts(context, to_come, cap + prompt_tokens) if spending.needs_cap else ()
     context.reserved = Reserved(count, shared_attempts, seconds, ends_after, *amounts)
 
 
@@ -76,7 +76,7 @@ def _amounts(
         tokens = _tokens(budget.output_tokens, spending.tokens_left(budget.output_tokens), share, caps)
     if budget.money is not None:
         money_each = _even(budget.money, budget.money - (spending.cost or 0.0), share, count)
-    for shared, tokens_left, money_left in () if spending.share is None else spending.share.left():
+    for shared, tokens_left, money_left in () if spending.share is None else spending.share.remaining():
         if shared.output_tokens is not None:
             shared_tokens = max(shared_tokens, _tokens(shared.output_tokens, tokens_left, share, caps))
         if shared.money is not None:
@@ -85,11 +85,11 @@ def _amounts(
     return int(tokens), int(shared_tokens), money, shared_money, money_each, shared_money_each
 
 
-def count_money(context: CallContext, wanted: int, prompt_tokens: int) -> None:
+def count_money(context: CallContext, cap: int, prompt_tokens: int) -> None:
     """Work out the reserved money anew: the next backend is sent the prompt, and what this attempt adds to it."""
     each, shared_each = context.reserved.money_each, context.reserved.shared_money_each
     if each or shared_each:
-        money, shared_money = _money(context, _to_come(context), wanted + prompt_tokens, each, shared_each)
+        money, shared_money = _money(context, _to_come(context), cap + prompt_tokens, each, shared_each)
         context.reserved = evolve(context.reserved, money=money, shared_money=shared_money)
 
 
@@ -170,11 +170,11 @@ def _shared_attempts_left(context: CallContext) -> int:
     return MOST_ATTEMPTS if share is None else share.attempts_left
 
 
-def _even(whole: float, left: float, share: float, count: int) -> float:
-    return max(0.0, min(whole * share, left / (count + 1)))
+def _even(whole: float, remaining: float, share: float, count: int) -> float:
+    return max(0.0, min(whole * share, remaining / (count + 1)))
 
 
-def _tokens(whole: int, left: int, share: float, caps: Iterable[int]) -> int:
+def _tokens(whole: int, remaining: int, share: float, caps: Iterable[int]) -> int:
     caps = list(caps)
-    most = int(_even(whole, left, share, len(caps)))
+    most = int(_even(whole, remaining, share, len(caps)))
     return sum(min(cap, most) for cap in caps)

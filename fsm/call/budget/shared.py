@@ -106,7 +106,7 @@ class SharedBudget:
             raise ConfigurationError(f"now must be seconds, a finite number, not {short(now)}")
         self._queue.begin(self._ledgers, now)
 
-    def lacking(
+    def shortfall(
         self, now: float | None = None, *, wait: float = 0.0, input_tokens: int = 0, prices: Prices | None = None
     ) -> str | None:
         """Name the ceiling, here or in a budget around, that allows no further attempt; None if one is possible.
@@ -183,7 +183,7 @@ class Share:
         if cap is None or not self.needs_cap:
             return cap
         reserved: dict[str, Any] = {"reserved_tokens": reserved_tokens, "reserved_money": reserved_money}
-        most = [ledger.most(input_tokens, prices, held=False, **reserved) for ledger in self._reservation.ledgers]
+        most = [each.most(input_tokens, prices, with_held=False, **reserved) for each in self._reservation.ledgers]
         return max(0 if reserved_tokens or reserved_money else 1, min(cap, *most))
 
     @property
@@ -191,14 +191,16 @@ class Share:
         """How many attempts are left, without those that calls hold."""
         return min(ledger.budget.attempts - ledger.attempts for ledger in self._reservation.ledgers)
 
-    def left(self) -> list[tuple[Budget, int, float]]:
+    def remaining(self) -> list[tuple[Budget, int, float]]:
         """List the ceilings of each level with the output tokens and the money left there."""
-        ledgers = self._reservation.ledgers
-        left = [(each.most_tokens(held=False), (each.budget.money or 0.0) - (each.cost or 0.0)) for each in ledgers]
-        return [(each.budget, tokens, max(0.0, money)) for each, (tokens, money) in zip(ledgers, left, strict=True)]
+        amounts = []
+        for each in self._reservation.ledgers:
+            money = max(0.0, (each.budget.money or 0.0) - (each.cost or 0.0))
+            amounts.append((each.budget, each.most_tokens(with_held=False), money))
+        return amounts
 
     def shortfall(self, now: float, wait: float, input_tokens: int | None, prices: Prices | None) -> str | None:
-        """Name the ceiling that allows no attempt after a wait, if any; see `SharedBudget.lacking`."""
+        """Name the ceiling that allows no attempt after a wait, if any; see `SharedBudget.shortfall`."""
         return self.late_at(now + wait) or self.shared._shortfall(input_tokens or 0, prices)
 
     def has_left(self, now: float) -> bool:

@@ -66,7 +66,7 @@ def clocks_of(context: CallContext, proposal: Proposal, facts: FactFinder) -> Cl
     timeouts, chain, spending = context.policy.timeouts, context.chain, context.spending
     first_token = getattr(chain.link, "first_token", None) or timeouts.first_token
     limit, has_next = spending.limit, chain.next_usable() is not None
-    rungs = [_rung_after(context, held) for held in facts.of_silence(proposal, has_next_backend=has_next)]
+    rungs = [_rung_after(context, each) for each in facts.of_silence(proposal, has_next_backend=has_next)]
     before = after = None
     if has_next and any(rungs) and may_fall_back(context):
         before, after = (None if rung is None else math.inf for rung in rungs)
@@ -108,5 +108,5 @@ def _pays_for_another(context: CallContext, proposal: Proposal) -> bool:
         return False
     if cap is None or not spending.needs_cap:
         return True
-    left = spending.lowered(None, 2 * (proposal.prompt_tokens or 0) + cap, prices, NOTHING_RESERVED)
-    return left is None or left > most_counted(cap)
+    affordable = spending.lowered(None, 2 * (proposal.prompt_tokens or 0) + cap, prices, NOTHING_RESERVED)
+    return affordable is None or affordable > most_counted(cap)

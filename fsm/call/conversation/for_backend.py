@@ -101,20 +101,20 @@ def prefills_for(link: Link, parameters: Mapping[str, Any]) -> bool:
 
 def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
     """Describe in a short sentence each what a backend does not get of a request to the first one."""
-    lost = getattr(link, "lost", None)  # a backend of your own may have none
+    own_losses = getattr(link, "lost", None)  # a backend of your own may have none
     foreign = []
     if link is not first:
-        lost = getattr(link, "lost_behind", lost)
+        own_losses = getattr(link, "lost_behind", own_losses)
         parameters = parameters_for(request, first, link)
         names = [name for name in request.parameters if name not in parameters]
         foreign = [f"{name}: it is a parameter of another protocol" for name in names]
-    taken = tools_for(request, first, link) if request.tools else ()
-    if len(taken) < len(request.tools):
-        sent = set(map(id, taken))
-        others = [tool for tool in request.tools if id(tool) not in sent]
+    tools = tools_for(request, first, link) if request.tools else ()
+    if len(tools) < len(request.tools):
+        ids = set(map(id, tools))
+        others = [tool for tool in request.tools if id(tool) not in ids]
         foreign += [f"the tool {tool.get('type')}: it was given for another server" for tool in others]
-        request = evolve(request, tools=taken)
-    own = lost(request) if callable(lost) else ()
+        request = evolve(request, tools=tools)
+    own = own_losses(request) if callable(own_losses) else ()
     if not foreign and not own:
         return ()
     return tuple([note(each) for each in (*foreign, *own)])

@@ -44,7 +44,7 @@ def _messages(value: str | Iterable[PlainMessage | Message]) -> tuple[PlainMessa
     if not messages:
         raise ConfigurationError("messages is empty; give at least one message")
     try:
-        copies = sendable_copies(messages, "messages", kept=Message)
+        copies = sendable_copies(messages, "messages", uncopied=Message)
     except ConfigurationError:
         for index, message in enumerate(messages):  # raises the error that names the part
             if not isinstance(message, Message):

@@ -81,11 +81,11 @@ def _settings(certificate: Verified) -> Iterator[tuple[str, str]]:
         yield "walked", f"{certificate.configurations} configurations with {_pairs(certificate.walked)}"
 
 
-def _reserved(kept: Mapping[str, float]) -> str:
-    attempts = "1 attempt" if kept["attempts"] == 1 else f"{kept['attempts']:g} attempts"
-    if "seconds" not in kept:
+def _reserved(reserve: Mapping[str, float]) -> str:
+    attempts = "1 attempt" if reserve["attempts"] == 1 else f"{reserve['attempts']:g} attempts"
+    if "seconds" not in reserve:
         return f"at least {attempts} for the last backend"
-    seconds = number_text(kept["seconds"])
+    seconds = number_text(reserve["seconds"])
     return (
         f"at least {attempts} and {seconds} s for the last backend, unless a deadline comes before the end of the "
         f"budget; each backend before it may take up to {CLOSING:g} s of that to close its last connection"

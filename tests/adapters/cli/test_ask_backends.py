@@ -104,6 +104,42 @@ def test_a_package_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         backend_class("mute")
 
 
+@pytest.mark.parametrize(
+    "named",
+    [
+        "rungwise.adapters.wires.chat.backend:OpenAIChat",  # of another name
+        "rungwise.adapters.wires.chat.backend:OpenAICaht",
+        "rungwise.adapters.wires.chat.shapes:ChatShapes",
+        "rungwise.adapters.wires.http_backend:HttpBackend",
+        "rungwise.adapters.wires.chat.backend",
+    ],
+)
+def test_what_is_no_backend_in_the_registry_is_refused(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rungwise.adapters.wires.http_backend.APIS", {"mute": named})
+    with pytest.raises(ConfigurationError) as caught:
+        backend_class("mute")
+    right = "the registry's 'mute' must name a subclass of HttpBackend with API = 'mute'"
+    assert str(caught.value) == f"{right}, which {named} is not"
+
+
+@pytest.mark.parametrize(
+    ("named", "package"),
+    [
+        ("rungwise.adapters.wires.endpoint:Endpoint", "rungwise.adapters.wires"),
+        ("rungwise.adapters.wires.plain.parts:Part", "rungwise.adapters.wires.plain"),
+        ("mute:Mute", "'mute:Mute'"),
+    ],
+)
+def test_a_package_in_the_registry_without_a_declaration_is_refused(
+    named: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(APIS, "no-wire", named)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError) as caught:
+        variables_of("https://nowhere.example")
+    right = "the registry's 'no-wire' must be 'package.module:Class', and the package must declare WIRE = Wire(...)"
+    assert str(caught.value) == f"{right}, which {package} does not"
+
+
 def test_temperature_effort_and_schema_reach_the_body(rungwise_provider: Any, tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"bird": {"type": "string"}}}
     plain, named = tmp_path / "a bird.json", tmp_path / "named.json"

@@ -1,4 +1,4 @@
-"""A budget that many calls share: what is reserved, in which order, and what is lacking."""
+"""A budget that many calls share: what is reserved, in which order, and which ceiling is used up."""
 
 import copy
 import pickle
@@ -25,7 +25,6 @@ def test_who_needs_what_others_hold_waits_and_is_woken_when_they_settle() -> Non
     first.receive(answer(30), 1.0)
     assert woken.is_set()
     send = third.sending(1.0)
-    assert send is not None
     assert send.max_tokens == 100
     second.receive(answer(100), 1.0)
     third.receive(answer(90), 1.0)
@@ -78,7 +77,6 @@ def test_a_cap_is_made_smaller_only_to_what_is_left_when_all_have_settled() -> N
     first.receive(answer(150), 1.0)
     assert woken.is_set()
     send = second.sending(1.0)
-    assert send is not None
     assert most_counted(send.max_tokens or 0) == 50
     assert [step.cap for step in second.journal.steps if step.event == "sent"] == [send.max_tokens]
     second.receive(answer(44), 2.0)
@@ -109,7 +107,7 @@ def test_the_own_budget_of_a_call_holds_beside_the_shared_one() -> None:
     assert cause == "the money of the budget cannot pay for another attempt"
 
 
-# what is lacking
+# the shortfall
 
 
 @pytest.mark.parametrize(
@@ -125,7 +123,7 @@ def test_the_own_budget_of_a_call_holds_beside_the_shared_one() -> None:
 def test_the_part_that_ends_a_call_is_named(budget: Budget, cause: str) -> None:
     shared = SharedBudget(budget)
     spend(shared, chain=PRICED)
-    assert shared.lacking(1.0, input_tokens=10, prices=PRICED[0].prices) == cause
+    assert shared.shortfall(1.0, input_tokens=10, prices=PRICED[0].prices) == cause
     late = begun(shared, now=1.0, chain=PRICED)
     assert over_budget(late, 1.0) == cause
     assert (late.result.attempts, shared.attempts) == (0, 1)
@@ -150,7 +148,7 @@ def test_a_reply_that_passes_its_cap_closes_the_budget_for_everybody() -> None:
     assert first.result.overran
     assert woken.is_set()
     cause = "a reply under the shared budget was longer than its output cap of 100 tokens, so no cap can be relied on"
-    assert over_budget(third, 1.0) == over_budget(begun(shared)) == shared.lacking() == cause
+    assert over_budget(third, 1.0) == over_budget(begun(shared)) == shared.shortfall() == cause
     second.receive(Reply("", stop_reason="stop", usage=Usage(10, 3)), 1.0)
     assert over_budget(second, 1.0) == cause
     assert shared.attempts == 2
@@ -161,7 +159,7 @@ def test_a_budget_that_rests_on_no_cap_stays_open() -> None:
     call = sent(shared, policy=Policy(budget=Budget(output_tokens=1000)))
     call.receive(answer(900), 1.0)
     assert call.result.overran
-    assert shared.lacking() is None
+    assert shared.shortfall() is None
 
 
 def test_the_attempts_of_a_recovery_are_counted() -> None:
@@ -186,7 +184,6 @@ def test_the_tightest_deadline_is_that_of_a_send() -> None:
     for seconds, expected in ((5, 125.0), (None, 150.0), (500, 150.0)):
         call = Call(Request("Where?"), Policy(budget=Budget(seconds=seconds)), within=turn)
         send = call.begin(120.0)
-        assert send is not None
         assert (send.deadline, turn.deadline) == (expected, 150.0)
 
 
@@ -249,9 +246,7 @@ def test_a_shared_budget_of_money_needs_prices(is_inner: bool) -> None:
     shared = SharedBudget(Budget(money=1.0))
     with pytest.raises(rungwise.ConfigurationError, match="money needs prices on every backend; 'plain' has none"):
         Call(
-            Request("Where?"),
-            chain=[PlainLink("plain")],
-            within=SharedBudget(Budget(), shared) if is_inner else shared,
+            Request("Where?"), chain=[PlainLink("plain")], within=SharedBudget(Budget(), shared) if is_inner else shared
         )
 
 

@@ -47,7 +47,6 @@ def record(*, names: tuple[str, str] = ("one", "two"), steps: int = len(STORY), 
     call = Call(Request(TOOL_RESULT, max_tokens=700), policy, chain, **options)
     now, send = 100.0, call.begin(100.0)
     for reply, seconds in STORY[:steps]:
-        assert send is not None
         now += send.wait
         call.sending(now)
         now += seconds
@@ -91,7 +90,8 @@ BAD = {
     "no JSON": ("not json", "no JSON"),
     "nothing": ("", "no JSON"),
     "not UTF-8": (b"\xff\xfe", "no JSON"),
-    "a list": ("[]", "'version'"),
+    "a list": ("[]", "this is not a journal"),
+    "another document": ("{}", "this is not a journal"),
     "another version": (spoilt("version", to=2), "'version' must be 1"),
     "another table": (spoilt("table", to="turn"), "of the table 'turn', not of 'call'"),
     "a table that is no name": (spoilt("table", to={"a": 1}), "not of 'call'"),
