@@ -221,9 +221,9 @@ class AnthropicDecoder(StreamDecoder):
         self.started = True
         kind = delta.get("type")
         if isinstance(kind, str) and kind in _DELTAS:
-            name, shown = _DELTAS[kind]
+            name, event_type = _DELTAS[kind]
             if isinstance(delta.get(name), str):
-                self.take_piece((shown, _key(index)), delta[name])
+                self.take_piece((event_type, _key(index)), delta[name])
                 return
         block = self._open.get(_key(index))
         if block is None:
