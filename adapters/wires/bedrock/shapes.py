@@ -12,7 +12,7 @@ from rungwise.adapters.wires.anthropic.shapes import NO_REPORT
 from rungwise.adapters.wires.form import BlockForm, Body, among
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.losses import MARK, MARKED_CALL
-from rungwise.adapters.wires.plain.converse import KINDS
+from rungwise.adapters.wires.plain.blocks import is_untyped
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.plain.parts import in_words, list_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
@@ -151,7 +151,7 @@ class ConverseShapes(BlockForm):
 
 
 def _is_own_block(block: Any) -> bool:
-    return isinstance(block, Mapping) and len(block) == 1 and not KINDS.isdisjoint(block)
+    return isinstance(block, Mapping) and is_untyped(block)
 
 
 def _blocks(parts: Iterable[Part], provider: str) -> Iterator[Body]:
