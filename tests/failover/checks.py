@@ -78,8 +78,7 @@ def _shows_no_prefill_error(seen: Seen) -> bool:
 alive = Check("a healthy call works afterwards", lambda seen: seen.is_complete(seen.alive))
 complete = Check("complete", lambda seen: all(map(seen.is_complete, seen.asked)))
 no_cut_answer = Check(
-    "no cut answer as success",
-    lambda seen: all(asked.text is None or seen.is_complete(asked) for asked in seen.asked),
+    "no cut answer as success", lambda seen: all(asked.text is None or seen.is_complete(asked) for asked in seen.asked)
 )
 asked_once = Check("asked once", lambda seen: len(seen.of("primary")) == 1)
 asked_once_or_smaller = Check("asked once, or once more with a smaller prompt", _asked_once_or_smaller)

@@ -398,24 +398,8 @@ def test_what_others_make_of_a_response_is_taken(heard: Any) -> None:
 HOSTS = st.sampled_from(
     (
         *("a..b", ".a", "a.", "a" * 64, "a." * 130, "xn--a", "xn--zzzzzzzzzzzzzzzzzz99999", "[::1", "[::1]", "[v1.x]"),
-        *(
-            "256.1.1.1",
-            "1.2.3",
-            "a:99999",
-            "a:b",
-            "a:",
-            "[::1]x",
-            "*",
-            "a\\b",
-            "a%zz",
-            "a%00",
-            "é",
-            "\x00",
-            " ",
-            "",
-            "-",
-        ),
-        *("[fe80::1%eth0]", "localhost", "127.0.0.1:1", "u:p@h", "0x7f.1", "a_b", "A.B", "٣"),
+        *("256.1.1.1", "1.2.3", "a:99999", "a:b", "a:", "[::1]x", "*", "a\\b", "a%zz", "a%00", "é", "\x00", " ", ""),
+        *("-", "[fe80::1%eth0]", "localhost", "127.0.0.1:1", "u:p@h", "0x7f.1", "a_b", "A.B", "٣"),
     )
 )
 PATHS = st.sampled_from(("", "/", "/v1", "/v1/chat/completions", "//", "/" + "x" * 70_000, "?a=b", "#f", "/%", "/\n"))

@@ -32,7 +32,6 @@ def recorded(*replies: Reply | Failure, policy: rungwise.Policy | None = None) -
     )
     send, now = call.begin(0.0), 0.0
     for reply in replies:
-        assert send is not None
         now += send.wait
         assert call.sending(now) is not None
         now += 2.0

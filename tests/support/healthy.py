@@ -175,7 +175,6 @@ class Stage:
     def healthy(self, send: Send) -> Reply:
         """Answer within the reserve of a backend."""
         policy, backends = self.scene.policy, len(self.scene.troubles)
-        assert policy.budget.seconds is not None
         lost = self.scene.closing * (backends - 1)
         self.now += max(0.0, reserved_seconds(policy, policy.budget.seconds, backends) - lost) * self.scene.effort
         assert send.max_tokens is None or send.max_tokens >= 1

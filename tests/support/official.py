@@ -13,8 +13,6 @@ from typing import Any, Final, Literal, Union, get_args, get_origin
 
 import typing_extensions
 
-_ALIASES: Final = (typing_extensions.TypeAliasType, getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType))
-
 
 class Mismatch(AssertionError):
     """A value does not fit a type."""

@@ -36,16 +36,12 @@ STORY: tuple[tuple[Reply | Failure, float], ...] = (
 
 @cache
 def trail(name: str = "first") -> Route:
-    chain = [
-        PlainLink(name, prices=rungwise.Prices(1, 10)),
-        PlainLink("second", prices=rungwise.Prices(3, 15)),
-    ]
+    chain = [PlainLink(name, prices=rungwise.Prices(1, 10)), PlainLink("second", prices=rungwise.Prices(3, 15))]
     policy = rungwise.Policy(budget=rungwise.Budget(seconds=90, output_tokens=20_000, money=0.5))
     asked = [{"role": "user", "content": "?"}, {"role": "tool", "tool_call_id": "1", "content": "!"}]
     call = Call(Request(asked, max_tokens=700), policy, chain, jitter=lambda: 0.4, contents=True)
     now, send = 0.0, call.begin(0.0)
     for reply, seconds in STORY:
-        assert send is not None
         now += send.wait
         call.sending(now)
         now += seconds

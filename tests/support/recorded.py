@@ -35,7 +35,6 @@ def recorded(
     call = Call(Request("?", max_tokens=700), policy, chain, jitter=lambda: 0.5)
     now, send = 0.0, call.begin(0.0)
     for reply in replies:
-        assert send is not None
         now += send.wait if waits else 0.0
         call.sending(now)
         now += seconds

@@ -78,9 +78,9 @@ class Anthropic(HttpBackend):
     def _bars_prefill(self, parameters: Mapping[str, Any]) -> bool:
         return thinks(parameters, self._generation) or bool(self.FORM.asks_for_json(parameters))
 
-    def _cannot_say(self, request: Request) -> Mapping[str, str]:
+    def _unsupported(self, request: Request) -> Mapping[str, str]:
         most, own_cap = self.max_tokens, super().max_tokens
-        losses = lost_parameters(self._asked_of(request), self._generation, request.max_tokens or most)
+        losses = lost_parameters(self._parameters_of(request), self._generation, request.max_tokens or most)
         if request.max_tokens is None and own_cap is not None and own_cap > most:
             losses[f"max_tokens above {most}"] = f"it is sent as {most}"
         return losses

@@ -136,8 +136,8 @@ class Bedrock(HttpBackend):
     def _bars_prefill(self, parameters: Mapping[str, Any]) -> bool:
         return thinks(parameters, self._generation) or bool(self.FORM.asks_for_json(parameters))
 
-    def _cannot_say(self, request: Request) -> Mapping[str, str]:
-        return lost_parameters(self._asked_of(request), self._generation, request.max_tokens or self.max_tokens)
+    def _unsupported(self, request: Request) -> Mapping[str, str]:
+        return lost_parameters(self._parameters_of(request), self._generation, request.max_tokens or self.max_tokens)
 
     def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
         """Return what this model does not get of a request, in a short sentence each."""

@@ -76,9 +76,9 @@ class Gemini(HttpBackend):
         """Return the form for this model."""
         return form_for(self.model)
 
-    def _cannot_say(self, request: Request) -> Mapping[str, str]:
-        effort = self._asked_of(request).get("reasoning_effort")
-        return {**super()._cannot_say(request), **lost_effort(effort, traits_of(self.model))}
+    def _unsupported(self, request: Request) -> Mapping[str, str]:
+        effort = self._parameters_of(request).get("reasoning_effort")
+        return {**super()._unsupported(request), **lost_effort(effort, traits_of(self.model))}
 
     def _credentials(self, key: Secret) -> dict[str, str]:
         return {"x-goog-api-key": key.reveal()}

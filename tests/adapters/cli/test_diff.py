@@ -24,7 +24,6 @@ def recorded(path: Path, *replies: Any) -> str:
     call = Call(Request("hi"), chain=[PlainLink("one"), PlainLink("two")])
     send, now = call.begin(0.0), 0.0
     for reply in replies:
-        assert send is not None
         now += send.wait + 1
         call.sending(now - 1)
         send = call.receive(reply, now)

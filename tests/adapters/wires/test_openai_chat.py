@@ -26,7 +26,7 @@ LOCAL = "http://127.0.0.1:8000/v1"
 USER = {"role": "user", "content": "hi"}
 
 
-def backend(model: str = "m", **fields: Any) -> OpenAIChat:
+def backend(model: str = "m", **fields: Any) -> Any:
     return OpenAIChat(model, **{"base_url": LOCAL, **fields})
 
 
@@ -460,7 +460,7 @@ def completion(message: Any = None, finish: Any = "stop", **fields: Any) -> byte
     ).encode()
 
 
-def read(body: bytes | str, status: int = 200, **headers: str) -> Reply | Failure:
+def read(body: bytes | str, status: int = 200, **headers: str) -> Any:
     return backend().decode(status, headers, body.encode() if isinstance(body, str) else body)
 
 
@@ -611,7 +611,6 @@ def test_no_finish_reason_is_never_invented(raw: str | None) -> None:
     reply = reply_of({"content": "x"}, raw)
     assert (reply.stop_reason, reply.stop_raw, reply.interrupted) == (None, None, True)
     known = backend(sends_finish_reason=False).decode(200, {}, completion({"content": "x"}, raw))
-    assert isinstance(known, Reply)
     assert (known.text, known.stop_reason, known.interrupted) == ("x", None, False)
     assert reply_of({"content": "x"}, 3).stop_raw == "3"
 
@@ -619,7 +618,6 @@ def test_no_finish_reason_is_never_invented(raw: str | None) -> None:
 @pytest.mark.parametrize("raw", [word for word, reason in STOP_REASONS.items() if reason == "error"])
 def test_an_error_as_the_finish_reason(raw: str) -> None:
     failure = read(completion({"content": "", "reasoning": "r"}, raw))
-    assert isinstance(failure, Failure)
     assert (failure.reason, failure.code) == ("server_error", raw)
     reply = reply_of({"content": "so far"}, raw)
     assert (reply.interrupted, reply.text, reply.stop_reason, reply.failure) == (True, "so far", "error", failure)
@@ -650,7 +648,6 @@ def test_an_error_as_the_finish_reason(raw: str) -> None:
 )
 def test_a_200_without_a_usable_shape_is_malformed(body: str) -> None:
     failure = read(body)
-    assert isinstance(failure, Failure)
     assert (failure.reason, failure.status) == ("malformed", 200)
 
 
@@ -665,7 +662,6 @@ def test_a_200_without_a_usable_shape_is_malformed(body: str) -> None:
 )
 def test_an_error_inside_a_200_keeps_its_own_class(body: dict[str, Any], reason: str) -> None:
     failure = read(json.dumps(body))
-    assert isinstance(failure, Failure)
     assert failure.reason == reason
 
 
@@ -673,14 +669,12 @@ def test_an_error_beside_text_is_an_interruption() -> None:
     reply = reply_of({"content": "half"}, None, error={"code": 502, "message": "upstream"})
     assert reply.interrupted
     assert reply.text == "half"
-    assert reply.failure is not None
     assert reply.failure.reason == "server_error"
     assert reply_of({"content": "whole"}, error=None).failure is None
 
 
 def test_other_statuses_are_classified() -> None:
     failure = read('{"error": {"message": "x"}}', 429, **{"Retry-After": "7"})
-    assert isinstance(failure, Failure)
     assert (failure.reason, failure.status, failure.asked_wait) == ("rate_limit", 429, 7.0)
     assert isinstance(read(completion({"content": "x"}), 201), Reply)
 
@@ -688,7 +682,6 @@ def test_other_statuses_are_classified() -> None:
 def test_json_that_strict_parsers_refuse_is_read() -> None:
     body = b'\xef\xbb\xbf{"logprob": NaN, "choices": [{"message": {"content": "\\ud83d \xff \\ud83d\\ude00"}}]}'
     reply = read(body)
-    assert isinstance(reply, Reply)
     assert reply.text == "\N{REPLACEMENT CHARACTER} \N{REPLACEMENT CHARACTER} \N{GRINNING FACE}"
 
 
@@ -717,7 +710,7 @@ DONE = b"data: [DONE]\n\n"
 OVERLOADED = {"error": {"message": "overloaded", "type": "overloaded_error"}}
 
 
-def run(*pieces: bytes, failure: Failure | None = None) -> tuple[Reply | Failure, list[tuple[str, str]]]:
+def run(*pieces: bytes, failure: Failure | None = None) -> tuple[Any, list[tuple[str, str]]]:
     """Return what a stream amounts to, and its deltas with adjacent ones of one kind joined."""
     decoder = backend().decoder({})
     deltas: list[tuple[str, str]] = []
@@ -861,7 +854,6 @@ def test_a_whole_message_replaces_its_deltas_without_saying_them_again() -> None
         ("No.", "No.", "first draft"),
     ):
         outcome, deltas = run(start, message("stop", role="assistant", content=said, reasoning="r"), DONE)
-        assert isinstance(outcome, Reply)
         assert (outcome.text, outcome.reasoning, outcome.stop_reason) == (text, "r", "stop")
         assert text_of(deltas) == shown
     call = {"id": "a", "function": {"name": "f", "arguments": "{}"}}
@@ -895,7 +887,6 @@ def test_messages_may_bring_the_pieces_of_a_text(pieces: list[str], name: str, d
     start = [delta(**{name: piece}) for piece in pieces[:deltas]]
     rest = [message(None, **{name: piece}) for piece in pieces[deltas:-1]]
     outcome, said = run(*start, *rest, message("stop", **{name: pieces[-1]}), DONE)
-    assert isinstance(outcome, Reply)
     assert {"content": outcome.text, "reasoning": outcome.reasoning, "refusal": outcome.refusal}[name] == (
         "The whole answer."
     )
@@ -918,12 +909,10 @@ def test_done_completes_a_stream_only_where_the_server_sends_no_finish_reason(en
         decoder.feed(delta(content="x"))
         decoder.feed(end)
         reply = decoder.close(Failure("connection"))
-        assert isinstance(reply, Reply)
         assert (reply.text, reply.interrupted, reply.failure) == ("x", is_cut, None)
     decoder = backend(sends_finish_reason=False).decoder({})
     decoder.feed(delta(content="x"))
     reply = decoder.close()
-    assert isinstance(reply, Reply)
     assert reply.interrupted
 
 
@@ -972,11 +961,9 @@ def test_usage_anywhere_in_the_stream() -> None:
 )
 def test_an_error_inside_a_stream(error: bytes) -> None:
     failure, _ = run(delta(role="assistant", content=""), error, delta(content="never"))
-    assert isinstance(failure, Failure)
     assert failure.reason == "overloaded"
     for start in (delta(content="x"), delta(reasoning="x"), tool(index=0, id="a", function={"name": "f"})):
         reply, deltas = run(start, error, delta(content="never"), failure=Failure("connection"))
-        assert isinstance(reply, Reply)
         assert (reply.interrupted, reply.failure) == (True, failure)
         assert "never" not in reply.text + text_of(deltas)
     if b"finish_reason" not in error:
@@ -999,16 +986,13 @@ def test_an_event_that_is_broken_in_the_middle_cuts_the_stream_there() -> None:
     broken = b'data: {"choices": [{"delta": {"conte\n\n'
     reply = streamed(delta(content="a"), broken, delta("stop", content="b"), DONE)
     assert (reply.text, reply.interrupted) == ("a", True)
-    assert reply.failure is not None
     assert reply.failure.reason == "malformed"
     failure, _ = run(broken, DONE)
-    assert isinstance(failure, Failure)
     assert failure.reason == "malformed"
 
 
 def test_an_error_as_the_finish_of_a_stream() -> None:
     failure, _ = run(delta("network_error"), DONE)
-    assert isinstance(failure, Failure)
     assert (failure.reason, failure.code) == ("server_error", "network_error")
     reply = streamed(delta(content="x"), delta("network_error"), DONE)
     assert (reply.interrupted, reply.failure) == (True, failure)
@@ -1019,10 +1003,8 @@ def test_a_body_that_is_no_stream() -> None:
     assert run(body[:50], body[50:]) == (read(body), [])
     for other in (b"<html>\n<body>data</body></html>", body[:40], b"{}"):
         failure, deltas = run(other)
-        assert isinstance(failure, Failure)
         assert (failure.reason, deltas) == ("malformed", [])
     failure, _ = run(json.dumps(OVERLOADED).encode(), failure=Failure("connection"))
-    assert isinstance(failure, Failure)
     assert failure.reason == "overloaded"
     assert streamed(body[:40], failure=Failure("connection")).failure == Failure("connection")
 
@@ -1034,7 +1016,6 @@ def test_a_stream_in_place_of_a_whole_reply() -> None:
 
 def test_done_without_any_choice_is_malformed() -> None:
     failure, _ = run(event(choices=[]), DONE)
-    assert isinstance(failure, Failure)
     assert failure.reason == "malformed"
 
 
@@ -1111,7 +1092,6 @@ def test_nothing_said_is_lost_or_changed(
     chunks = [{"id": other, "choices": [{"delta": {name: text, "role": None}}], "x": other} for name, text in pieces]
     events = [b"data: %s\n\n" % json.dumps(chunk, ensure_ascii=is_ascii).encode() for chunk in chunks]
     outcome, deltas = run(*cut(b"".join((*events, delta("stop"), DONE)), places))
-    assert isinstance(outcome, Reply)
     assert outcome.text == text_of(deltas) == "".join(text for name, text in pieces if name == "content")
     assert outcome.reasoning == "".join(text for name, text in pieces if name == "reasoning")
 

@@ -74,7 +74,6 @@ def check_valid(messages: Sequence[Message], rules: Rules) -> None:
         ids += calls
         behind = messages[index + 1] if index + 1 < len(messages) else None
         if calls:
-            assert behind is not None
             assert [result.id for result in behind.tool_results] == calls
         if message.role == "tool":
             assert messages[index - 1].tool_calls

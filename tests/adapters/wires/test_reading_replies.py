@@ -16,11 +16,12 @@ from rungwise.adapters.wires.json_text import HalfHolder, ObjectScanner, is_heav
 from rungwise.fsm.call.conversation.reply import Reply, Text
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage
+from support.error_bodies import minimax
 from support.sampling import sampled
 from support.work import grows_within, seconds
 
 MEGABYTE = 2**20
-CHAT = OpenAIChat("m", base_url="http://localhost/v1")
+CHAT: Any = OpenAIChat("m", base_url="http://localhost/v1")
 END = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 
 
@@ -32,7 +33,7 @@ def tools(*calls: dict[str, Any]) -> bytes:
     return chunk(tool_calls=list(calls))
 
 
-def read(*pieces: bytes) -> tuple[Reply | Failure, str]:
+def read(*pieces: bytes) -> tuple[Any, str]:
     """Return what a stream amounts to, and the text that it handed out."""
     decoder, said = CHAT.decoder({}), []
     for piece in pieces:
@@ -94,10 +95,8 @@ def test_deep_nesting_and_endless_integers_are_read() -> None:
     body = b'{"created": %s, "x": %s1%s, "choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}'
     for digits, depth in ((b"1" * 5_000, 0), (b"-" + b"9" * 500_000, 10), (b"1", 500)):
         reply = CHAT.decode(200, {}, body % (digits, b"[" * depth, b"]" * depth))
-        assert isinstance(reply, Reply)
         assert reply.text == "a"
     deep = CHAT.decode(200, {}, body % (b"1", b"[" * 100_000, b"]" * 100_000))
-    assert isinstance(deep, Failure)
     assert deep.reason == "malformed"
 
 
@@ -250,7 +249,6 @@ def test_halves_that_come_apart_are_joined_everywhere(pieces: list[tuple[str, st
     ]
     body = [b"".join(events)] if at_once else events
     outcome, said = read(*body, END)
-    assert isinstance(outcome, Reply)
     expected = {
         kind: mended("".join(text for name, text in pieces if name == kind))
         for kind in ("content", "reasoning", "arguments")
@@ -397,10 +395,33 @@ def test_a_refusal_beside_what_a_proxy_knows(where: str) -> None:
     message, choice = ({**aside}, {}) if where == "message" else ({}, aside)
     body = {"choices": [{"message": {"content": "", **message}, "finish_reason": "stop", **choice}]}
     reply = CHAT.decode(200, {}, json.dumps(body).encode())
-    assert isinstance(reply, Reply)
     assert reply.refusal == "no"
     streams = json_event(choices=[{"delta": {"content": "a", **message}, **choice}])
     assert streamed(chunk(content="b"), streams).refusal == "no"
+
+
+# what stands beside a choice
+
+
+@pytest.mark.parametrize(
+    "aside", [minimax(0, ""), {"x_groq": {"id": "r"}}, {"x_groq": {"error": None}}, {"base_resp": 5}]
+)
+def test_an_envelope_without_an_error_is_none(aside: dict[str, Any]) -> None:
+    choices = (
+        [{"index": 0, "delta": {"content": "In the reeds."}}],
+        [{"index": 0, "delta": {}, "finish_reason": "stop"}],
+    )
+    reply, _ = read(*(json_event(choices=each, **aside) for each in choices))
+    assert (reply.text, reply.failure) == ("In the reeds.", None)
+
+
+def test_what_azures_filters_found_is_no_part_of_a_reply() -> None:
+    found = {"hate": {"filtered": False, "severity": "safe"}, "error": {"code": "content_filter_error", "message": "x"}}
+    said = {"index": 0, "delta": {"content": "In the reeds."}, "content_filter_results": found}
+    end = {"index": 0, "delta": {}, "finish_reason": "stop", "content_filter_results": found}
+    first = json_event(choices=[], prompt_filter_results=[{"prompt_index": 0, "content_filter_results": found}])
+    reply, _ = read(first, json_event(choices=[said]), json_event(choices=[end]))
+    assert (reply.text, reply.stop_reason, reply.failure) == ("In the reeds.", "stop", None)
 
 
 # lines
@@ -424,7 +445,6 @@ def test_lines_may_end_in_any_way_and_be_cut_anywhere(parts: list[tuple[bytes, b
     bounds = [0, *sorted({place % (len(body) + 1) for place in places}), len(body)]
     reply, said = read(*(body[start:end] for start, end in pairwise(bounds)))
     expected = "".join({PARTS[3]: "a", PARTS[4]: "b"}.get(part, "") for part, _ in parts)
-    assert isinstance(reply, Reply)
     assert reply.text == said == expected
 
 
@@ -433,11 +453,8 @@ def test_lines_may_end_in_any_way_and_be_cut_anywhere(parts: list[tuple[bytes, b
 )
 def test_a_stream_that_nobody_asked_for_may_begin_in_any_way(start: bytes) -> None:
     reply = CHAT.decode(200, {}, start + chunk(content="a") + END)
-    assert isinstance(reply, Reply)
     assert (reply.text, reply.interrupted) == ("a", False)
     cut = CHAT.decode(200, {}, start + chunk(content="a"))
-    assert isinstance(cut, Reply)
     assert (cut.text, cut.interrupted) == ("a", True)
     nothing = CHAT.decode(200, {}, start)
-    assert isinstance(nothing, Failure)
     assert nothing.reason == "malformed"

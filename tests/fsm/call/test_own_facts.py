@@ -33,7 +33,6 @@ def played(policy: Policy, *replies: Any, **options: Any) -> tuple[Call, list[An
     call = Call(Request("Why is the sky blue?"), policy, **options)
     send, sent, events = call.begin(), [], []
     for reply in replies:
-        assert send is not None
         sent.append(send)
         if options.get("is_streaming"):
             events += call.hear(Text(reply.text))

@@ -67,33 +67,29 @@ class Block:
         return {"type": "text", "text": "Where?"}
 
 
-@pytest.mark.parametrize(
-    ("message", "told"),
-    [
-        ({"content": 5}, "messages[0]['content'] must be a text or a list of blocks, not int"),
-        ({"content": {"Where?"}}, "messages[0]['content'] must be a text or a list of blocks, not set"),
-        ({"content": b"Where?"}, "messages[0]['content'] must be a text or a list of blocks, not bytes"),
-        ({"content": ["Where?", 5]}, "messages[0]['content'][1] must be a mapping, not int"),
-        ({"content": [Block()]}, "messages[0]['content'][0] must be a mapping, not Block: give its model_dump()"),
-        ({"parts": [None]}, "messages[0]['parts'][0] must be a mapping, not NoneType"),
-        ({"tool_calls": [Block()]}, "messages[0]['tool_calls'][0] must be a mapping, not Block: give its model_dump()"),
-    ],
-)
-def test_content_that_no_protocol_can_read_is_refused_and_not_lost(message: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        Request([{"role": "assistant", **message}])
-    assert str(caught.value) == told
+def said(**fields: Any) -> list[dict[str, Any]]:
+    return [{"role": "assistant", **fields}]
 
 
 @pytest.mark.parametrize(
     ("messages", "told"),
     [
+        (said(content=5), "messages[0]['content'] must be a text or a list of blocks, not int"),
+        (said(content={"Where?"}), "messages[0]['content'] must be a text or a list of blocks, not set"),
+        (said(content=b"Where?"), "messages[0]['content'] must be a text or a list of blocks, not bytes"),
+        (said(content=["Where?", 5]), "messages[0]['content'][1] must be a mapping, not int"),
+        (said(content=[Block()]), "messages[0]['content'][0] must be a mapping, not Block: give its model_dump()"),
+        (said(parts=[None]), "messages[0]['parts'][0] must be a mapping, not NoneType"),
+        (
+            said(tool_calls=[Block()]),
+            "messages[0]['tool_calls'][0] must be a mapping, not Block: give its model_dump()",
+        ),
         (b"Where?", "messages must be a prompt or a list of messages, not bytes"),
         ({"Where?"}, "messages must be a prompt or a list of messages, not set"),
         ([Block()], "messages[0] must be a mapping with 'role' and 'content', not Block: give its model_dump()"),
     ],
 )
-def test_messages_that_are_none_are_refused_in_the_callers_words(messages: Any, told: str) -> None:
+def test_what_no_protocol_can_read_is_refused_in_the_callers_words(messages: Any, told: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Request(messages)
     assert str(caught.value) == told

@@ -25,7 +25,6 @@ def test_who_needs_what_others_hold_waits_and_is_woken_when_they_settle() -> Non
     first.receive(answer(30), 1.0)
     assert woken.is_set()
     send = third.sending(1.0)
-    assert send is not None
     assert send.max_tokens == 100
     second.receive(answer(100), 1.0)
     third.receive(answer(90), 1.0)
@@ -78,7 +77,6 @@ def test_a_cap_is_made_smaller_only_to_what_is_left_when_all_have_settled() -> N
     first.receive(answer(150), 1.0)
     assert woken.is_set()
     send = second.sending(1.0)
-    assert send is not None
     assert most_counted(send.max_tokens or 0) == 50
     assert [step.cap for step in second.journal.steps if step.event == "sent"] == [send.max_tokens]
     second.receive(answer(44), 2.0)
@@ -186,7 +184,6 @@ def test_the_tightest_deadline_is_that_of_a_send() -> None:
     for seconds, expected in ((5, 125.0), (None, 150.0), (500, 150.0)):
         call = Call(Request("Where?"), Policy(budget=Budget(seconds=seconds)), within=turn)
         send = call.begin(120.0)
-        assert send is not None
         assert (send.deadline, turn.deadline) == (expected, 150.0)
 
 
@@ -249,9 +246,7 @@ def test_a_shared_budget_of_money_needs_prices(is_inner: bool) -> None:
     shared = SharedBudget(Budget(money=1.0))
     with pytest.raises(rungwise.ConfigurationError, match="money needs prices on every backend; 'plain' has none"):
         Call(
-            Request("Where?"),
-            chain=[PlainLink("plain")],
-            within=SharedBudget(Budget(), shared) if is_inner else shared,
+            Request("Where?"), chain=[PlainLink("plain")], within=SharedBudget(Budget(), shared) if is_inner else shared
         )
 
 

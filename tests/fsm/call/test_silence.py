@@ -40,7 +40,6 @@ def test_text_that_nobody_goes_on_from_is_partial() -> None:
 def test_a_few_letters_are_asked_for_again() -> None:
     call = sent(chain=CHAIN[:1])
     send = call.receive(Reply("The", interrupted=True, failure=SILENCE))
-    assert send is not None
     assert send.rung == "retry"
 
 

@@ -10,8 +10,7 @@ COUNT = st.integers(1, 10**30)
 
 
 @pytest.mark.parametrize(
-    ("n", "expected"),
-    [(1, 2.0), (2, 4.0), (3, 8.0), (5, 32.0), (6, 60.0), (7, 60.0), (10_000, 60.0), (10**100, 60.0)],
+    ("n", "expected"), [(1, 2.0), (2, 4.0), (3, 8.0), (5, 32.0), (6, 60.0), (7, 60.0), (10_000, 60.0), (10**100, 60.0)]
 )
 def test_doubles_up_to_the_cap(n: int, expected: float) -> None:
     assert backoff(n, 2, 60, 0.5, 0.0) == expected

@@ -73,26 +73,11 @@ LEFT_BEFORE = ("connection_was_stale", "switch_asked", "has_next_backend", "fall
 """What never holds at once: a backend is left at the last failure that the policy bears, and a stale one is none."""
 
 FAMILIES = (
-    "row dropped",
-    "another target",
-    "guard removed",
-    "another guard",
-    "effect removed",
-    "another effect",
-    "neighbours swapped",
-    "guard always true",
-    "guard always false",
-    "counter of a guard dropped",
-    "another counter of a guard",
-    "fact of a guard dropped",
-    "fact of a guard negated",
-    "fact added to a guard",
-    "effect takes nothing",
-    "effect takes from another counter",
-    "refill forgotten",
-    "refill too many",
-    "another condition of an effect",
-    "fact follows otherwise",
+    *("row dropped", "another target", "guard removed", "another guard", "effect removed", "another effect"),
+    *("neighbours swapped", "guard always true", "guard always false", "counter of a guard dropped"),
+    *("another counter of a guard", "fact of a guard dropped", "fact of a guard negated", "fact added to a guard"),
+    *("effect takes nothing", "effect takes from another counter", "refill forgotten", "refill too many"),
+    *("another condition of an effect", "fact follows otherwise"),
 )
 """What is done to the table; written down, so that no change of the declarations can silently end a family."""
 

@@ -185,7 +185,6 @@ def test_a_path_numbers_the_rows_that_it_took_and_those_that_it_tried() -> None:
     visited = {node.name for node in marked().nodes if node.visited}
     assert visited == {"ask", "await", "reask", "prefill", "continuation", "done"}
     arc = marked().arc("await", "prefill")
-    assert arc is not None
     assert arc.steps == (4,)
 
 

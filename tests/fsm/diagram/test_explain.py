@@ -47,7 +47,6 @@ def record(*, names: tuple[str, str] = ("one", "two"), steps: int = len(STORY), 
     call = Call(Request(TOOL_RESULT, max_tokens=700), policy, chain, **options)
     now, send = 100.0, call.begin(100.0)
     for reply, seconds in STORY[:steps]:
-        assert send is not None
         now += send.wait
         call.sending(now)
         now += seconds

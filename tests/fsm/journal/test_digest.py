@@ -63,7 +63,6 @@ def test_a_call_in_flight_has_an_attempt_that_is_not_back_yet() -> None:
     call.begin(0.0)
     call.sending(0.0)
     digest = digest_of_journal(call.journal)
-    assert digest is not None
     assert list(digest_lines(digest)) == [
         "call not ended", "1 attempt, 0 s; left: 23 attempts, 900 s", "  1 · ask → not back yet",
     ]  # fmt: skip
@@ -82,23 +81,17 @@ def test_a_call_that_was_cancelled_before_it_sent_anything_has_no_line() -> None
     call = Call(Request("?"))
     call.cancel()
     digest = digest_of_journal(call.result.journal, call.result.text)
-    assert digest is not None
     assert (digest.lines, digest.headline) == ((), "cancelled: the caller ended the call")
 
 
 def test_a_backend_that_was_passed_over_is_told() -> None:
     policy = rungwise.Policy(limits=rungwise.Limits(retries=0))
-    chain = [
-        PlainLink("one"),
-        PlainLink("two", problem="no key"),
-        PlainLink("three"),
-    ]
+    chain = [PlainLink("one"), PlainLink("two", problem="no key"), PlainLink("three")]
     call = Call(Request("?"), policy, chain)
     call.begin()
     call.receive(OVERLOADED)
     call.receive(ANSWER)
     digest = digest_of_journal(call.result.journal, call.result.text)
-    assert digest is not None
     assert digest.lines[1].text == "2 · fallback · 503 · skipped two: no key · three → answered: done"
 
 
@@ -136,7 +129,6 @@ def test_the_cost_says_how_well_it_is_known(
     for text, estimated in zip(("", "Yes."), usages, strict=True):
         call.receive(Reply(text, stop_reason="stop", usage=rungwise.Usage(1200, 100, estimated=estimated)))
     digest = digest_of_journal(call.result.journal, call.result.text)
-    assert digest is not None
     assert (digest.outcome, digest.amounts.get("cost")) == ("done", says)
 
 
@@ -286,7 +278,6 @@ def on_terminal(value: Any) -> str:
 def test_a_terminal_shows_the_same_lines() -> None:
     for result in (recorded.failed().result, recorded.hostile().result):
         digest = digest_of_journal(result.journal, result.text)
-        assert digest is not None
         assert on_terminal(result).splitlines() == [line.rstrip() for line in digest_lines(digest)]
         assert on_terminal(result.journal).splitlines()[0] == f"call {digest.headline}"
     turn = on_terminal(turn_result())

@@ -51,10 +51,7 @@ def test_no_contents_and_no_prompt_unless_asked_for():
 
 @pytest.mark.parametrize("contents", [False, True])
 def test_a_journal_survives_json_and_replays_to_the_same_result(contents):
-    chain = [
-        PlainLink("one", prices=rungwise.Prices(1, 2)),
-        PlainLink("two", prices=rungwise.Prices(3, 4)),
-    ]
+    chain = [PlainLink("one", prices=rungwise.Prices(1, 2)), PlainLink("two", prices=rungwise.Prices(3, 4))]
     replies = [EMPTY, SECRET, Failure("auth", status=401), TOOL]
     result = record(*replies, contents=contents, chain=chain).result
     journal = rungwise.Journal.from_json(result.journal.to_json())

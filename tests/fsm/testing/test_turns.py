@@ -178,7 +178,6 @@ def budgets_are_not_shared(patch: pytest.MonkeyPatch) -> None:
 
 def answers_are_remembered_for_ever(patch: pytest.MonkeyPatch) -> None:
     def remember(self: Turn, round: Any) -> None:
-        assert self._last is not None
         self._prior_answer = self._last.text or self._prior_answer
 
     patch.setattr(Turn, "_remember_answer", remember)

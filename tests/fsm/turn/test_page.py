@@ -94,7 +94,6 @@ def test_the_timeline_shows_calls_tools_and_compactions_as_what_they_are() -> No
     ]  # fmt: skip
     assert [line.name for line in lines if line.name] == ["call 1", "call 2", "call 3", "call 4"]
     for line in lines:
-        assert line.attempt.back is not None
         (bar,) = bars_of(line)
         assert (bar.start, bar.start + bar.seconds) == (line.attempt.sent.at, pytest.approx(line.attempt.back.at))
 

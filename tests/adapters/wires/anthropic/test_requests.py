@@ -31,7 +31,7 @@ SCHEMA = {"type": "object", "properties": {"bird": {"type": "string"}}, "additio
 WANTED = {"type": "json_schema", "json_schema": {"name": "bird", "schema": SCHEMA, "strict": True}}
 
 
-def backend(model: str = NEW, **options: Any) -> Anthropic:
+def backend(model: str = NEW, **options: Any) -> Any:
     return Anthropic(model, base_url="http://localhost/v1", **options)
 
 

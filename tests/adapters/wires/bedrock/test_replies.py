@@ -18,7 +18,7 @@ from rungwise.fsm.call.conversation.reply import Reasoning, Text
 from support.sampling import examples, sampled
 from support.work import grows_within
 
-BACKEND = Bedrock("anthropic.claude-opus-5-5", region="eu-north-1", base_url="http://localhost/v1", api_key="k9d2f6")
+BACKEND: Any = Bedrock("anthropic.claude-opus-5-5", region="eu-north-1", base_url="http://localhost/v1", api_key="k9d2")
 ME = BACKEND.provider
 SEALED = base64.b64encode(b"sealed").decode()
 CITATION = {"title": "Birds", "location": {"documentPage": {"documentIndex": 0, "start": 1, "end": 2}}}

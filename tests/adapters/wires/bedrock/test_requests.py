@@ -41,7 +41,7 @@ def nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> N
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
 
 
-def backend(model: str = NEW, **options: Any) -> Bedrock:
+def backend(model: str = NEW, **options: Any) -> Any:
     given = {"region": "eu-north-1", "base_url": "http://localhost/v1", "api_key": "k9d2f6b1c44e07a35", **options}
     return Bedrock(model, **given)
 

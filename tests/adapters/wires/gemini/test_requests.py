@@ -253,7 +253,6 @@ def test_the_signature_of_a_blank_text_takes_the_place_of_no_other(portable: boo
     ]
     whole = {"candidates": [{"content": {"role": "model", "parts": own}, "finishReason": "STOP"}]}
     reply = here.decode(200, {}, json.dumps(whole).encode())
-    assert isinstance(reply, Reply)
     found = Message("tool", (ToolResult("f1", "look", "Reeds."),))
     sent = body_of(ASKED, Message("assistant", reply.parts), found, to=here, portable=portable)
     assert sent["contents"][1]["parts"] == own

@@ -9,7 +9,7 @@ import ollama
 import pytest
 
 from rungwise import Message, Ollama, TextPart, ToolCall
-from rungwise.core import Reply, Request
+from rungwise.core import Request
 from rungwise.fsm.call.conversation.parts import MediaPart, ReasoningPart, ToolResult
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.protocols import sending
@@ -19,7 +19,7 @@ USER = {"role": "user", "content": "What is this?"}
 CALL = ToolCall("call_1", "look", '{"bird": "heron", "far": true}')
 RESULT = ToolResult("call_1", "look", "A heron.", media=(MediaPart("image", data=PIXEL),))
 SCHEMA = {"type": "object", "properties": {"bird": {"type": "string"}}, "required": ["bird"]}
-BACKEND = Ollama("m")
+BACKEND: Any = Ollama("m")
 
 # ---- requests --------------------------------------------------------------------------------------------------------
 
@@ -128,7 +128,6 @@ def test_replies_of_its_types_are_read(text: str, thought: str | None, calls: Se
     decoder = BACKEND.decoder({})
     decoder.feed(body + b"\n")
     for reply in (BACKEND.decode(200, {}, body), decoder.close()):
-        assert isinstance(reply, Reply)
         assert (reply.text, reply.reasoning, reply.stop_raw) == (text, thought or "", reason)
         assert [json.loads(each.arguments) for each in reply.tool_calls] == [*calls]
         assert (reply.usage.input_tokens, reply.usage.output_tokens, reply.interrupted) == (3, 5, False)

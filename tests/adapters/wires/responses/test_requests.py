@@ -15,7 +15,7 @@ from rungwise.core import OpaquePart, ReasoningPart, Request
 from support.protocols import sending
 
 URL = "http://localhost/v1"
-BACKEND = OpenAIResponses("gpt-5", base_url=URL)
+BACKEND: Any = OpenAIResponses("gpt-5", base_url=URL)
 OWN = BACKEND.provider
 USER = {"role": "user", "content": "Where?"}
 SEARCH = {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "x"}}
