@@ -111,6 +111,11 @@ def text_in(value: Any, *names: str) -> str:
     return ""
 
 
+def mapping_of(value: Any) -> Mapping[str, Any]:
+    """Return a mapping unchanged, and an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
 def list_of(value: Any) -> list[Any]:
     """Return a list unchanged, and an empty one for anything else."""
     return list(value) if isinstance(value, list | tuple) else []
