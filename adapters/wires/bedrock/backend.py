@@ -104,11 +104,7 @@ class Bedrock(HttpBackend):
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse reserved parameters, and an output cap under another name.
-
-        Raises:
-            ConfigurationError: a parameter is reserved.
-        """
+        """Refuse reserved parameters, and an output cap under another name, with a ConfigurationError."""
         super().refuse_reserved(parameters, where)
         if "maxTokens" in mapping_of(parameters.get("inferenceConfig")):
             raise ConfigurationError(f"{where} cannot set 'inferenceConfig.maxTokens': it is called 'max_tokens'")
