@@ -3,6 +3,7 @@ import pytest
 
 import rungwise
 from rungwise.core import Call, Failure, PlainLink, Reply, Request, TurnContext
+from support.played import play
 
 EMPTY = Reply(stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(5, 1))
 SECRET = Reply("a private answer", reasoning="private thoughts", stop_reason="length", stop_raw="length")
@@ -14,13 +15,7 @@ TOOL = Reply(
 def record(*replies, contents=False, **options):
     options.setdefault("jitter", lambda: 0.25)
     call = Call(Request("a private prompt", max_tokens=700), contents=contents, **options)
-    send, now = call.begin(100.0), 100.0
-    for reply in replies:
-        now += send.wait
-        call.sending(now)
-        now += 0.5
-        send = call.receive(reply, now)
-    return call
+    return play(call, [(reply, 0.5) for reply in replies], begins=100.0)
 
 
 def test_every_step_says_what_decided_and_what_it_cost():
