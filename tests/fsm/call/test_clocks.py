@@ -1,4 +1,4 @@
-"""The clocks of a call: when silence may end an attempt, when it has brought text, and how long a wait of its own is."""
+"""The clocks of a call: when silence may end an attempt, when it has brought text, how long its own waits are."""
 
 import math
 
