@@ -121,27 +121,27 @@ _MOST: Final = 20
 
 
 def in_words(
-    parameters: Mapping[str, Any], unsaid: Mapping[str, str], form: Form, dropped: frozenset[str]
+    parameters: Mapping[str, Any], unsupported: Mapping[str, str], form: Form, dropped: frozenset[str]
 ) -> Mapping[str, Any] | None:
     """Return the JSON format that is left out, so that the prompt must ask for it; None if there is none."""
     if FORMAT_PARAMETER in dropped:
         return form.wanted_json(parameters)
     json_format = parameters.get(FORMAT_PARAMETER)
     is_json = isinstance(json_format, Mapping) and form.asks_for_json({FORMAT_PARAMETER: json_format})
-    return json_format if is_json and FORMAT_PARAMETER in unsaid else None
+    return json_format if is_json and FORMAT_PARAMETER in unsupported else None
 
 
 def losses(
     request: Request,
-    unsaid: Mapping[str, str],
+    unsupported: Mapping[str, str],
     form: Form,
-    wish: Mapping[str, Any] | None = None,
+    json_format: Mapping[str, Any] | None = None,
     *,
     is_portable: bool = False,
 ) -> tuple[str, ...]:
-    """Return what is left out, in a short sentence each; `wish` is the JSON format that the prompt asks for."""
-    if wish is not None:
-        unsaid = {**unsaid, FORMAT_PARAMETER: f"asked for in words ({unsaid[FORMAT_PARAMETER]})"}
+    """Return what is left out, in a short sentence each; `json_format` is the JSON format that the prompt asks for."""
+    if json_format is not None:
+        unsupported = {**unsupported, FORMAT_PARAMETER: f"asked for in words ({unsupported[FORMAT_PARAMETER]})"}
     foreign: list[PlainMessage | Message] = []
     own: list[PlainMessage] = []
     for one in request.messages:
@@ -149,7 +149,7 @@ def losses(
             own.append(one)
         else:
             foreign.append(one)
-    if not (foreign or request.tools or unsaid or is_portable):
+    if not (foreign or request.tools or unsupported or is_portable):
         return ()  # nearly always
     in_messages, tools = _unread(foreign, form), _unread_of_tools(request.tools, form)
     lost_tools = form.lost_tools(request.tools)
@@ -158,7 +158,7 @@ def losses(
         marks += sum([_marks_of(one) - _marks_of(form.unsigned(one)) for one in own])
         in_messages.update(kind for one in own if (kind := str(one.get("type"))) in declared("references"))
     return (
-        *[f"{name}: {why}" for name, why in unsaid.items()],
+        *[f"{name}: {why}" for name, why in unsupported.items()],
         *[f"the tool {_name_of(tool)}: it has no form here" for tool in lost_tools if not _is_mark(tool)],
         *[f"the grammar of the tool {name}: it has no form here" for name in _grammars(request.tools, form)],
         *_described(tools, "of the tools"),
@@ -212,10 +212,8 @@ def _unread(messages: Iterable[PlainMessage | Message], form: Form) -> Counter[s
     """Count the parts that the target protocol does not have, by type or name."""
     counted: Counter[str] = Counter()
     messages = [*messages]
-    for message_given in messages:
-        counted.update(
-            _marks(message_given) if isinstance(message_given, Message) else unread_of_message(message_given)
-        )
+    for each in messages:
+        counted.update(_marks(each) if isinstance(each, Message) else unread_of_message(each))
     for message in read_messages(messages):
         for part in message.parts:
             counted.update(_lost_of(part, form, is_answer=message.role == "assistant"))

@@ -25,8 +25,8 @@ def whole(lowest: int, highest: int) -> Any:
 
     def check(instance: object, attribute: Attribute[Any], value: object) -> None:
         if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
-            named = where(instance, attribute)
-            raise ConfigurationError(f"{named} must be a whole number from {lowest} to {highest}, not {short(value)}")
+            name = where(instance, attribute)
+            raise ConfigurationError(f"{name} must be a whole number from {lowest} to {highest}, not {short(value)}")
 
     return check
 
@@ -57,8 +57,8 @@ def instance(kind: type) -> Any:
 
     def check(instance: object, attribute: Attribute[Any], value: object) -> None:
         if not isinstance(value, kind):
-            named = where(instance, attribute)
-            raise ConfigurationError(f"{named} must be a {kind.__name__}, not {type(value).__name__}")
+            name = where(instance, attribute)
+            raise ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
 
     return check
 

@@ -21,7 +21,7 @@ _CALL_EXTRAS: Final = ("caller", "toolset_name")
 
 
 def own_copy(value: Any) -> Any:
-    """Return a read-only copy of JSON data, or None if no server would accept it; see `kept_copy`."""
+    """Return a read-only copy of JSON data, or None if no server would accept it; see `copy_if_sendable`."""
     try:
         return sendable_copy(mended(value), "the provider's own")
     except (ConfigurationError, RecursionError):

@@ -175,9 +175,9 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
         self.started = True
         kind = delta.get("type")
         if isinstance(kind, str) and kind in _DELTAS:
-            name, shown = _DELTAS[kind]
+            name, event_type = _DELTAS[kind]
             if isinstance(delta.get(name), str):
-                self.take_piece((shown, index_of(index)), delta[name])
+                self.take_piece((event_type, index_of(index)), delta[name])
                 return
         block = self._open.get(index_of(index))
         if block is None:

@@ -47,7 +47,7 @@ _FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """The format of each media type."""
-_UNTOLD: Final = {"document": "pdf"}
+_DEFAULT_FORMATS: Final = {"document": "pdf"}
 _OTHER_THAN_NAMES: Final = re.compile(r"[^a-zA-Z0-9\s()\[\]-]+")
 
 
@@ -55,7 +55,7 @@ def media_block(part: MediaPart) -> Body:
     """Return the block of a picture, a document or a recording; other media are only named, in words."""
     kind = "document" if part.kind == "file" else part.kind
     name = part.media_type.partition(";")[0].rpartition("/")[2].strip().lower()
-    written = _FORMATS[kind].get(name) or ("" if name else _UNTOLD.get(kind, ""))
+    written = _FORMATS[kind].get(name) or ("" if name else _DEFAULT_FORMATS.get(kind, ""))
     if not written and part.url.startswith("s3://"):
         written = _FORMATS[kind].get(part.url.rpartition(".")[2].lower(), "")
     source: dict[str, Any] | None = {"bytes": part.data} if part.data else None
