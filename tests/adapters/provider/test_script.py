@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rungwise import ConfigurationError, ToolCall
 from rungwise.adapters.provider import script as script_module
-from rungwise.adapters.provider.script import Script, ScriptedReply
-from rungwise.fsm.call.conversation.parts import ToolCall
-from rungwise.fsm.errors import ConfigurationError
+from rungwise.testing import Script, ScriptedReply
 
 text = st.text() | st.sampled_from(
     ['"', "'''", "\n", "\r\n", "\\", "\\u0041", "\x7f\x00", "🪜", "a = 1 # b", "[[replies]]"]
