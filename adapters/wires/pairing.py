@@ -13,15 +13,14 @@ from attrs import define, field
 
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.plain.messages import ids_in, read_together
+from rungwise.adapters.wires.registry import declared
 from rungwise.fsm.call.conversation.parts import Message, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage
 
 NO_RESULT: Final = "(the result of this call was not kept)"
 """The stand-in for a missing tool result: every provider requires one."""
 
-_Given = PlainMessage | Message
-_REFERENCE: Final = "item_reference"
-"""The type of a reference to an item that the provider has stored, which may be a tool result."""
+_AnyMessage = PlainMessage | Message
 
 
 def stand_in(call: ToolCall) -> ToolResult:
@@ -38,7 +37,7 @@ class Results:
 
     waiting: dict[tuple[str, str], deque[tuple[int, ToolResult]]]
     uses: dict[str, deque[int]]
-    _lost: dict[int, list[ToolResult]] = field(factory=dict, init=False)
+    _unmatched: dict[int, list[ToolResult]] = field(factory=dict, init=False)
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> Self:
@@ -63,42 +62,42 @@ class Results:
         for key in dict.fromkeys(((call.id, ""), ("", call.name), ("", ""))):
             waiting = self.waiting.get(key, deque())
             while waiting and waiting[0][0] < place:
-                self._lose(waiting)
+                self._pass_over(waiting)
             if waiting and (not used or used[0] >= waiting[0][0] or used[0] == place):
                 return waiting.popleft()[1]
         return None
 
-    def _lose(self, waiting: deque[tuple[int, ToolResult]]) -> None:
+    def _pass_over(self, waiting: deque[tuple[int, ToolResult]]) -> None:
         place, result = waiting.popleft()
-        self._lost.setdefault(place, []).append(result)
+        self._unmatched.setdefault(place, []).append(result)
 
-    def left_at(self, place: int) -> list[ToolResult]:
+    def unmatched_at(self, place: int) -> list[ToolResult]:
         """Return the results in a message that no call has taken."""
         for waiting in self.waiting.values():
             while waiting:
-                self._lose(waiting)
+                self._pass_over(waiting)
         self.waiting.clear()
-        return self._lost.get(place, [])
+        return self._unmatched.get(place, [])
 
 
 @define
 class _Gap:
     """Hold what is missing after some calls; `is_begun` if the message before it holds results of the same turn."""
 
-    calling: _Given
+    calling: _AnyMessage
     calls: tuple[ToolCall, ...]
     missing: list[ToolResult]
     is_begun: bool
 
 
-def answered(messages: Sequence[_Given], form: Form) -> Sequence[_Given]:
+def answered(messages: Sequence[_AnyMessage], form: Form) -> Sequence[_AnyMessage]:
     """Return a conversation in which each call has a result; if none is missing, it is `messages` itself."""
     if _all_have_results(messages):
         return messages
     gaps = _gaps([*read_together(messages)])
     if not gaps:
         return messages
-    whole: list[_Given] = []
+    whole: list[_AnyMessage] = []
     for place, message in enumerate((*messages, None)):
         gap = gaps.get(place)
         if gap is not None and gap.is_begun:
@@ -114,7 +113,7 @@ def answered(messages: Sequence[_Given], form: Form) -> Sequence[_Given]:
     return whole
 
 
-def _gaps(rows: Sequence[tuple[list[_Given], tuple[Message, ...]]]) -> dict[int, _Gap]:
+def _gaps(rows: Sequence[tuple[list[_AnyMessage], tuple[Message, ...]]]) -> dict[int, _Gap]:
     """Return what is missing, by the place of the message before which it belongs."""
     results = Results.of([message for _, read in rows for message in read])
     gaps: dict[int, _Gap] = {}
@@ -136,7 +135,7 @@ def _gaps(rows: Sequence[tuple[list[_Given], tuple[Message, ...]]]) -> dict[int,
     return gaps
 
 
-def _results_behind(rows: Sequence[tuple[list[_Given], tuple[Message, ...]]], at: int) -> int:
+def _results_behind(rows: Sequence[tuple[list[_AnyMessage], tuple[Message, ...]]], at: int) -> int:
     """Count the messages with results right after a turn."""
     count = 0
     for _, read in rows[at + 1 :]:
@@ -148,7 +147,7 @@ def _results_behind(rows: Sequence[tuple[list[_Given], tuple[Message, ...]]], at
     return count
 
 
-def _among(message: _Given, gap: _Gap, form: Form) -> list[_Given]:
+def _among(message: _AnyMessage, gap: _Gap, form: Form) -> list[_AnyMessage]:
     """Add the missing results of a turn to the message with its last results, or put them after it."""
     if isinstance(message, Message):
         places = {call.id: place for place, call in enumerate(gap.calls)}
@@ -158,7 +157,7 @@ def _among(message: _Given, gap: _Gap, form: Form) -> list[_Given]:
     return [message, form.results_of(gap.calling, gap.missing)] if joined is None else [joined]
 
 
-def _all_have_results(messages: Sequence[_Given]) -> bool:
+def _all_have_results(messages: Sequence[_AnyMessage]) -> bool:
     """Tell whether each call has its result, as far as their ids show."""
     waiting: set[str] = set()
     for message in messages:
@@ -176,10 +175,10 @@ def is_own_call(call: ToolCall, provider: str) -> bool:
     return bool(provider) and call.provider == provider
 
 
-def _calls_tools(message: _Given) -> bool:
+def _calls_tools(message: _AnyMessage) -> bool:
     """Tell whether a message calls tools."""
     return bool(ids_in(message)[0])
 
 
-def _is_reference(message: _Given) -> bool:
-    return not isinstance(message, Message) and message.get("type") == _REFERENCE
+def _is_reference(message: _AnyMessage) -> bool:
+    return not isinstance(message, Message) and str(message.get("type")) in declared("references")

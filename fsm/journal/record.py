@@ -279,8 +279,8 @@ class Record:
             for name, (check, form) in cls.content_forms.items():
                 if content and name in content and not check(content[name]):  # the message never quotes contents
                     raise ConfigurationError(f"{where}: {name!r} of its content must be {form}")
-            made = {"usage": Usage(**usage), "facts": tuple(document.get("facts", ())), "content": content}
-            yield cls.step_type(**{**document, **made})
+            parsed = {"usage": Usage(**usage), "facts": tuple(document.get("facts", ())), "content": content}
+            yield cls.step_type(**{**document, **parsed})
 
 
 _STEP = forms_of(Step, usage=OBJECT)

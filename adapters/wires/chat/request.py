@@ -32,7 +32,7 @@ RESERVED: Final[Mapping[str, str]] = {
 }
 """Parameters that callers cannot set, and what to do instead."""
 
-_KEPT: Final = RESERVED.keys() - {"stream"}
+_NEVER_DROPPED: Final = RESERVED.keys() - {"stream"}
 """Fields that stay even if the server rejects them."""
 
 OTHER_CAP: Final[Mapping[str, CapField]] = {
@@ -109,7 +109,7 @@ class ChatBody(BodyWriter):
         dropped = send.dropped | _EFFORTS if "thinking" in send.dropped else send.dropped
         if "response_format" in dropped:
             dropped |= {name for name in FORMATS if CHAT.asks_for_json({name: body.get(name)})}
-        for name in dropped.difference(_KEPT):
+        for name in dropped.difference(_NEVER_DROPPED):
             body.pop(name, None)
         return body
 
