@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from rungwise import ConfigurationError
 from rungwise.adapters.cli.ask import ask as ask_command
 from rungwise.adapters.cli.backends import Target, chain_of
-from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.wires.endpoint import variables_of
 from rungwise.adapters.wires.http_backend import backend_class
 from rungwise.adapters.wires.registry import APIS
-from rungwise.fsm.errors import ConfigurationError
+from rungwise.testing import ScriptedReply
 from support.command_line import invoke
 
 EVERY_API = pytest.mark.parametrize("api", APIS)

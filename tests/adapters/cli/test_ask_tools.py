@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from rungwise import TurnHints
-from rungwise.fsm.turn.journal import TurnJournal
+from rungwise import TurnHints, TurnJournal
 from rungwise.testing import EmbeddedProvider, ScriptedReply
 from support.command_line import invoke, read_until, start
 from support.turn_modes import calling

@@ -16,24 +16,17 @@ import httpx
 import pytest
 from click.testing import Result
 
+from rungwise import Journal, Limits, Policy, Prices, ToolCall, verify
 from rungwise.adapters.cli.ask import ask as ask_command
 from rungwise.adapters.cli.backends import Target
 from rungwise.adapters.cli.backends import chain_of as chain_of_targets
 from rungwise.adapters.cli.command import COMMANDS, main
 from rungwise.adapters.demo.scenarios import SCENARIOS
 from rungwise.adapters.provider.languages import language_of
-from rungwise.adapters.provider.playback import ReceivedRequest
-from rungwise.adapters.provider.script import ScriptedReply
-from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.adapters.wires.registry import WIRES
-from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.link import PlainLink, Prices
-from rungwise.fsm.call.conversation.parts import ToolCall
-from rungwise.fsm.call.conversation.request import Request
-from rungwise.fsm.call.limits import Limits
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
-from rungwise.fsm.call.run.journal import Journal
-from rungwise.fsm.certificate.verify import verify
+from rungwise.core import Call, PlainLink, Request
+from rungwise.fsm.call.policy import DEFAULT_POLICY
+from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support.command_line import ROOT, command, environment, invoke, read_until, start
 from support.sampling import sampled
 from support.waiting import patience, until

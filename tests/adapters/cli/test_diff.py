@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from rungwise.core import Failure, PlainLink, Reply, Request
-from rungwise.fsm.call.call import Call
+from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from support.command_line import invoke
 
 ONE = ("--backends", "1")

@@ -11,9 +11,10 @@ import pytest
 from pydantic import TypeAdapter
 
 import rungwise
+from rungwise import TextPart, ToolCall
 from rungwise.adapters.provider.handler import render
 from rungwise.adapters.provider.languages.language import SIGNATURE
-from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
+from rungwise.core import OpaquePart, ReasoningPart
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 MODES = pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])

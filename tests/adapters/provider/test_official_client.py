@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise import ToolCall
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 PYTHONS = [sys.executable, *filter(None, [os.environ.get("OPENAI_PYTHON")])]

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from rungwise import Message, ToolResult
+from rungwise import Message, ToolCall, ToolResult
 from rungwise.core import Request
-from rungwise.fsm.call.conversation.parts import ToolCall
 from support import protocols
 from support.sampling import sampled
 from support.work import grows_within

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rungwise import Ollama, Text
 from rungwise.adapters.wires.ollama.stream import OllamaDecoder
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.core import Reply
 from support.work import grows_within
 
 pytestmark = pytest.mark.sampled(4)

@@ -5,13 +5,10 @@ from typing import Any
 
 import pytest
 
-from rungwise import Message
+from rungwise import ConfigurationError, Message, ToolCall, ToolResult
 from rungwise.adapters.wires.json_text import as_json, dump, load
-from rungwise.core import Failure, Request
-from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
+from rungwise.core import Failure
 from rungwise.fsm.call.conversation.reading import is_complete
-from rungwise.fsm.call.conversation.request import Send
-from rungwise.fsm.errors import ConfigurationError
 from support import protocols
 
 BIG = 123456789012345678901234567890
@@ -73,8 +70,7 @@ def read(api: str, args: str, *, streamed: bool = False) -> Any:
 
 
 def sent(api: str, *messages: Any) -> bytes:
-    send = Send(rung="ask", backend=0, wait=0, messages=messages, max_tokens=100, request=Request("?"))
-    body: bytes = backend(api).encode(send, stream=False).body
+    body: bytes = protocols.encoded(backend(api), *messages, max_tokens=100).body
     return body
 
 

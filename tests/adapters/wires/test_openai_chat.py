@@ -8,17 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungwise.adapters.wires.backend import HttpRequest
-from rungwise.adapters.wires.chat.backend import OpenAIChat
+from rungwise import ConfigurationError, OpenAIChat, Prices, Reasoning, Text, ToolCall, Usage
 from rungwise.adapters.wires.chat.dialects import STOP_REASONS
-from rungwise.fsm.call.conversation.link import Prices
-from rungwise.fsm.call.conversation.parts import ToolCall
-from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
-from rungwise.fsm.call.conversation.request import Request, Send
-from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.values.usage import Usage
-from support.protocols import sending
+from rungwise.core import Failure, Reply
+from support import protocols
+from support.protocols import encoded
 from support.texts import cut
 
 KEY = "sk-proj-real-looking-0123456789"
@@ -30,19 +24,8 @@ def backend(model: str = "m", **fields: Any) -> Any:
     return OpenAIChat(model, **{"base_url": LOCAL, **fields})
 
 
-def send(*messages: Any, parameters: Any = None, headers: Any = None, tools: Any = (), **fields: Any) -> Send:
-    request = Request(messages or (USER,), tools=tools, parameters=parameters, headers=headers)
-    return sending(request, **fields)
-
-
-def wire(request: HttpRequest) -> dict[str, Any]:
-    body = json.loads(request.body)
-    assert isinstance(body, dict)
-    return body
-
-
-def body_of(*messages: Any, to: OpenAIChat | None = None, stream: bool = False, **fields: Any) -> dict[str, Any]:
-    return wire((to or backend()).encode(send(*messages, **fields), stream=stream))
+def body_of(*messages: Any, to: OpenAIChat | None = None, **fields: Any) -> Any:
+    return protocols.body_of(to or backend(), *(messages or (USER,)), **fields)
 
 
 # ---- what a backend is -----------------------------------------------------------------------------------------------
@@ -114,7 +97,7 @@ def test_which_hosts_need_no_key(url: str, is_local: bool) -> None:
 def test_a_key_in_a_header_is_a_key() -> None:
     chat = OpenAIChat("m", base_url="https://x.openai.azure.com/openai/v1", headers={"API-Key": KEY})
     assert chat.problem is None
-    headers = chat.encode(send(), stream=False).headers
+    headers = encoded(chat).headers
     assert headers["api-key"] == KEY
     assert "authorization" not in headers
 
@@ -180,7 +163,7 @@ def test_nothing_shows_a_key() -> None:
     chat = OpenAIChat(
         "m", api_key=KEY, headers={"x-key": KEY}, parameters={"user": KEY}, base_url="https://h/v1?api-version=1"
     )
-    request = chat.encode(send({"role": "user", "content": KEY}), stream=True)
+    request = encoded(chat, {"role": "user", "content": KEY}, stream=True)
     for thing in (chat, chat.name, chat.problem, request, chat.decoder({"x": KEY}), chat.identities):
         assert KEY not in repr(thing)
         assert KEY not in str(thing)
@@ -221,8 +204,8 @@ def test_what_is_on_the_wire() -> None:
         {"role": "tool", "tool_call_id": "c", "content": "é\u2028"},
     ]
     chat = backend(api_key=KEY, headers={"X-Team": "a", "x-both": "backend"}, parameters={"temperature": 0, "top_p": 1})
-    sent = send(*messages, tools=tools, parameters={"temperature": 1}, headers={"X-Both": "caller"}, max_tokens=7)
-    request = chat.encode(sent, stream=False)
+    asked = {"parameters": {"temperature": 1}, "headers": {"X-Both": "caller"}, "max_tokens": 7}
+    request = encoded(chat, *messages, tools=tools, **asked)
     assert request.method == "POST"
     assert request.url == f"{LOCAL}/chat/completions"
     assert request.headers == {
@@ -231,7 +214,7 @@ def test_what_is_on_the_wire() -> None:
         "x-team": "a",
         "x-both": "caller",
     }
-    assert wire(request) == {
+    assert json.loads(request.body) == {
         "model": "m",
         "messages": messages,
         "stream": False,
@@ -254,7 +237,7 @@ def test_a_query_stays_behind_the_path() -> None:
     chat = OpenAIChat(
         "m", api_key=KEY, base_url="https://x.openai.azure.com/openai/deployments/d?api-version=2024-10-21"
     )
-    url = chat.encode(send(), stream=False).url
+    url = encoded(chat).url
     assert url == "https://x.openai.azure.com/openai/deployments/d/chat/completions?api-version=2024-10-21"
 
 
@@ -262,22 +245,6 @@ def test_a_query_stays_behind_the_path() -> None:
 def test_what_has_its_own_place_is_no_parameter(name: str) -> None:
     with pytest.raises(ConfigurationError, match=name):
         body_of(parameters={name: "x"})
-
-
-@pytest.mark.parametrize(
-    ("url", "field"),
-    [
-        (LOCAL, "max_tokens"),
-        ("https://api.groq.com/openai/v1", "max_tokens"),
-        ("https://api.openai.com/v1", "max_completion_tokens"),
-        ("https://eu.api.openai.com/v1", "max_completion_tokens"),
-        ("https://x.openai.azure.com/openai/v1", "max_completion_tokens"),
-        ("https://notopenai.com/v1", "max_tokens"),
-    ],
-)
-def test_the_cap_field_by_host(url: str, field: str) -> None:
-    body = body_of(to=OpenAIChat("m", base_url=url, api_key=KEY), max_tokens=9)
-    assert {name: body[name] for name in body if "max" in name} == {field: 9}
 
 
 @pytest.mark.parametrize(
@@ -582,28 +549,6 @@ def test_tool_calls_in_every_shape() -> None:
 )
 def test_usage_in_every_spelling(usage: Any, expected: Usage) -> None:
     assert reply_of({"content": "12345"}, usage=usage).usage == expected
-
-
-@pytest.mark.parametrize(
-    ("raw", "reason"),
-    [
-        *(("stop", "stop"), ("eos", "stop"), ("eos_token", "stop"), ("COMPLETE", "stop"), ("STOP_SEQUENCE", "stop")),
-        *(("end_turn", "stop"), ("REASON_STOP", "stop"), ("FINISH_REASON_STOP", "stop"), ("STOP", "stop")),
-        *(("length", "length"), ("model_length", "length"), ("MAX_TOKENS", "length"), ("max_output_tokens", "length")),
-        *(
-            ("tool_calls", "tool_calls"),
-            ("function_call", "tool_calls"),
-            ("TOOL_CALL", "tool_calls"),
-            ("tool_use", "tool_calls"),
-        ),
-        *(("content_filter", "content_filter"), ("sensitive", "content_filter"), ("SAFETY", "content_filter")),
-        *(("model_context_window_exceeded", "overflow"), ("REASON_MAX_CONTEXT", "overflow"), ("pause_turn", "paused")),
-        *(("brand_new", "unknown"), ("FINISH_REASON_UNSPECIFIED", "unknown"), ("OTHER", "unknown")),
-    ],
-)
-def test_finish_reasons(raw: str, reason: str) -> None:
-    reply = reply_of({"content": "x"}, raw)
-    assert (reply.stop_reason, reply.stop_raw) == (reason, raw)
 
 
 @pytest.mark.parametrize("raw", [None, "", "null"])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import rungwise
 from rungwise.adapters.provider.handler import render
-from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.wires.reading.alike_lines import AlikeLines
+from rungwise.testing import ScriptedReply
 from support.growth import calls_made
 
 PATHS = {

@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import OpenAIChat
+from rungwise import OpenAIChat, Text, Usage
 from rungwise.adapters.wires.json_text import HalfHolder, ObjectScanner, is_heavy, mended
-from rungwise.fsm.call.conversation.reply import Reply, Text
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.values.usage import Usage
+from rungwise.core import Failure, Reply
 from support.error_bodies import minimax
 from support.sampling import sampled
 from support.work import grows_within, seconds

@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import Bedrock, Usage
+from rungwise import Bedrock, Reasoning, Text, TextPart, ToolCall, Usage
 from rungwise.adapters.provider.languages.bedrock import frame
-from rungwise.core import Failure, Reply
-from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
-from rungwise.fsm.call.conversation.reply import Reasoning, Text
+from rungwise.core import Failure, OpaquePart, ReasoningPart, Reply
 from support.sampling import examples, sampled
 from support.work import grows_within
 

@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Mapping
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -11,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import Bedrock, Capabilities, ConfigurationError, MediaPart, Message
+from rungwise import Bedrock, Capabilities, ConfigurationError, MediaPart, Message, TextPart, ToolCall, ToolResult
 from rungwise.adapters.wires.bedrock.shapes import CONVERSE
 from rungwise.adapters.wires.plain.messages import read_messages
-from rungwise.core import Request
-from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall, ToolResult
-from rungwise.fsm.testing.conversations import conversations
-from support.protocols import sending
+from rungwise.core import OpaquePart, ReasoningPart, Request
+from rungwise.testing import conversations
+from support import official, protocols
+from support.protocols import encoded
 from support.sampling import examples
 
 NEW, OLD, OTHER = "anthropic.claude-opus-5-5", "eu.anthropic.claude-sonnet-4-5-20250929-v1:0", "amazon.nova-pro-v1:0"
@@ -49,19 +48,9 @@ def backend(model: str = NEW, **options: Any) -> Any:
 ME = "bedrock:localhost/" + NEW
 
 
-@cache
-def operation(name: str) -> Any:
-    from botocore.session import Session
-
-    return Session().get_service_model("bedrock-runtime").operation_model(name)
-
-
-def check(body: dict[str, Any], model: str) -> None:
+def check(body: dict[str, Any]) -> None:
     """Check that a body is valid by the model of the service, and by what the API says besides."""
-    from botocore.validate import ParamValidator
-
-    report = ParamValidator().validate({**body, "modelId": model}, operation("Converse").input_shape)
-    assert not report.has_errors(), report.generate_report()
+    official.check("bedrock", body)
     roles = [message["role"] for message in body["messages"]]
     assert roles[0] == "user"
     assert all(one != other for one, other in pairwise(roles))
@@ -71,17 +60,10 @@ def check(body: dict[str, Any], model: str) -> None:
     assert "toolConfig" in body or not any("toolUse" in block or "toolResult" in block for block in blocks)
 
 
-def encoded(
-    to: Bedrock, *messages: Any, tools: Any = (), parameters: Any = None, stream: bool = False, **send: Any
-) -> Any:
-    request = Request(list(messages) or [QUESTION], tools=tools, parameters=parameters or {})
-    return to.encode(sending(request, **send), stream=stream)
-
-
 def sent(*messages: Any, to: Bedrock | None = None, **options: Any) -> dict[str, Any]:
     to = to or backend()
-    body: dict[str, Any] = json.loads(encoded(to, *messages, **options).body)
-    check(body, to.model)
+    body: dict[str, Any] = protocols.body_of(to, *(messages or (QUESTION,)), **options)
+    check(body)
     return body
 
 
@@ -349,22 +331,6 @@ def test_claude_reasons_as_it_does_elsewhere() -> None:
     loop = (QUESTION, Message("assistant", (CALL,)), Message("tool", (ToolResult("tooluse_1", "", "x"),)))
     assert thinking(sent(*loop, to=backend(OLD), parameters=high, max_tokens=4096)) is None
     assert thinking(sent(to=backend(OLD), tools=[TOOL], parameters={**high, "tool_choice": "required"})) is None
-
-
-@pytest.mark.parametrize(
-    ("choice", "expected"),
-    [
-        ("auto", {"auto": {}}),
-        ("required", {"any": {}}),
-        ({"type": "any"}, {"any": {}}),
-        ({"type": "function", "function": {"name": "look"}}, {"tool": {"name": "look"}}),
-        ({"type": "tool", "name": "look"}, {"tool": {"name": "look"}}),
-        ({"any": {}}, {"any": {}}),
-    ],
-)
-def test_a_choice_of_tools_in_any_form(choice: Any, expected: Any) -> None:
-    body = sent(tools=[CHAT_TOOL], parameters={"tool_choice": choice})
-    assert body["toolConfig"] == {"tools": [TOOL], "toolChoice": expected}
 
 
 def test_no_tools_are_sent_where_none_may_be_called() -> None:

@@ -1,6 +1,7 @@
 """What servers of chat completions say at the end of a reply and of what went wrong, row by row."""
 
 import json
+import re
 from typing import Any
 
 from rungwise import OpenAIChat
@@ -48,12 +49,15 @@ FINISHES: dict[str, dict[str, str]] = {
     "fireworks": USUAL,
     # vLLM, SGLang, llama.cpp, LM Studio and Ollama's compatible endpoint; and what Cohere says through a proxy.
     "local": {**USUAL, "abort": "interrupted", "error": "interrupted", "repetition": "malformed"}
-    | {"COMPLETE": "answered", "STOP_SEQUENCE": "answered", "MAX_TOKENS": "truncated", "TOOL_CALL": "called_tools"},
+    | {"COMPLETE": "answered", "STOP_SEQUENCE": "answered", "MAX_TOKENS": "truncated", "TOOL_CALL": "called_tools"}
+    | dict.fromkeys(("end_turn", "FINISH_REASON_STOP", "STOP"), "answered")
+    | {"max_output_tokens": "truncated", "tool_use": "called_tools", "SAFETY": "refused", "pause_turn": "paused"}
+    | dict.fromkeys(("FINISH_REASON_UNSPECIFIED", "OTHER"), "malformed"),
 }
 NOBODYS = ("gremlins", "Stop!", "tool-calls", 5, {"reason": "stop"}, True)
 MEANINGS = {
     **{"answered": "stop", "truncated": "length", "refused": "content_filter", "called_tools": "tool_calls"},
-    **{"overflowed": "overflow", "interrupted": "error", "malformed": "unknown"},
+    **{"overflowed": "overflow", "interrupted": "error", "malformed": "unknown", "paused": "paused"},
 }
 ENDS = [
     *[(word, name, MEANINGS[event], event) for name, events in FINISHES.items() for word, event in events.items()],
@@ -71,7 +75,7 @@ def read(backend: Any, *chunks: Any) -> Any:
 
 
 def ended(finish: Any, server: str) -> list[Any]:
-    calls = {"tool_calls": [CALL]} if "call" in str(finish).lower() else {}
+    calls = {"tool_calls": [CALL]} if re.search("call|_use", str(finish).lower()) else {}
     said = {"role": "assistant", "content": "In the reeds.", **calls}
     usage = {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}
     whole = {"choices": [{"index": 0, "message": said, "finish_reason": finish}], "usage": usage}

@@ -11,14 +11,10 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungwise import Gemini
+from rungwise import Gemini, MediaPart, Message, Reasoning, Text, TextPart, ToolCall, Usage
 from rungwise.adapters.wires.gemini.shapes import GEMINI as FORM
 from rungwise.adapters.wires.gemini.stream import GeminiDecoder
-from rungwise.core import Reply
-from rungwise.fsm.call.conversation.parts import MediaPart, Message, OpaquePart, Part, ReasoningPart, TextPart, ToolCall
-from rungwise.fsm.call.conversation.reply import Reasoning, Text
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.values.usage import Usage
+from rungwise.core import Failure, OpaquePart, Part, ReasoningPart, Reply
 from support.sampling import sampled
 from support.work import grows_within
 

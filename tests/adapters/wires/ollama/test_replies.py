@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import Ollama, Text, Usage
+from rungwise import Ollama, Reasoning, Text, Usage
 from rungwise.core import Failure, Reply
-from rungwise.fsm.call.conversation.reply import Reasoning
 from support.classified import event_of
 from support.sampling import examples
 

@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungwise import Message, OpenAIResponses, TextPart, ToolCall, Usage
+from rungwise import Message, OpenAIResponses, Reasoning, Text, TextPart, ToolCall, Usage
 from rungwise.adapters.provider.handler import render
 from rungwise.adapters.wires.responses.shapes import RESPONSES
-from rungwise.core import OpaquePart, ReasoningPart, Reply
-from rungwise.fsm.call.conversation.reply import Reasoning, Text
-from rungwise.fsm.failures.failure import Failure
+from rungwise.core import Failure, OpaquePart, ReasoningPart, Reply
 from rungwise.testing import ScriptedReply
 from support.sampling import sampled
 from support.work import grows_within
