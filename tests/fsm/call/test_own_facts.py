@@ -66,7 +66,7 @@ def test_a_fact_is_found_once_for_each_reply_and_a_replay_believes_the_journal()
     assert next(asked) == 3
 
 
-def test_where_no_reply_came_none_of_ones_own_facts_is_asked() -> None:
+def test_without_a_reply_no_custom_fact_is_asked() -> None:
     call, _, _ = played(pleading(lambda reply: pytest.fail("asked")), Failure("server_error"))
     assert call.position.state == "retry"
 
@@ -90,7 +90,7 @@ def test_a_fact_that_lies_is_an_error_that_names_it_and_leaves_the_call_as_it_wa
     assert call.cancel().outcome == "cancelled"
 
 
-def test_limits_of_ones_own_rungs_stand_in_toml_like_the_others() -> None:
+def test_limits_of_custom_rungs_stand_in_toml_like_the_others() -> None:
     table = pleading().table
     assert pleading().limits.pleads == 1
     assert Policy.from_toml("[limits]\npleads = 2\nretries = 0\n", table=table).limits.pleads == 2
@@ -179,6 +179,6 @@ def test_a_declared_rung_is_no_slip_of_another_and_a_fact_may_be_named_twice() -
         ),
     ],
 )
-def test_a_fact_that_nobody_finds_is_refused(rung: Rung, says: str) -> None:
+def test_refuses_a_fact_that_nothing_sets(rung: Rung, says: str) -> None:
     with pytest.raises(TableError, match=says):
         Policy(table=CALL.with_rung(rung, answered=None))

@@ -114,7 +114,7 @@ def test_a_reply_up_to_its_cap_without_a_reason_was_cut_by_it() -> None:
 # ---- tool calls ------------------------------------------------------------------------------------------------------
 
 
-def test_calls_without_ids_are_told_apart() -> None:
+def test_distinguishes_calls_without_ids() -> None:
     calls = [CALL, CALL, {"id": "call_x", **CALL}, {"id": "call_x", **CALL}]
     found = reply_of(piece(tool_calls=calls[:1]), piece(tool_calls=calls[1:]), END).tool_calls
     assert found == whole({"tool_calls": calls}).tool_calls
@@ -243,7 +243,7 @@ def test_log_probabilities_harm_nothing() -> None:
     assert whole({"content": "a"}, logprobs=held).raw["logprobs"] == held
 
 
-def test_a_stream_that_nobody_asked_for_is_read() -> None:
+def test_reads_an_unrequested_stream() -> None:
     body = lines(piece(content="In the"), piece(content=" reeds."), END)
     reply = OLLAMA.decode(200, {"content-type": "application/x-ndjson"}, body)
     assert (reply.text, reply.interrupted) == ("In the reeds.", False)
