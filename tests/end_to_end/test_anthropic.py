@@ -14,8 +14,10 @@ from support.modes import EVERY
 from support.runs import Stage, asking
 
 OLD, NEW = "claude-sonnet-4-5", "claude-opus-5-5"
+USER = {"role": "user", "content": "Where?"}
 TOOL = {"name": "look", "description": "Look.", "input_schema": {"type": "object", "properties": {}}}
 THINK = {"thinking": {"type": "enabled", "budget_tokens": 2000}}
+CUT = ScriptedReply(text="In the reeds, ", finish="length")
 HINTS = rungwise.Hints(continuation="Go on.", nudge="Answer now.", seed="You thought: {reasoning}")
 
 
@@ -47,7 +49,7 @@ def test_signed_reasoning_goes_back_word_for_word_in_a_tool_loop(asks: Any) -> N
         result = one(tools=[TOOL])
         assert result.tool_calls[0].id == "toolu_1"
         told = Message("tool", (ToolResult("toolu_1", "look", "Ardea."),))
-        assert one([{"role": "user", "content": "Where?"}, result.message, told], tools=[TOOL]).text == "In the reeds."
+        assert one([USER, result.message, told], tools=[TOOL]).text == "In the reeds."
         sent = bodies(stage)[1]
     assert sent["messages"][1:] == [
         {
@@ -71,7 +73,7 @@ def test_a_signature_that_is_refused_is_left_out(asks: Any) -> None:
     first = ScriptedReply(text="One.", reasoning="Hm.")
     with asks(first, wrong, ScriptedReply(text="Two.")) as (one, stage, _):
         result = one()
-        history = [{"role": "user", "content": "Where?"}, result.message, {"role": "user", "content": "And?"}]
+        history = [USER, result.message, {"role": "user", "content": "And?"}]
         assert one(history).text == "Two."
         sent = bodies(stage)
     assert "signature" in orjson.dumps(sent[1]).decode()
@@ -80,11 +82,7 @@ def test_a_signature_that_is_refused_is_left_out(asks: Any) -> None:
 
 
 def test_cut_text_goes_on_behind_itself_where_the_model_takes_that(asks: Any) -> None:
-    with asks(ScriptedReply(text="In the reeds, ", finish="length"), ScriptedReply(text="mostly."), model=OLD) as (
-        one,
-        stage,
-        _,
-    ):
+    with asks(CUT, ScriptedReply(text="mostly."), model=OLD) as (one, stage, _):
         assert one().text == "In the reeds, mostly."
         sent = bodies(stage)
     assert [body["max_tokens"] for body in sent] == [4096, 8192]
@@ -95,8 +93,7 @@ def test_cut_text_goes_on_behind_itself_where_the_model_takes_that(asks: Any) ->
     ("model", "given"), [(NEW, {}), (OLD, {"parameters": {"reasoning_effort": "low"}}), (OLD, {"parameters": THINK})]
 )
 def test_and_behind_a_hint_where_it_does_not(asks: Any, model: str, given: Any) -> None:
-    script = (ScriptedReply(text="In the reeds, ", finish="length"), ScriptedReply(text="mostly."))
-    with asks(*script, model=model) as (one, stage, _):
+    with asks(CUT, ScriptedReply(text="mostly."), model=model) as (one, stage, _):
         assert one(max_tokens=5000, **given).text == "In the reeds, mostly."
         sent = bodies(stage)
     assert [body["max_tokens"] for body in sent] == [5000, 10_000]
@@ -106,39 +103,32 @@ def test_and_behind_a_hint_where_it_does_not(asks: Any, model: str, given: Any) 
 SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "herons"}}
 
 
-def paused(*blocks: Any) -> ScriptedReply:
+def paused(*blocks: Any, stop: str = "pause_turn") -> ScriptedReply:
     usage = {"input_tokens": 5, "output_tokens": 5}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [*blocks]}
-    return ScriptedReply(body=orjson.dumps({**message, "stop_reason": "pause_turn", "usage": usage}).decode())
+    return ScriptedReply(body=orjson.dumps({**message, "stop_reason": stop, "usage": usage}).decode())
 
 
 def test_a_paused_turn_goes_on_with_the_blocks_of_the_provider(asks: Any) -> None:
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
     found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
-    again = {**SEARCH, "id": "srvtoolu_2"}
-    script = (
-        paused({"type": "text", "text": "I search. "}, SEARCH),
-        paused(found, again),
-        ScriptedReply(text="In the reeds."),
-    )
-    with asks(*script) as (one, stage, _):
+    first = [thought, {"type": "text", "text": "I search. "}, SEARCH]
+    second = [found, {**SEARCH, "id": "srvtoolu_2"}]
+    last = [found, {"type": "text", "text": "In the reeds."}]
+    with asks(paused(*first), paused(*second), paused(*last, stop="end_turn")) as (one, stage, _):
         result = one()
-        sent = bodies(stage)
+        one([USER, result.message, USER])
+        sent = [body["messages"][1:] for body in bodies(stage)]
     assert (result.text, path(result)) == ("I search. In the reeds.", ["continuation", "continuation", "done"])
-    assert sent[1]["messages"][1:] == [
-        {"role": "assistant", "content": [{"type": "text", "text": "I search. "}, SEARCH]}
-    ]
-    assert sent[2]["messages"][1:] == [
-        {"role": "assistant", "content": [{"type": "text", "text": "I search. "}, SEARCH, found, again]}
-    ]
+    assert sent[1] == [{"role": "assistant", "content": first}]
+    assert sent[2] == [{"role": "assistant", "content": [*first, *second]}]
+    assert sent[3] == [{"role": "assistant", "content": [*first, *second, *last]}, USER]
 
 
 def test_what_was_said_before_a_pause_stands_before_it(asks: Any) -> None:
     cut = ScriptedReply(text="First of all, ", finish="length")
-    with asks(cut, paused({"type": "text", "text": "I search. "}, SEARCH), ScriptedReply(text="Reeds.")) as (
-        one,
-        stage,
-        _,
-    ):
+    script = (cut, paused({"type": "text", "text": "I search. "}, SEARCH), ScriptedReply(text="Reeds."))
+    with asks(*script) as (one, stage, _):
         result = one()
         sent = bodies(stage)
     assert result.text == "First of all, I search. Reeds."
@@ -190,8 +180,7 @@ def test_what_the_model_refuses_is_left_out_once(asks: Any, error: str, changed:
 def test_a_prefill_that_is_refused_is_never_sent_again(asks: Any) -> None:
     said = "This model does not support assistant message prefill. The conversation must end with a user message."
     refused = ScriptedReply(status=400, error={"message": said}, headers={"x-should-retry": "false"})
-    cut = ScriptedReply(text="In the reeds, ", finish="length")
-    with asks(cut, refused, ScriptedReply(text="mostly."), model=OLD) as (one, stage, _):
+    with asks(CUT, refused, ScriptedReply(text="mostly."), model=OLD) as (one, stage, _):
         assert one().text == "In the reeds, mostly."
         assert [body["messages"][-1]["role"] for body in bodies(stage)] == ["user", "assistant", "user"]
 
