@@ -15,6 +15,7 @@ import pytest
 
 import rungwise
 from rungwise import Client
+from support.either import Either
 from support.modes import waits_into
 from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, answering, chunk, echo, echoes, event, stream_of
 from support.waiting import until
@@ -25,8 +26,8 @@ from support.ways import (
     OWN,
     PASSED_IN,
     SCHEMES,
+    Asked,
     aask,
-    aclose,
     ask,
     backend,
     client_for,
@@ -70,23 +71,15 @@ def three_idle_and_dead() -> Callable[[Peer], None]:
     return play
 
 
-def with_idle_connections(way: str, client: Client, count: int) -> Any:
+def with_idle_connections(way: str, client: Client, count: int) -> Asked:
     """Ask several times at once, so that as many connections are idle, and then once more."""
 
-    async def main() -> Any:
-        await asyncio.gather(*(aask(client, f"question {number}", streams=False) for number in range(count)))
-        last = await aask(client, "again", streams=False)
-        await aclose(client)
-        return last
+    async def main() -> Asked:
+        async with Either(way, client) as one:
+            await asyncio.gather(*(one.ask(f"question {number}", streams=False) for number in range(count)))
+            return await one.ask("again", streams=False)
 
-    if is_async(way):
-        return asyncio.run(main())
-    threads = [threading.Thread(target=ask, args=(way, client)) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return ask(way, client, "again", streams=False)
+    return asyncio.run(main())
 
 
 @BOTH
@@ -253,24 +246,15 @@ def test_a_stream_that_was_left_early_answers_no_later_call(way: str, is_whole: 
             is_first = request["messages"][0]["content"] == "first"
             peer.send(reply if is_whole or not is_first else reply[: reply.index(b"two")])
 
+    async def main(client: Client) -> Asked:
+        async with Either(way, client) as one:
+            stream = one.stream("first")
+            await stream.text()
+            await stream.close()
+            return await one.ask("second")
+
     with RawServer(play) as server:
-        client = quick(way, server)
-
-        async def main() -> Any:
-            async with client.astream("first") as stream:
-                async for step in stream:
-                    if isinstance(step, rungwise.Text):
-                        break
-            second = await aask(client, "second")
-            await aclose(client)
-            return second
-
-        if is_async(way):
-            second = asyncio.run(main())
-        else:
-            with client.stream("first") as stream:
-                next(step for step in stream if isinstance(step, rungwise.Text))
-            second = ask(way, client, "second")
+        second = asyncio.run(main(quick(way, server)))
     assert second.text == "onetwo"
     assert server.connections == connections, "one serves again only when the whole reply has been read"
 
