@@ -10,10 +10,9 @@ import pytest
 
 import rungwise
 from rungwise import Client
-from support.either import Either
 from support.raw_server import Peer, RawServer, answer, answering, silent, stuck_in_a_stream
 from support.waiting import auntil, until
-from support.ways import ALL, OWN, SYNC, aask, ask, backend, client_for
+from support.ways import ALL, OWN, SYNC, Either, aask, ask, backend, client_for
 
 SOON = 1.0  # the promise is 0.1 s
 

@@ -9,10 +9,9 @@ import pytest
 
 import rungwise
 from rungwise import Cancellation, Client
-from support.either import Either
 from support.raw_server import STREAM_HEAD, Peer, RawServer, chunk, echo, echoes, event, silent, stuck_in_a_stream
 from support.waiting import until
-from support.ways import ONCE, OWN, Asked, ask, at_once, backend, client_for, in_one_loop, quick
+from support.ways import ONCE, OWN, Asked, Either, ask, at_once, backend, client_for, in_one_loop, quick
 
 pytestmark = pytest.mark.own_connections
 
@@ -34,7 +33,7 @@ def test_calls_beyond_the_connections_wait_in_turn(way: str) -> None:
 
     with RawServer(play) as server:
         client = quick(way, server, max_connections=4)
-        results = at_once(way, client, 60)
+        results = at_once(way, client, [{"messages": f"q {number}", "streams": False} for number in range(60)])
     assert [(each.text, each.result.attempts) for each in results] == [(f"q {number}", 1) for number in range(60)]
     assert most <= 4
     assert server.connections <= 4
@@ -103,7 +102,7 @@ def test_a_wait_for_a_connection_outlasts_the_limit_for_connecting(way: str) -> 
 
     with RawServer(play) as server:
         client = client_for(way, backend(server.base_url), policy=policy, max_connections=1)
-        results = at_once(way, client, 3)
+        results = at_once(way, client, [{"streams": False}] * 3)
     assert [each.outcome for each in results] == ["done"] * 3
 
 

@@ -15,7 +15,6 @@ import pytest
 
 import rungwise
 from rungwise import Client
-from support.either import Either
 from support.modes import waits_into
 from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, answering, chunk, echo, echoes, event, stream_of
 from support.waiting import until
@@ -27,6 +26,7 @@ from support.ways import (
     PASSED_IN,
     SCHEMES,
     Asked,
+    Either,
     aask,
     ask,
     backend,
