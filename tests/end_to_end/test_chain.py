@@ -75,8 +75,7 @@ def test_three_backends_are_asked_in_order(run: Any) -> None:
 
 
 def test_each_backend_gets_fresh_retries(run: Any) -> None:
-    ended = run([DOWN], [DOWN], [DOWN])
-    ended.was(counts=[4, 4, 4], waits=[2, 4, 8] * 3)
+    run([DOWN], [DOWN], [DOWN]).was(counts=[4, 4, 4], waits=[2, 4, 8] * 3)
 
 
 def test_every_new_call_starts_at_the_primary(serve: Any, backend_of: Any) -> None:

@@ -28,8 +28,7 @@ def test_an_observer_that_raises_breaks_no_call(run: Any, error: type[Exception]
     def observe(step: rungwise.Step) -> None:
         raise error("about herons")
 
-    ended = run([DOWN, ScriptedReply(), ANSWER], observer=observe)
-    ended.was("done", "In the reeds, mostly.", counts=[3])
+    run([DOWN, ScriptedReply(), ANSWER], observer=observe).was("done", "In the reeds, mostly.", counts=[3])
 
 
 def test_an_observer_that_raises_is_told_of_without_its_words(run: Any, caplog: pytest.LogCaptureFixture) -> None:
