@@ -4,12 +4,10 @@ from typing import Any
 
 import pytest
 
-from rungwise import Client
-from rungwise.testing import ScriptedReply
 from support import official
-from support.protocols import PROTOCOLS, backend
+from support.protocols import PROTOCOLS
+from support.told import told
 
-DOWN, ANSWER = ScriptedReply(status=401), ScriptedReply(text="In the reeds.")
 LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
 FREE = {"type": "custom", "name": "note"}
 FUNCTION: list[dict[str, Any]] = [
@@ -63,33 +61,23 @@ def cases() -> list[tuple[str, Any, Any]]:
 
 @pytest.mark.parametrize(("api", "choice", "sent"), cases(), ids=str)
 def test_a_choice_is_sent_as_the_protocol_has_it_or_told(api: str, choice: Any, sent: Any, serve: Any) -> None:
-    provider = serve(ANSWER)
-    asked: dict[str, Any] = {"tools": [LOOK, FREE], "tool_choice": choice}
-    with Client(backend(api, provider.base_url)) as client:
-        [found] = client.check("Where?", **asked).backends
-        client.call("Where?", **asked)
-    body = provider.requests[0].body
+    made = told(serve, api, tools=[LOOK, FREE], tool_choice=choice)
+    body = made.body
     place = {"gemini": "toolConfig"}.get(api, "tool_choice")
     assert (body["toolConfig"].get("toolChoice") if api == "bedrock" else body.get(place)) == sent
-    assert any(each.startswith("tool_choice: ") for each in found.losses) is (sent is None)
+    assert any(each.startswith("tool_choice: ") for each in made.lost) is (sent is None)
     official.check(api, body)
 
 
 @pytest.mark.parametrize("choice", [FUNCTION[1], CUSTOM[1], ALLOWED[1]], ids=str)
 def test_a_choice_is_written_for_the_fallback_as_its_tools_are(choice: Any, serve: Any) -> None:
-    first, second = serve(DOWN), serve(ANSWER)
-    chain = [backend("responses", first.base_url, name="first"), backend("openai", second.base_url, name="second")]
-    asked: dict[str, Any] = {"tools": [LOOK, FREE], "tool_choice": choice}
-    with Client(chain) as client:
-        client.call("Where?", **asked)
-    assert first.requests[0].body["tool_choice"] == choice
-    official.check("openai", second.requests[0].body)
+    first, second = told(serve, "responses", "openai", tools=[LOOK, FREE], tool_choice=choice).bodies
+    assert first["tool_choice"] == choice
+    official.check("openai", second)
 
 
 @pytest.mark.parametrize("choice", [{"type": ["tool"], "name": "look"}, {"type": None}, {}], ids=str)
 @pytest.mark.parametrize("api", PROTOCOLS)
 def test_what_is_no_choice_breaks_nothing(api: str, choice: Any, serve: Any) -> None:
-    provider = serve(ANSWER)
-    with Client(backend(api, provider.base_url)) as client:
-        assert client.call("Where?", tools=[LOOK], tool_choice=choice).text == ANSWER.text
-    assert len(provider.requests) == 1
+    result = told(serve, api, tools=[LOOK], tool_choice=choice).result
+    assert (result.text, result.attempts) == ("In the reeds.", 1)
