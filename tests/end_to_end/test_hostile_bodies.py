@@ -274,6 +274,30 @@ def test_a_reply_with_log_probabilities_is_no_heavy_one(raw: Serve) -> None:
     assert run(raw("", body), "call").outcome == "done"
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_body_without_an_end_is_not_read_to_it(streams: bool) -> None:
+    read = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal read
+        while True:
+            read += 1
+            yield b"x" * 10_000
+
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=endless()))
+    client = Client(
+        OpenAIChat("m", base_url="http://localhost/v1"),
+        http=httpx.Client(transport=transport),
+        policy=rungwise.Policy(limits=rungwise.Limits(retries=0)),
+        largest_reply=100_000,
+    )
+    with pytest.raises(rungwise.Failed) as raised:
+        _ = list(client.stream("hi")) if streams else client.call("hi")
+    assert raised.value.result.failures[0][1].reason == "malformed"
+    assert read <= 12
+
+
 # what is read over HTTP as everywhere
 
 

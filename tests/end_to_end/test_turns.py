@@ -8,8 +8,10 @@ import pytest
 
 import rungwise
 from rungwise import Budget, Policy, Tool, TurnPolicy
+from rungwise.adapters.wires.chat.shapes import CHAT
 from rungwise.core import Request
 from rungwise.fsm.turn.explained import explain_turn, read_turn
+from rungwise.fsm.turn.tools import Toolbox, ToolRun
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.modes import follow
 from support.turn_modes import MODES, calling, is_async, run_turn, streams
@@ -468,3 +470,35 @@ def test_what_is_not_of_its_form_is_refused_before_anything_is_sent(mode: str) -
         with pytest.raises((rungwise.ConfigurationError, TypeError)) as caught:
             run_turn(mode, ANSWER, **wrong)  # type: ignore[arg-type]
         assert isinstance(caught.value, rungwise.ConfigurationError), wrong
+
+
+def search(query: str, most: int = 3) -> list[str]:
+    """Search the archive."""
+    return [query] * most
+
+
+def test_a_tool_read_from_a_function_is_sent_called_and_planned(serve: Any, backend_of: Any) -> None:
+    box = Toolbox.of([Tool(search, strict=True)])
+    asks = ScriptedReply(tool_calls=[{"id": "call_1", "name": "search", "arguments": '{"query": "x"}'}])
+    provider = serve(asks)
+    with rungwise.Client(backend_of(provider)) as client:
+        result = client.call("Find x.", tools=box.definitions(CHAT))
+    assert provider.requests[0].body["tools"] == [
+        {
+            "type": "function",
+            "function": {
+                "name": "search",
+                "description": "Search the archive.",
+                "parameters": {
+                    "type": "object",
+                    "properties": {"query": {"type": "string"}, "most": {"type": "integer", "default": 3}},
+                    "required": ["query"],
+                    "additionalProperties": False,
+                },
+                "strict": True,
+            },
+        }
+    ]
+    run = box.plan(result.tool_calls[0], 5.0)
+    assert isinstance(run, ToolRun)
+    assert search(**run.arguments) == ["x", "x", "x"]

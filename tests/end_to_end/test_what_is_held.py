@@ -281,3 +281,12 @@ def test_a_client_that_is_dropped_behind_an_event_loop_is_gone_at_once(
         assert connections() is None
     finally:
         gc.enable()
+
+
+def test_the_pools_of_closed_event_loops_are_let_go(serve: Any, backend_of: Any) -> None:
+    client = Client(backend_of(serve(ScriptedReply(text="In the reeds."))))
+    for _ in range(5):
+        asyncio.run(client.acall("Where?"))
+        assert len(client._connections._in_loops) == 1
+    client.close()
+    assert len(client._connections._in_loops) == 0
