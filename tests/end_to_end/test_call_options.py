@@ -56,16 +56,6 @@ def test_every_named_option_reaches_the_body(run: Any) -> None:
     assert {name: body.get(name) for name in [*NAMED, "top_k"]} == {**NAMED, "top_k": 5}
 
 
-def test_a_turn_takes_them_as_well(serve: Any, backend_of: Any) -> None:
-    provider = serve(ANSWER)
-    with Client(backend_of(provider)) as client:
-        client.turn("Where?", temperature=0.2, stop="END")
-    assert {name: provider.requests[0].body.get(name) for name in ("temperature", "stop")} == {
-        "temperature": 0.2,
-        "stop": "END",
-    }
-
-
 def question(request: ReceivedRequest) -> str:
     return str(request.body["messages"][0]["content"])
 

@@ -402,14 +402,6 @@ def test_the_client_goes_on_after_a_cancelled_call(serve: Any, backend_of: Any, 
         assert list(client.stream("Where?"))[-1].text == "In the reeds, mostly."
 
 
-def test_text_is_handed_out_before_the_reply_has_ended(serve: Any, backend_of: Any, silent: Any) -> None:
-    provider = serve(silent)
-    with Client(backend_of(provider)) as client, client.stream("Where?") as stream:
-        texts = (event.text for event in stream if isinstance(event, rungwise.Text))
-        assert next(texts) == FIRST  # and the provider has not said the rest
-        assert provider.open_connections == 1
-
-
 def test_a_wait_is_waited_in_slices_so_that_no_signal_is_slept_over() -> None:
     token, waited = Cancellation(), list[float]()
 

@@ -14,8 +14,6 @@ import pytest
 
 import rungwise
 from rungwise import Client, OpenAIChat
-from rungwise.adapters.wires.chat.dialects import Dialect
-from rungwise.adapters.wires.chat.request import ChatBody
 from rungwise.core import Call, Reply, Request
 from rungwise.fsm.values.frozen_map import DEEPEST, FrozenList, FrozenMap, frozen_copy, thawed
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
@@ -307,11 +305,3 @@ def changes(mapping: FrozenMap, items: FrozenList) -> Iterator[Callable[[], Any]
     yield lambda: items.__delitem__(0)
     yield lambda: items.__iadd__([2])
     yield lambda: items.__imul__(2)
-
-
-def test_the_body_is_written_from_the_copies() -> None:
-    call = Call(Request(messages(), **options()))
-    send = call.begin()
-    assert send is not None
-    body = ChatBody(send=send, model="m", parameters={}, dialect=Dialect()).written()
-    assert b"What is it?" in body

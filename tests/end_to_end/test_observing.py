@@ -106,12 +106,6 @@ def test_the_journal_of_a_success_holds_every_step(run: Any) -> None:
     assert times[2] >= 2 > times[1]
 
 
-def test_the_journal_of_a_failure_holds_every_step(run: Any) -> None:
-    ended = run([DOWN])
-    assert [step.event for step in ended.error.result.journal.steps] == ["sent", "failed_transiently"] * 4
-    assert ended.result.journal.outcome == "failed"
-
-
 def test_a_journal_holds_no_contents_unless_the_caller_asks(serve: Any, backend_of: Any) -> None:
     reply = ScriptedReply(text="In the reeds.", reasoning="Herons like reeds.", tool_calls=[CALL])
     for contents in (False, True):

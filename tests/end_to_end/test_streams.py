@@ -122,14 +122,6 @@ def test_text_that_was_cut_is_partial_when_nothing_else_is_left(run: Any, cut: A
 
 
 @STREAMED
-def test_a_stream_that_falls_silent_after_text_is_a_cut(run: Any, cut: Any) -> None:
-    policy = rungwise.Policy(timeouts=rungwise.Timeouts(stall=0.5), hints=HINTS.hints)
-    ended = run([cut(long(), FIRST, hang=True), ANSWER], policy=policy)
-    ended.was("done", FIRST + SECOND, added=[[], GO_ON])
-    assert ended.steps[1].event == "fell_silent"
-
-
-@STREAMED
 def test_half_a_think_tag_at_a_cut_is_visible_text(run: Any, cut: Any) -> None:
     reply = ScriptedReply(text="a <b and <thi", chunk_size=20, finish="", done=False)
     run([reply, ScriptedReply(text=" more")]).was("done", "a <b and <thi more")

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from rungwise import Client, OpenAIChat
-from rungwise.adapters.http.exchange import CLOCK_SKEW, Exchange
-from rungwise.adapters.http.limits import AttemptLimits
-from rungwise.fsm.failures.failure import Failure
+from rungwise.adapters.http.exchange import CLOCK_SKEW
 from rungwise.testing import ScriptedReply
 from support.raw_server import Peer, RawServer, answer
 
@@ -187,24 +185,3 @@ def test_a_date_counts_from_our_own_clock_where_the_server_gives_none(date: str 
         assert client.call("hi").text == "hi"
     (wait,) = waits
     assert 60 < wait <= 61 + CLOCK_SKEW
-
-
-@pytest.mark.parametrize(
-    ("headers", "expected"),
-    [
-        ({"Retry-After": "Fri, 20 Nov 2026 10:00:30 GMT"}, 30 + CLOCK_SKEW),
-        ({"Retry-After": "Fri, 20 Nov 2026 10:00:30 GMT", "Date": "Fri, 20 Nov 2026 10:00:10 GMT"}, 20),
-        ({"Retry-After": "Fri, 20 Nov 2026 09:59:30 GMT"}, None),
-        ({"Retry-After": "1795168830"}, 30 + CLOCK_SKEW),
-        ({"Retry-After": "Fri, 20 Nov 2026 10:00:30 GMT", "Date": "garbage"}, 30 + CLOCK_SKEW),
-        ({"Retry-After": "Fri, 20 Nov 2026 10:00:30 GMT", "Date": ""}, 30 + CLOCK_SKEW),
-        ({"Retry-After": "1795168830", "DATE": "Fri, 99 Nov 2026 10:00:10 GMT"}, 30 + CLOCK_SKEW),
-    ],
-)
-def test_the_clock_is_given_from_outside(headers: dict[str, str], expected: float | None) -> None:
-    backend = OpenAIChat("model", base_url="http://127.0.0.1:1/v1")
-    exchange = Exchange(backend, AttemptLimits(), False, wall_clock=lambda: 1795168800.0)
-    exchange.begin(429, headers)
-    reply = exchange.reply()
-    assert isinstance(reply, Failure)
-    assert reply.asked_wait == expected
