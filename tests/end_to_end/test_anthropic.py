@@ -1,4 +1,4 @@
-"""What Anthropic's Messages alone have, over HTTP: signatures, cache counters, pauses, prefill, its own errors."""
+"""What Anthropic's Messages and Bedrock's Converse alone have: signatures, counters, pauses, prefill, errors of their own."""
 
 from typing import Any
 
@@ -14,22 +14,40 @@ from support.modes import EVERY
 from support.runs import Stage, asking
 
 OLD, NEW = "claude-sonnet-4-5", "claude-opus-5-5"
+ON_BEDROCK = {OLD: "eu.anthropic.claude-sonnet-4-5-20250929-v1:0", NEW: "anthropic.claude-opus-5-5"}
 USER = {"role": "user", "content": "Where?"}
 TOOL = {"name": "look", "description": "Look.", "input_schema": {"type": "object", "properties": {}}}
+KEYS = {"access_key_id": "AKIDEXAMPLE", "secret_access_key": "wJalrXUtnFEMI"}
+TOOL_SPEC = {"toolSpec": {"name": "look", "description": "Look.", "inputSchema": {"json": {"type": "object"}}}}
 THINK = {"thinking": {"type": "enabled", "budget_tokens": 2000}}
 CUT = ScriptedReply(text="In the reeds, ", finish="length")
 HINTS = rungwise.Hints(continuation="Go on.", nudge="Answer now.", seed="You thought: {reasoning}")
 
 
 @pytest.fixture(params=[pytest.param(mode, marks=[pytest.mark.full] * (mode in ("acall", "awhole"))) for mode in EVERY])
-def asks(request: pytest.FixtureRequest) -> Any:
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def asks(mode: str) -> Any:
     """Return what asks a provider that plays a script, in one mode, and the bodies that it was sent."""
 
     def begin(*script: Any, model: str = NEW, others: tuple[Any, ...] = (), **options: Any) -> Any:
         def chain(url: str) -> list[Any]:
             return [rungwise.Anthropic(model, base_url=url, api_key="sk-ant-9d2f6b1c44e07a35", **options), *others]
 
-        return asking(request.param, script, chain, policy=rungwise.Policy(hints=HINTS))
+        return asking(mode, script, chain, policy=rungwise.Policy(hints=HINTS))
+
+    return begin
+
+
+@pytest.fixture
+def converses(mode: str) -> Any:
+    """Return what asks in the same way over Bedrock."""
+
+    def begin(*script: Any, model: str = ON_BEDROCK[NEW]) -> Any:
+        return asking(mode, script, lambda url: rungwise.Bedrock(model, region="eu-north-1", base_url=url, **KEYS))
 
     return begin
 
@@ -196,3 +214,74 @@ def test_what_is_lost_stands_in_the_journal(asks: Any) -> None:
         result = one(parameters={"seed": 7, "temperature": 0.5})
     noted = next(step.note for step in result.journal.steps if step.note)
     assert noted == "left out: seed: Anthropic has none; temperature: this model takes none"
+
+
+# Bedrock
+
+
+def test_each_attempt_is_signed(converses: Any) -> None:
+    with converses(ScriptedReply(status=503), ScriptedReply(text="Reeds.")) as (one, stage, waits):
+        result = one()
+        assert (result.text, result.attempts, len(waits)) == ("Reeds.", 2, 1)
+        for request in stage.requests:
+            assert request.headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/")
+            assert request.headers["x-amz-date"].endswith("Z")
+        assert "AKIDEXAMPLE" not in result.journal.to_json()
+
+
+def test_signed_reasoning_goes_back_word_for_word_in_a_tool_loop_on_bedrock(converses: Any) -> None:
+    call = ToolCall("tooluse_1", "look", '{"bird": "heron"}')
+    first = ScriptedReply(text="I look.", reasoning="Grey. A heron.", tool_calls=(call,))
+    asked = {"reasoning_effort": "high"}
+    with converses(first, ScriptedReply(text="In the reeds."), model=ON_BEDROCK[OLD]) as (one, stage, _):
+        result = one(tools=[TOOL_SPEC], parameters=asked, max_tokens=4096)
+        told = Message("tool", (ToolResult("tooluse_1", "look", "Ardea."),))
+        history = [{"role": "user", "content": [{"text": "Where?"}]}, result.message, told]
+        assert one(history, tools=[TOOL_SPEC], parameters=asked, max_tokens=4096).text == "In the reeds."
+        sent = stage.requests[1].body
+    assert sent["messages"][1:] == [
+        {
+            "role": "assistant",
+            "content": [
+                {"reasoningContent": {"reasoningText": {"text": "Grey. A heron.", "signature": SIGNATURE}}},
+                {"text": "I look."},
+                {"toolUse": {"toolUseId": "tooluse_1", "name": "look", "input": {"bird": "heron"}}},
+            ],
+        },
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "tooluse_1", "content": [{"text": "Ardea."}]}}]},
+    ]
+    assert sent["additionalModelRequestFields"]["thinking"]["type"] == "enabled"
+
+
+def test_cut_text_goes_on_behind_itself_where_the_model_takes_that_on_bedrock(converses: Any) -> None:
+    with converses(CUT, ScriptedReply(text="mostly."), model=ON_BEDROCK[OLD]) as (one, stage, _):
+        assert one(max_tokens=1000).text == "In the reeds, mostly."
+        sent = [request.body for request in stage.requests]
+    assert [body["inferenceConfig"]["maxTokens"] for body in sent] == [1000, 2000]
+    assert sent[1]["messages"][-1] == {"role": "assistant", "content": [{"text": "In the reeds,"}]}
+
+
+def test_a_throttle_inside_a_reply_keeps_its_text(converses: Any) -> None:
+    broken = ScriptedReply(text="In the reeds, ", error_event={"type": "ThrottlingException", "message": "Slow down"})
+    with converses(broken, ScriptedReply(text="mostly.")) as (one, _, _):
+        result = one()
+    assert result.outcome == "done"
+    assert result.text in ("In the reeds, mostly.", "mostly.")  # a whole body with an error in it has no text
+    assert [step.reason for step in result.journal.steps if step.reason] == ["rate_limit"]
+
+
+def test_a_call_that_the_server_could_not_read_is_asked_for_again(converses: Any) -> None:
+    call = ToolCall("tooluse_1", "look", "{}")
+    with converses(ScriptedReply(finish="malformed_tool_use"), ScriptedReply(tool_calls=(call,))) as (one, _, _):
+        result = one(tools=[TOOL_SPEC])
+    assert [each.name for each in result.tool_calls] == ["look"]
+    assert [step.code for step in result.journal.steps if step.code] == ["malformed_tool_use"]
+
+
+def test_all_tokens_are_counted_in_one_meaning_on_bedrock(converses: Any) -> None:
+    usage = {
+        **{"inputTokens": 10, "outputTokens": 70, "totalTokens": 1180},
+        **{"cacheReadInputTokens": 100, "cacheWriteInputTokens": 1000},
+    }
+    with converses(ScriptedReply(text="Reeds.", usage=usage)) as (one, _, _):
+        assert one().usage == rungwise.Usage(1110, 70, 100, 1000)

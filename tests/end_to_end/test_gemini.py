@@ -12,7 +12,7 @@ from rungwise.adapters.provider.languages.language import SIGNATURE
 from rungwise.adapters.wires.gemini.request import DUMMY
 from rungwise.fsm.call.conversation.parts import MediaPart, ToolCall
 from rungwise.testing import ReceivedRequest, ScriptedReply
-from support.modes import Caller, options_of, waits_into
+from support.modes import Caller, waits_into
 from support.sampling import sampled
 
 KEY = "AIza-9d2f6b1c44e07a35"
@@ -232,20 +232,6 @@ def test_a_picture_alone_is_an_answer(serve: Any, mode: str) -> None:
         ]
         caller.ask([ASKED, first.message, ASKED])
     assert contents(provider.requests[1])[1] == shown["candidates"][0]["content"]
-
-
-def test_vertex_is_told_a_token(serve: Any) -> None:
-    provider = serve(ANSWER)
-    url = f"{provider.base_url}/projects/p/locations/l/publishers/google"
-    vertex = backend(provider, "gemini-2.5-pro", base_url=url, api_key=None, headers={"authorization": "Bearer t0ken"})
-    with Client(vertex, **options_of("call")) as client:
-        assert client.call([ASKED]).text == ANSWER.text
-    [request] = provider.requests
-    assert (
-        request.path
-        == "/v1/projects/p/locations/l/publishers/google/models/gemini-2.5-pro:streamGenerateContent?alt=sse"
-    )
-    assert (request.headers["authorization"], "x-goog-api-key" in request.headers) == ("Bearer t0ken", False)
 
 
 def test_a_turn_runs_its_tools(serve: Any) -> None:
