@@ -1,4 +1,4 @@
-"""What Anthropic's Messages and Bedrock's Converse alone have: signatures, counters, pauses, prefill, errors of their own."""
+"""What Anthropic's Messages and Bedrock's Converse alone have: signatures, counters, pauses, prefill, own errors."""
 
 from typing import Any
 

@@ -17,7 +17,7 @@ from rungwise.fsm.call.policy import LARGEST_JITTER, SWITCH_AFTER
 from rungwise.fsm.values.fields import LONGEST_SECONDS
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.command_line import invoke
-from support.modes import MODES, ask
+from support.modes import ask
 
 LOCAL = OpenAIChat("model", base_url="http://localhost:1/v1")
 ANSWER, BUSY = ScriptedReply(text="Yes."), ScriptedReply(status=503)
@@ -41,7 +41,6 @@ def test_seconds_that_no_clock_takes_are_refused(kind: type, seconds: Any) -> No
 UNTIMED = rungwise.Budget(seconds=None)
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("seconds", [LONGEST_SECONDS, 1e-3])
 def test_the_longest_and_the_shortest_seconds_are_waited_for(
     serve: Any, backend_of: Any, mode: str, seconds: float
@@ -104,7 +103,6 @@ def test_an_option_of_a_client_that_is_none_is_refused(name: str, value: Any) ->
         Client(LOCAL, **{name: value})
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -272,7 +270,6 @@ REFUSED = (
 
 
 @pytest.mark.own_connections
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("name", "value"), REFUSED)
 def test_a_variable_that_no_client_can_be_made_of_is_named_and_not_shown(
     monkeypatch: pytest.MonkeyPatch, mode: str, name: str, value: str
@@ -291,7 +288,6 @@ def test_a_variable_that_no_client_can_be_made_of_is_named_and_not_shown(
     assert value not in str(caught.value)
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("value", ["garbage.invalid", "127.0.0.1:{}", " ", "http://[::1]:{}"])
 def test_a_proxy_that_cannot_be_reached_fails_the_call(
     monkeypatch: pytest.MonkeyPatch, mode: str, value: str, closed_port: int

@@ -12,9 +12,7 @@ import rungwise
 from rungwise import Client, Policy, testing
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import modes, ways
-from support.modes import MODES
 
-EVERY_MODE = pytest.mark.parametrize("mode", MODES)
 ANSWER = ScriptedReply(text="In the reeds.")
 NAMED: dict[str, Any] = {
     "temperature": 0.2,
@@ -60,7 +58,6 @@ def question(request: ReceivedRequest) -> str:
     return str(request.body["messages"][0]["content"])
 
 
-@EVERY_MODE
 def test_two_calls_at_once_have_each_its_own_policy(mode: str) -> None:
     half, rest = ScriptedReply(text="The bittern booms by night in", finish="length"), ScriptedReply(text=" the reeds.")
 
@@ -84,7 +81,6 @@ def test_two_calls_at_once_have_each_its_own_policy(mode: str) -> None:
             assert replayed.journal.setting.policy == policy
 
 
-@EVERY_MODE
 def test_the_timeouts_of_a_calls_own_policy_hold_on_the_wire(mode: str) -> None:
     once = rungwise.Limits(retries=0)
     hasty = Policy(timeouts=rungwise.Timeouts(total=0.3), limits=once)
@@ -109,7 +105,6 @@ def test_both_calls_go_through_one_pool(serve: Any, backend_of: Any) -> None:
     assert len(provider.requests) == 2
 
 
-@EVERY_MODE
 def test_a_budget_of_money_needs_prices_and_nothing_is_sent_without(mode: str, serve: Any, backend_of: Any) -> None:
     provider = serve(ANSWER)
     priced = Policy(budget=rungwise.Budget(money=1.0))

@@ -19,7 +19,7 @@ from rungwise.adapters.http.cancellation import SLICE
 from rungwise.testing import ScriptedReply
 from support.modes import aask, ask, follow, options_of
 from support.waiting import auntil, ctrl_c_interrupts, until
-from support.ways import OWN, Either, Reading
+from support.ways import Either, Reading
 
 # Nothing may be left behind that Python has to clean up.
 pytestmark = pytest.mark.filterwarnings("error")
@@ -347,7 +347,6 @@ def test_interrupted_by_a_signal_in_an_event_loop(serve: Any, backend_of: Any, m
 # a stream that is closed early
 
 
-@pytest.mark.parametrize("way", OWN)
 @pytest.mark.parametrize("end", [Reading.leave, Reading.close])
 def test_a_stream_that_is_closed_early_ends_the_call(
     serve: Any, backend_of: Any, silent: Any, way: str, end: Callable[[Reading], Awaitable[None]]

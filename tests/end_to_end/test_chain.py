@@ -10,13 +10,12 @@ import pytest
 import rungwise
 from rungwise import Client, OpenAIChat
 from rungwise.testing import ScriptedReply
-from support.modes import MODES, Caller, waits_into
+from support.modes import Caller, waits_into
 
 DOWN = ScriptedReply(status=500)
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 KEYLESS = OpenAIChat("other", base_url="https://api.example.com/v1", name="keyless")
 PLACEHOLDER = OpenAIChat("other", base_url="https://api.example.com/v1", name="placeholder", api_key="YOUR_API_KEY")
-EVERY_MODE = pytest.mark.parametrize("mode", MODES)
 CLIENTS = pytest.mark.parametrize("library", [httpx, httpx2])
 
 
@@ -121,7 +120,6 @@ def _state(http: Any) -> dict[str, Any]:
     }
 
 
-@EVERY_MODE
 @CLIENTS
 def test_the_callers_own_client_is_used_with_its_connections_and_neither_closed_nor_changed(
     serve: Any, backend_of: Any, accepted: Any, mode: str, library: Any
@@ -139,7 +137,6 @@ def test_the_callers_own_client_is_used_with_its_connections_and_neither_closed_
     assert len(accepted) == 1
 
 
-@EVERY_MODE
 def test_connections_are_used_again_after_errors_and_empty_replies(
     serve: Any, backend_of: Any, accepted: Any, mode: str
 ) -> None:
@@ -152,7 +149,6 @@ def test_connections_are_used_again_after_errors_and_empty_replies(
     assert provider.wait_disconnected(), "a client closes what it has opened"
 
 
-@EVERY_MODE
 @CLIENTS
 def test_failures_of_either_library_are_known(
     serve: Any, backend_of: Any, dead_url: str, mode: str, library: Any

@@ -248,7 +248,6 @@ def test_a_stream_that_is_called_something_else_has_the_same_clocks(head: bytes,
     assert LIMIT <= made.seconds < SLACK
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_text_and_arguments_in_one_piece_are_one_piece(way: str) -> None:
     both = event("Let me look. ") + arguments('{"city": ')
     made = make(way, [hangs_after(both, noise=NOISE["comments"]), goes_on])
@@ -290,7 +289,6 @@ def test_a_reply_that_is_not_streamed_is_waited_for(way: str, why: str) -> None:
     assert "stream_options" not in body
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_a_stream_of_a_backend_that_cannot_stream_is_a_whole_reply(way: str) -> None:
     made = make(way, [answering(answer("In the reeds."))], first={"streams": False})
     assert [body["stream"] for body in made.bodies[0]] == [False]
@@ -403,7 +401,6 @@ def test_the_next_backend_goes_on_from_the_text_of_one_that_fell_silent(
         assert follow(made.events) == text
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_a_policy_may_ask_the_silent_one_again_first(way: str) -> None:
     made = make(way, [silent], [goes_on], policy=Policy(timeouts=CLOCKS, switch_after={"silence": 2}))
     assert (made.outcome, made.counts, made.waits) == ("done", [2, 1], [2])
@@ -431,7 +428,6 @@ def test_without_another_try_the_last_backend_may_be_as_late_as_the_call_allows(
     assert (made.outcome, made.text, made.counts) == ("done", FIRST + SECOND, [1])
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_the_last_backend_is_not_left_where_no_time_for_another_first_token_remains(way: str) -> None:
     policy = Policy(timeouts=CLOCKS, budget=Budget(seconds=1.0), waits=AT_ONCE, limits=Limits(retries=3))
     made = make(way, [silent], policy=policy, sleep=time.sleep, async_sleep=asyncio.sleep)
@@ -440,7 +436,6 @@ def test_the_last_backend_is_not_left_where_no_time_for_another_first_token_rema
     assert 0.95 <= made.seconds < 1.0 + SLACK
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_a_clock_of_the_clients_own_moves_no_limit(way: str) -> None:
     policy = Policy(timeouts=CLOCKS, budget=Budget(seconds=60), limits=ONE_MORE)
     made = make(way, [silent, goes_on], policy=policy, clock=lambda: -5e6)
@@ -505,7 +500,6 @@ def test_an_attempt_ends_where_the_reserve_of_the_next_backend_begins(way: str, 
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("way", OWN)
 @pytest.mark.parametrize("first", [{"first_token": LIMIT}, {"stall": LIMIT}], ids=["first token", "stall"])
 def test_the_limits_of_a_backend_hold_for_it_alone(way: str, first: dict[str, float]) -> None:
     script = silent if "first_token" in first else hangs_after(event(FIRST))

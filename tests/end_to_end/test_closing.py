@@ -12,7 +12,7 @@ import rungwise
 from rungwise import Client
 from support.raw_server import Peer, RawServer, answer, answering, silent, stuck_in_a_stream
 from support.waiting import auntil, until
-from support.ways import ALL, OWN, SYNC, Either, aask, ask, backend, client_for
+from support.ways import ALL, SYNC, Either, aask, ask, backend, client_for
 
 SOON = 1.0  # the promise is 0.1 s
 
@@ -84,7 +84,6 @@ def test_closing_ends_a_stream_that_has_not_begun(way: str) -> None:
         assert server.requests == []
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_closing_ends_calls_that_wait_for_a_connection(way: str) -> None:
     async def main(server: RawServer) -> list[Any]:
         async with Either(way, backend(server.base_url), max_connections=1) as one:

@@ -11,12 +11,11 @@ import rungwise
 from rungwise import Cancellation, Client
 from support.raw_server import STREAM_HEAD, Peer, RawServer, chunk, echo, echoes, event, silent, stuck_in_a_stream
 from support.waiting import until
-from support.ways import ONCE, OWN, Asked, Either, ask, at_once, backend, client_for, in_one_loop, quick
+from support.ways import ONCE, Asked, Either, ask, at_once, backend, client_for, in_one_loop, quick
 
 pytestmark = pytest.mark.own_connections
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_calls_beyond_the_connections_wait_in_turn(way: str) -> None:
     open_at_once, most, lock = 0, 0, threading.Lock()
 
@@ -39,7 +38,6 @@ def test_calls_beyond_the_connections_wait_in_turn(way: str) -> None:
     assert server.connections <= 4
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_waiting_for_a_connection_takes_time_of_the_call_and_is_no_failure(way: str) -> None:
     policy = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(seconds=0.5), timeouts=rungwise.Timeouts(connect=0.1))
 
@@ -59,7 +57,6 @@ def test_waiting_for_a_connection_takes_time_of_the_call_and_is_no_failure(way: 
     assert len(server.requests) <= 1
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_a_wait_for_a_connection_is_charged_to_no_backend(way: str) -> None:
     policy = rungwise.Policy(timeouts=rungwise.Timeouts(total=0.2))
     let_go = threading.Event()
@@ -91,7 +88,6 @@ def test_a_wait_for_a_connection_is_charged_to_no_backend(way: str) -> None:
     assert [body["model"] for body in server.bodies if body["messages"][-1]["content"] == "Here."] == ["m"]
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_a_wait_for_a_connection_outlasts_the_limit_for_connecting(way: str) -> None:
     policy = rungwise.Policy(limits=ONCE, timeouts=rungwise.Timeouts(connect=0.1))
 
@@ -132,7 +128,6 @@ def test_the_number_of_connections_is_checked(count: Any) -> None:
         Client(backend("http://localhost/v1"), max_connections=count)
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_connections_to_several_hosts_share_the_places(way: str) -> None:
     with RawServer(echoes) as one, RawServer(echoes) as other:
         client = quick(way, one, max_connections=1)

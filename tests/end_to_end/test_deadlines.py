@@ -270,7 +270,6 @@ def test_what_unpacks_to_very_much_leaves_other_tasks_their_turns(way: str) -> N
     assert longest < 2.0  # ten seconds where all of it is unpacked in one go
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_a_dead_address_does_not_hide_a_live_one(names: Any, way: str) -> None:
     with full_backlog() as dead, RawServer(answering(answer("Yes."))) as server:
         look_up = socket.getaddrinfo

@@ -28,6 +28,12 @@ LONG = [
 SYNC = ("turn", "stream_turn")
 
 
+@pytest.fixture(params=turn_modes.MODES)
+def mode(request: pytest.FixtureRequest) -> str:
+    """Run each test that takes it in every mode."""
+    return str(request.param)
+
+
 @define
 class Nest:
     """A client whose turns go around calls of another one, on a clock of its own."""
@@ -79,7 +85,6 @@ def nest(serve: Serve) -> Nest:
 
 
 @pytest.mark.parametrize("kind", ["in its thread", "in its task", "returned to be awaited"])
-@pytest.mark.parametrize("mode", turn_modes.MODES)
 def test_a_call_that_a_tool_makes_ends_by_it(nest: Nest, mode: str, kind: str) -> None:
     def look() -> str | Awaitable[str]:
         nest.clock.advance(20)
@@ -93,14 +98,12 @@ def test_a_call_that_a_tool_makes_ends_by_it(nest: Nest, mode: str, kind: str) -
     assert nest.deadlines == [40.0]
 
 
-@pytest.mark.parametrize("mode", turn_modes.MODES)
 def test_so_does_one_that_an_executor_makes(nest: Nest, mode: str) -> None:
     options = {"executor": lambda name, arguments: nest.ask(), "tools": [{"name": "look"}]}
     assert nest.turn(mode, **options).outcome == "finished"
     assert nest.deadlines == [60.0]
 
 
-@pytest.mark.parametrize("mode", turn_modes.MODES)
 def test_the_tightest_counts(nest: Nest, mode: str) -> None:
     def look() -> str:
         nest.ask(deadline=WALL + 15)
@@ -110,7 +113,6 @@ def test_the_tightest_counts(nest: Nest, mode: str) -> None:
     assert nest.deadlines == [15.0, 60.0]
 
 
-@pytest.mark.parametrize("mode", turn_modes.MODES)
 @pytest.mark.parametrize(
     ("options", "deadline"),
     [({"policy": TurnPolicy(call=UNLIMITED, budget=Budget(seconds=30))}, 30.0), ({"deadline": None}, None)],
@@ -123,7 +125,6 @@ def test_the_limits_of_the_turn_are_those_of_the_call(
     assert nest.deadlines == [deadline]
 
 
-@pytest.mark.parametrize("mode", turn_modes.MODES)
 def test_nothing_is_sent_once_it_has_passed(nest: Nest, mode: str) -> None:
     found: list[rungwise.Result] = []
 
@@ -138,7 +139,6 @@ def test_nothing_is_sent_once_it_has_passed(nest: Nest, mode: str) -> None:
     assert (found[0].attempts, nest.provider.requests) == (0, [])
 
 
-@pytest.mark.parametrize("mode", turn_modes.MODES)
 def test_turns_within_turns_pass_it_on(nest: Nest, serve: Serve, mode: str) -> None:
     between = serve(turn_modes.calling(("ask", "{}")), ANSWER)
     middle, _ = ways.virtual(between, now=300.0, policy=UNLIMITED)
@@ -202,7 +202,6 @@ def overflowing(nest: Nest, serve: Serve) -> Callable[..., Client]:
     return client
 
 
-@pytest.mark.parametrize("mode", turn_modes.MODES)
 @pytest.mark.parametrize("kind", ["sync", "async", "awaitable"])
 def test_a_compactor_of_a_turn_makes_its_calls_within_it(
     nest: Nest, overflowing: Callable[..., Client], mode: str, kind: str

@@ -20,10 +20,9 @@ from rungwise.fsm.call.budget.metering import COUNTED_BESIDE, most_counted
 from rungwise.fsm.call.budget.prices import price_of
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import modes
-from support.modes import MODES
 from support.sampling import sampled
 from support.waiting import auntil, until
-from support.ways import ALL, OWN, Asked, Either, aclose, ask, at_once, backend, client_for
+from support.ways import ALL, Asked, Either, aclose, ask, at_once, backend, client_for
 
 PRICES = Prices(2.0, 10.0, cache_creation=3.0)
 PROMPT = 40
@@ -94,7 +93,6 @@ BUDGETS = {
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "streams"])
 @pytest.mark.parametrize("kind", sampled(BUDGETS, one_in=3))
-@pytest.mark.parametrize("way", OWN)
 def test_fifty_calls_at_once_never_pass_it(way: str, kind: str, streams: bool) -> None:
     meter, budget = Meter(), BUDGETS[kind]
     shared = SharedBudget(budget)
@@ -151,7 +149,6 @@ def test_threads_and_event_loops_share_one_budget() -> None:
     settled(shared, ended, meter)
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_the_seconds_hold_for_all_of_them(way: str) -> None:
     shared = SharedBudget(Budget(seconds=0.4, attempts=1000, output_tokens=5000))
     began = time.monotonic()
@@ -168,7 +165,6 @@ def test_the_seconds_hold_for_all_of_them(way: str) -> None:
     assert causes == {"the next attempt would begin after the 0.4 s of the shared budget"}
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_nested_budgets_hold_on_every_level(way: str) -> None:
     meter = Meter()
     session = SharedBudget(Budget(attempts=30, output_tokens=3000))
@@ -185,7 +181,6 @@ def test_nested_budgets_hold_on_every_level(way: str) -> None:
 # waiting
 
 
-@pytest.mark.parametrize("mode", MODES)
 def test_a_stream_holds_its_share_until_it_ends_and_who_waits_holds_no_connection(serve: Any, mode: str) -> None:
     first = ScriptedReply(text="Herons nest in the reeds.", chunk_size=5, usage={"completion_tokens": 6})
     provider = serve(first, ScriptedReply(text="In dead trees.", usage={"completion_tokens": 5}))
@@ -287,7 +282,6 @@ def held(tokens: int) -> tuple[SharedBudget, Call]:
     return shared, holder
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_a_wait_lasts_no_longer_than_the_time_of_the_call(way: str) -> None:
     shared, _holder = held(108)
     with asking(way, Meter().answer, policy=Policy(budget=Budget(seconds=0.3))) as (provider, client):
@@ -314,7 +308,6 @@ def test_closing_a_client_ends_the_wait(serve: Any) -> None:
 # other ends
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_a_stream_that_is_left_or_forgotten_gives_back_what_it_held(serve: Any, way: str) -> None:
     provider = serve(ScriptedReply(text="Herons nest in the reeds. " * 20, chunk_size=5, chunk_delay=0.01))
     shared = SharedBudget(Budget(output_tokens=1000))
@@ -334,7 +327,6 @@ def test_a_stream_that_is_left_or_forgotten_gives_back_what_it_held(serve: Any, 
     assert 0 < shared.usage.output_tokens < 800
 
 
-@pytest.mark.parametrize("mode", MODES)
 def test_it_holds_one_call_after_another(serve: Any, mode: str) -> None:
     provider = serve(ScriptedReply(text="In reeds.", usage={"prompt_tokens": 10, "completion_tokens": 40}))
     shared = SharedBudget(Budget(attempts=3))

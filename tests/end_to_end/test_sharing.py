@@ -29,7 +29,6 @@ BUSY = ScriptedReply(status=401)
 ANSWER = ScriptedReply(text="In the reeds.")
 
 
-@pytest.mark.parametrize("mode", modes.MODES)
 def test_headers_of_a_request_stay_with_the_origin_of_the_first_backend(serve: Any, mode: str) -> None:
     first, second = serve(BUSY), serve(BUSY, ANSWER)
     chain = [

@@ -10,7 +10,6 @@ from rungwise.core import Request
 from rungwise.fsm.call.conversation.for_backend import losses_of, tools_for
 from rungwise.fsm.call.conversation.request import Send
 from support import official
-from support.modes import MODES
 from support.protocols import PROTOCOLS, backend
 from support.told import told
 
@@ -88,7 +87,6 @@ def test_what_nobody_knows_goes_to_the_server_that_it_was_given_for(host: str, t
         assert encoded(tool, first, link) == ([], (ELSEWHERE.format(tool["type"]),))
 
 
-@pytest.mark.parametrize("mode", MODES)
 def test_a_chain_of_two_servers(mode: str, serve: Any) -> None:
     made = told(serve, "openai", "openai", mode=mode, tools=[ODD, LOOK])
     assert made.losses == [(), (ELSEWHERE.format("crystal_ball"),)]
@@ -96,7 +94,6 @@ def test_a_chain_of_two_servers(mode: str, serve: Any) -> None:
     assert made.notes == [None, f"left out: {ELSEWHERE.format('crystal_ball')}"]
 
 
-@pytest.mark.parametrize("api", PROTOCOLS)
 def test_where_no_tool_is_left_for_a_fallback_no_choice_of_one_is_sent(api: str, serve: Any) -> None:
     made = told(serve, "openai", api, tools=[ODD], tool_choice="auto", parallel_tool_calls=False)
     assert not {"tools", "tool_choice", "toolConfig", "parallel_tool_calls"} & made.body.keys()
@@ -112,7 +109,6 @@ OWN: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("tool", [*(each for own in OWN.values() for each in own), KIMI, ZAI, ROUTED], ids=str)
-@pytest.mark.parametrize("api", PROTOCOLS)
 def test_behind_another_backend_a_tool_goes_to_the_protocol_that_has_it(api: str, tool: Any, serve: Any) -> None:
     made = told(serve, "openai", api, tools=[tool, LOOK])
     sent = made.body["toolConfig"]["tools"] if api == "bedrock" else made.body["tools"]
@@ -180,7 +176,6 @@ def test_a_choice_goes_out_with_the_tool_that_it_is_of(host: str, choice: Any, i
 
 
 @pytest.mark.parametrize("given", [FLAT, DEEP])
-@pytest.mark.parametrize("api", PROTOCOLS)
 def test_a_grammar_is_told_where_a_tool_of_free_text_becomes_one_of_objects(api: str, given: Any, serve: Any) -> None:
     made = told(serve, api, tools=[given, {"type": "custom", "name": "plain"}])
     keeps = api in ("openai", "responses")
@@ -260,7 +255,6 @@ def test_a_choice_is_written_for_the_fallback_as_its_tools_are(choice: Any, serv
 
 
 @pytest.mark.parametrize("choice", [{"type": ["tool"], "name": "look"}, {"type": None}, {}], ids=str)
-@pytest.mark.parametrize("api", PROTOCOLS)
 def test_what_is_no_choice_breaks_nothing(api: str, choice: Any, serve: Any) -> None:
     result = told(serve, api, tools=[LOOK], tool_choice=choice).result
     assert (result.text, result.attempts) == ("In the reeds.", 1)

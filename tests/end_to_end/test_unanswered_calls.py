@@ -108,7 +108,6 @@ def check(
 
 @pytest.mark.parametrize("history", HISTORIES)
 @pytest.mark.parametrize("whose", ["caller", "neutral"])
-@pytest.mark.parametrize("api", protocols.PROTOCOLS)
 def test_each_call_is_followed_by_its_result(api: str, whose: str, history: str, serve: Any) -> None:
     messages, results = HISTORIES[history]
     [conversation] = sent(api, serve(ANSWER), own(api, messages) if whose == "caller" else messages)
@@ -118,7 +117,6 @@ def test_each_call_is_followed_by_its_result(api: str, whose: str, history: str,
         assert all(one != other for one, other in pairwise(roles)), roles
 
 
-@pytest.mark.parametrize("api", protocols.PROTOCOLS)
 def test_the_results_of_a_turn_are_in_the_order_of_its_calls(api: str, serve: Any) -> None:
     [conversation] = sent(api, serve(ANSWER), own(api, [USER, ALIKE, FIRST, NEXT]))
     read = protocols.read_messages(conversation)
@@ -126,7 +124,6 @@ def test_the_results_of_a_turn_are_in_the_order_of_its_calls(api: str, serve: An
 
 
 @pytest.mark.parametrize("whose", ["caller", "neutral"])
-@pytest.mark.parametrize("api", protocols.PROTOCOLS)
 def test_it_holds_in_later_attempts_too(api: str, whose: str, serve: Any) -> None:
     messages = [USER, TWO, FIRST]
     _, conversation = sent(api, serve(CUT, ANSWER), own(api, messages) if whose == "caller" else messages)
@@ -261,7 +258,6 @@ def messages_sent(api: str, provider: Any, messages: list[Any], **known: Any) ->
 
 @pytest.mark.parametrize("prefill", [False, True])
 @pytest.mark.parametrize("whose", ["caller", "neutral"])
-@pytest.mark.parametrize("api", protocols.PROTOCOLS)
 def test_nobody_is_told_that_a_reply_broke_off_which_ended_on_a_call(
     api: str, whose: str, prefill: bool, serve: Any
 ) -> None:
@@ -274,7 +270,6 @@ def test_nobody_is_told_that_a_reply_broke_off_which_ended_on_a_call(
     assert not any(mark in body for mark in ('"prefix"', '"partial"', "continue_final_message"))
 
 
-@pytest.mark.parametrize("api", protocols.PROTOCOLS)
 def test_an_answer_that_broke_off_in_words_is_gone_on_with(api: str, serve: Any) -> None:
     [said] = messages_sent(api, serve(ANSWER), [USER, SAID], prefill=False)
     assert [(message.role, message.text) for message in said[-2:]] == [("assistant", "In the"), ("user", HINT)]
@@ -282,7 +277,6 @@ def test_an_answer_that_broke_off_in_words_is_gone_on_with(api: str, serve: Any)
 
 @pytest.mark.parametrize("prefill", [False, True])
 @pytest.mark.parametrize("whose", ["caller", "neutral"])
-@pytest.mark.parametrize("api", protocols.PROTOCOLS)
 def test_the_call_has_its_result_in_each_later_attempt_too(api: str, whose: str, prefill: bool, serve: Any) -> None:
     provider = serve(CUT, ANSWER)
     tail = protocols.OPEN[api] if whose == "caller" else [CALLED]
@@ -295,7 +289,6 @@ def test_the_call_has_its_result_in_each_later_attempt_too(api: str, whose: str,
 
 
 @pytest.mark.parametrize("whose", ["caller", "neutral"])
-@pytest.mark.parametrize("api", protocols.PROTOCOLS)
 def test_the_results_that_stand_in_count_beside_given_tokens(api: str, whose: str, serve: Any) -> None:
     """Under a budget of money too, which is what they would pass."""
     provider = serve(ScriptedReply(text="In the reeds.", usage={}))

@@ -16,7 +16,7 @@ import rungwise
 from rungwise import Client
 from rungwise.testing import ScriptedReply
 from support import protocols
-from support.modes import MODES, Caller, aask, ask, is_async
+from support.modes import Caller, aask, ask, is_async
 from support.runs import Serve
 
 ANSWER = ScriptedReply(text="Rayleigh scattering, most of all. " * 4)
@@ -72,7 +72,6 @@ ENDINGS: dict[str, tuple[ScriptedReply, ...]] = {
 
 
 @pytest.mark.own_connections
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_call_leaves_nothing_for_the_collector(
     mode: str, ending: str, serve: Serve, backend_of: Any, garbage: Any
@@ -177,7 +176,6 @@ def warned() -> Iterator[list[str]]:
 
 
 @pytest.mark.own_connections
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("is_in_a_cycle", [False, True])
 def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
     mode: str, is_in_a_cycle: bool, serve: Serve, backend_of: Any, warned: list[str]

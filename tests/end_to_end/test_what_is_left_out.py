@@ -17,8 +17,8 @@ from rungwise.core import Request
 from rungwise.fsm.journal.path import read_path
 from rungwise.testing import ScriptedReply
 from support.command_line import invoke
-from support.modes import MODES, ask, waits_into
-from support.protocols import PROTOCOLS, backend
+from support.modes import ask, waits_into
+from support.protocols import backend
 from support.told import told
 
 DOWN, AGAIN = ScriptedReply(status=401), ScriptedReply(status=500)
@@ -30,7 +30,6 @@ def notes(result: rungwise.Result) -> list[tuple[str, str | None]]:
     return [(step.backend, step.note) for step in result.journal.steps if step.event == "sent"]
 
 
-@pytest.mark.parametrize("mode", MODES)
 def test_what_the_fallback_cannot_be_told_is_not_sent_and_said_once(mode: str, serve: Any) -> None:
     first, second = serve(DOWN), serve(AGAIN, AGAIN, ANSWER)
     chain = [
@@ -205,7 +204,6 @@ CALLED: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("api", PROTOCOLS)
 @pytest.mark.parametrize("mode", ["call", "stream"])
 def test_who_speaks_is_told_where_a_protocol_has_no_names(api: str, mode: str, serve: Any) -> None:
     made = told(serve, api, messages=NAMED_ONES, mode=mode)
@@ -217,7 +215,6 @@ def test_who_speaks_is_told_where_a_protocol_has_no_names(api: str, mode: str, s
         assert (name in body) is (api == "openai")
 
 
-@pytest.mark.parametrize("api", PROTOCOLS)
 def test_the_name_of_a_tool_is_no_such_name(api: str) -> None:
     with Client(backend(api, "http://localhost:1/v1")) as client:
         [found] = client.check([{"role": "user", "content": "Where?"}, *CALLED]).backends
@@ -225,7 +222,6 @@ def test_the_name_of_a_tool_is_no_such_name(api: str) -> None:
 
 
 @pytest.mark.parametrize("role", ["system", "developer", "user", "tool"])
-@pytest.mark.parametrize("api", PROTOCOLS)
 def test_a_member_of_a_message_that_nobody_reads_is_told(api: str, role: str, serve: Any) -> None:
     odd = {"role": role, "content": "Where?", **({"tool_call_id": "c"} if role == "tool" else {}), "mood": "merry"}
     asked = [{"role": "user", "content": "Hm."}, *CALLED[: role == "tool"], odd, {"role": "user", "content": "Hm?"}]

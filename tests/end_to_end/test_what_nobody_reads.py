@@ -96,7 +96,6 @@ ODD_PART = {"type": "text", "text": "Where?", "mood": "merry"}
 ODD_TOOL = {"type": "function", "function": {**FUNCTION, "input_examples": [{"mood": "merry"}]}, "defer_loading": True}
 
 
-@pytest.mark.parametrize("api", PROTOCOLS)
 def test_members_of_parts_and_tools_that_nobody_reads_are_told(api: str, serve: Any) -> None:
     answer = {"role": "tool", "tool_call_id": "c1", "content": [ODD_PART]}
     messages = [USER, CALLING, answer, {"role": "user", "content": [ODD_PART, "Hm?"]}]
@@ -135,7 +134,6 @@ def test_what_is_told_by_name_is_bounded(serve: Any) -> None:
     assert all(len(loss) < 150 and "\n" not in loss for loss in losses)
 
 
-@pytest.mark.parametrize("api", PROTOCOLS)
 def test_the_place_of_an_item_that_a_server_keeps_is_told(api: str, serve: Any) -> None:
     item = {"type": "item_reference", "id": "msg_1"}
     body, lost = sent(serve, api, [USER, item, USER])
@@ -143,7 +141,6 @@ def test_the_place_of_an_item_that_a_server_keeps_is_told(api: str, serve: Any) 
     assert ("msg_1" in json.dumps(body)) is (api == "responses")
 
 
-@pytest.mark.parametrize("api", PROTOCOLS)
 def test_code_that_gemini_ran_is_said_in_words(api: str, serve: Any) -> None:
     ran = [
         {"executableCode": {"language": "PYTHON", "code": "print(2 + 3)"}},
@@ -176,7 +173,6 @@ def test_what_is_said_of_a_document_goes_along(source: Any, api: str, serve: Any
     assert ("name of a file in the messages, 1 x: it has no form here" in lost) is (has_no_place and api == "gemini")
 
 
-@pytest.mark.parametrize("api", PROTOCOLS)
 @pytest.mark.parametrize("strict", [True, False])
 def test_a_tool_that_is_to_be_strict_is_told_where_none_is(api: str, strict: bool, serve: Any) -> None:
     tools = [{"type": "function", "function": {**FUNCTION, "strict": strict}}]
@@ -202,7 +198,6 @@ def test_a_turn_of_plain_functions_tells_nothing_of_strictness(api: str, serve: 
     assert "look" in json.dumps(second.requests[0].body)
 
 
-@pytest.mark.parametrize("api", PROTOCOLS)
 @pytest.mark.parametrize("detail", ["low", "high", "auto"])
 def test_how_closely_a_picture_is_to_be_looked_at_is_told(api: str, detail: str, serve: Any) -> None:
     image = {"url": "data:image/png;base64,iVBORw0KGgo=", "detail": detail}
@@ -213,7 +208,6 @@ def test_how_closely_a_picture_is_to_be_looked_at_is_told(api: str, detail: str,
     assert (f'"detail": "{detail}"' in json.dumps(body)) is takes
 
 
-@pytest.mark.parametrize("api", PROTOCOLS)
 def test_a_long_history_of_plain_text_costs_next_to_nothing(api: str) -> None:
     request = Request([USER, {"role": "assistant", "content": "In the reeds."}] * 1000)
     link = backend(api, "http://localhost:1/v1")
