@@ -93,15 +93,15 @@ def _fallback(value: str) -> Target:
         api, rest = "openai", value
     elif rest.strip() and "#" not in rest and "//" not in rest:
         return Target(api, None, rest)
-    place, *named = rest.split("#")
-    if len(named) not in (1, 2) or not place.strip() or not named[0].strip():
+    place, *names = rest.split("#")
+    if len(names) not in (1, 2) or not place.strip() or not names[0].strip():
         begins = value.partition("#")[0]
         near = "" if "/" in begins or not colon else close_to(begins.partition(":")[0], APIS)
         problem = f"what begins with {shown_url(begins)} is not of the form {SHAPE}"
         raise click.BadParameter(
             f"{problem}, as in http://localhost:8000/v1#llama or anthropic:claude-sonnet-4-5{near}"
         )
-    return Target(api, _check_url(place), *named)
+    return Target(api, _check_url(place), *names)
 
 
 def chain_of(targets: Sequence[Target], prices: Prices | None, *, needs_all: bool = True) -> list[HttpBackend]:

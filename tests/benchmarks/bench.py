@@ -26,6 +26,8 @@ class Bench:
     server: str
     rounds: int
     quick: bool = False
+    pace: float = 1.0
+    """How many times slower plain Python is here than on the machine that the goals in seconds are meant for."""
 
     def has(self, contestant: Contestant) -> bool:
         """Tell whether there is an environment for it."""

@@ -75,16 +75,17 @@ def main(given: Sequence[str] | None = None) -> int:
     found = pythons(options)
     results = {**machine.described(), "versions": _versions(found)}
     print("{date}, Python {python}, {cpu}, {cores} cores; plain Python: {reference_ms} ms".format(**results))
-    sections = list(_measured(options, found))
+    pace = max(1.0, results["reference_ms"] / machine.REFERENCE_MS)
+    sections = list(_measured(options, found, pace))
     verdicts = [each for section in sections for each in section.verdicts]
     print(*report.table(verdicts), sep="\n", flush=True)
     _put(options, {**results, "sections": [asdict(each) for each in sections]}, found["rungwise"])
     return 0 if all(each.held for each in verdicts) else 1
 
 
-def _measured(options: argparse.Namespace, found: dict[str, Path]) -> Iterator[Section]:
+def _measured(options: argparse.Namespace, found: dict[str, Path], pace: float) -> Iterator[Section]:
     with serving(found["rungwise"]) as server:
-        bench = Bench(found, server, options.rounds or (5 if options.quick else 30), options.quick)
+        bench = Bench(found, server, options.rounds or (5 if options.quick else 30), options.quick, pace)
         for name in options.only or MEASURES:
             start = time.monotonic()
             for section in import_module(f"benchmarks.measures.{name}").measure(bench):

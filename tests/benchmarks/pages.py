@@ -94,7 +94,7 @@ def _found(verdict: Mapping[str, Any]) -> str:
 
 
 def _goal(verdict: Mapping[str, Any]) -> str:
-    return f"{verdict['sense']} {verdict['goal']:g} {verdict['unit']}"
+    return f"{verdict['sense']} {round(verdict['goal'], 2):g} {verdict['unit']}"
 
 
 def _peers(section: Mapping[str, Any], key: str, unit: str, *, bare: bool = False) -> str:
@@ -112,7 +112,7 @@ def _circumstances(results: Mapping[str, Any]) -> list[str]:
     day = date.fromisoformat(results["date"])
     versions = {name: version for each in results["versions"].values() for name, version in each.items()}
     named = {"httpx": "httpx", "openai": "openai", "litellm": "LiteLLM", "pydantic-ai-slim": "pydantic-ai"}
-    named |= {"langchain-openai": "langchain-openai", "aiohttp": "aiohttp"}
+    named |= {"langchain-openai": "langchain-openai"}
     told_versions = ", ".join(f"{word} {versions[name]}" for name, word in named.items() if name in versions)
     text = (
         f"[Measured]() on {day.day} {day:%B %Y} by `python tests/benchmarks/run.py`: {results['cores']} cores"

@@ -48,3 +48,8 @@ def test_contestants_are_compared_with_the_first_within_each_round() -> None:
 @pytest.mark.parametrize(("sense", "figure", "held"), [("≤", 2.0, True), ("≤", 2.1, False), ("≥", 1.9, False)])
 def test_a_goal_is_held_or_missed(sense: str, figure: float, held: bool) -> None:
     assert Goal("it", sense, 2.0).of(figure).held is held  # type: ignore[arg-type]
+
+
+def test_a_goal_in_seconds_grows_on_a_slower_machine() -> None:
+    verdict = Goal("it", "≤", 60, "µs").of(80, pace=1.5)
+    assert (verdict.goal, verdict.held) == (90, True)

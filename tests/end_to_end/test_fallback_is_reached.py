@@ -9,14 +9,14 @@ from attrs import evolve
 from rungwise.fsm.call.clocks.silence import CLOSING
 from support import many_tongues
 from support.modes import MODES
-from support.troubled import SECONDS, TROUBLES, Chain, bound_of, problem_with
+from support.troubled import SECONDS, TROUBLES, Chain, bound_of, lasting_problem_with
 
 AT_ONCE = 6
 
 
 def problems(chains: Iterable[Chain]) -> list[str]:
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return [found for found in pool.map(problem_with, chains) if found]
+        return [problem.text for problem in pool.map(lasting_problem_with, chains) if problem]
 
 
 def test_each_trouble_of_a_first_backend_is_survived() -> None:

@@ -63,9 +63,9 @@ def choice_of(choice: Any) -> Body | None:
     """Return a tool choice in this form, or None if there is no equivalent."""
     if isinstance(choice, Mapping) and "type" not in choice:
         return dict(choice) if choice.keys() <= {"auto", "any", "tool"} else None
-    word_given, name = chat_choice(choice), forced_name(choice)
-    if isinstance(word_given, str):
-        word = {"auto": "auto", "required": "any", "any": "any"}.get(word_given)
+    word_or_tool, name = chat_choice(choice), forced_name(choice)
+    if isinstance(word_or_tool, str):
+        word = {"auto": "auto", "required": "any", "any": "any"}.get(word_or_tool)
         return {word: {}} if word else None
     return {"tool": {"name": name}} if name else None
 

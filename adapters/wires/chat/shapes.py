@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, FOREIGN_PARTS, Dialect
 from rungwise.adapters.wires.form import Body, Form
-from rungwise.adapters.wires.plain.converse import is_converse
+from rungwise.adapters.wires.plain.blocks import is_untyped
 from rungwise.adapters.wires.plain.parts import list_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.adapters.wires.plain.writing import chat_messages
@@ -157,7 +157,7 @@ def _is_foreign(part: Any) -> bool:
     is_block = kind in _FOREIGN_BLOCKS or kind.endswith(_FOREIGN_RESULT)
     # Mistral's thinking is a list; Anthropic signs a text.
     is_thought = kind == "thinking" and isinstance(part.get("thinking"), str) and "signature" in part
-    return is_block or is_thought or "source" in part or "citations" in part or is_converse(part)
+    return is_block or is_thought or "source" in part or "citations" in part or is_untyped(part)
 
 
 def _is_foreign_call(call: Any) -> bool:

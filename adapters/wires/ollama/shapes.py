@@ -148,13 +148,13 @@ def _message_of(role: str, parts: Iterable[Part]) -> Body:
 
 def _results(results: Iterable[ToolResult]) -> Iterator[Body]:
     """Yield tool results; pictures, which templates have no place for there, follow as a user message."""
-    shown: list[Part] = []
+    media: list[Part] = []
     for each in results:
-        named = {"tool_name": each.name} if each.name else {}
-        yield {"role": "tool", **named, "content": each.text}
-        shown += each.media
-    if shown:
-        yield _message_of("user", shown)
+        tool_name = {"tool_name": each.name} if each.name else {}
+        yield {"role": "tool", **tool_name, "content": each.text}
+        media += each.media
+    if media:
+        yield _message_of("user", media)
 
 
 OLLAMA: Final = OllamaForm()

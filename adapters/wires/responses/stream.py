@@ -177,14 +177,14 @@ class ResponsesDecoder(StreamDecoder):
     # what the events add
 
     def _take_text(self, name: str, value: Mapping[str, Any]) -> None:
-        shown, key, member = _DELTAS.get(name) or _WHOLES[name]
-        at, slot = self._slot(value, "message" if shown is Text else "reasoning")
+        event_type, key, member = _DELTAS.get(name) or _WHOLES[name]
+        at, slot = self._slot(value, "message" if event_type is Text else "reasoning")
         place = self._place(at, slot, key, value.get(member))
         if name in _DELTAS:
             if piece := text_at(value, "delta"):
-                self.take_piece((shown, place), piece)
+                self.take_piece((event_type, place), piece)
         else:
-            self._settle((shown, place), text_at(value, "text"))
+            self._settle((event_type, place), text_at(value, "text"))
         self._keep_logprobs(slot, place[2], value, is_whole=name in _WHOLES)
 
     def _settle(self, kind: Kind, text: str) -> None:

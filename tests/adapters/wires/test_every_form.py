@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import MediaPart, Message, TextPart, ToolResult
+from rungwise import MediaPart, Message, TextPart, ToolCall, ToolResult
 from rungwise.adapters.wires.form import Form, Rules
 from rungwise.adapters.wires.pairing import NO_RESULT
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.portability import portable, written
-from rungwise.core import Request
-from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, ToolCall
-from rungwise.fsm.testing.conversations import conversations
+from rungwise.core import OpaquePart, ReasoningPart, Request
 from rungwise.fsm.values.frozen_map import thawed
+from rungwise.testing import conversations
 from support import official, protocols
 from support.protocols import sending
 from support.sampling import examples, sampled
@@ -150,6 +149,15 @@ def as_written(api: str, messages: Sequence[Any]) -> list[Any]:
     """Return a conversation in a protocol's own form, as JSON."""
     given = written(messages, form(api), "", is_portable=True)
     return json.loads(json.dumps(thawed(given)))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_the_check_by_the_official_client_knows_what_is_wrong(api: str) -> None:
+    body = body_of(api, IN_FORM[api], is_portable=False, tools=TOOLS)
+    said = next(name for name in ("messages", "input", "contents") if name in body)
+    for wrong in ({"gremlin": 1}, {said: [*body[said], {"role": "user", "gremlin": 1}]}, {said: 5}):
+        with pytest.raises((official.Mismatch, KeyError)):
+            official.check(api, {**body, **wrong})
 
 
 @pytest.mark.parametrize("api", APIS)

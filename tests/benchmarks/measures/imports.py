@@ -48,7 +48,11 @@ def measure(bench: Bench) -> Iterator[Section]:
     figures = [Figure(each.who, each.median - bare.median, each.best - bare.best) for each in others]
     [own] = [each.best for each in figures if each.who == CORE]
     yield Section(
-        "imports", "Imports, time of the processor over a bare interpreter", "s", figures, [GOAL.of(own * 1e3)]
+        "imports",
+        "Imports, time of the processor over a bare interpreter",
+        "s",
+        figures,
+        [GOAL.of(own * 1e3, bench.pace)],
     )
 
 

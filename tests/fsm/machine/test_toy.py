@@ -39,10 +39,7 @@ TOY = build_table(
         Fact("is_late"),
     ],
     events=[Event("stayed_quiet", "nobody came to the door")],
-    ladders={
-        "opened": (Ending("gone"),),
-        "stayed_quiet": (Ending("gone", holds="is_late"), KNOCK, Ending("gone")),
-    },
+    ladders={"opened": (Ending("gone"),), "stayed_quiet": (Ending("gone", holds="is_late"), KNOCK, Ending("gone"))},
     everywhere={"rained": "gone"},
     unsent={"froze": [Ending("gone")]},
 )

@@ -50,10 +50,7 @@ QUESTIONS = [
         "what would last week's calls have done?",
         "Of 3 past journals: 1 takes the same path to the end, 1 ends earlier, 1 differs from a step on.",
     ),
-    (
-        "how long may a stream be silent now?",
-        "after 10 s before the first content, 10 s between two pieces",
-    ),
+    ("how long may a stream be silent now?", "after 10 s before the first content, 10 s between two pieces"),
 ]
 
 

@@ -89,12 +89,7 @@ def test_a_schema_is_read_from_hints() -> None:
 
 def test_arguments_are_converted_to_what_the_hints_say() -> None:
     read = plan(weather, {"place": {"name": "Rome", "since": "0753-04-21"}, "unit": "k", "days": "2"})
-    assert read == {
-        "place": Place(name="Rome", since=date(753, 4, 21)),
-        "unit": Unit.KELVIN,
-        "days": 2,
-        "limit": 7,
-    }
+    assert read == {"place": Place(name="Rome", since=date(753, 4, 21)), "unit": Unit.KELVIN, "days": 2, "limit": 7}
     assert isinstance(read, dict)
     assert weather(**read) == "Rome Unit.KELVIN 2 None 7"
 
