@@ -27,6 +27,11 @@ def sent(budget: Budget, chain: tuple[PlainLink, ...] = CHAIN[:2], **more: objec
     return call
 
 
+def assert_replays(call: Call) -> None:
+    replayed = rungwise.replay(rungwise.Journal.from_json(call.journal.to_json()))
+    assert replayed.journal.steps == call.journal.steps
+
+
 def path(call: Call) -> list[str]:
     return [f"{step.event} [{step.guard}] -> {step.target}" for step in call.journal.steps if step.event != "sent"]
 
@@ -176,8 +181,7 @@ def test_a_journal_replays_with_what_was_kept(within: bool, deadline: float | No
     if not call.is_over:
         call.cancel(now)
     assert any(step.guard == "must_yield" for step in call.journal.steps)
-    replayed = rungwise.replay(rungwise.Journal.from_json(call.journal.to_json()))
-    assert replayed.journal.steps == call.journal.steps
+    assert_replays(call)
 
 
 # shared budgets
@@ -199,8 +203,7 @@ def test_a_first_backend_does_not_use_up_what_is_shared(shared: Budget) -> None:
     assert path(call)[-1] == "ran_out [must_yield] -> fallback"
     call.receive(Reply("In the reeds.", stop_reason="stop", usage=Usage(10, 4)), 0.0)
     assert call.result.outcome == "done"
-    replayed = rungwise.replay(rungwise.Journal.from_json(call.journal.to_json()))
-    assert replayed.journal.steps == call.journal.steps
+    assert_replays(call)
 
 
 # what is not kept
@@ -222,8 +225,7 @@ def test_the_limit_of_the_call_is_named_before_that_of_a_shared_budget(
     last = call.journal.steps[-1]
     assert (last.event, last.target) == ("ran_out", "over_budget")
     assert last.note.startswith(note)
-    replayed = rungwise.replay(rungwise.Journal.from_json(call.journal.to_json()))
-    assert replayed.journal.steps == call.journal.steps
+    assert_replays(call)
 
 
 def test_nothing_is_kept_for_a_backend_that_cannot_be_asked() -> None:
@@ -248,8 +250,7 @@ def test_a_backend_that_cannot_be_paid_for_is_passed_over() -> None:
     ]
     call.receive(Reply("In the reeds.", stop_reason="stop"), 0.0)
     assert call.result.outcome == "done"
-    replayed = rungwise.replay(rungwise.Journal.from_json(call.journal.to_json()))
-    assert replayed.journal.steps == call.journal.steps
+    assert_replays(call)
 
 
 def test_money_is_kept_for_a_prompt_with_the_text_that_is_gone_on_from() -> None:
@@ -284,8 +285,7 @@ def test_attempts_that_end_exactly_when_they_must_replay(began: float) -> None:
         ends_by = call.clocks().ends_by
         assert ends_by is not None
         call.receive(BUSY, ends_by)
-    replayed = rungwise.replay(rungwise.Journal.from_json(call.journal.to_json()))
-    assert replayed.journal.steps == call.journal.steps
+    assert_replays(call)
 
 
 def test_a_chain_of_a_thousand_that_nobody_can_pay_ends_at_once() -> None:
