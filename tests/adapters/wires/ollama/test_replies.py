@@ -100,13 +100,6 @@ def test_an_error_in_a_stream_keeps_what_came_before() -> None:
     assert (reply.failure.message, reply.failure.status) == ("unexpected EOF", None)
 
 
-@pytest.mark.parametrize("is_stream", [True, False])
-def test_an_error_alone_is_a_failure(is_stream: bool) -> None:
-    body = lines({"error": "server busy, please try again.  maximum pending requests exceeded"})
-    failure = streamed(body)[0] if is_stream else OLLAMA.decode(200, {}, body)
-    assert failure.reason == "overloaded"
-
-
 def test_a_reply_up_to_its_cap_without_a_reason_was_cut_by_it() -> None:
     assert event_of(whole({"content": "In the"}, done_reason="", eval_count=8), cap=8) == "truncated"
 
