@@ -45,6 +45,7 @@ class Rules:
 
 
 _USUAL: Final = Rules()
+_OF_BLOCKS: Final = Rules(call_id=re.compile(r"[a-zA-Z0-9_-]{1,64}"), alternates=True, begins_with_user=True)
 
 
 class Form(Shapes, ABC):
@@ -167,6 +168,42 @@ class Form(Shapes, ABC):
         """Return the tools that have no form here."""
         others = [each for tool in tools if not self.is_own_tool(tool) for each in parted(tool)]
         return [tool for tool in others if not self._translated(tool)]
+
+
+class BlockForm(Form):
+    """What Messages and Converse share: a turn is a list of blocks, and tool results are blocks of the user's."""
+
+    __slots__ = ()
+
+    SAYS = frozenset({"name", "strict"})
+
+    @property
+    def rules(self) -> Rules:
+        """Return the rules that a conversation must obey."""
+        return _OF_BLOCKS
+
+    def _role_of(self, message: Mapping[str, Any]) -> str:
+        content = message.get("content")
+        holds_result = isinstance(content, list | tuple) and any(
+            isinstance(block, Mapping) and self._is_result(block) for block in content
+        )
+        return "tool" if holds_result else super()._role_of(message)
+
+    def unsigned(self, message: PlainMessage) -> PlainMessage:
+        """Return a plain message without parts that another provider may have signed or encrypted."""
+        content = message.get("content")
+        if message.get("role") != "assistant" or not isinstance(content, list | tuple):
+            return message
+        portable = [block for block in content if isinstance(block, Mapping) and self._is_portable(block)]
+        return message if len(portable) == len(content) else {**message, "content": portable}
+
+    @abstractmethod
+    def _is_result(self, block: Mapping[str, Any]) -> bool:
+        """Tell whether a block is the result of a tool."""
+
+    @abstractmethod
+    def _is_portable(self, block: Mapping[str, Any]) -> bool:
+        """Tell whether a block of an assistant is nothing that only its provider can read."""
 
 
 def among(blocks: Sequence[Any], more: Sequence[Any], is_result: Callable[[Any], bool]) -> list[Any]:

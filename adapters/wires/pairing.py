@@ -13,6 +13,7 @@ from attrs import define, field
 
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.plain.messages import ids_in, read_together
+from rungwise.adapters.wires.registry import declared
 from rungwise.fsm.call.conversation.parts import Message, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage
 
@@ -20,8 +21,6 @@ NO_RESULT: Final = "(the result of this call was not kept)"
 """The stand-in for a missing tool result: every provider requires one."""
 
 _AnyMessage = PlainMessage | Message
-_REFERENCE: Final = "item_reference"
-"""The type of a reference to an item that the provider has stored, which may be a tool result."""
 
 
 def stand_in(call: ToolCall) -> ToolResult:
@@ -182,4 +181,4 @@ def _calls_tools(message: _AnyMessage) -> bool:
 
 
 def _is_reference(message: _AnyMessage) -> bool:
-    return not isinstance(message, Message) and message.get("type") == _REFERENCE
+    return not isinstance(message, Message) and str(message.get("type")) in declared("references")

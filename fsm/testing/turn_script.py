@@ -198,7 +198,7 @@ class TurnScript:
         tools: what the tools do, run by run; the last one is repeated for ever.
         asked: what the turn begins with, of `CONVERSATIONS`.
         max_tokens: the caller's output cap.
-        compactor: what shortens conversations that do not fit, or does not; None for none.
+        compactor: shortens conversations that do not fit, or fails to; None for none.
         stop: how the turn is ended from outside; None lets it end by itself.
         latency: seconds that each request takes.
         streams: whether there is a consumer of a stream.

@@ -13,6 +13,7 @@ from rungwise.fsm.journal.path import Path as Route
 from rungwise.fsm.journal.path import path_of
 from rungwise.fsm.turn.explained import TurnPath, explain_turn, read_turn
 from support import recorded
+from support.played import play
 from support.turns import BUSY, OVERFLOW, calling, played, said
 
 NASTY = "</script><img src=x onerror='window.hacked = 1'><script>window.hacked = 1</script>"
@@ -40,13 +41,7 @@ def trail(name: str = "first") -> Route:
     policy = rungwise.Policy(budget=rungwise.Budget(seconds=90, output_tokens=20_000, money=0.5))
     asked = [{"role": "user", "content": "?"}, {"role": "tool", "tool_call_id": "1", "content": "!"}]
     call = Call(Request(asked, max_tokens=700), policy, chain, jitter=lambda: 0.4, contents=True)
-    now, send = 0.0, call.begin(0.0)
-    for reply, seconds in STORY:
-        now += send.wait
-        call.sending(now)
-        now += seconds
-        send = call.receive(reply, now)
-    return path_of(call.journal, CALL)
+    return path_of(play(call, STORY).journal, CALL)
 
 
 @cache

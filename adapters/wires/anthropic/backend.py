@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from attrs import field, frozen
 
@@ -12,10 +12,7 @@ from rungwise.adapters.wires.anthropic.request import RESERVED, AnthropicBody
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.adapters.wires.anthropic.stream import AnthropicDecoder
 from rungwise.adapters.wires.endpoint import is_header_text
-from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.http_backend import HttpBackend
-from rungwise.adapters.wires.reading.decoding import StreamDecoder
-from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.secret import Secret, hides_arguments
@@ -58,13 +55,13 @@ class Anthropic(HttpBackend):
         ConfigurationError: a field is malformed.
     """
 
-    DEFAULT_URL: ClassVar[str] = "https://api.anthropic.com/v1"
-    PATH: ClassVar[str] = "/messages"
-    API: ClassVar[str] = "anthropic"
-    WRITER: ClassVar[type[BodyWriter]] = AnthropicBody
-    DECODER: ClassVar[type[StreamDecoder]] = AnthropicDecoder
-    FORM: ClassVar[Form] = ANTHROPIC
-    RESERVED: ClassVar[Mapping[str, str]] = RESERVED
+    DEFAULT_URL = "https://api.anthropic.com/v1"
+    PATH = "/messages"
+    API = "anthropic"
+    WRITER = AnthropicBody
+    DECODER = AnthropicDecoder
+    FORM = ANTHROPIC
+    RESERVED = RESERVED
 
     beta: tuple[str, ...] = field(default=(), kw_only=True, converter=_as_names, validator=_check_names)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 from attrs import evolve, field, frozen
 
@@ -17,8 +17,6 @@ from rungwise.adapters.wires.fields import optional
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.plain.tools import chat_choice
-from rungwise.adapters.wires.reading.decoding import StreamDecoder
-from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.link import Lessons
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.values.checks import is_flag, must, must_be_one_of
@@ -49,13 +47,13 @@ class OpenAIChat(HttpBackend):
         ConfigurationError: a field is malformed.
     """
 
-    DEFAULT_URL: ClassVar[str] = "https://api.openai.com/v1"
-    PATH: ClassVar[str] = "/chat/completions"
-    API: ClassVar[str] = "openai"
-    WRITER: ClassVar[type[BodyWriter]] = ChatBody
-    DECODER: ClassVar[type[StreamDecoder]] = ChatDecoder
-    FORM: ClassVar[Form] = CHAT
-    RESERVED: ClassVar[Mapping[str, str]] = RESERVED
+    DEFAULT_URL = "https://api.openai.com/v1"
+    PATH = "/chat/completions"
+    API = "openai"
+    WRITER = ChatBody
+    DECODER = ChatDecoder
+    FORM = CHAT
+    RESERVED = RESERVED
 
     cap_field: Literal["auto"] | CapField = field(
         default="auto", kw_only=True, validator=must_be_one_of(("auto", *get_args(CapField)))
@@ -83,11 +81,7 @@ class OpenAIChat(HttpBackend):
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse reserved parameters, and more than one answer.
-
-        Raises:
-            ConfigurationError: a parameter is reserved.
-        """
+        """Refuse reserved parameters, and more than one answer, with a ConfigurationError."""
         super().refuse_reserved(parameters, where)
         refuse_many(parameters, where)
 

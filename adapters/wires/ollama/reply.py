@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rungwise.adapters.wires.draft import count_of, text_at
-from rungwise.adapters.wires.json_text import as_json, digest_of, mended
+from rungwise.adapters.wires.draft import arguments_of, count_of, text_at
+from rungwise.adapters.wires.json_text import digest_of, mended
 from rungwise.fsm.call.conversation.parts import Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.values.usage import Usage
 
@@ -35,9 +35,7 @@ def calls_in(message: Any) -> list[RawCall]:
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict):
             continue
-        name, arguments = text_at(function, "name"), function.get("arguments")
-        if not isinstance(arguments, str):
-            arguments = "" if arguments is None else as_json(arguments)
+        name, arguments = text_at(function, "name"), arguments_of(function.get("arguments"))
         if name or arguments:
             calls_here.append((text_at(call, "id"), name, arguments))
     return calls_here

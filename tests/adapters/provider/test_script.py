@@ -110,16 +110,16 @@ def test_the_finish_reason_fits_the_reply() -> None:
         ("[[replies]]\nheaders = 1", "f.toml: replies[0].headers must be a table of strings, not 1"),
         ("[[replies]]\nheaders.retry-after = 1", "f.toml: replies[0].headers.retry-after must be one line in Latin-1"),
         ('[[replies]]\nheaders.a = "b\\nc"', "f.toml: replies[0].headers.a must be one line in Latin-1, not 'b\\nc'"),
-        ("[[replies]]\nheaders.'a b' = 'c'", "f.toml: replies[0].headers has 'a b', which is not the name of a header"),
+        ("[[replies]]\nheaders.'a b' = 'c'", "f.toml: replies[0].headers: 'a b' is not a header name"),
         (
             "[[replies]]\nheaders.Content-Length = '1'",
-            "f.toml: replies[0].headers.Content-Length is the provider's own",
+            "f.toml: replies[0].headers.Content-Length is set by the provider",
         ),
         ("[[replies]]\ntool_calls = {}", "f.toml: replies[0].tool_calls must be a list of tables with id, name, "),
         ("[[replies]]\ntool_calls = [1]", "f.toml: replies[0].tool_calls[0] must be a table with id, name, arguments"),
         (
             "[[replies]]\ntool_calls = [{}]",
-            "f.toml: replies[0].tool_calls[0].name is missing; give the name of the tool",
+            "f.toml: replies[0].tool_calls[0].name is missing; give the tool's name",
         ),
         (
             "[[replies]]\ntool_calls = [{ name = 'x', args = '' }]",

@@ -6,7 +6,7 @@ from rungwise.fsm.failures.classify import classify_response
 from rungwise.fsm.failures.failure import event_of_failure
 
 
-def test_every_event_of_a_call_is_told_in_the_words_of_http() -> None:
+def test_describes_every_event_of_a_call_in_terms_of_http() -> None:
     assert list(CAUSES) == [each.name for each in CALL.declared_events]
 
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import traceback
 from functools import cache
-from html.parser import HTMLParser
 from io import StringIO
 from typing import Any
 
@@ -24,6 +23,7 @@ from rungwise.fsm.journal.digest.text import digest_lines
 from rungwise.fsm.journal.digest.words import money_text, ordinal, seconds_text
 from rungwise.fsm.turn.digest import digest_of_turn
 from support import recorded
+from support.elements import Elements
 from support.recorded import ANSWER, ARABIC, HTML, LONG, OVERLOADED
 from support.turns import calling, played, said
 
@@ -84,7 +84,7 @@ def test_a_call_that_was_cancelled_before_it_sent_anything_has_no_line() -> None
     assert (digest.lines, digest.headline) == ((), "cancelled: the caller ended the call")
 
 
-def test_a_backend_that_was_passed_over_is_told() -> None:
+def test_reports_a_backend_that_was_passed_over() -> None:
     policy = rungwise.Policy(limits=rungwise.Limits(retries=0))
     chain = [PlainLink("one"), PlainLink("two", problem="no key"), PlainLink("three")]
     call = Call(Request("?"), policy, chain)
@@ -196,25 +196,6 @@ def test_no_error_and_no_log_shows_the_result_that_it_carries(caplog: pytest.Log
 # In a notebook and on a terminal
 
 
-class Elements(HTMLParser):
-    """Read the elements of some HTML, and its words."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.names: list[str] = []
-        self.words = ""
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.names += [name for name, _ in attrs]
-
-    def handle_data(self, data: str) -> None:
-        self.words += data
-
-
 def shown_by(result: Any) -> list[Any]:
     return [result, result.journal]
 
@@ -222,8 +203,8 @@ def shown_by(result: Any) -> list[Any]:
 def test_a_notebook_shows_the_lines_of_a_call_and_of_a_turn() -> None:
     for each in (*shown_by(recorded.failed().result), *shown_by(turn_result())):
         found = Elements(each._repr_html_())
-        assert set(found.tags) <= {"div", "style", "p", "b", "span", "ol", "li", "details", "summary"}
-        assert set(found.names) <= {"class", "aria-hidden"}
+        assert found.tags <= {"div", "style", "p", "b", "span", "ol", "li", "details", "summary"}
+        assert found.attributes <= {"class", "aria-hidden"}
         assert "503 overloaded" in found.words
     words = Elements(recorded.failed().result._repr_html_()).words
     assert "call failed: the provider answered 503 (overloaded) for the fourth time" in words
@@ -244,8 +225,8 @@ def test_what_a_stranger_wrote_is_only_ever_text_in_a_notebook() -> None:
     result = recorded.hostile().result
     for each in (*shown_by(result), *shown_by(answered(HTML))):
         found = Elements(each._repr_html_())
-        assert not {"script", "img"} & {*found.tags}
-        assert "onerror" not in found.names
+        assert not {"script", "img"} & found.tags
+        assert "onerror" not in found.attributes
     assert HTML[:30] in Elements(result._repr_html_()).words
     assert HTML in Elements(answered(HTML)._repr_html_()).words
 
