@@ -182,9 +182,9 @@ def _ask(options: Options) -> int:
         reasoning_effort=options.reasoning_effort,
         response_format=None if options.schema is None else json_schema(options.schema),
     )
-    shown = _shown(options)
+    display = _display(options)
     of_calls = policy if isinstance(policy, Policy) else default_policy()
-    observer = shown.step if options.no_stream else None
+    observer = display.step if options.no_stream else None
     with (
         Client(chain, policy=of_calls, observer=observer, stream_calls=not options.no_stream) as client,
         closing(JournalFile(options.journal_file)) as journal,
@@ -192,13 +192,13 @@ def _ask(options: Options) -> int:
         if options.discover:
             for name, server in client.discover().items():
                 note(f"  {name} is {server}", dim=True)
-        _run(client, shown, request, options, policy)
-        is_written = shown.result is None or journal.write(shown.result)
-    code = shown.finish(as_json=options.as_json)
+        _run(client, display, request, options, policy)
+        is_written = display.result is None or journal.write(display.result)
+    code = display.finish(as_json=options.as_json)
     return code if is_written or code else JOURNAL_LOST
 
 
-def _shown(options: Options) -> Shown[Any]:
+def _display(options: Options) -> Shown[Any]:
     """Return what follows the call, or the turn."""
     from rungwise.adapters.cli.shown import ShownCall, ShownTurn
 
@@ -206,9 +206,9 @@ def _shown(options: Options) -> Shown[Any]:
     return ShownCall(answer) if options.tools is None else ShownTurn(answer, is_verbose=options.verbose)
 
 
-def _run(client: Client, shown: Shown[Any], request: Request, options: Options, policy: Policy | TurnPolicy) -> None:
+def _run(client: Client, display: Shown[Any], request: Request, options: Options, policy: Policy | TurnPolicy) -> None:
     if options.tools is None:
-        _follow(shown, client.stream, client.call, request, options, deadline=options.deadline)
+        _follow(display, client.stream, client.call, request, options, deadline=options.deadline)
         return
     with ctrl_c_cancels() as cancellation, prints_aside():
         arguments = {
@@ -217,11 +217,11 @@ def _run(client: Client, shown: Shown[Any], request: Request, options: Options, 
             "cancellation": cancellation,
             "deadline": options.deadline,
         }
-        _follow(shown, client.stream_turn, client.turn, request, options, **arguments)
+        _follow(display, client.stream_turn, client.turn, request, options, **arguments)
 
 
 def _follow(
-    shown: Shown[Any],
+    display: Shown[Any],
     stream: Callable[..., SyncStream[Any, Any]],
     run: Callable[..., Any],
     request: Request,
@@ -229,9 +229,9 @@ def _follow(
     **arguments: Any,
 ) -> None:
     if options.no_stream:
-        shown.wait(partial(run, request, **arguments))
+        display.wait(partial(run, request, **arguments))
     else:
-        shown.follow(partial(stream, request, **arguments))
+        display.follow(partial(stream, request, **arguments))
 
 
 def _messages(options: Options) -> list[dict[str, str]]:

@@ -16,7 +16,7 @@ from rungwise.adapters.cli.options import choice_option, text
 from rungwise.adapters.cli.output import bad_input
 from rungwise.adapters.wires.endpoint import read_url, shown_url, variables_of
 from rungwise.adapters.wires.http_backend import HttpBackend, backend_class
-from rungwise.adapters.wires.registry import APIS
+from rungwise.adapters.wires.registry import APIS, WIRES
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.label import close_to
@@ -93,15 +93,15 @@ def _fallback(value: str) -> Target:
         api, rest = "openai", value
     elif rest.strip() and "#" not in rest and "//" not in rest:
         return Target(api, None, rest)
-    place, *named = rest.split("#")
-    if len(named) not in (1, 2) or not place.strip() or not named[0].strip():
+    place, *names = rest.split("#")
+    if len(names) not in (1, 2) or not place.strip() or not names[0].strip():
         begins = value.partition("#")[0]
         near = "" if "/" in begins or not colon else close_to(begins.partition(":")[0], APIS)
         problem = f"what begins with {shown_url(begins)} is not of the form {SHAPE}"
         raise click.BadParameter(
             f"{problem}, as in http://localhost:8000/v1#llama or anthropic:claude-sonnet-4-5{near}"
         )
-    return Target(api, _check_url(place), *named)
+    return Target(api, _check_url(place), *names)
 
 
 def chain_of(targets: Sequence[Target], prices: Prices | None, *, needs_all: bool = True) -> list[HttpBackend]:
@@ -165,8 +165,8 @@ _OPTIONS: Final = (
     choice_option(
         "--api",
         tuple(APIS),
-        "The protocol: chat completions of OpenAI and all that speak them, OpenAI's Responses, Anthropic's Messages, "
-        "Gemini's generateContent, Ollama's own chat, Bedrock's Converse.",
+        f"The protocol: {', '.join(f'{wire.protocol} ({api})' for api, wire in WIRES.items())}. "
+        "Most other servers speak the first.",
     ),
     click.option(
         "--base-url",

@@ -25,7 +25,7 @@ class Scenario:
         says: one sentence on what the providers do.
         messages: what is asked.
         primary: the replies of the first backend, the last one for ever; None if it is down.
-        fallback: the replies of the second backend; None for a chain of one.
+        second: the replies of the second backend; None for a chain of one.
         tools: the tools of the request; in a turn, what runs them.
         max_tokens: the caller's own output cap.
         auto_continues: how often the turn may go on by itself; None for a call.
@@ -37,7 +37,7 @@ class Scenario:
     says: str
     messages: Messages
     primary: tuple[ScriptedReply, ...] | None
-    fallback: tuple[ScriptedReply, ...] | None = None
+    second: tuple[ScriptedReply, ...] | None = None
     tools: tuple[Mapping[str, Any] | Callable[..., Any], ...] = field(default=(), repr=False)
     auto_continues: int | None = None
     max_tokens: int = 300
@@ -195,7 +195,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         says="The first provider falls silent in the middle of the answer; the second one continues.",
         messages="Why are there tides?",
         primary=(ScriptedReply(text=TIDES, cut_after=2600, hang=True),),
-        fallback=(ScriptedReply(text=TIDES[TIDES.index(TIDES_CUT) :]),),
+        second=(ScriptedReply(text=TIDES[TIDES.index(TIDES_CUT) :]),),
     ),
     Scenario(
         name="cut-tool-call",
@@ -219,7 +219,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         says="A content filter stops the first provider in the middle of its answer; the second one has none.",
         messages="How do I kill a zombie process?",
         primary=(ScriptedReply(text="To kill a zombie, you first", finish="content_filter"),),
-        fallback=(ScriptedReply(text="You cannot kill it, it is dead: let its parent wait for it."),),
+        second=(ScriptedReply(text="You cannot kill it, it is dead: let its parent wait for it."),),
     ),
     Scenario(
         name="dead-primary",
@@ -227,7 +227,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         says="Nobody listens on the port of the first provider.",
         messages="Is anybody there?",
         primary=None,
-        fallback=(ScriptedReply(text="The second in the chain is here."),),
+        second=(ScriptedReply(text="The second in the chain is here."),),
     ),
     Scenario(
         name="all-broken",
@@ -239,7 +239,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
             ScriptedReply(),
             ScriptedReply(body="<html><body>It works!</body></html>"),
         ),
-        fallback=(
+        second=(
             ScriptedReply(status=529),
             ScriptedReply(cut_after=0),
             ScriptedReply(status=401),

@@ -119,8 +119,8 @@ def started_servers(scenario: Scenario, pace: Pace, api: str) -> Iterator[Server
         api: the protocol in which they are asked.
     """
     scripts = {"primary": scenario.primary}
-    if scenario.fallback is not None:
-        scripts["fallback"] = scenario.fallback
+    if scenario.second is not None:
+        scripts["second"] = scenario.second
     chain, servers = [], {}
     with ExitStack() as stack:
         for name, replies in scripts.items():

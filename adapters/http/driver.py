@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from attrs import frozen
@@ -79,7 +80,9 @@ def partial(exchange: Exchange | None) -> Reply | None:
     """Return the part of the reply that had arrived when the caller ended the call."""
     if exchange is None or exchange.decoder is None:
         return None
-    reply = exchange.decoder.close(Failure("connection"))
+    reply: Reply | Failure | None = None
+    with suppress(Exception):  # of a broken wire, whose error would hide the one that ended the call
+        reply = exchange.decoder.close(Failure("connection"))
     return reply if isinstance(reply, Reply) else None
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from email.utils import formatdate
 from functools import lru_cache
 from math import floor
-from typing import Final
+from typing import Final, TypeVar
 
 from attrs import define, evolve, field
 
@@ -27,6 +27,9 @@ from rungwise.fsm.failures.asked_wait import has_date
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.failures.transport import classify_exception
 from rungwise.fsm.values.secret import NO_HEADERS, SecretMap, drop_frames
+
+A = TypeVar("A")
+T = TypeVar("T")
 
 LARGEST_REPLY: Final = 8 * 2**20
 """The default limit on the bytes of a reply, after decompression. No model writes as much.
@@ -165,7 +168,7 @@ class Exchange:
         kind = headers.get("content-type", "").lower()
         is_stream = status == 200 or (200 < status < 300 and kind.startswith(STREAM_TYPES))
         if self.is_streaming and is_stream and self._encoding is not None:
-            self.decoder = self.backend.decoder(headers)
+            self.decoder = self._by_wire(self.backend.decoder, headers)
             if kind.startswith("application/json"):
                 self.limits.awaits_whole = True
             return
@@ -194,6 +197,18 @@ class Exchange:
         except Unreadable:
             self._failure = UNREADABLE
 
+    def _by_wire(self, read: Callable[[A], T], given: A) -> T:
+        """Let the wire read something. A bug in a wire of the caller's own ends the call; the error names the wire."""
+        try:
+            return read(given)
+        except Exception as error:
+            kind = type(self.backend)
+            error.add_note(
+                f"The wire {kind.__module__}.{kind.__qualname__} raised this. Reading must not raise: a body that a "
+                'wire cannot read is a Failure("malformed").'
+            )
+            raise
+
     def _take_by_room(self, piece: bytes) -> list[Text | Reasoning]:
         """Take a piece in parts that can exceed the cap by little only."""
         deltas: list[Text | Reasoning] = []
@@ -208,7 +223,7 @@ class Exchange:
         """Take a piece, and note whether it has content, shown in deltas or not."""
         decoder = self.decoder
         assert decoder is not None
-        deltas = decoder.feed(piece)
+        deltas = self._by_wire(decoder.feed, piece)
         self._size += len(piece)
         unshown = getattr(decoder, "unshown", 0)
         if unshown > self._unshown:
@@ -294,7 +309,7 @@ class Exchange:
         """Return the reply or the failure."""
         if self.decoder is None:
             return self._failure or Failure("connection")
-        reply = self.decoder.close(self._failure)
+        reply = self._by_wire(self.decoder.close, self._failure)
         if self._send is not None:
             learn_from(self.backend, self._send, reply)
         if isinstance(reply, Failure):

@@ -41,7 +41,7 @@ ReasoningField = Literal["reasoning_content", "reasoning", "reasoning_text", "re
 """Where a provider puts its reasoning."""
 
 After = Literal["repeat", "error", "loop"]
-"""What comes after the last reply: the last one for ever, a 500 that says so, or the first one again."""
+"""What follows the last reply: the last one for ever, a 500 that says so, or the first one again."""
 
 ERROR_FIELDS = ("message", "type", "code", "param")
 CALL_FIELDS = ("id", "name", "arguments")
@@ -106,9 +106,9 @@ def _check_headers(instance: object, attribute: Any, value: Any) -> None:
         raise ConfigurationError(f"headers must be a table of strings, not {short(value)}")
     for name, text in value.items():
         if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):
-            raise ConfigurationError(f"headers has {short(name)}, which is not the name of a header")
+            raise ConfigurationError(f"headers: {short(name)} is not a header name")
         if name.lower() in FRAMING:
-            raise ConfigurationError(f"headers.{name} is the provider's own; cut_after ends a body too early")
+            raise ConfigurationError(f"headers.{name} is set by the provider; use cut_after to end a body early")
         if not isinstance(text, str) or not text.isprintable() or max(text, default="") > "\xff":
             raise ConfigurationError(f"headers.{name} must be one line in Latin-1, not {short(text)}")
 
@@ -136,7 +136,7 @@ def _tool_call(where: str, index: int, value: object) -> ToolCall:
         raise ConfigurationError(f"{where} must be a table with {', '.join(CALL_FIELDS)}, not {short(value)}")
     _refuse_unknown(f"{where}.", arguments, CALL_FIELDS)
     if "name" not in arguments:
-        raise ConfigurationError(f"{where}.name is missing; give the name of the tool")
+        raise ConfigurationError(f"{where}.name is missing; give the tool's name")
     whole = {"id": f"call_{index + 1}", "arguments": "{}", **arguments}
     for name, part in whole.items():
         if not _is_writable(part):
@@ -159,32 +159,32 @@ _SIZES = must("a list of whole numbers of bytes above 0", _are_sizes)
 
 @frozen
 class ScriptedReply:
-    """Describe one reply, and how it misbehaves.
+    """Describe one reply and how it misbehaves.
 
     Arguments:
         text: the visible content.
         reasoning: the reasoning, sent before the text.
         reasoning_field: the field that carries the reasoning.
-        signature: what comes with the reasoning in protocols that sign it; "" is one that fits.
+        signature: the signature of the reasoning, in protocols that sign it; "" makes up a valid one.
         tool_calls: tool calls, or mappings with `id`, `name` and `arguments` (JSON as a string, valid or not).
-        finish: the finish reason; "" for none, None for what fits ("tool_calls" or "stop").
+        finish: the finish reason; "" for none, None for the matching one ("tool_calls" or "stop").
         refusal: the model's refusal.
         model: the model id in the reply; "" repeats the requested one.
         usage: token counts as the provider reports them; {} for no report, None counts 4 characters a token.
         status: the HTTP status.
-        error: `message`, `type`, `code` and `param` of an error body; None takes what fits the status.
-        body: the whole body, which overrides everything above but the status.
+        error: `message`, `type`, `code` and `param` of an error body; None makes one for the status.
+        body: the whole body; it overrides everything above except the status.
         headers: headers of the response.
         delay: seconds before the first byte.
         chunk_delay: seconds between two writes of the body.
         lasts: seconds that the body takes, its writes spread evenly over them.
-        hang: whether to fall silent for ever: before the first byte, or after `cut_after` bytes where that is given.
+        hang: whether to fall silent for ever: before the first byte, or after `cut_after` bytes if that is set.
         cut_after: bytes of the body after which the connection is closed.
         chunk_size: code points of text in one streamed delta.
         write_sizes: bytes of successive writes of the body, over and over; empty writes event by event.
         done: whether `data: [DONE]` ends a stream.
         error_event: an error like `error`, sent inside a reply of status 200 after the text, in place of its finish;
-            chat completions tell a given `usage` before it.
+            chat completions send `usage`, if set, before it.
         final_message: whether the last chunk carries a whole `message` too: True with the text, or this text instead.
 
     Raises:
@@ -272,7 +272,7 @@ class Script:
 
     Arguments:
         replies: the replies, at least one.
-        after: what comes after the last one.
+        after: what follows the last one.
 
     Raises:
         ConfigurationError: there is no reply, or `after` is not one of its words.

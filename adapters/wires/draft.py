@@ -235,6 +235,11 @@ def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
+def arguments_of(input: Any) -> str:
+    """Return the arguments of a call in a reply as JSON text; "" if there are none."""
+    return input if isinstance(input, str) else "" if input is None else as_json(input)
+
+
 def text_at(value: Any, name: str) -> str:
     """Return the text under a name in a JSON object; "" for anything else."""
     text = value.get(name) if isinstance(value, dict) else None

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 from attrs import field, frozen
 
-from rungwise.adapters.wires.plain.messages import read_messages
+from rungwise.adapters.wires.plain.messages import ids_in, read_messages
 from rungwise.adapters.wires.plain.parts import in_words
 from rungwise.adapters.wires.plain.tools import ToolDefinition, parted, read_tools
 from rungwise.adapters.wires.plain.writing import chat_messages
@@ -45,6 +45,7 @@ class Rules:
 
 
 _USUAL: Final = Rules()
+_OF_BLOCKS: Final = Rules(call_id=re.compile(r"[a-zA-Z0-9_-]{1,64}"), alternates=True, begins_with_user=True)
 
 
 class Form(Shapes, ABC):
@@ -96,16 +97,7 @@ class Form(Shapes, ABC):
         return [call for read in read_messages((message,)) for call in read.tool_calls]
 
     def _ids_of(self, message: PlainMessage | Message) -> tuple[Iterable[str], Iterable[str]]:
-        if not isinstance(message, Message):
-            if isinstance(message.get("content"), str):  # most messages are not worth reading for this
-                answered = message.get("tool_call_id")
-                if len(message) == 2 and "role" in message:
-                    return (), ()
-                if len(message) == 3 and message.get("role") == "tool" and isinstance(answered, str):
-                    return (), (answered,)
-            read = [super(Form, self)._ids_of(one) for one in read_messages((message,))]
-            return [id for calls, _ in read for id in calls], [id for _, results in read for id in results]
-        return super()._ids_of(message)
+        return ids_in(message)
 
     @abstractmethod
     def is_own(self, message: PlainMessage) -> bool:
@@ -176,6 +168,42 @@ class Form(Shapes, ABC):
         """Return the tools that have no form here."""
         others = [each for tool in tools if not self.is_own_tool(tool) for each in parted(tool)]
         return [tool for tool in others if not self._translated(tool)]
+
+
+class BlockForm(Form):
+    """What Messages and Converse share: a turn is a list of blocks, and tool results are blocks of the user's."""
+
+    __slots__ = ()
+
+    SAYS = frozenset({"name", "strict"})
+
+    @property
+    def rules(self) -> Rules:
+        """Return the rules that a conversation must obey."""
+        return _OF_BLOCKS
+
+    def _role_of(self, message: Mapping[str, Any]) -> str:
+        content = message.get("content")
+        holds_result = isinstance(content, list | tuple) and any(
+            isinstance(block, Mapping) and self._is_result(block) for block in content
+        )
+        return "tool" if holds_result else super()._role_of(message)
+
+    def unsigned(self, message: PlainMessage) -> PlainMessage:
+        """Return a plain message without parts that another provider may have signed or encrypted."""
+        content = message.get("content")
+        if message.get("role") != "assistant" or not isinstance(content, list | tuple):
+            return message
+        portable = [block for block in content if isinstance(block, Mapping) and self._is_portable(block)]
+        return message if len(portable) == len(content) else {**message, "content": portable}
+
+    @abstractmethod
+    def _is_result(self, block: Mapping[str, Any]) -> bool:
+        """Tell whether a block is the result of a tool."""
+
+    @abstractmethod
+    def _is_portable(self, block: Mapping[str, Any]) -> bool:
+        """Tell whether a block of an assistant is nothing that only its provider can read."""
 
 
 def among(blocks: Sequence[Any], more: Sequence[Any], is_result: Callable[[Any], bool]) -> list[Any]:

@@ -208,15 +208,15 @@ class HttpBackend(ABC):
         """Tell whether parameters keep the model from continuing an assistant turn."""
         return False
 
-    def _cannot_say(self, request: Request) -> Mapping[str, str]:
+    def _unsupported(self, request: Request) -> Mapping[str, str]:
         """Return the common parameters of a request that are left out, each with the reason."""
-        parameters = self._asked_of(request)
+        parameters = self._parameters_of(request)
         if not parameters:
             return {}
         common = {name: parameters[name] for name in COMMON_PARAMETERS & parameters.keys()}
         return self.lost_parameters({name: value for name, value in common.items() if value is not None})
 
-    def _asked_of(self, request: Request) -> Mapping[str, Any]:
+    def _parameters_of(self, request: Request) -> Mapping[str, Any]:
         """Return the parameters of a request, with the backend's own."""
         return {**self.parameters, **request.parameters}
 
@@ -224,9 +224,9 @@ class HttpBackend(ABC):
 
     def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
         """Return what this protocol leaves out of a request, in a short sentence each."""
-        unsaid, form = self._cannot_say(request), self.shapes
-        json_format = in_words(self._asked_of(request), unsaid, form, frozenset())
-        return losses(request, unsaid, form, json_format, is_portable=is_portable)
+        unsupported, form = self._unsupported(request), self.shapes
+        json_format = in_words(self._parameters_of(request), unsupported, form, frozenset())
+        return losses(request, unsupported, form, json_format, is_portable=is_portable)
 
     def lost_behind(self, request: Request) -> tuple[str, ...]:
         """Return the same for a request that was written for another backend, the first of the chain."""
@@ -234,7 +234,7 @@ class HttpBackend(ABC):
 
     def in_words(self, request: Request, dropped: frozenset[str] = frozenset()) -> Mapping[str, Any] | None:
         """Return the `response_format` that the prompt must ask for, if any."""
-        return in_words(self._asked_of(request), self._cannot_say(request), self.shapes, dropped)
+        return in_words(self._parameters_of(request), self._unsupported(request), self.shapes, dropped)
 
     @property
     def name(self) -> str:
@@ -381,15 +381,19 @@ def backend_class(api: str) -> type[HttpBackend]:
         api: one of `APIS`.
 
     Raises:
-        ConfigurationError: a package that it needs is not installed.
+        ConfigurationError: a package that it needs is not installed, or the registry names no such class.
     """
     module, _, name = APIS[api].partition(":")
     try:
-        kind: type[HttpBackend] = getattr(import_module(module), name)
+        kind = getattr(import_module(module), name, None)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] == "rungwise":
             raise
         raise ConfigurationError(
             f"{api} needs the package {error.name.split('.')[0]}: pip install 'rungwise[{api}]'"
         ) from None
+    if not (isinstance(kind, type) and issubclass(kind, HttpBackend) and getattr(kind, "API", None) == api):
+        raise ConfigurationError(
+            f"the registry's {api!r} must name a subclass of HttpBackend with API = {api!r}, which {APIS[api]} is not"
+        )
     return kind

@@ -9,10 +9,9 @@ from itertools import chain
 from typing import Any, Final
 
 from rungwise.adapters.wires.form import Form
-from rungwise.adapters.wires.plain.converse import KINDS
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.plain.tools import parted
-from rungwise.adapters.wires.registry import WIRES
+from rungwise.adapters.wires.registry import WIRES, declared
 from rungwise.fsm.call.conversation.parts import MediaPart, Message, OpaquePart, Part, TextPart, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER
@@ -23,8 +22,6 @@ MARKED_CALL: Final = "cache_control of a call"
 MARKED_MESSAGE: Final = "cache_control of a message"
 """The names under which cache marks of parts and tools, of calls, and of messages are counted."""
 
-_PARTS_IN: Final = ("tool_result", "toolResult", "functionResponse")
-_TOOLS_IN: Final = ("function", "custom", "toolSpec", "functionDeclarations")
 _OF_MESSAGES: Final = frozenset({"role", "content", "parts", "images", "type", "id", "status", "phase"})
 _OF_RESULTS: Final = frozenset({"name", "tool_name", "tool_call_id"})
 """What is read of a message, or belongs to an item of Responses alone; and what besides of the result of a tool."""
@@ -35,7 +32,8 @@ def _read() -> Mapping[str, frozenset[str]]:
     """Return which members of each kind of part and tool Rungwise reads, in the form of any protocol."""
     kinds = {kind for wire in WIRES.values() for kind in wire.members}
     read = {kind: [wire.members.get(kind, "").split() for wire in WIRES.values()] for kind in kinds}
-    return {"block": KINDS, **{kind: frozenset(chain(*names)) for kind, names in read.items()}}
+    untyped = frozenset(name for wire in WIRES.values() for name in wire.untyped_parts)
+    return {"block": untyped, **{kind: frozenset(chain(*names)) for kind, names in read.items()}}
 
 
 def unread_of_message(message: PlainMessage) -> Iterator[str]:
@@ -66,7 +64,7 @@ def unread_of_tool(tool: Mapping[str, Any]) -> Iterator[str]:
             yield from (label(member),) if value not in (None, "") else ()
         elif name == "strict":
             yield from ("strict",) if value is True else ()
-        elif name in _TOOLS_IN:
+        elif name in declared("definitions"):
             for each in _list_of(value):
                 yield from unread_of_tool(each) if isinstance(each, Mapping) else ()
 
@@ -81,9 +79,11 @@ def _in_block(block: Any, kind: str = "") -> Iterator[str]:
     if not isinstance(block, Mapping):
         return
     if not kind:
-        kind = str(block.get("type") or ("block" if "text" not in block and not KINDS.isdisjoint(block) else "text"))
+        kind = str(
+            block.get("type") or ("block" if "text" not in block and not _read()["block"].isdisjoint(block) else "text")
+        )
     read = _read().get(kind, frozenset())
-    if kind == "tool_use":
+    if kind in declared("calls"):
         yield from (MARKED_CALL,) if block.get(MARK) else ()
     elif any(name != "type" and _camel(name) in read for name in block):  # any other block is reported as a whole
         yield from _members(block, kind)
@@ -96,7 +96,7 @@ def _members(block: Mapping[str, Any], kind: str) -> Iterator[str]:
             yield from (MARK,) if value else ()
         elif name not in _read()[kind]:
             yield from (label(member),) if value not in (None, "") else ()
-        elif kind in _PARTS_IN and name in ("content", "parts"):
+        elif kind in declared("results") and name in ("content", "parts"):
             for each in _list_of(value):
                 yield from _in_block(each, "part" if name == "parts" else "")
         elif isinstance(value, Mapping) and name in _read():
@@ -104,7 +104,7 @@ def _members(block: Mapping[str, Any], kind: str) -> Iterator[str]:
 
 
 def _camel(name: str) -> str:
-    """Return a name in camel case; Gemini's API accepts both spellings."""
+    """Return a name in camel case; a protocol may accept both spellings."""
     first, *rest = name.split("_")
     return first + "".join(map(str.capitalize, rest))
 
@@ -116,36 +116,32 @@ def _list_of(value: Any) -> list[Any] | tuple[Any, ...]:
 
 
 _MARKS: Final = frozenset({MARK, MARKED_CALL, MARKED_MESSAGE})
-_POINT: Final = "cachePoint"
-"""Bedrock's cache mark, a block of its own."""
-_REFERENCE: Final = "item_reference"
-"""The type of a reference to an item that OpenAI's server has stored."""
 _MOST: Final = 20
 """The most kinds that are listed by name, for messages and for tools each."""
 
 
 def in_words(
-    parameters: Mapping[str, Any], unsaid: Mapping[str, str], form: Form, dropped: frozenset[str]
+    parameters: Mapping[str, Any], unsupported: Mapping[str, str], form: Form, dropped: frozenset[str]
 ) -> Mapping[str, Any] | None:
     """Return the JSON format that is left out, so that the prompt must ask for it; None if there is none."""
     if FORMAT_PARAMETER in dropped:
         return form.wanted_json(parameters)
     json_format = parameters.get(FORMAT_PARAMETER)
     is_json = isinstance(json_format, Mapping) and form.asks_for_json({FORMAT_PARAMETER: json_format})
-    return json_format if is_json and FORMAT_PARAMETER in unsaid else None
+    return json_format if is_json and FORMAT_PARAMETER in unsupported else None
 
 
 def losses(
     request: Request,
-    unsaid: Mapping[str, str],
+    unsupported: Mapping[str, str],
     form: Form,
-    wish: Mapping[str, Any] | None = None,
+    json_format: Mapping[str, Any] | None = None,
     *,
     is_portable: bool = False,
 ) -> tuple[str, ...]:
-    """Return what is left out, in a short sentence each; `wish` is the JSON format that the prompt asks for."""
-    if wish is not None:
-        unsaid = {**unsaid, FORMAT_PARAMETER: f"asked for in words ({unsaid[FORMAT_PARAMETER]})"}
+    """Return what is left out, in a short sentence each; `json_format` is the JSON format that the prompt asks for."""
+    if json_format is not None:
+        unsupported = {**unsupported, FORMAT_PARAMETER: f"asked for in words ({unsupported[FORMAT_PARAMETER]})"}
     foreign: list[PlainMessage | Message] = []
     own: list[PlainMessage] = []
     for one in request.messages:
@@ -153,19 +149,17 @@ def losses(
             own.append(one)
         else:
             foreign.append(one)
-    if not (foreign or request.tools or unsaid or is_portable):
+    if not (foreign or request.tools or unsupported or is_portable):
         return ()  # nearly always
     in_messages, tools = _unread(foreign, form), _unread_of_tools(request.tools, form)
     lost_tools = form.lost_tools(request.tools)
-    marks = sum(_POINT in tool for tool in lost_tools) + sum(
-        (in_messages + tools)[each] for each in _MARKS - form.MARKS
-    )
+    marks = sum(map(_is_mark, lost_tools)) + sum((in_messages + tools)[each] for each in _MARKS - form.MARKS)
     if is_portable:
         marks += sum([_marks_of(one) - _marks_of(form.unsigned(one)) for one in own])
-        in_messages.update(_REFERENCE for one in own if one.get("type") == _REFERENCE)
+        in_messages.update(kind for one in own if (kind := str(one.get("type"))) in declared("references"))
     return (
-        *[f"{name}: {why}" for name, why in unsaid.items()],
-        *[f"the tool {_name_of(tool)}: it has no form here" for tool in lost_tools if _POINT not in tool],
+        *[f"{name}: {why}" for name, why in unsupported.items()],
+        *[f"the tool {_name_of(tool)}: it has no form here" for tool in lost_tools if not _is_mark(tool)],
         *[f"the grammar of the tool {name}: it has no form here" for name in _grammars(request.tools, form)],
         *_described(tools, "of the tools"),
         *_described(in_messages, "in the messages"),
@@ -173,8 +167,12 @@ def losses(
     )
 
 
+def _is_mark(tool: Mapping[str, Any]) -> bool:
+    return not declared("marks").isdisjoint(tool)
+
+
 def _name_of(tool: Mapping[str, Any]) -> object:
-    """Name a tool that a provider runs; Gemini's have only a field of that name."""
+    """Name a tool that a provider runs; it may have only a field of that name."""
     return tool.get("name") or tool.get("type") or next(iter(tool), "without a name")
 
 
@@ -214,10 +212,8 @@ def _unread(messages: Iterable[PlainMessage | Message], form: Form) -> Counter[s
     """Count the parts that the target protocol does not have, by type or name."""
     counted: Counter[str] = Counter()
     messages = [*messages]
-    for message_given in messages:
-        counted.update(
-            _marks(message_given) if isinstance(message_given, Message) else unread_of_message(message_given)
-        )
+    for each in messages:
+        counted.update(_marks(each) if isinstance(each, Message) else unread_of_message(each))
     for message in read_messages(messages):
         for part in message.parts:
             counted.update(_lost_of(part, form, is_answer=message.role == "assistant"))
@@ -233,8 +229,8 @@ def _lost_of(part: Part, form: Form, *, is_answer: bool = False) -> Iterator[str
         block = part.block if isinstance(part.block, Mapping) else {}
         kind = label(str(block.get("type") or next(iter(block), "something"))) or "something"
         # Other parts of an assistant are its provider's own, except for references and cache marks.
-        if not part.provider and (not is_answer or kind in (_REFERENCE, _POINT)):
-            yield MARKED_MESSAGE if kind == _POINT else kind
+        if not part.provider and (not is_answer or kind in declared("references") | declared("marks")):
+            yield MARKED_MESSAGE if kind in declared("marks") else kind
     elif is_answer:
         return
     elif isinstance(part, ToolResult):

@@ -6,34 +6,21 @@ A tool that the provider ran is not a call here: it is read as a provider's own 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Self
+from collections.abc import Sequence
+from typing import Final, Self
 
 from attrs import define, field
 
 from rungwise.adapters.wires.form import Form
-from rungwise.adapters.wires.plain.messages import read_together
-from rungwise.adapters.wires.plain.parts import list_of, text_in
+from rungwise.adapters.wires.plain.messages import ids_in, read_together
+from rungwise.adapters.wires.registry import declared
 from rungwise.fsm.call.conversation.parts import Message, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage
 
 NO_RESULT: Final = "(the result of this call was not kept)"
 """The stand-in for a missing tool result: every provider requires one."""
 
-_Given = PlainMessage | Message
-_CALLING_ITEMS: Final = ("function_call", "custom_tool_call")
-_TELLING_ITEMS: Final = ("function_call_output", "custom_tool_call_output")
-_BLOCKS: Final[Mapping[object, tuple[bool, str]]] = {
-    **{"tool_use": (True, "id"), "tool_result": (False, "tool_use_id")},
-    **{"toolUse": (True, "toolUseId"), "toolResult": (False, "toolUseId")},
-    **dict.fromkeys(("functionCall", "function_call"), (True, "id")),
-    **dict.fromkeys(("functionResponse", "function_response"), (False, "id")),
-}
-"""Blocks that are calls or results, by their type or only member: whether they are calls, and the id's name."""
-_UNSAID: Final = frozenset({"tool_calls", "function_call", "tool_call_id"})
-"""Members that no message with nothing but text has."""
-_REFERENCE: Final = "item_reference"
-"""The type of a reference to an item that the provider has stored, which may be a tool result."""
+_AnyMessage = PlainMessage | Message
 
 
 def stand_in(call: ToolCall) -> ToolResult:
@@ -50,7 +37,7 @@ class Results:
 
     waiting: dict[tuple[str, str], deque[tuple[int, ToolResult]]]
     uses: dict[str, deque[int]]
-    _lost: dict[int, list[ToolResult]] = field(factory=dict, init=False)
+    _unmatched: dict[int, list[ToolResult]] = field(factory=dict, init=False)
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> Self:
@@ -75,42 +62,42 @@ class Results:
         for key in dict.fromkeys(((call.id, ""), ("", call.name), ("", ""))):
             waiting = self.waiting.get(key, deque())
             while waiting and waiting[0][0] < place:
-                self._lose(waiting)
+                self._pass_over(waiting)
             if waiting and (not used or used[0] >= waiting[0][0] or used[0] == place):
                 return waiting.popleft()[1]
         return None
 
-    def _lose(self, waiting: deque[tuple[int, ToolResult]]) -> None:
+    def _pass_over(self, waiting: deque[tuple[int, ToolResult]]) -> None:
         place, result = waiting.popleft()
-        self._lost.setdefault(place, []).append(result)
+        self._unmatched.setdefault(place, []).append(result)
 
-    def left_at(self, place: int) -> list[ToolResult]:
+    def unmatched_at(self, place: int) -> list[ToolResult]:
         """Return the results in a message that no call has taken."""
         for waiting in self.waiting.values():
             while waiting:
-                self._lose(waiting)
+                self._pass_over(waiting)
         self.waiting.clear()
-        return self._lost.get(place, [])
+        return self._unmatched.get(place, [])
 
 
 @define
 class _Gap:
     """Hold what is missing after some calls; `is_begun` if the message before it holds results of the same turn."""
 
-    calling: _Given
+    calling: _AnyMessage
     calls: tuple[ToolCall, ...]
     missing: list[ToolResult]
     is_begun: bool
 
 
-def answered(messages: Sequence[_Given], form: Form) -> Sequence[_Given]:
+def answered(messages: Sequence[_AnyMessage], form: Form) -> Sequence[_AnyMessage]:
     """Return a conversation in which each call has a result; if none is missing, it is `messages` itself."""
     if _all_have_results(messages):
         return messages
     gaps = _gaps([*read_together(messages)])
     if not gaps:
         return messages
-    whole: list[_Given] = []
+    whole: list[_AnyMessage] = []
     for place, message in enumerate((*messages, None)):
         gap = gaps.get(place)
         if gap is not None and gap.is_begun:
@@ -126,7 +113,7 @@ def answered(messages: Sequence[_Given], form: Form) -> Sequence[_Given]:
     return whole
 
 
-def _gaps(rows: Sequence[tuple[list[_Given], tuple[Message, ...]]]) -> dict[int, _Gap]:
+def _gaps(rows: Sequence[tuple[list[_AnyMessage], tuple[Message, ...]]]) -> dict[int, _Gap]:
     """Return what is missing, by the place of the message before which it belongs."""
     results = Results.of([message for _, read in rows for message in read])
     gaps: dict[int, _Gap] = {}
@@ -141,14 +128,14 @@ def _gaps(rows: Sequence[tuple[list[_Given], tuple[Message, ...]]]) -> dict[int,
             behind = _results_behind(rows, at)
             next_one = rows[at + 1 + behind][0][:1] if at + 1 + behind < len(rows) else []
             if not any(map(_is_reference, (*originals, *next_one))):
-                last = max(place for place, each in enumerate(originals) if calls_tools(each))
+                last = max(place for place, each in enumerate(originals) if _calls_tools(each))
                 place = begin + (len(originals) + behind if behind else last + 1)
                 gaps[place] = _Gap(originals[last], calls, missing, is_begun=bool(behind))
         begin += len(originals)
     return gaps
 
 
-def _results_behind(rows: Sequence[tuple[list[_Given], tuple[Message, ...]]], at: int) -> int:
+def _results_behind(rows: Sequence[tuple[list[_AnyMessage], tuple[Message, ...]]], at: int) -> int:
     """Count the messages with results right after a turn."""
     count = 0
     for _, read in rows[at + 1 :]:
@@ -160,7 +147,7 @@ def _results_behind(rows: Sequence[tuple[list[_Given], tuple[Message, ...]]], at
     return count
 
 
-def _among(message: _Given, gap: _Gap, form: Form) -> list[_Given]:
+def _among(message: _AnyMessage, gap: _Gap, form: Form) -> list[_AnyMessage]:
     """Add the missing results of a turn to the message with its last results, or put them after it."""
     if isinstance(message, Message):
         places = {call.id: place for place, call in enumerate(gap.calls)}
@@ -170,49 +157,17 @@ def _among(message: _Given, gap: _Gap, form: Form) -> list[_Given]:
     return [message, form.results_of(gap.calling, gap.missing)] if joined is None else [joined]
 
 
-def _all_have_results(messages: Sequence[_Given]) -> bool:
-    """Tell whether each call has its result, as far as their ids show without the messages being read."""
+def _all_have_results(messages: Sequence[_AnyMessage]) -> bool:
+    """Tell whether each call has its result, as far as their ids show."""
     waiting: set[str] = set()
     for message in messages:
-        if not isinstance(message, Message) and type(message.get("content")) is str and _UNSAID.isdisjoint(message):
-            continue  # as nearly all of them are
-        for is_call, id in _ids(message):
-            if not is_call:
-                waiting.discard(id)
-            elif not id or id in waiting:
+        calls, results = ids_in(message)
+        waiting.difference_update(results)
+        for id in calls:
+            if not id or id in waiting:
                 return False
-            else:
-                waiting.add(id)
+            waiting.add(id)
     return not waiting
-
-
-def _ids(message: _Given) -> Iterator[tuple[bool, Any]]:
-    """Yield the ids of a message's calls and results, each with whether it is that of a call."""
-    if isinstance(message, Message):
-        for part in message.parts:
-            if isinstance(part, ToolCall | ToolResult):
-                yield isinstance(part, ToolCall), part.id
-        return
-    if "role" not in message:
-        kind = message.get("type")
-        if kind in _CALLING_ITEMS or kind in _TELLING_ITEMS:
-            yield kind in _CALLING_ITEMS, text_in(message, "call_id")
-        return
-    if message["role"] in ("tool", "function"):
-        yield False, text_in(message, "tool_call_id")
-        return
-    for call in list_of(message.get("tool_calls")):
-        yield True, text_in(call, "id")
-    if message.get("function_call"):
-        yield True, ""
-    for block in (*_blocks(message.get("content")), *_blocks(message.get("parts"))):
-        if not isinstance(block, Mapping):
-            continue
-        kind = block.get("type")
-        for name in (kind,) if isinstance(kind, str) else block:
-            if name in _BLOCKS:
-                is_call, id = _BLOCKS[name]
-                yield is_call, text_in(block.get(name, block), id)
 
 
 def is_own_call(call: ToolCall, provider: str) -> bool:
@@ -220,15 +175,10 @@ def is_own_call(call: ToolCall, provider: str) -> bool:
     return bool(provider) and call.provider == provider
 
 
-def calls_tools(message: _Given) -> bool:
+def _calls_tools(message: _AnyMessage) -> bool:
     """Tell whether a message calls tools."""
-    is_answer = isinstance(message, Message) or message.get("role") in (None, "assistant", "model")
-    return is_answer and any(is_call for is_call, _ in _ids(message))
+    return bool(ids_in(message)[0])
 
 
-def _blocks(content: Any) -> Sequence[Any]:
-    return (content,) if isinstance(content, Mapping) else list_of(content)
-
-
-def _is_reference(message: _Given) -> bool:
-    return not isinstance(message, Message) and message.get("type") == _REFERENCE
+def _is_reference(message: _AnyMessage) -> bool:
+    return not isinstance(message, Message) and str(message.get("type")) in declared("references")

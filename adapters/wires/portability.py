@@ -175,7 +175,7 @@ def _paired(messages: Sequence[Message], ids: _Ids) -> list[Message]:
     paired: list[Message] = []
     for place, message in enumerate(messages):
         if message.role == "tool":
-            paired += [_as_words(each) for each in results.left_at(place)]
+            paired += [_as_words(each) for each in results.unmatched_at(place)]
         elif not message.tool_calls:
             paired.append(message)
         else:

@@ -14,7 +14,7 @@ from rungwise.fsm.values.frozen_map import sendable_copy
 _MOST: Final = 2**18  # the most bytes of memory for data besides a reply, which are for diagnosis
 
 
-def kept_copy(value: Any) -> Any:
+def copy_if_sendable(value: Any) -> Any:
     """Return a read-only copy, or None if no server would accept the value: too deep, or with `NaN` in it."""
     try:
         return sendable_copy(value, "the provider's own")

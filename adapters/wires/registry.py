@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Final
+from typing import Any, Final, Literal
 
 from attrs import field, frozen
 
 from rungwise.adapters.wires.capabilities.capability import CapabilityRow
+from rungwise.fsm.call.conversation.parts import Message, Part
+from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.patterns import Pattern
 
 
@@ -25,9 +27,15 @@ class KeyPlace:
     variables: tuple[str, ...]
 
 
+PartReader = Callable[[Mapping[str, Any]], Part | tuple[Part, ...] | None]
+"""Read a part of a message; None if it cannot."""
+MessageReader = Callable[[Mapping[str, Any]], tuple[Message, ...]]
+"""Read a message."""
+
+
 @frozen(kw_only=True)
 class Wire:
-    """Declare a protocol.
+    """Declare a protocol. Names in one string are separated by blanks.
 
     Arguments:
         protocol: its name for people.
@@ -36,8 +44,16 @@ class Wire:
         client_path: the path of one of its requests.
         keys: where the keys belong of the providers that speak it.
         capabilities: rows of the capability table that hold for this protocol alone.
-        members: what Rungwise reads of each kind of message part and of tools in this protocol's form, by kind, the
-            names separated by blanks.
+        members: the names of what Rungwise reads of each kind of message part and of tools in this form, by kind.
+        parts: what reads the parts of its messages, by their type.
+        untyped_parts: the same for parts without a type, by the name of their only member.
+        messages: what reads its messages if they have a form of their own, by a member that no others have; "" stands
+            for messages without a role.
+        calls: the types of parts that are tool calls.
+        results: the names of parts that are tool results, and may hold parts themselves.
+        definitions: the names of a tool's members that hold its definition.
+        marks: the types of parts that are nothing but a cache mark.
+        references: the types of messages that stand for something the server has stored.
     """
 
     protocol: str
@@ -47,6 +63,14 @@ class Wire:
     keys: tuple[KeyPlace, ...] = ()
     capabilities: tuple[CapabilityRow, ...] = ()
     members: Mapping[str, str] = field(factory=dict)
+    parts: Mapping[str, PartReader] = field(factory=dict)
+    untyped_parts: Mapping[str, PartReader] = field(factory=dict)
+    messages: Mapping[str, MessageReader] = field(factory=dict)
+    calls: str = ""
+    results: str = ""
+    definitions: str = ""
+    marks: str = ""
+    references: str = ""
 
 
 APIS: Final[Mapping[str, str]] = {
@@ -80,9 +104,21 @@ class _Wires(Mapping[str, Wire]):
 
 @cache
 def _wire_of(api: str) -> Wire:
-    wire: Wire = import_module(APIS[api].partition(":")[0].rpartition(".")[0]).WIRE
+    package = APIS[api].partition(":")[0].rpartition(".")[0]
+    wire = getattr(import_module(package), "WIRE", None) if package else None
+    if not isinstance(wire, Wire):
+        raise ConfigurationError(
+            f"the registry's {api!r} must be 'package.module:Class', and the package must declare WIRE = Wire(...), "
+            f"which {package or repr(APIS[api])} does not"
+        )
     return wire
 
 
 WIRES: Final[Mapping[str, Wire]] = _Wires()
 """The declaration of each protocol, in the order of `APIS`."""
+
+
+@cache
+def declared(name: Literal["calls", "results", "definitions", "marks", "references"]) -> frozenset[str]:
+    """Return the names that any wire declares in a field."""
+    return frozenset(each for wire in WIRES.values() for each in getattr(wire, name).split())

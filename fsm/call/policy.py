@@ -320,11 +320,11 @@ def _with_preset(kind: type[Any], values: Mapping[str, Any]) -> Mapping[str, Any
     presets = getattr(kind, "presets", {})
     if "preset" not in values or not presets:
         return values
-    named = values["preset"]
-    if not isinstance(named, str) or named not in presets:
-        raise ConfigurationError(f"{kind.__name__}: {_unknown('preset', named, presets)}")
-    merged = {**presets[named], **{name: value for name, value in values.items() if name != "preset"}}
-    for name, value in presets[named].items():
+    preset = values["preset"]
+    if not isinstance(preset, str) or preset not in presets:
+        raise ConfigurationError(f"{kind.__name__}: {_unknown('preset', preset, presets)}")
+    merged = {**presets[preset], **{name: value for name, value in values.items() if name != "preset"}}
+    for name, value in presets[preset].items():
         if isinstance(value, Mapping) and isinstance(merged[name], Mapping):
             merged[name] = {**value, **merged[name]}
     return merged

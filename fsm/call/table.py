@@ -47,14 +47,14 @@ KEEPS_TEXT = frozenset({"answered", "called_tools", "truncated", "paused", "inte
 """The events whose reply is a part of the answer. The text of any other is discarded."""
 
 MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected_fixably"})
-"""The events of a failure that may pass: a wait that the service asks for is kept before it is asked again."""
+"""The failures that may pass: before it asks again, a call waits as long as the service says."""
 
 IGNORES_WAIT = frozenset({"fallback", "compact"})
-"""The rungs that keep no wait: one asks another backend, the other sends something else."""
+"""The rungs that ignore a `Retry-After`: one asks another backend, the other sends something else."""
 
 
 def keeps_asked_wait(event: str, rung: str) -> bool:
-    """Tell whether a wait that the service asks for is kept between an event and a rung."""
+    """Tell whether a call waits as long as the service says between an event and a rung."""
     return event in MAY_ASK and rung not in IGNORES_WAIT
 
 

@@ -141,9 +141,9 @@ class Play:
                 ends = max(ends, ends_by)
             came = self.reply_for(move.via or move, call, sent, is_detour=move.via is not None)
             send = self.receive(call, sent, came, ends, is_late=move.via is not None)
-            taken = call.position.state
-            later = next((index for index, other in enumerate(todo) if other.row.target == taken), None)
-            if taken != move.row.target and later is not None:
+            state = call.position.state
+            later = next((index for index, other in enumerate(todo) if other.row.target == state), None)
+            if state != move.row.target and later is not None:
                 del todo[later]  # the call took a later move first
                 todo.appendleft(move)
             if send is not None and self.is_filled(call, send):

@@ -1,7 +1,7 @@
-"""Lists of best values by number of attempts, and what may be spent before them.
+"""Lists of the best values by number of attempts, and what may be spent before them.
 
-Entry `j` of a list is the most weight that `j` further attempts can have. A list of one entry stands for any number of
-attempts.
+Entry `j` of a list is the largest weight that `j` further attempts can have. A list of one entry holds for any number
+of attempts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NEVER = float("-inf")
 
 @frozen
 class Units:
-    """Hold what spending units brings: single weights in this order, then `count` units of one weight."""
+    """Hold what spending units adds: single weights in this order, then `count` units of one weight."""
 
     leaves: tuple[tuple[str, int], ...]  # the counters of the units, with how many each
     prefix: tuple[Number, ...]
@@ -36,12 +36,12 @@ class Units:
         return self.prefix[index] if index < len(self.prefix) else self.weight
 
     def gain(self, units: int) -> Number:
-        """Return the weight of the first units together."""
+        """Return the total weight of the first units."""
         return sum(self.prefix[:units]) + max(0, units - len(self.prefix)) * self.weight
 
 
 def merged(chains: Iterable[Units]) -> list[Units]:
-    """Make one chain of those whose units all have the same weight, and leave out those that bring nothing."""
+    """Join the chains whose units all have the same weight, and drop those that add nothing."""
     apart: list[Units] = []
     even: dict[Number, list[Units]] = {}
     for chain in chains:
@@ -62,14 +62,14 @@ def after_send(values: Values, gain: Number) -> Values:
 
 
 def after_spending(values: Values, chains: Iterable[Units]) -> Values:
-    """Return the values before spending none, some or all units of each chain."""
+    """Return the values before spending any number of units of each chain."""
     for chain in chains:
         values = _spend(values, chain)
     return values
 
 
 def leaving(least: int, values: Values) -> Values:
-    """Return the values but for those that leave fewer attempts than the least."""
+    """Return the values, without those that leave fewer attempts than the least."""
     return [NEVER] * least + values[least:] if least else values
 
 

@@ -1,4 +1,4 @@
-"""What an event can lead to: every way through its rows, with what facts and counters must be for it."""
+"""What an event can lead to: every way through its rows, with the facts and counters that it needs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def branches(table: Table, event: str, source: str) -> tuple[Branch, ...]:
 
 
 def dead_rows(table: Table) -> tuple[Row, ...]:
-    """List the rows that the rows before them leave nothing to, whatever the limits."""
+    """List the rows that are never taken, because the rows before them always win, whatever the limits."""
     alive = {branch.row for event, source in table.ladders for branch in branches(table, event, source)}
     return tuple(row for row in table.rows if row not in alive)
 
@@ -54,7 +54,7 @@ def overlaps(table: Table) -> tuple[tuple[Row, Row], ...]:
 
 
 def finds(table: Table, row: Row, fact: str, *, held: bool = True) -> bool:
-    """Tell whether the guard of a row holds only where a fact does, or with `held` of False only where it does not."""
+    """Tell whether the guard of a row holds only if a fact holds; with `held=False`, only if it does not."""
     guard = table.guard(row.guard)
     found = ways(lambda ask: holds(table, guard, ask))
     return all(answers.get(fact, not held) is held for answers, is_held in found if is_held)

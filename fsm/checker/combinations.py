@@ -1,4 +1,4 @@
-"""Which facts matter to an event at given counters, so that a walk need not try all of them."""
+"""Which facts matter to an event with given counters, so that a walk need not try all of them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from rungwise.fsm.machine.table import Row, Table
 
 Result = tuple[Row | None, str | None, tuple[str, ...]]
 Leaf = tuple[list[tuple[str, bool]], Result]
-"""The facts that one way looked at, in that order, and what came of it."""
+"""The facts that one way reads, in that order, and its result."""
 
 
 class Combinations:
-    """Find the combinations of facts that one event must be fired with.
+    """Find the combinations of facts that an event must be fired with.
 
-    Its rows are read with every answer for every fact they look at. Where both answers lead to the same in every
-    respect, one of them is kept. The result is remembered for the counters of which a unit is left.
+    It tries both answers for every fact that the rows read. If both lead to the same result in every respect, one of
+    them is enough. The combinations are cached by the counters that have a unit left.
     """
 
     def __init__(self, table: Table, rows: tuple[Row, ...]) -> None:
@@ -40,7 +40,7 @@ class Combinations:
 
 
 def _apart(leaves: list[Leaf], depth: int) -> list[tuple[tuple[str, ...], Result]]:
-    """Return what holds in each way and what comes of it, without the questions that make no difference."""
+    """Return the facts that hold in each way and its result, without the questions that make no difference."""
     facts, result = leaves[0]
     if len(facts) == depth:
         return [((), result)]

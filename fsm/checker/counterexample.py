@@ -56,9 +56,9 @@ class Property:
     Arguments:
         name: what must hold, in words.
         holds: whether it does.
-        detail: what was looked at, or what is wrong.
+        detail: what was checked, or what is wrong.
         path: the shortest way to a configuration in which it fails.
-        is_required: whether what does not have it is refused; otherwise it is told for information.
+        is_required: whether a table without it is refused; otherwise it is only reported.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Property:
 
     @property
     def verdict(self) -> str:
-        """Say `holds`, `fails`, or `not held` where that is no failure."""
+        """Say `holds`, `fails`, or `not held` if that is no failure."""
         return "holds" if self.holds else "fails" if self.is_required else "not held"
 
     def to_json(self) -> dict[str, Any]:

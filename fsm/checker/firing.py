@@ -1,4 +1,4 @@
-"""One firing of an event as it was seen, and what must be true of each: predicates for whoever watches a machine."""
+"""One observed firing of an event, and what must be true of each: predicates for anyone who watches a machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FALLS = "the variant falls on every step"
 
 @frozen
 class Firing:
-    """Hold an event that was fired, and what came of it."""
+    """Hold an event that was fired, and its result."""
 
     table: Table
     limits: tuple[int, ...]  # in the order of `table.counters`
@@ -54,7 +54,7 @@ class Firing:
 
 
 def fired(run: Run, event: str, facts: tuple[str, ...] = (), first: Row | None = None) -> Firing:
-    """Fire an event on a run, and return what came of it, also where it was refused or must not have been taken."""
+    """Fire an event on a run and return the result, even if it was refused or is illegal."""
     before, attempts, row = (run.state, tuple(run.spent)), run.attempts, None
     try:
         row = run.fire(event, facts)
@@ -67,7 +67,7 @@ def fired(run: Run, event: str, facts: tuple[str, ...] = (), first: Row | None =
 
 
 Predicate = Callable[[Firing], str | None]
-"""Says what is wrong with a firing; None where nothing is."""
+"""Says what is wrong with a firing; None if nothing is."""
 
 
 def always_taken(firing: Firing) -> str | None:
@@ -90,7 +90,7 @@ def always_absorbed(firing: Firing) -> str | None:
 
 
 def always_refused(firing: Firing) -> str | None:
-    """Demand that an event that does not belong to a state changes nothing."""
+    """Demand that an event that is illegal in a state changes nothing."""
     return None if firing.rows or firing.before[0] in firing.table.outcomes else _unmoved(firing)
 
 
@@ -112,7 +112,7 @@ def always_counting(firing: Firing) -> str | None:
 
 
 def always_bounded(firing: Firing) -> str | None:
-    """Demand that no counter leaves its limits."""
+    """Demand that every counter stays within its limit."""
     for name, count, limit in zip(firing.table.counters, firing.after[1], firing.limits, strict=True):
         if not 0 <= count <= limit:
             return f"{name} is {count!r}, its limit {limit}"
@@ -128,7 +128,7 @@ def always_falling(firing: Firing) -> str | None:
 
 
 def variant(table: Table, limits: tuple[int, ...], configuration: Configuration) -> tuple[int, ...]:
-    """Return what is left, by rank, and then whether something waits to be sent; less after the end."""
+    """Return what is left, by rank, then whether something waits to be sent; the end is lower than any."""
     state, spent = configuration
     if state in table.outcomes:
         return (0,)
@@ -150,5 +150,5 @@ ALWAYS: dict[str, Predicate] = {
 
 
 def broken_by(firing: Firing) -> dict[str, str]:
-    """Return what a firing breaks: what is wrong, by the name of the property."""
+    """Return the properties that a firing breaks: what is wrong, by the name of each."""
     return {name: wrong for name, always in ALWAYS.items() if (wrong := always(firing)) is not None}

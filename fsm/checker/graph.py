@@ -1,4 +1,4 @@
-"""Questions about a graph of numbered nodes: what can reach what, and where it goes round."""
+"""Questions about a graph of numbered nodes: what can reach what, and where the cycles are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 
 def able_to_reach(edges: Sequence[Collection[int]], goals: Iterable[int]) -> set[int]:
-    """Return the nodes from which some goal can be reached, the goals included."""
+    """Return the nodes that can reach a goal, the goals included."""
     sources = _sources(edges)
     able = set(goals)
     todo = list(able)

@@ -1,17 +1,17 @@
-"""The heaviest path through a table, exactly, over few of its counters.
+"""The exact heaviest path through a table, tracking only a few of its counters.
 
 Each attempt has a weight that depends on its rung and on some counters. Counters that change the weight of other
-attempts, or whose moves refill something, are *tracked*: a state is what they hold. All others are *leaves*. A leaf can
+attempts, or whose moves refill something, are *tracked*: a state is their values. All others are *leaves*. A leaf can
 be spent at any time, so nothing is lost by spending it as late as possible: just before a move that refills it, or at
-the end. Where a move would make a leaf lighter without refilling it, the leaf is tracked as well, but if its units are
-alike, only whether it was spent: all that is ever spent of it is best spent in one place. A move by way of a rung that
-sends nothing takes a unit of two counters for one attempt; where both weigh, both are tracked.
+the end. If a move would make a leaf lighter without refilling it, the leaf is tracked as well; if its units are alike,
+only whether it was spent, since all its units are best spent in one place. A move through a rung that sends nothing
+takes a unit of two counters for one attempt; if both have weight, both are tracked.
 
 What remains is dynamic programming (Bellman 1957) over the tracked states, the most spent first; the value of a state
 is a list by number of attempts (`fsm/checker/best_values.py`).
 
-That a leaf can be spent at any time is not taken for granted: the path is played to a call afterwards
-(`fsm/certificate/enactment.py`), and a weight that the call does not attain is an upper bound and is marked as such.
+That a leaf can be spent at any time is not taken for granted. The path is then played to a call
+(`fsm/certificate/enactment.py`); a weight that the call does not reach is an upper bound, and is marked as one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Way = tuple[str, str]
 """A rung, and the kind of the move that led there."""
 
 MOST_WORK = 2_000_000
-"""List entries, and a hundred for each state; more than this takes longer than a person waits."""
+"""The most list entries, counting a hundred for each state; more would take longer than a person waits."""
 
 
 @frozen
@@ -57,12 +57,12 @@ class Longest:
 
 
 class TooLarge(Exception):
-    """Say that the counters have too many states."""
+    """The counters have too many states."""
 
 
 @frozen
 class _Option:
-    """Hold one way on from a state: spend these chains, make the move if there is one, and go on in `after`."""
+    """Hold one way on from a state: spend these chains, make the move if there is one, and continue in `after`."""
 
     values: Values
     chains: list[Units]
@@ -71,7 +71,7 @@ class _Option:
 
 
 class _Watched:
-    """Hold what a weight may read of an attempt, and remember what it read."""
+    """Hold what a weight may read of an attempt, and record what it read."""
 
     def __init__(self, rung: str, kind: str, spent: Mapping[str, int]) -> None:
         self._fields = {"rung": rung, "kind": kind, **spent}
@@ -151,7 +151,7 @@ class _Search:
         return self.reads[_way(move)] - {move.takes} | (_taken(move) if move.refills or move.also else set())
 
     def track(self, names: set[str], lumps: set[str]) -> None:
-        """Track some counters; of the lumps among them, only whether anything was spent."""
+        """Track these counters; for the lumps among them, track only whether anything was spent."""
         self.tracked = [name for group in self.order for name in group if name in names]
         self.leaves = [name for group in self.order for name in group if name not in names]
         self.lumps = [name for name in self.tracked if name in lumps]
@@ -198,7 +198,7 @@ class _Search:
             self.best[state] = reduce(better, found)
 
     def options(self, state: State) -> Iterator[_Option]:
-        """List the ways on from a state; to end there is the first."""
+        """List the ways to continue from a state; the first is to end there."""
         kept, leaves = self.kept_in(state), [self.chain(leaf, state) for leaf in self.leaves]
         yield _Option(self.nothing, [] if kept else merged(leaves), None, None)
         if kept:
@@ -219,13 +219,13 @@ class _Search:
                 yield _Option(leaving(kept, values), chains, move, after)
 
     def kept_in(self, state: State) -> int:
-        """Return how many attempts are kept back in a state."""
+        """Return how many attempts are reserved in a state."""
         if self.kept is None:
             return 0
         return min(self.limits[self.kept] - state[self.place[self.kept]], len(self.nothing) - 1)
 
     def chain(self, leaf: str, state: State) -> Units:
-        """Return what the units of a leaf bring, the first one first, each in the heaviest rung that takes it."""
+        """Return what the units of a leaf add, in order, each in the heaviest rung that takes it."""
         reads = self.read_for[leaf]
         ways = frozenset(_way(move) for move in self.takers[leaf] if self.is_open(move, state))
         key = leaf, ways, tuple(count for name, count in zip(self.tracked, state, strict=True) if name in reads)
@@ -256,7 +256,7 @@ class _Search:
         return tuple(path)
 
     def heaviest(self, leaf: str, state: State, unit: int) -> Move:
-        """Return the move that a unit of a leaf is best spent with."""
+        """Return the best move to spend a unit of a leaf with."""
         spent = {**self.spent(state), leaf: unit}
         takers = [move for move in self.takers[leaf] if self.is_open(move, state)]
         return max(takers, key=lambda move: (self.weigh(_way(move), spent), move.is_free))
@@ -264,7 +264,7 @@ class _Search:
     # small things
 
     def is_open(self, move: Move, state: State) -> bool:
-        """Tell whether what must be spent before a move is spent, as far as the state tells."""
+        """Tell whether everything that a move needs to be spent is spent, as far as the state shows."""
         return all(state[self.place[name]] == self.whole[name] for name in move.spent if name in self.place)
 
     def after(self, state: State, takes: Iterable[str], refills: frozenset[str]) -> State | None:

@@ -1,4 +1,4 @@
-"""The moves of a table: what each step to a rung takes and refills, and whether nothing else stands in its way."""
+"""The moves of a table: what each step to a rung takes and refills, and whether it needs anything else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Move:
 
     @property
     def key(self) -> tuple[str, str, str | None, frozenset[str], str]:
-        """Return what a worst case knows of a move: two with the same key weigh the same and lead to the same."""
+        """Return all that a worst case reads of a move: two with the same key weigh the same and lead to the same."""
         return self.row.target, self.takes, self.also, self.refills, self.kind
 
 
@@ -43,9 +43,9 @@ def moves_of(
 def detours_of(
     table: Table, limits: Mapping[str, int], moves: Iterable[Move], kind: Callable[[Branch], str] = lambda branch: ""
 ) -> tuple[Move, ...]:
-    """List the moves by way of a rung that sends nothing, because another rung is turned to from there.
+    """List the moves through a rung that sends nothing, because the run turns to another rung there.
 
-    Both rungs' counters are spent then, and one attempt is made. A rung that is turned to from itself is left out.
+    They spend the counters of both rungs for one attempt. A rung that turns to itself is left out.
     """
     found: list[Move] = []
     for first in moves:
@@ -62,7 +62,7 @@ def detours_of(
 
 
 def without_idle_units(moves: Iterable[Move], weighs: Container[str]) -> list[Move]:
-    """Let no move take a unit beside its own that weighs nowhere: to keep that one is never a loss."""
+    """Let no move take a second unit that has no weight anywhere: to save that one is never a loss."""
     found: dict[object, Move] = {}
     for move in moves:
         lighter = move if move.also in weighs else evolve(move, also=None)

@@ -1,7 +1,7 @@
 """Why every run ends, row by row and for all limits at once.
 
 The variant of a table is how much is left of its counters, by rank, and last whether something waits to be sent. A row
-that leads to a rung takes one unit of a counter of which its guard found one left, and refills only counters that rank
+that leads to a rung takes one unit of a counter that its guard has checked, and refills only counters that rank
 below; a row that leads to the hub comes from a rung and changes no counter. So every step lowers the variant in the
 lexicographic order, which is well-founded, and no counter ever exceeds its limit. (Floyd 1967; several counters as in
 Dershowitz and Manna 1979.)

@@ -1,4 +1,4 @@
-"""Mistakes that show in the rows alone, and that `transitions` would accept in silence."""
+"""Mistakes that show in the rows alone, and that `transitions` would silently accept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rungwise.fsm.values.label import close_to
 
 
 def problems(table: Table) -> tuple[str, ...]:
-    """List what is wrong with the shape of a table, each in a sentence that names the row."""
+    """List what is wrong with the shape of a table, one sentence each, which names the row."""
     found = (*_variant_problems(table), *_state_problems(table), *_name_problems(table), *_order_problems(table))
     return found or tuple(_reach_problems(table))
 

@@ -1,7 +1,7 @@
-"""The exhaustive walk: the shipped machine is put into every configuration, every event is fired, and we look.
+"""The exhaustive walk: it puts the shipped machine into every configuration, fires every event, and checks the result.
 
 A configuration is a state with the values of all counters; an outcome is one configuration. The walk goes breadth first
-from the start, so the first path to a fault is a shortest one. Each event is fired with every combination of facts that
+from the start, so the first path to a fault is a shortest one. It fires each event with every combination of facts that
 makes a difference.
 """
 
@@ -50,7 +50,7 @@ PROGRESS_EVERY = 1000
 
 @frozen
 class Walk:
-    """Hold the configurations of a walk, nearest first, the indices one step from each, and the verdicts."""
+    """Hold the configurations of a walk, nearest first, the indices of the next ones, and the verdicts."""
 
     configurations: tuple[Configuration, ...] = field(repr=False)
     edges: tuple[tuple[int, ...], ...] = field(repr=False)
@@ -123,7 +123,7 @@ class _Walker:
         return index
 
     def look(self, index: int, event: str, facts: tuple[str, ...], first: Row | None = None) -> None:
-        """Fire an event in a configuration and hold what comes of it against each property."""
+        """Fire an event in a configuration and check the result against each property."""
         before, real = self.walked.order[index], self.real
         real.state, real.spent = before[0], list(before[1])
         self.check_guards(index, event, facts)
@@ -136,7 +136,7 @@ class _Walker:
             self.arrive(index, firing)
 
     def check_guards(self, index: int, event: str, facts: tuple[str, ...]) -> None:
-        """Try the compiled guards of an event, and see whether they change anything."""
+        """Try the compiled guards of an event, and check that they change nothing."""
         real = self.real
         real.facts = fact_bits_of(self.table).mask(facts)
         before, beside = (real.state, tuple(real.spent)), (real.attempts, real.facts)
@@ -176,7 +176,7 @@ class _Walker:
                 self.faults[ORDERED] = Property(ORDERED, False, detail)
 
     def details(self) -> dict[str, str]:
-        """Say of each property what was looked at."""
+        """Say what was checked for each property."""
         order, outcomes = self.walked.order, self.table.outcomes
         events, steps = len(self.table.events) + 1, sum(map(len, self.walked.edges))
         return self.verdicts | {

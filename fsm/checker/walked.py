@@ -1,4 +1,4 @@
-"""What a walk has seen, and what must be true of all of it together: what happens sometimes, and what eventually."""
+"""What a walk has visited, and what must be true of the whole: what happens sometimes, and what eventually."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Walked:
 
 @frozen
 class Verdict:
-    """Hold what was found of a property: what is wrong or was looked at, and the configuration in which it shows."""
+    """Hold the finding for a property: what is wrong or was checked, and the configuration that shows it."""
 
     holds: bool
     detail: str
@@ -36,7 +36,7 @@ class Verdict:
 
 
 def sometimes_taken(walked: Walked) -> Verdict:
-    """Demand that each row is taken, apart from those that a limit of 0 switches off."""
+    """Demand that each row is taken, except those that a limit of 0 switches off."""
     off = _off(walked)
     reached = reached_states(walked.table, off)
     due = [row for row in walked.table.rows if row.source in reached and row not in off]
@@ -48,7 +48,7 @@ def sometimes_taken(walked: Walked) -> Verdict:
 
 
 def sometimes_reached(walked: Walked) -> Verdict:
-    """Demand that each state is reached, apart from those that a limit of 0 switches off."""
+    """Demand that each state is reached, except those that a limit of 0 switches off."""
     expected = reached_states(walked.table, _off(walked))
     missing = expected - {state for state, _ in walked.order}
     if missing:

@@ -1,7 +1,7 @@
-"""Every way in which the guards and the effect of some rows can come out, read from their declarations.
+"""Every possible result of the guards and the effect of some rows, read from their declarations.
 
-A guard asks questions: does this fact hold, is a unit of this counter left? A body that asks is run once for each way
-in which its questions can be answered, in the order in which it asks, so that one list speaks for all limits at once.
+A guard asks questions: does this fact hold, is a unit of this counter left? A body runs once for each way to answer its
+questions, in the order in which it asks them, so that one list covers all limits at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Ask = Callable[[str], bool]
 
 
 def ways(body: Callable[[Ask], T]) -> Iterator[tuple[dict[str, bool], T]]:
-    """Yield each way through a body: its answers, in the order of its questions, and what came of it."""
+    """Yield each way through a body: its answers, in the order of its questions, and its result."""
     todo: list[tuple[bool, ...]] = [()]
     while todo:
         preset = todo.pop()
@@ -47,7 +47,7 @@ def holds(table: Table, guard: Guard, ask: Ask) -> bool:
 
 
 def is_fact(table: Table, name: str, ask: Ask) -> bool:
-    """Tell whether a fact holds, by itself or because it follows from others."""
+    """Tell whether a fact holds, on its own or because others imply it."""
     fact = table.fact(name)
     if not fact.is_derived:
         return ask(name)

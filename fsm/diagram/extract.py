@@ -12,11 +12,11 @@ def picture_of(table: Table, marks: Marks | None = None, settings: Settings | No
     settings = settings or Settings()
     every = _lines(table, marks or Marks(), settings)
     lines = tuple(line for line in every if line.off is None or line.steps or not settings.hides_off)
-    shown = {line.row.source for line in lines}
+    sources = {line.row.source for line in lines}
     by_event: dict[str, list[Line]] = {}
     for line in lines:
         by_event.setdefault(line.row.event, []).append(line)
-    notes = tuple(note for own in by_event.values() for note in _notes(table, own, shown))
+    notes = tuple(note for own in by_event.values() for note in _notes(table, own, sources))
     noted = {line.row for note in notes for line in note.lines}
     arcs: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
@@ -81,20 +81,20 @@ def kind_of(table: Table, state: str) -> Kind:
     return table.kind_of_end(state)
 
 
-def _notes(table: Table, lines: list[Line], shown: set[str]) -> list[Note]:
+def _notes(table: Table, lines: list[Line], shown_states: set[str]) -> list[Note]:
     """Describe in words an event that does the same in several states, unless it has a ladder at the hub."""
     alike: dict[tuple[str | None, str], list[Line]] = {}
     for line in lines:
         if line.row.target == table.hub or (line.row.source == table.hub and line.row.guard):
             return []
         alike.setdefault((line.row.guard, line.row.target), []).append(line)
-    return [_note(table, own, shown) for own in alike.values()] if min(map(len, alike.values())) > 1 else []
+    return [_note(table, own, shown_states) for own in alike.values()] if min(map(len, alike.values())) > 1 else []
 
 
-def _note(table: Table, lines: list[Line], shown: set[str]) -> Note:
+def _note(table: Table, lines: list[Line], shown_states: set[str]) -> Note:
     """Build a note and describe where it holds, among the states that the picture shows with a row that leaves them."""
     row, sources = lines[0].row, {line.row.source for line in lines}
-    rungs = shown - {table.hub}
+    rungs = shown_states - {table.hub}
     if sources == {*rungs, table.hub}:
         where = "from every state before an outcome"
     elif sources == rungs:

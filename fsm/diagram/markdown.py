@@ -40,10 +40,10 @@ def counters(table: Table, limits: Mapping[str, int | None]) -> str:
     lines = []
     for name in table.counters:
         ceiling = limits[name]
-        taken = ", ".join(rung for rung, effect in effects.items() if effect.spends == name)
-        refilled = ", ".join(rung + _when(effect) for rung, effect in effects.items() if name in effect.refills)
+        spenders = ", ".join(rung for rung, effect in effects.items() if effect.spends == name)
+        refillers = ", ".join(rung + _when(effect) for rung, effect in effects.items() if name in effect.refills)
         allowed = "one for each further backend" if ceiling is None else str(ceiling)
-        lines.append([f"`{name}`", allowed, taken, refilled or "nothing"])
+        lines.append([f"`{name}`", allowed, spenders, refillers or "nothing"])
     return markdown_table(["counter", "limit", "taken by", "refilled by"], lines)
 
 
@@ -96,5 +96,5 @@ def _struck(says: str, is_struck: bool) -> str:
 
 def markdown_table(head: list[str], lines: list[list[str]]) -> str:
     """Write a Markdown table."""
-    written = [head, ["---"] * len(head), *lines]
-    return "".join("| " + " | ".join(cells) + " |\n" for cells in written)
+    rows = [head, ["---"] * len(head), *lines]
+    return "".join("| " + " | ".join(cells) + " |\n" for cells in rows)

@@ -21,11 +21,11 @@ def change_of(old: Picture, new: Picture) -> Picture:
     if old.hub != new.hub:
         raise ConfigurationError(f"a picture around {old.hub!r} cannot be compared with one around {new.hub!r}")
     before, after = _lines_by_row(old), _lines_by_row(new)
-    gone = before.keys() - after.keys()
+    removed = before.keys() - after.keys()
     lines = {row: _line(before.get(row), after.get(row)) for row in merged(list(before), list(after))}
     captions = dict.fromkeys(filter(None, (old.caption, new.caption)))
-    arcs = _groups(old.arcs, new.arcs, lines, gone, lambda arc: (arc.source, arc.target))
-    notes = _groups(old.notes, new.notes, lines, gone, lambda note: (note.event, note.guard, note.target))
+    arcs = _groups(old.arcs, new.arcs, lines, removed, lambda arc: (arc.source, arc.target))
+    notes = _groups(old.notes, new.notes, lines, removed, lambda note: (note.event, note.guard, note.target))
     return Picture(
         name=new.name,
         hub=new.hub,
@@ -50,9 +50,9 @@ def merged(old: Sequence[Key], new: Sequence[Key]) -> list[Key]:
 
 def _lines_by_row(picture: Picture) -> dict[Row, Line]:
     """Return the line of every row, in the order of the decision lists."""
-    drawn = {line.row: line for group in (*picture.arcs, *picture.notes) for line in group.lines}
+    line_of = {line.row: line for group in (*picture.arcs, *picture.notes) for line in group.lines}
     rows = [row for decision in picture.decisions for row in decision.rows]
-    return {row: drawn[row] for row in rows}
+    return {row: line_of[row] for row in rows}
 
 
 def _line(before: Line | None, after: Line | None) -> Line:
@@ -82,13 +82,13 @@ def _nodes(old: Picture, new: Picture) -> Iterator[Node]:
 
 
 def _groups(
-    old: Iterable[Any], new: Iterable[Any], lines: Mapping[Row, Line], gone: Iterable[Row], key: Callable[[Any], Any]
+    old: Iterable[Any], new: Iterable[Any], lines: Mapping[Row, Line], removed: Iterable[Row], key: Callable[[Any], Any]
 ) -> Iterator[tuple[Any, tuple[Line, ...]]]:
     """Yield each arc or note of either picture with its lines, if it has any."""
-    gone = set(gone)
+    removed = set(removed)
     before, after = ({key(group): group for group in groups} for groups in (old, new))
     for name in merged(list(before), list(after)):
-        was = [line.row for line in before[name].lines if line.row in gone] if name in before else []
+        was = [line.row for line in before[name].lines if line.row in removed] if name in before else []
         now = [line.row for line in after[name].lines] if name in after else []
         rows = [row for row in lines if row in {*was, *now}]
         if rows:

@@ -35,11 +35,11 @@ class Marks:
     @classmethod
     def along(cls, path: Iterable[Row | None]) -> Marks:
         """Number the rows of a path from 1; None counts as a step and marks nothing."""
-        taken: dict[Row, tuple[int, ...]] = {}
+        numbers: dict[Row, tuple[int, ...]] = {}
         for number, row in enumerate(path, start=1):
             if row is not None:
-                taken[row] = (*taken.get(row, ()), number)
-        return cls(taken)
+                numbers[row] = (*numbers.get(row, ()), number)
+        return cls(numbers)
 
     @classmethod
     def of_path(cls, table: Table, steps: Iterable[PathStep]) -> Marks:

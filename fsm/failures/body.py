@@ -199,9 +199,9 @@ class ErrorBody:
     @property
     def status(self) -> int | None:
         """The HTTP status that the body holds, or that its code stands for."""
-        written = (int(word) for word in self.words if _HTTP_ERROR.fullmatch(word))
+        stated = (int(word) for word in self.words if _HTTP_ERROR.fullmatch(word))
         implied = (STATUS_OF_CODE[word.lower()] for word in self.words if word.lower() in STATUS_OF_CODE)
-        return next(written, None) or next(implied, None)
+        return next(stated, None) or next(implied, None)
 
     @cached_property
     def _room(self) -> Mapping[str, int]:
@@ -233,8 +233,8 @@ class ErrorBody:
     def parameter(self) -> str | None:
         """The parameter that the provider rejected, if it may be left out."""
         in_text = (match[1] for match in (pattern.search(self.text) for pattern in _NAMED) if match)
-        named = next((name for name in self.parameters if _PARAMETER.fullmatch(name)), None) or next(in_text, "")
-        parts = [part for part in re.split(r"[.\[\]]+", named) if part and part not in _CONTAINERS]
+        path = next((name for name in self.parameters if _PARAMETER.fullmatch(name)), None) or next(in_text, "")
+        parts = [part for part in re.split(r"[.\[\]]+", path) if part and part not in _CONTAINERS]
         if not _FORMATS.isdisjoint((*parts[:1], ".".join(parts[:2]))):
             return FORMAT_PARAMETER
         return parts[0] if parts and parts[0] not in _NEVER_DROPPED else None

@@ -42,19 +42,19 @@ def _reason_of(error: ErrorBody, status: int | None, *, is_object: bool) -> Reas
     effective = error.status if status is None or 200 <= status < 300 else status
     details = {"output_cap": error.available_tokens, "parameter_unsupported": error.parameter}
     rules = [rule for rule in RULES if details.get(rule.reason, "") is not None]
-    named = next((rule for rule in rules if rule.is_named(error, effective)), None)
+    by_name = next((rule for rule in rules if rule.is_named(error, effective)), None)
     for rule in rules:
-        if rule is named or (rule.is_worded(error, effective) and not _contradicts(rule, named)):
+        if rule is by_name or (rule.is_worded(error, effective) and not _contradicts(rule, by_name)):
             return rule.reason
     if effective is not None:
         return STATUSES.get(effective) or STATUS_CLASSES.get(effective // 100, "unknown")
     return "unknown" if status is None or (is_object and (error.words or error.prose)) else "malformed"
 
 
-def _contradicts(rule: Rule, named: Rule | None) -> bool:
+def _contradicts(rule: Rule, by_name: Rule | None) -> bool:
     """Tell whether a structured code rules out what a wording says."""
-    if named is None or rule.reason not in BY_CODE_FIRST or rule.reason == named.reason:
+    if by_name is None or rule.reason not in BY_CODE_FIRST or rule.reason == by_name.reason:
         return False
-    if named.reason == "rate_limit" and rule.prose is None:
+    if by_name.reason == "rate_limit" and rule.prose is None:
         return True  # a 413 may be a rate limit: only words make it a request that is too large
-    return rule.reason not in REFINED_BY_PROSE.get(named.reason, frozenset())
+    return rule.reason not in REFINED_BY_PROSE.get(by_name.reason, frozenset())

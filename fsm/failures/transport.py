@@ -46,13 +46,13 @@ def classify_exception(exception: BaseException) -> Failure:
 
 def _transport_reason(exception: BaseException) -> Reason | None:
     links = tuple(_chain(exception))
-    named: list[Reason] = [reason for reason in map(_named_reason, links) if reason is not None]
+    reasons: list[Reason] = [reason for reason in map(_named_reason, links) if reason is not None]
     reason = _named_reason(exception)
-    if reason is None and named and not isinstance(exception, _NEVER_WRAPPERS):
-        reason = named[0]
+    if reason is None and reasons and not isinstance(exception, _NEVER_WRAPPERS):
+        reason = reasons[0]
     if reason != "connection":
         return reason
-    if "certificate" in named:
+    if "certificate" in reasons:
         return "certificate"
     text = "\n".join(map(str, links))
     underlying = (why for wording, why in _UNDERLYING.items() if re.search(wording, text, re.IGNORECASE))

@@ -40,9 +40,9 @@ def read_path(text: str | bytes, table: Table, kind: type[Record] = Record) -> P
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise ConfigurationError(f"journal: no JSON ({error})") from None
-    named = document.get("table", table.name) if isinstance(document, dict) else table.name
-    if named != table.name:
-        raise ConfigurationError(f"journal: it is of the table {short(named)}, not of {table.name!r}")
+    name = document.get("table", table.name) if isinstance(document, dict) else table.name
+    if name != table.name:
+        raise ConfigurationError(f"journal: it is of the table {short(name)}, not of {table.name!r}")
     try:
         record = kind.from_json(text)
     except ConfigurationError:
@@ -76,8 +76,8 @@ def path_of(record: Record, table: Table) -> Path:
             raise fault(step, f"it was taken at {step.at:g} s, before the step that it follows")
         row = rows_by_step.get((step.event, step.source, step.guard, step.target, step.effect))
         if row is None and (step.event, step.target) != (SKIPPED, state):
-            taken = row_text(step.event, step.source, step.guard, step.target, step.effect)
-            raise fault(step, f"{short(taken)} is no row of the table {table.name!r}")
+            unknown = row_text(step.event, step.source, step.guard, step.target, step.effect)
+            raise fault(step, f"{short(unknown)} is no row of the table {table.name!r}")
         rows.append(row)
         state, now = step.target, step.at
     if record.outcome is not None and record.outcome != state:

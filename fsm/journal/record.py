@@ -248,7 +248,9 @@ class Record:
         Raises:
             ConfigurationError: the values are no record; the message says where.
         """
-        if not isinstance(document, dict) or document.get("version") != VERSION:
+        if not isinstance(document, dict) or "version" not in document:
+            raise ConfigurationError("this is not a journal ('version' is missing)")
+        if document["version"] != VERSION:
             raise ConfigurationError(f"'version' must be {VERSION}")
         check_object(document, {**cls.forms, **cls.optional_forms}, cls.forms)
         counters = tuple(document["counters"])
@@ -277,8 +279,8 @@ class Record:
             for name, (check, form) in cls.content_forms.items():
                 if content and name in content and not check(content[name]):  # the message never quotes contents
                     raise ConfigurationError(f"{where}: {name!r} of its content must be {form}")
-            made = {"usage": Usage(**usage), "facts": tuple(document.get("facts", ())), "content": content}
-            yield cls.step_type(**{**document, **made})
+            parsed = {"usage": Usage(**usage), "facts": tuple(document.get("facts", ())), "content": content}
+            yield cls.step_type(**{**document, **parsed})
 
 
 _STEP = forms_of(Step, usage=OBJECT)

@@ -32,8 +32,8 @@ def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str
     recorded, setting = journal.steps, journal.setting
     policy = policy or setting.policy
     if journal.table != policy.table.name:
-        named, expected = short(journal.table), policy.table.name
-        raise JournalMismatch(f"the journal is of the table {named}, the policy holds {expected!r}")
+        actual, expected = short(journal.table), policy.table.name
+        raise JournalMismatch(f"the journal is of the table {actual}, the policy holds {expected!r}")
     if journal.counters != policy.table.counters:
         raise JournalMismatch("the journal counts what its table does not: replay it under the policy that it ran with")
     draws: Iterator[float] = iter([step.draw for step in recorded if step.draw is not None])

@@ -242,8 +242,8 @@ class _TurnReplay:
     def _make_call(self) -> None:
         calls = self.journal.calls
         if len(calls) < len(self.recorded.calls):  # otherwise the steps differ, which `check_alike` reports
-            made = self.recorded.calls[len(calls)]
-            self.last = _replay(made, len(calls) + 1, self.of_calls, self.conversation.gathered)
+            journal = self.recorded.calls[len(calls)]
+            self.last = _replay(journal, len(calls) + 1, self.of_calls, self.conversation.gathered)
             calls.append(self.last.journal)
 
     @property

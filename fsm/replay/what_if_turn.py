@@ -95,8 +95,8 @@ class _Follow:
             return evolve(so_far, kind="unclear", where=where, before=before, why=unclear)
         facts = self._facts(step)
         unknown = set(self._unknown(step))
-        taken = {self._target(step, way) for way in ({*facts} - unknown, {*facts} | unknown)}
-        if len(taken) > 1:
+        targets = {self._target(step, way) for way in ({*facts} - unknown, {*facts} | unknown)}
+        if len(targets) > 1:
             why = f"the journal does not say whether this held: {', '.join(sorted(unknown))}"
             return evolve(so_far, kind="unclear", where=where, before=before, why=why)
         row = self.position.fire(step.event, facts)

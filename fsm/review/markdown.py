@@ -241,5 +241,5 @@ def _picture(findings: Findings) -> str:
     if not changed:
         return ""
     nodes = tuple(node for node in picture.nodes if node.name in names)
-    drawn = draw(evolve(picture, decisions=tuple(changed), nodes=nodes), "mermaid", "ladder")
-    return "" if len(drawn) > LARGEST_PICTURE or "```" in drawn else f"```mermaid\n{drawn}\n```\n"
+    diagram = draw(evolve(picture, decisions=tuple(changed), nodes=nodes), "mermaid", "ladder")
+    return "" if len(diagram) > LARGEST_PICTURE or "```" in diagram else f"```mermaid\n{diagram}\n```\n"

@@ -1,4 +1,4 @@
-"""A backend without HTTP: a script says what it answers, and its clock is virtual."""
+"""A backend without HTTP: it answers by a script, on a virtual clock."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rungwise.fsm.values.usage import Usage
 
 @define(eq=False)
 class VirtualClock:
-    """Stand for a client's clock and sleep: `Client(..., clock=clock, sleep=clock.sleep, async_sleep=clock.asleep)`.
+    """Replace a client's clock and sleep: `Client(..., clock=clock, sleep=clock.sleep, async_sleep=clock.asleep)`.
 
     Arguments:
         now: seconds; only `sleep`, `asleep` and `advance` move it.
@@ -85,7 +85,7 @@ def fair_reply(reply: Reply, send: Send) -> Reply:
 
 
 def prompt_tokens(messages: Sequence[PlainMessage | Message], request: Request) -> int:
-    """Count the tokens of a prompt as a provider does: by the caller's count for its own messages, else by texts."""
+    """Count the tokens of a prompt as a provider does: the caller's own count for its messages, otherwise by texts."""
     own, bytes_sent = request.messages, _bytes_of(messages)
     if request.input_tokens is None or list(messages[: len(own)]) != list(own):
         return max(1, (bytes_sent + _bytes_of(request.tools)) // BYTES_A_TOKEN)
@@ -162,16 +162,16 @@ class ScriptedBackend:
     Arguments:
         script: what comes back, in the order of the requests; the last is repeated for ever.
         clock: the time; waits move it.
-        latency: seconds that each request takes; one that may not take so long is timed out.
-        sizes: the code points of successive deltas of a stream, for what brings no sizes of its own.
+        latency: seconds that each request takes; a request that may not take that long times out.
+        sizes: the code points of successive deltas of a stream, for items without sizes of their own.
         cancel_at: the number of steps after which the caller ends the call: before the first request with 0, in an
             attempt when its deltas have come, or before the next one goes out.
-        compactor: makes the messages shorter that do not fit; what it takes of the time is in its `seconds`, if it has
-            any. None keeps the last message, where the call is told that it `has_compactor`.
-        is_fair: whether replies are charged as by a provider that keeps to caps and counts prompts as they are.
+        compactor: shortens messages that do not fit, and takes the time in its `seconds`, if it has any. None keeps the
+            last message, if the call `has_compactor`.
+        is_fair: whether usage is that of a provider that keeps to caps and counts prompts as they are.
         sends: every request, as it went out.
-        events: what a consumer of the streams was given.
-        raised: what the compactor raised, or the call because of what it returned; that ends a call as a driver does.
+        events: what a consumer of the streams received.
+        raised: the exception of the compactor, or of the call about its result; it ends the call, as in a driver.
     """
 
     script: Sequence[Scripted]
@@ -274,7 +274,7 @@ class ScriptedBackend:
 def item_of(
     script: Sequence[Scripted], number: int, send: Send, *, is_fair: bool, sizes: tuple[int, ...] = ()
 ) -> Played:
-    """Return what a script answers to a request after `number` others; its last item repeats for ever."""
+    """Return a script's answer to a request after `number` others; the last item repeats for ever."""
     item = script[min(number, len(script) - 1)]
     played = item if isinstance(item, Played) else Played(item, sizes)
     if not is_fair:
@@ -300,7 +300,7 @@ def run(
     """Run one call over a script, without HTTP and without waiting, and return it.
 
     Arguments:
-        events: is filled with what a consumer of the stream was given.
+        events: filled with what a consumer of the stream receives.
         policy, script, chain, options: as in `ScriptedBackend` and its `run`.
         latency, sizes, cancel_at, compactor, is_fair: as in `ScriptedBackend`.
 

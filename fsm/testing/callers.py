@@ -15,7 +15,7 @@ from hypothesis.strategies import SearchStrategy
 from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, PlainLink, Prices
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnContext
 from rungwise.fsm.call.limits import Limits
-from rungwise.fsm.call.policy import DEFAULT_SECONDS, Budget, Policy, Reserve, Waits
+from rungwise.fsm.call.policy import DEFAULT_POLICY, DEFAULT_SECONDS, Budget, Policy, Reserve, Waits
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.testing.backend import PROMPT, ScriptedLink
@@ -113,9 +113,9 @@ def policies(
             st.sampled_from(("overloaded", "timeout", "silence", "empty", "rate_limit")), st.integers(1, 3)
         ),
         after_refusal=st.sampled_from(("fall_back", "end")),
-        base_cap=st.sampled_from((4096, 100)),
-        largest_cap=st.sampled_from((32_768, 300)),
-        nudge_window=st.sampled_from((5, 1, 0)),
+        base_cap=st.sampled_from((DEFAULT_POLICY.base_cap, 100)),
+        largest_cap=st.sampled_from((DEFAULT_POLICY.largest_cap, 300)),
+        nudge_window=st.sampled_from((DEFAULT_POLICY.nudge_window, 1, 0)),
         skip_identical_empties=st.booleans(),
         table=st.just(table),
     )

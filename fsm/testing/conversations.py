@@ -76,7 +76,7 @@ _CALLED: Final = st.lists(
     st.tuples(st.sampled_from(NAMES), st.sampled_from(ARGUMENTS), _TEXTS, st.booleans()), min_size=1, max_size=3
 )
 _STARTS: Final = st.sampled_from((0, 0, 7))
-_SAID: Final = st.one_of(st.just(""), _TEXTS)
+_ANY_TEXT: Final = st.one_of(st.just(""), _TEXTS)
 _FLAGS: Final = st.booleans()
 _COUNTS: Final = st.integers(0, MOST)
 
@@ -112,7 +112,7 @@ def _tool_round(draw: DrawFn, forms: SearchStrategy[str]) -> list[PlainMessage |
     results = [
         ToolResult(call.id, call.name, text, fault) for call, (_, _, text, fault) in zip(calls, called, strict=True)
     ]
-    return _WRITERS[form](calls, results, draw(_SAID), draw(_FLAGS))
+    return _WRITERS[form](calls, results, draw(_ANY_TEXT), draw(_FLAGS))
 
 
 Writer = Callable[[list[ToolCall], list[ToolResult], str, bool], list[PlainMessage | Message]]

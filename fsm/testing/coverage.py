@@ -49,19 +49,19 @@ class Coverage:
 
     def record(self, ended: EndedCall) -> None:
         """Record a call."""
-        taken = [Row(step.event, step.source, step.guard, step.target, step.effect) for step in ended.path]
+        path = [Row(step.event, step.source, step.guard, step.target, step.effect) for step in ended.path]
         certified = {worst.name: worst.value for worst in ended.certificate.worst} if ended.certificate else {}
-        self.record_path(ended.table, taken, spending(ended), certified)
+        self.record_path(ended.table, path, spending(ended), certified)
 
     def record_path(
-        self, table: Table, taken: Sequence[Row], spent: Mapping[str, float], certified: Mapping[str, float | None]
+        self, table: Table, path: Sequence[Row], spent: Mapping[str, float], certified: Mapping[str, float | None]
     ) -> None:
         """Record a path through any table, and what it spent, by the names of the worst cases."""
-        rungs = (table.start, *(row.target for row in taken if row.target != table.hub))
+        rungs = (table.start, *(row.target for row in path if row.target != table.hub))
         with self._lock:
             self.paths += 1
-            self._distinct.add(hash(tuple(taken)))
-            self.rows.update(taken)
+            self._distinct.add(hash(tuple(path)))
+            self.rows.update(path)
             if not any(each is table for each in self._tables):
                 self._tables.append(table)
             for name in ("attempts", "waiting seconds"):

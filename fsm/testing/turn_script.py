@@ -113,7 +113,7 @@ _OBJECT: Final = {"type": "object"}
 _PATH: Final = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 _NUMBER: Final = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
-_GIVEN: Final[Mapping[str, ToolLike]] = {
+_TOOLS_BY_NAME: Final[Mapping[str, ToolLike]] = {
     "look_up": _look_up,
     "read-file": Tool(_anything, parameters=_PATH),
     "write": Tool(_anything, alone=True, seconds=5.0, parameters=_OBJECT),
@@ -122,35 +122,35 @@ _GIVEN: Final[Mapping[str, ToolLike]] = {
     "ask_user": Tool(terminating=True, parameters=_NUMBER),
     "hand_over": Tool(_anything, terminating=True),
 }
-TOOLS: Final = Toolbox.of(_GIVEN)
+TOOLS: Final = Toolbox.of(_TOOLS_BY_NAME)
 """A tool of every kind: with hints or a schema, alone, keeping notes, ending the turn with or without a run."""
 
 
 _LONG: Final = "The river rose, and the nests in the bank were flooded. " * 60
-_ASKED: Final = {"role": "user", "content": PROMPT}
+_QUESTION: Final = {"role": "user", "content": PROMPT}
 _BLOCKS: Final[Sequence[PlainMessage]] = (
-    _ASKED,
+    _QUESTION,
     {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "look_up", "input": {"path": "x"}}]},
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": _LONG}]},
     {"role": "assistant", "content": "They nest in the steep bank."},
     {"role": "user", "content": "And in summer?"},
 )
-_TOLD: Final[Sequence[PlainMessage | Message]] = (
+_EARLIER_TURN: Final[Sequence[PlainMessage | Message]] = (
     {"role": "system", "content": "You know the birds of this river."},
     {"role": "user", "content": _LONG},
     Message("assistant", (ToolCall("call_1", "look_up", '{"path": "x"}'), ToolCall("call_2", "note", "{}"))),
     Message("tool", (ToolResult("call_1", "look_up", _LONG), ToolResult("call_2", "note", "done"))),
     Message.saying("assistant", "They were seen near the weir."),
-    _ASKED,
+    _QUESTION,
 )
 
 CONVERSATIONS: Final[Mapping[str, Sequence[PlainMessage | Message]]] = {
-    "a question": (_ASKED,),
-    "a long question": ({"role": "user", "content": _LONG}, {"role": "assistant", "content": "I see."}, _ASKED),
+    "a question": (_QUESTION,),
+    "a long question": ({"role": "user", "content": _LONG}, {"role": "assistant", "content": "I see."}, _QUESTION),
     "after tools": tuple(TOOL_ROUND),
     "with a system message": tuple(WITH_SYSTEM),
     "a turn of another provider": _BLOCKS,
-    "a turn of ours": _TOLD,
+    "a turn of ours": _EARLIER_TURN,
 }
 """What a turn may begin with, the simplest first."""
 
@@ -198,7 +198,7 @@ class TurnScript:
         tools: what the tools do, run by run; the last one is repeated for ever.
         asked: what the turn begins with, of `CONVERSATIONS`.
         max_tokens: the caller's output cap.
-        compactor: what shortens conversations that do not fit, or does not; None for none.
+        compactor: shortens conversations that do not fit, or fails to; None for none.
         stop: how the turn is ended from outside; None lets it end by itself.
         latency: seconds that each request takes.
         streams: whether there is a consumer of a stream.

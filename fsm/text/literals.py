@@ -41,7 +41,7 @@ class Literals:
       where no word ends, and only on its line; a straight double quote behind a digit is an inch.
     """
 
-    __slots__ = ("_apostrophe", "_fence", "_in_span", "_left", "_line", "_quote", "before", "last")
+    __slots__ = ("_apostrophe", "_fence", "_in_span", "_line", "_quote", "_signs_left", "before", "last")
 
     def __init__(self) -> None:
         self._fence = ""  # what opened the fenced block
@@ -49,7 +49,7 @@ class Literals:
         self._in_span = False
         self._quote = ""  # what may close the quotation
         self._apostrophe = False
-        self._left = MOST_SIGNS
+        self._signs_left = MOST_SIGNS
         self.before = ""
         """The last character that was read."""
         self.last = ""
@@ -58,7 +58,7 @@ class Literals:
     @property
     def is_inside(self) -> bool:
         """Whether the text so far ends in a literal."""
-        return bool(self._fence or self._in_span or self._quote or self._apostrophe or self._left < 0)
+        return bool(self._fence or self._in_span or self._quote or self._apostrophe or self._signs_left < 0)
 
     @property
     def is_line_blank(self) -> bool:
@@ -95,8 +95,8 @@ class Literals:
         """Follow the fences and return where the last one ends; 0 if there is none."""
         end = 0
         for fence in _FENCE.finditer(whole):
-            self._left -= 1
-            if self._left < 0:
+            self._signs_left -= 1
+            if self._signs_left < 0:
                 break
             indented, signs, ended = fence.groups()
             if not self._fence and indented is None:
@@ -110,8 +110,8 @@ class Literals:
         if start > len(self._line):
             self._in_span = self._apostrophe = False
         for match in _SIGNS.finditer(whole, start):
-            self._left -= 1
-            if self._left < 0:
+            self._signs_left -= 1
+            if self._signs_left < 0:
                 break
             sign, at = match[0], match.start()
             if sign == "\n":

@@ -118,22 +118,22 @@ def _sendable_parts(parts: Sequence[Part], ids: Sequence[str]) -> tuple[Part, ..
     return tuple(sendable)
 
 
-def _unique(id: str, taken: dict[str, int]) -> str:
+def _unique(id: str, numbers: dict[str, int]) -> str:
     """Return an id that no other tool call has: the id itself, or with a number appended.
 
     Arguments:
-        taken: the ids of all calls, each with the last number tried, so that repeated ids stay cheap.
+        numbers: the ids of all calls, each with the last number tried, so that repeated ids stay cheap.
     """
-    base, number = id or "call", taken.get(id or "call", 1)
-    while not id or id in taken:
+    base, number = id or "call", numbers.get(id or "call", 1)
+    while not id or id in numbers:
         number += 1
         id = f"{base}_{number}"
-    taken[base], taken[id] = number, 1
+    numbers[base], numbers[id] = number, 1
     return id
 
 
 def prompt_tokens(
-    request: Request, messages: Sequence[PlainMessage | Message], gathered: str, written: int
+    request: Request, messages: Sequence[PlainMessage | Message], gathered: str, reported: int
 ) -> int | None:
     """Return the tokens of the next prompt: the caller's count plus an estimate of what came since.
 
@@ -152,7 +152,7 @@ def prompt_tokens(
     answers = [each for each in later if isinstance(each, Message) and each.role == "assistant"]
     others = [each for each in later if not (isinstance(each, Message) and each.role == "assistant")]
     by_bytes = estimate_tokens(answers) + separate
-    counted = min(by_bytes, written) if written else by_bytes
+    counted = min(by_bytes, reported) if reported else by_bytes
     return max(1, request.input_tokens + counted + estimate_tokens(others) - separate)
 
 

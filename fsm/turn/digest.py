@@ -50,13 +50,13 @@ def turn_path_of(path: Path, calls: Sequence[Record], table: Table) -> TurnPath:
 
 def _numbers(path: Path) -> Iterator[tuple[int, int]]:
     """Yield the number of each step that belongs to a call, and the number of the call."""
-    made, in_flight = 0, False
+    call, in_flight = 0, False
     for step in path.steps:
         if step.event == "sent":
             in_flight = step.source in CALLS
-            made += in_flight
+            call += in_flight
         if in_flight:
-            yield step.number, made
+            yield step.number, call
         in_flight = in_flight and step.event == "sent"
 
 

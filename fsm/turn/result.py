@@ -63,8 +63,8 @@ class TurnResult(Displayable):
         from rungwise.fsm.journal.digest import Spent  # loaded when somebody looks at a result
         from rungwise.fsm.journal.digest.text import brief
 
-        taken = {name: getattr(self, name) for name in ("calls", "attempts", "seconds", "usage", "cost")}
-        return brief("TurnResult", self.outcome, self.text, self.cause, Spent(**taken))
+        spent = {name: getattr(self, name) for name in ("calls", "attempts", "seconds", "usage", "cost")}
+        return brief("TurnResult", self.outcome, self.text, self.cause, Spent(**spent))
 
     def _digest(self) -> Digest | None:
         from rungwise.fsm.turn.digest import digest_of_turn_journal

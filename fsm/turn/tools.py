@@ -188,11 +188,11 @@ class Toolbox:
         Arguments:
             shapes: the format of the protocol.
         """
-        made = []
+        definitions = []
         for name, tool in self.tools.items():
             definition = shapes.tool_of(name, tool.explained, tool.takes.schema)
-            made.append(definition if tool.strict is None else shapes.strictly(definition, tool.strict))
-        return tuple(made)
+            definitions.append(definition if tool.strict is None else shapes.strictly(definition, tool.strict))
+        return tuple(definitions)
 
     def plan(self, call: ToolCall, seconds: float) -> ToolRun | str:
         """Plan the run of a call, or return what is wrong with it, in words for the model.

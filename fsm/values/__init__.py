@@ -1,1 +1,1 @@
-"""Small values that everything else is made of: labels, secrets, frozen maps, TOML."""
+"""Small values that everything else uses: labels, secrets, frozen maps, TOML."""

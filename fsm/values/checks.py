@@ -1,4 +1,4 @@
-"""Checks of values that anybody may have given, and the attrs validators that are made of them."""
+"""Checks of values from outside, and the attrs validators made of them."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ Validator = Callable[[Any, "Attribute[Any]", Any], None]
 
 
 def is_whole(value: object, least: float = -math.inf, most: float = math.inf) -> TypeGuard[int]:
-    """Tell whether a value is a whole number within these bounds; True and False are none."""
+    """Tell whether a value is a whole number within these bounds; booleans are not."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def is_number(value: object, least: float = -math.inf, most: float = math.inf) -> TypeGuard[float]:
-    """Tell whether a value is a number within these bounds; True, False and NaN are none."""
+    """Tell whether a value is a number within these bounds; booleans and NaN are not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most
 
 
 def is_flag(value: object) -> TypeGuard[bool]:
-    """Tell whether a value is true or false."""
+    """Tell whether a value is True or False."""
     return isinstance(value, bool)
 
 
 def is_text(value: object) -> TypeGuard[str]:
-    """Tell whether a value is a text."""
+    """Tell whether a value is a string."""
     return isinstance(value, str)
 
 
 def or_none(check: Check) -> Check:
-    """Return a check that lets None pass as well."""
+    """Return a check that accepts None as well."""
     return lambda value: value is None or check(value)
 
 
 def must(form: str, holds: Check, *, names_class: bool = False) -> Validator:
-    """Return an attrs validator that says "NAME must be FORM, not VALUE" of what does not hold.
+    """Return an attrs validator that says "NAME must be FORM, not VALUE" of a value that is wrong.
 
     Arguments:
         form: the right form, in words.
         holds: tells whether a value has it.
-        names_class: whether the error says of which class the field is.
+        names_class: whether the error names the class of the field.
     """
 
     def check(instance: object, attribute: Attribute[Any], value: object) -> None:
@@ -62,6 +62,6 @@ def must(form: str, holds: Check, *, names_class: bool = False) -> Validator:
 
 
 def must_be_one_of(words: Iterable[str], *, names_class: bool = False) -> Validator:
-    """Return an attrs validator that takes these words alone."""
+    """Return an attrs validator that accepts only these words."""
     allowed = tuple(words)
     return must(f"one of {', '.join(allowed)}", lambda value: value in allowed, names_class=names_class)

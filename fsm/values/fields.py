@@ -1,4 +1,4 @@
-"""Validators of the fields of policies, whose errors say what was wrong, where, and what would be right."""
+"""Validators for the fields of policies. Their errors say what is wrong, where, and what would be right."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def whole(lowest: int, highest: int) -> Any:
 
     def check(instance: object, attribute: Attribute[Any], value: object) -> None:
         if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
-            named = where(instance, attribute)
-            raise ConfigurationError(f"{named} must be a whole number from {lowest} to {highest}, not {short(value)}")
+            name = where(instance, attribute)
+            raise ConfigurationError(f"{name} must be a whole number from {lowest} to {highest}, not {short(value)}")
 
     return check
 
@@ -47,7 +47,7 @@ def number(*, above_zero: bool, highest: float = LONGEST_SECONDS) -> Any:
 
 
 def text(instance: object, attribute: Attribute[Any], value: object) -> None:
-    """Refuse what is no text, or a blank one."""
+    """Refuse anything but a text that is not blank."""
     if not isinstance(value, str) or not value.strip():
         raise ConfigurationError(f"{where(instance, attribute)} must be a text that is not blank")
 
@@ -57,8 +57,8 @@ def instance(kind: type) -> Any:
 
     def check(instance: object, attribute: Attribute[Any], value: object) -> None:
         if not isinstance(value, kind):
-            named = where(instance, attribute)
-            raise ConfigurationError(f"{named} must be a {kind.__name__}, not {type(value).__name__}")
+            name = where(instance, attribute)
+            raise ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
 
     return check
 
@@ -75,11 +75,11 @@ def one_of(values: tuple[str, ...]) -> Any:
 
 
 def flag(instance: object, attribute: Attribute[Any], value: object) -> None:
-    """Refuse what is neither true nor false."""
+    """Refuse anything but True and False."""
     if not isinstance(value, bool):
         raise ConfigurationError(f"{where(instance, attribute)} must be true or false, not {short(value)}")
 
 
 def optional(check: Any) -> Any:
-    """Return a validator that lets None pass."""
+    """Return a validator that accepts None as well."""
     return attrs.validators.optional(check)

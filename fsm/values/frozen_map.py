@@ -1,4 +1,4 @@
-"""Values that cannot be changed: copies that stand for what somebody gave us, as it was when it was given."""
+"""Values that cannot change: copies of what a caller passed in, as it was at that moment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEEPEST = 200
 
 
 class FrozenMap(dict[str, Any]):
-    """Hold values by name as a dict that refuses every change; unlike a mapping proxy it can be copied and pickled."""
+    """Hold values by name as a dict that refuses every change; unlike a mapping proxy, it can be copied and pickled."""
 
     __slots__ = ()
 
@@ -33,7 +33,7 @@ class FrozenMap(dict[str, Any]):
 
 
 class FrozenList(list[Any]):
-    """Hold values as a list that refuses every change; unlike a tuple it equals the list that it was made of."""
+    """Hold values as a list that refuses every change; unlike a tuple, it equals the list that it was made from."""
 
     __slots__ = ()
 
@@ -63,10 +63,10 @@ _NOT_FINITE = "it is not a finite number"
 def frozen_copy(value: Any, where: str) -> Any:
     """Copy every mapping, list, tuple and dataclass within `value`; texts, however long, are shared and not copied.
 
-    A tuple of any kind becomes a plain one, and a dataclass the mapping that JSON makes of it.
+    Any kind of tuple becomes a plain one, and a dataclass becomes the mapping that JSON makes of it.
 
     Arguments:
-        value: what a caller gave.
+        value: what the caller passed in.
         where: what the error calls it.
 
     Raises:
@@ -80,11 +80,11 @@ def frozen_copy(value: Any, where: str) -> Any:
 
 
 def sendable_copy(value: Any, where: str) -> Any:
-    """Copy as `frozen_copy` does what is to be sent, and refuse what no JSON has.
+    """Copy a value that will be sent, as `frozen_copy` does, and refuse what JSON does not have.
 
     Arguments:
-        value: what a caller gave.
-        where: what the error calls it; the place within it is said behind that, and nothing of what stands there.
+        value: what the caller passed in.
+        where: what the error calls it; the error adds the place within it, but never what stands there.
 
     Raises:
         ConfigurationError: it is nested too deeply, holds itself, or holds what has no form in JSON: a number that is
@@ -101,7 +101,7 @@ def sendable_copies(values: Iterable[Any], where: str, *, uncopied: type | tuple
     """Copy as `sendable_copy` does; the error names the place among the values.
 
     Arguments:
-        values: what a caller gave.
+        values: what the caller passed in.
         where: what the error calls them.
         uncopied: the types that are passed on as they are, for they cannot change.
     """
@@ -151,7 +151,7 @@ def _frozen(value: Any, depth: int, *, is_sent: bool = False) -> Any:
 
 
 def _is_written(value: Any) -> bool:
-    """Tell whether a value is written as JSON; those of classes that derive from these are."""
+    """Tell whether orjson can write a value; subclasses count."""
     from datetime import date, time  # of which most requests hold none
     from uuid import UUID
 
@@ -161,9 +161,9 @@ def _is_written(value: Any) -> bool:
 
 
 def _fault_in(value: Any) -> tuple[str, str] | None:
-    """Return where in a copy the first thing stands that has no form in JSON, and what is wrong with it.
+    """Return the place of the first value in a copy that has no form in JSON, and what is wrong with it.
 
-    The place is as one would write it in Python; nothing is told of what stands there but its type.
+    The place is written as in Python; of the value, only the type is named.
     """
     if isinstance(value, float):
         return None if isfinite(value) else ("", _NOT_FINITE)
@@ -178,12 +178,12 @@ def _fault_in(value: Any) -> tuple[str, str] | None:
 
 
 def _shown(key: str | int) -> str:
-    """Return how a path shows a key: one that is no name may be what the conversation is about."""
+    """Return a key as a path shows it: a key that is not a name may be part of the conversation."""
     return repr(key) if isinstance(key, int) or _NAME.fullmatch(key) else "…"
 
 
 def thawed(value: Any) -> Any:
-    """Copy what `frozen_copy` returned into plain dicts and lists, for somebody who may change them."""
+    """Copy what `frozen_copy` returned into plain dicts and lists, which may be changed."""
     if isinstance(value, dict):
         return {key: thawed(item) for key, item in value.items()}
     if isinstance(value, list):

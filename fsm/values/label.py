@@ -1,4 +1,4 @@
-"""Foreign words made fit for journals, logs, terminals and errors: short, printable, on one line."""
+"""Words from outside, made safe for journals, logs, terminals and errors: short, printable, on one line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 from rungwise.fsm.values.patterns import Pattern
 
 LONGEST: Final = 80
-"""Characters of a provider's word that are kept: no known finish reason, error code or model id has more."""
+"""The most characters of a provider's word that are shown: no known finish reason, error code or model id has more."""
 
 LONGEST_NOTE: Final = 400
 """Characters of a note or of the name of a backend, which hold words of our own and of the caller's as well."""
@@ -32,13 +32,13 @@ _QUOTING.maxstring = _QUOTING.maxother = _QUOTING.maxlong = LONGEST_QUOTE
 
 
 def label(value: Any, longest: int = LONGEST) -> Any:
-    """Return a word without what moves a cursor, ends a line, turns the writing round or cannot be seen.
+    """Return a word without characters that move the cursor, end a line, reverse the text or cannot be seen.
 
-    A text that is fit already is returned as it is, and so is what is no text: its form is checked elsewhere.
+    A text that is safe already is returned unchanged, and so is anything but a text: its form is checked elsewhere.
 
     Arguments:
         value: the word, or anything else.
-        longest: how many characters it may have; the last one says that there were more.
+        longest: the most characters; the last one then says that there were more.
     """
     if not isinstance(value, str) or (len(value) <= longest and value.isprintable()):
         return value
@@ -48,12 +48,12 @@ def label(value: Any, longest: int = LONGEST) -> Any:
 
 
 def note(value: Any) -> Any:
-    """Return a note, or the name of a backend, as a label of its own length."""
+    """Return a note, or the name of a backend, as a label of their own length."""
     return label(value, LONGEST_NOTE)
 
 
 def short(value: object) -> str:
-    """Quote what a stranger wrote, without its line ends and not at length."""
+    """Quote a value from outside, shortened and on one line."""
     try:
         text = _QUOTING.repr(value)
     except Exception:  # whatever a stranger's `__repr__` does; and an int of too many digits has none
@@ -65,9 +65,9 @@ def did_you_mean(name: object, candidates: Iterable[str], otherwise: str = "", *
     """Ask whether the nearest known name was meant: `did you mean 'retry'?`.
 
     Arguments:
-        name: the unknown name; anything but a text is near to none.
+        name: the unknown name; anything but a text matches none.
         candidates: the known names.
-        otherwise: returned if no name is near.
+        otherwise: returned if no name is close.
         cutoff: the least similarity, on `difflib`'s scale from 0 to 1.
     """
     from difflib import get_close_matches  # needed for errors alone
@@ -78,6 +78,6 @@ def did_you_mean(name: object, candidates: Iterable[str], otherwise: str = "", *
 
 
 def close_to(name: object, candidates: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """Return `did_you_mean` after a semicolon, to end a sentence with; empty if no known name is near."""
+    """Return `did_you_mean` after a semicolon, to end a sentence; empty if no known name is close."""
     question = did_you_mean(name, candidates, cutoff=cutoff)
     return question and f"; {question}"

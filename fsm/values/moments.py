@@ -1,4 +1,4 @@
-"""Points in time as texts carry them: RFC 3339, or the seconds or milliseconds since 1970."""
+"""Points in time in text: RFC 3339, or seconds or milliseconds since 1970."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOISE: Final = 0.01
 
 
 def read_rfc_3339(text: str) -> float | None:
-    """Return the seconds since 1970 of a time with its offset; None where this is none."""
+    """Return the seconds since 1970 of a time with its offset; None if the text is no such time."""
     if not _RFC_3339.fullmatch(text):
         return None
     try:
@@ -33,7 +33,7 @@ def read_rfc_3339(text: str) -> float | None:
 
 
 def read_moment(text: str) -> float | None:
-    """Return the seconds since 1970 of a time in RFC 3339, or of a number; None where this is neither."""
+    """Return the seconds since 1970 of a time in RFC 3339, or of a number; None if it is neither."""
     if not _NUMBER.fullmatch(text):
         return read_rfc_3339(text)
     number = float(text)
@@ -42,7 +42,7 @@ def read_moment(text: str) -> float | None:
 
 
 def write_moment(seconds: float) -> str:
-    """Write a moment in RFC 3339, in UTC and down to the millisecond; it is never told to be later than it is.
+    """Write a moment in RFC 3339, in UTC, rounded down to the millisecond.
 
     Arguments:
         seconds: since 1970.

@@ -1,7 +1,7 @@
-"""Regular expressions that are compiled when they are first looked for.
+"""Regular expressions that are compiled on first use.
 
-Compiling the patterns of the failures takes longer than loading all else of the core, and most programs never meet one
-of them; nor do most replies hold a tag that is to be told from code and quotes.
+Compiling the patterns of the failures takes longer than loading the rest of the core, and most programs never need
+them; nor do most replies contain a tag that might stand in code or quotes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cached_property
 
 
 class Pattern:
-    """Hold a pattern; it is used as a compiled one is.
+    """Hold a pattern, with the methods of a compiled one.
 
     Arguments:
         text: the regular expression.
@@ -43,17 +43,17 @@ class Pattern:
         return self.compiled.fullmatch(text)
 
     def findall(self, text: str) -> list[tuple[str, ...]]:
-        """List the groups of every place of a text at which the pattern stands."""
+        """List the groups of every match in a text."""
         return self.compiled.findall(text)
 
     def finditer(self, text: str, start: int = 0) -> Iterator[re.Match[str]]:
-        """Find every place of a text at which the pattern stands.
+        """Find every match in a text.
 
         Arguments:
-            start: where the search begins; what stands before is still known to the pattern.
+            start: where the search begins; the pattern can still look behind it.
         """
         return self.compiled.finditer(text, start)
 
     def sub(self, by: str | Callable[[re.Match[str]], str], text: str) -> str:
-        """Put something else where the pattern stands in a text."""
+        """Replace every match in a text."""
         return self.compiled.sub(by, text)

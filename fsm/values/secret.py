@@ -1,4 +1,4 @@
-"""Keys and headers whose text shows only where it is asked for by name."""
+"""Keys and headers that show their text only on request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SALT: Final = os.urandom(32)
 
 
 class _Shared:
-    """Return itself wherever a copy is asked for."""
+    """Return itself in place of a copy."""
 
     __slots__ = ()
 
@@ -94,7 +94,7 @@ NO_HEADERS: Final = SecretMap()
 
 
 def fingerprint(headers: Mapping[str, str]) -> str:
-    """Return a number that tells these headers from others within this process, and means nothing outside of it."""
+    """Return a number that identifies these headers within this process, and means nothing outside it."""
     from hashlib import blake2b  # loads OpenSSL as well
 
     pairs = SecretMap({name.lower(): value for name, value in headers.items()})

@@ -1,4 +1,4 @@
-"""TOML as strangers write it, and as we do."""
+"""TOML, read from outside and written here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read_toml(text: str) -> dict[str, Any]:
     """Read TOML.
 
     Raises:
-        ConfigurationError: the text is no TOML, or more than can be read.
+        ConfigurationError: the text is not TOML, or nested too deeply, or has too long a number.
     """
     if not isinstance(text, str):
         raise ConfigurationError(f"TOML must be a text, not {type(text).__name__}")
@@ -34,7 +34,7 @@ def read_toml(text: str) -> dict[str, Any]:
         raise ConfigurationError(f"not valid TOML: {error}") from None
     except RecursionError:
         raise ConfigurationError("not readable TOML: it is nested too deeply") from None
-    except ValueError:  # of what is no fault of form, a number that Python does not read is all there is
+    except ValueError:  # the only other fault: a number with more digits than Python reads
         raise ConfigurationError("not readable TOML: a number in it has too many digits") from None
 
 
@@ -57,7 +57,7 @@ def text_of_file(path: str | PathLike[str]) -> str:
 
 
 def toml_value(value: object) -> str:
-    """Write a text, a flag, a number, or a list or mapping of such as TOML, on one line."""
+    """Write a text, a flag, a number, or a list or mapping of these as TOML, on one line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -72,7 +72,7 @@ def toml_value(value: object) -> str:
 
 
 def ascii_toml(value: object) -> str:
-    """Write what `toml_value` takes, with nothing in it that a terminal or an editor might take for its own."""
+    """Write the same as `toml_value`, in ASCII, so that no terminal or editor can misread it."""
     return _UNSAFE.sub(_escaped, toml_value(value))
 
 

@@ -1,4 +1,4 @@
-"""How many tokens an attempt took, or several of them."""
+"""The tokens that one attempt took, or several."""
 
 from __future__ import annotations
 

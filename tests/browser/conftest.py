@@ -89,3 +89,9 @@ class Pages(dict[str, Path]):
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
     """Return the files of the pages of `support.pages`."""
     return Pages(tmp_path_factory.mktemp("pages"))
+
+
+@pytest.fixture
+def show(tab: Tab, pages: Pages) -> Callable[..., Tab]:
+    """Open a page of `support.pages` in the browser: `show(name, width=..., height=..., dark=...)`."""
+    return lambda name, **window: tab.open(pages[name], **window)

@@ -1,18 +1,17 @@
 """The page of a call in a real browser: it plays its attempts, what is selected is shown, and nothing strange runs."""
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from rungwise.fsm.call.table import CALL
 from support.page_checks import assert_page_fits
 from support.pages import NASTY, STORY, attempt, selected, shown, trail, with_table
 
-Open = Callable[..., Any]  # opens a file in a new tab
+Show = Callable[..., Any]  # opens a page by its name
 
 
-def test_it_opens_at_the_first_attempt_which_has_the_focus(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["explain"])
+def test_it_opens_at_the_first_attempt_which_has_the_focus(show: Show) -> None:
+    tab = show("explain")
     assert (attempt(tab), selected(tab)) == (1, 2)
     assert tab.run("document.activeElement.id") == "attempt-1"
     assert tab.run("[byId('first' ) , byId('to-first').disabled, byId('back').disabled]") == [None, True, True]
@@ -20,8 +19,8 @@ def test_it_opens_at_the_first_attempt_which_has_the_focus(open_tab: Open, pages
     assert tab.run("byId('table-view').open") is False
 
 
-def test_every_attempt_is_one_line(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    lines = open_tab(pages["explain"]).run(
+def test_every_attempt_is_one_line(show: Show) -> None:
+    lines = show("explain").run(
         "[...document.querySelectorAll('#attempts .line')].map(e => [...e.children].slice(0, 2).map(c => c.innerText))"
     )
     assert lines == [
@@ -36,8 +35,8 @@ def test_every_attempt_is_one_line(open_tab: Open, pages: Mapping[str, Path]) ->
     ]
 
 
-def test_keys_play_the_attempts(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["explain"])
+def test_keys_play_the_attempts(show: Show) -> None:
+    tab = show("explain")
     last = len(STORY)
     moves = [("ArrowLeft", 1), ("ArrowRight", 2), ("ArrowRight", 3), ("ArrowLeft", 2), ("ArrowDown", 3)]
     for key, number in [*moves, ("ArrowUp", 2), ("End", last), ("ArrowRight", last), ("Home", 1)]:
@@ -50,8 +49,8 @@ def test_keys_play_the_attempts(open_tab: Open, pages: Mapping[str, Path]) -> No
     assert [line["event"] for line in shown(tab)["line"]] == ["came_empty"] * 2
 
 
-def test_space_and_a_button_play_and_stop(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["explain"])
+def test_space_and_a_button_play_and_stop(show: Show) -> None:
+    tab = show("explain")
     tab.run("window.setInterval = (tick) => { window.tick = tick; return 7; }")
     tab.press("Space")
     assert tab.run("[byId('play').textContent, page.isPlaying()]") == ["Stop", True]
@@ -70,8 +69,8 @@ def test_space_and_a_button_play_and_stop(open_tab: Open, pages: Mapping[str, Pa
     assert (attempt(tab), tab.run("page.isPlaying()")) == (2, False)
 
 
-def test_buttons_lead_through_the_attempts(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["explain"])
+def test_buttons_lead_through_the_attempts(show: Show) -> None:
+    tab = show("explain")
     for button, number in (("forward", 2), ("forward", 3), ("back", 2), ("to-last", 8), ("to-first", 1)):
         tab.click(f"#{button}")
         assert attempt(tab) == number
@@ -81,8 +80,8 @@ def test_buttons_lead_through_the_attempts(open_tab: Open, pages: Mapping[str, P
     ]  # fmt: skip
 
 
-def test_a_click_selects_an_attempt_and_the_table_tells_its_steps(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = with_table(open_tab(pages["explain"]))
+def test_a_click_selects_an_attempt_and_the_table_tells_its_steps(show: Show) -> None:
+    tab = with_table(show("explain"))
     tab.click("#attempt-6 .bar.wait")
     assert (attempt(tab), selected(tab)) == (6, 12)
     tab.click("#step-3")
@@ -91,9 +90,9 @@ def test_a_click_selects_an_attempt_and_the_table_tells_its_steps(open_tab: Open
     assert attempt(tab) == 8
 
 
-def test_the_bars_have_a_least_width_and_stay_in_their_lane(open_tab: Open, pages: Mapping[str, Path]) -> None:
+def test_the_bars_have_a_least_width_and_stay_in_their_lane(show: Show) -> None:
     for name in ("minutes", "microseconds"):
-        tab = open_tab(pages[name], width=390)
+        tab = show(name, width=390)
         boxes = tab.run("""[...document.querySelectorAll('#attempts .track')].map(track => {
             const [lane, bar] = [track, track.querySelector('.bar:last-child')].map(e => e.getBoundingClientRect());
             return [bar.width, bar.left - lane.left, lane.right + 8.5 - bar.right]; })""")
@@ -101,12 +100,10 @@ def test_the_bars_have_a_least_width_and_stay_in_their_lane(open_tab: Open, page
         assert all(width >= 8 and left >= 0 and right >= 0 for width, left, right in boxes)
 
 
-def test_the_ladder_stands_before_the_picture_which_a_phone_shows_on_request(
-    open_tab: Open, pages: Mapping[str, Path]
-) -> None:
+def test_the_ladder_stands_before_the_picture_which_a_phone_shows_on_request(show: Show) -> None:
     for name in ("explain", "play"):
-        assert open_tab(pages[name], width=1440).run("byId('hub').open") is True
-        tab = open_tab(pages[name], width=390)
+        assert show(name, width=1440).run("byId('hub').open") is True
+        tab = show(name, width=390)
         assert tab.run("byId('hub').open") is False
         assert tab.run("byId('ladders').getBoundingClientRect().bottom < byId('hub').getBoundingClientRect().top")
         tab.click("#hub > summary")
@@ -114,10 +111,9 @@ def test_the_ladder_stands_before_the_picture_which_a_phone_shows_on_request(
         assert_page_fits(tab)
 
 
-def test_the_ladder_shows_the_present_row(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = with_table(open_tab(pages["explain"]))
+def test_the_ladder_shows_the_present_row(show: Show) -> None:
+    tab = with_table(show("explain"))
     for step, row in zip(trail().steps, trail().rows, strict=True):
-        assert row is not None
         tab.click(f"#step-{step.number}")
         now = tab.run("[...document.querySelectorAll('#ladders .now')].map(each => ({...each.dataset}))")
         tried = tab.run("[...document.querySelectorAll('#ladders .tried')].map(each => each.dataset.guard)")
@@ -128,10 +124,9 @@ def test_the_ladder_shows_the_present_row(open_tab: Open, pages: Mapping[str, Pa
         assert tried == [each.guard for each in ladder[: ladder.index(row)]]
 
 
-def test_every_step_shows_its_row_on_the_picture(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = with_table(open_tab(pages["explain"]))
+def test_every_step_shows_its_row_on_the_picture(show: Show) -> None:
+    tab = with_table(show("explain"))
     for step, row in zip(trail().steps, trail().rows, strict=True):
-        assert row is not None
         tab.click(f"#step-{step.number}")
         assert selected(tab) == step.number
         seen = shown(tab)
@@ -152,8 +147,8 @@ def test_every_step_shows_its_row_on_the_picture(open_tab: Open, pages: Mapping[
         assert left == [f"{limits[name] - spent}/{limits[name]}" for name, spent in step.spent.items()]
 
 
-def test_the_keyboard_moves_between_the_steps(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = with_table(open_tab(pages["explain"]))
+def test_the_keyboard_moves_between_the_steps(show: Show) -> None:
+    tab = with_table(show("explain"))
     tab.run("byId('steps').focus()")
     last = len(trail().steps)
     moves = [("Home", 1), ("ArrowUp", 1), ("ArrowDown", 2), ("ArrowDown", 3), ("ArrowUp", 2), ("End", last)]
@@ -165,8 +160,8 @@ def test_the_keyboard_moves_between_the_steps(open_tab: Open, pages: Mapping[str
             return step.top >= list.top - 1 && step.bottom <= list.bottom + 1; })()"""), key
 
 
-def test_a_step_says_what_it_was(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = with_table(open_tab(pages["explain"]))
+def test_a_step_says_what_it_was(show: Show) -> None:
+    tab = with_table(show("explain"))
     tab.click("#step-10")
     assert tab.run("byId('says').textContent") == (
         "Step 10 of 16: failed_transiently [may_retry] (the provider failed) leads to retry, after a wait of 12 s"
@@ -185,14 +180,14 @@ def test_a_step_says_what_it_was(open_tab: Open, pages: Mapping[str, Path]) -> N
     assert budget[:3] == ["attempts19 of 24", "time71.2 of 90 s", "output tokens19060 of 20000"]
 
 
-def test_arcs_of_the_picture_select_too(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["explain"])
+def test_arcs_of_the_picture_select_too(show: Show) -> None:
+    tab = show("explain")
     tab.click("[data-arc='await reask'] text")
     assert selected(tab) == 4
 
 
-def test_what_a_stranger_wrote_never_runs(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = with_table(open_tab(pages["nasty"]))
+def test_what_a_stranger_wrote_never_runs(show: Show) -> None:
+    tab = with_table(show("nasty"))
     for step in trail().steps:
         tab.click(f"#step-{step.number}")
     tab.click("#step-2")

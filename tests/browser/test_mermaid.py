@@ -59,7 +59,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.fail(f"npm pack {RELEASE} failed, so that nobody knows whether Mermaid takes the pictures: {error}")
     with tarfile.open(folder / json.loads(packed.stdout)[0]["filename"]) as archive:
         script = archive.extractfile("package/dist/mermaid.min.js")
-        assert script is not None
         (folder / "mermaid.min.js").write_bytes(script.read())
     (folder / "page.html").write_text(PAGE, encoding="utf-8")
     return folder / "page.html"

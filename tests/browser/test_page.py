@@ -26,7 +26,7 @@ from support.tables import KNOTTY, ONES
 
 pytestmark = pytest.mark.sampled(4)
 
-Open = Callable[..., Any]  # opens a file in a new tab
+Show = Callable[..., Any]  # opens a page by its name
 WIDTHS = (360, 1200)
 
 
@@ -75,13 +75,11 @@ RUN = """(data, fired) => {
 
 
 @pytest.mark.parametrize("name", WALKS)
-def test_the_script_takes_every_step_that_the_machine_takes(
-    open_tab: Open, pages: Mapping[str, Path], name: str
-) -> None:
+def test_the_script_takes_every_step_that_the_machine_takes(show: Show, name: str) -> None:
     table, limits = WALKS[name]
     fired, seen = random_walk(table, limits, 2000)
     data = machine_data(table, limits)
-    took = open_tab(pages["play"]).run(f"({RUN})({json.dumps(data)}, {json.dumps(fired)})")
+    took = show("play").run(f"({RUN})({json.dumps(data)}, {json.dumps(fired)})")
     for number, (one, other) in enumerate(zip(took, seen, strict=True)):
         assert one == other, (number, fired[number])
     assert len({row for row, _, _ in seen}) > 0.6 * len(table.rows)
@@ -115,23 +113,19 @@ VECTORS: Sequence[Mapping[str, int]] = (
 
 @pytest.mark.full
 @pytest.mark.parametrize("changes", VECTORS, ids=str)
-def test_the_worst_case_from_anywhere_is_that_of_the_walk(
-    open_tab: Open, pages: Mapping[str, Path], changes: Mapping[str, int]
-) -> None:
+def test_the_worst_case_from_anywhere_is_that_of_the_walk(show: Show, changes: Mapping[str, int]) -> None:
     limits = {**ONES, **changes}
     configurations, most = most_attempts(CALL, limits)
     run = f"machineOf({json.dumps(machine_data(CALL, limits))}).attemptsLeft"
-    assert open_tab(pages["play"]).run(f"{json.dumps(configurations)}.map({run})") == most
+    assert show("play").run(f"{json.dumps(configurations)}.map({run})") == most
 
 
 @pytest.mark.parametrize("backends", [1, 3])
-def test_the_worst_case_from_the_start_is_that_of_the_certificate(
-    open_tab: Open, pages: Mapping[str, Path], backends: int
-) -> None:
+def test_the_worst_case_from_the_start_is_that_of_the_certificate(show: Show, backends: int) -> None:
     certificate = verify(rungwise.Policy(), backends)
     data = json.dumps(machine_data(CALL, certificate.limits))
     own = f"machineOf({data})"
-    assert open_tab(pages["play"]).run(f"{own}.attemptsLeft({own}.start())") == certificate.worst[0].ladder
+    assert show("play").run(f"{own}.attemptsLeft({own}.start())") == certificate.worst[0].ladder
 
 
 # Playing
@@ -148,8 +142,8 @@ def take(tab: Any, event: str, *facts: str) -> None:
     tab.click("#take")
 
 
-def test_a_reviewer_sees_which_guard_decides(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["play"])
+def test_a_reviewer_sees_which_guard_decides(show: Show) -> None:
+    tab = show("play")
     assert tab.run("byId('worst').textContent") == "At most 24 more attempts can follow, where the budget ends it."
     take(tab, "sent")
     choose(tab, "came_empty")
@@ -164,8 +158,8 @@ def test_a_reviewer_sees_which_guard_decides(open_tab: Open, pages: Mapping[str,
     assert tab.run("document.querySelector('#counters .taken').textContent") == "nudges0/1\N{MINUS SIGN}1"
 
 
-def test_facts_that_make_no_difference_are_told_apart(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["play"])
+def test_facts_that_make_no_difference_are_told_apart(show: Show) -> None:
+    tab = show("play")
     take(tab, "sent")
     idle = "[...document.querySelectorAll('#facts .idle')].map(each => each.dataset.fact)"
     choose(tab, "came_empty")
@@ -174,8 +168,8 @@ def test_facts_that_make_no_difference_are_told_apart(open_tab: Open, pages: Map
     assert tab.run(idle) == ["same_empty_again", "has_text"]
 
 
-def test_the_example_of_the_diagrams_can_be_played(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["play"])
+def test_the_example_of_the_diagrams_can_be_played(show: Show) -> None:
+    tab = show("play")
     for event in ("sent", "came_empty", "sent", "only_reasoned", "sent", "truncated", "sent"):
         take(tab, event)
     refilled = tab.run("page.at().spent")
@@ -197,8 +191,8 @@ def test_the_example_of_the_diagrams_can_be_played(open_tab: Open, pages: Mappin
     assert tab.problems == []
 
 
-def test_the_machine_can_be_played_with_the_keyboard_alone(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["play"])
+def test_the_machine_can_be_played_with_the_keyboard_alone(show: Show) -> None:
+    tab = show("play")
     tab.press("Tab")
     assert tab.run("document.activeElement.value") == "sent"
     tab.press("Enter")
@@ -218,8 +212,8 @@ def test_the_machine_can_be_played_with_the_keyboard_alone(open_tab: Open, pages
     assert tab.run("document.activeElement.id") == "undo"
 
 
-def test_a_reviewer_plays_a_turn(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["play a turn"])
+def test_a_reviewer_plays_a_turn(show: Show) -> None:
+    tab = show("play a turn")
     assert tab.run("byId('says').textContent") == "The turn begins in ask. "
     assert tab.run("document.querySelector('#budget .name').textContent") == "actions"
     for event in ("sent", "called_tools", "sent"):
@@ -240,15 +234,15 @@ def test_a_reviewer_plays_a_turn(open_tab: Open, pages: Mapping[str, Path]) -> N
     assert tab.problems == []
 
 
-def test_the_actions_of_a_turn_that_can_follow_are_those_of_the_walk(open_tab: Open, pages: Mapping[str, Path]) -> None:
+def test_the_actions_of_a_turn_that_can_follow_are_those_of_the_walk(show: Show) -> None:
     limits = rungwise.TurnPolicy(auto_continues=3, faults=2, compactions=1).limits
     configurations, most = most_attempts(TURN, limits)
     run = f"machineOf({json.dumps(machine_data(TURN, limits))}).attemptsLeft"
-    assert open_tab(pages["play a turn"]).run(f"{json.dumps(configurations)}.map({run})") == most
+    assert show("play a turn").run(f"{json.dumps(configurations)}.map({run})") == most
 
 
-def test_what_the_budget_does_not_allow_cannot_be_sent(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["short"])
+def test_what_the_budget_does_not_allow_cannot_be_sent(show: Show) -> None:
+    tab = show("short")
     assert tab.run("byId('worst').textContent") == "At most 1 more attempt can follow, where the budget ends it."
     take(tab, "sent")
     assert tab.run("byId('worst').textContent") == "At most 0 more attempts can follow, where the budget ends it."
@@ -262,8 +256,8 @@ def test_what_the_budget_does_not_allow_cannot_be_sent(open_tab: Open, pages: Ma
 
 
 @pytest.mark.parametrize("name", ["explain", "turn", "play"])
-def test_tab_reaches_everything_and_the_focus_is_seen(open_tab: Open, pages: Mapping[str, Path], name: str) -> None:
-    tab = open_tab(pages[name])
+def test_tab_reaches_everything_and_the_focus_is_seen(show: Show, name: str) -> None:
+    tab = show(name)
     if name == "play":
         take(tab, "sent")
         choose(tab, "came_empty")
@@ -299,9 +293,9 @@ def test_tab_reaches_everything_and_the_focus_is_seen(open_tab: Open, pages: Map
 @pytest.mark.parametrize("name", ["explain", "turn", "play"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_page_is_as_wide_as_the_window_and_quiet(
-    open_tab: Open, pages: Mapping[str, Path], name: str, width: int
+    show: Show, pages: Mapping[str, Path], name: str, width: int
 ) -> None:
-    tab = open_tab(pages[name], width=width, height=800)
+    tab = show(name, width=width, height=800)
     plays = ["byId('take').click()", "byId('take').click()"]
     steps = 0 if name == "play" else tab.run("DATA.call.steps.length")
     for visit in [f"page.select({place})" for place in range(steps)] or plays:
@@ -319,10 +313,8 @@ WAYS = [pytest.param(*way, marks=[] if way in OFTEN else pytest.mark.full) for w
 
 
 @pytest.mark.parametrize(("name", "width", "dark"), WAYS)
-def test_a_page_fits_and_every_text_of_it_can_be_read(
-    open_tab: Open, pages: Mapping[str, Path], name: str, width: int, dark: bool
-) -> None:
-    tab = open_tab(pages[name], width=width, dark=dark)
+def test_a_page_fits_and_every_text_of_it_can_be_read(show: Show, name: str, width: int, dark: bool) -> None:
+    tab = show(name, width=width, dark=dark)
     if name == "play":
         take(tab, "sent")
         take(tab, "came_empty")
@@ -346,8 +338,8 @@ def test_the_present_line_can_be_read_on_its_band(colours: Colours) -> None:
     assert contrast(mark, band) >= 4.5
 
 
-def test_nothing_moves_for_those_who_want_it_still(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["explain"])
+def test_nothing_moves_for_those_who_want_it_still(show: Show) -> None:
+    tab = show("explain")
     duration = "getComputedStyle(document.querySelector('.meter i')).transitionDuration"
     assert tab.run(duration) == "0.2s"
     tab.be_still()

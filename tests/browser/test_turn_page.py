@@ -80,7 +80,6 @@ def test_the_button_of_a_step_opens_the_page_of_its_call(open_tab: Open, page: P
             continue
         tab.click("#details .open")
         call = turn.calls[number - 1]
-        assert call is not None
         assert tab.run("byId('frame-title').textContent") == f"Call {number} of 2"
         assert tab.run_inside("DATA.call.steps.length") == len(call.steps)
         assert tab.run_inside("byId('says').textContent").startswith(f"Step 2 of {len(call.steps)}: ")

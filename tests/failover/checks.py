@@ -20,27 +20,23 @@ class Check:
 
 def at_most(count: int) -> Check:
     """Check how often the primary was asked."""
-    return Check(f"asked at most {count} times", lambda seen: len(seen.of("primary")) <= count)
+    return Check(f"asked at most {count} times", lambda seen: len(seen.times) <= count)
 
 
 def at_most_at_first(count: int, seconds: float) -> Check:
     """Check how often the primary was asked within the first seconds."""
-
-    def holds(seen: Seen) -> bool:
-        times = [attempt.at for attempt in seen.of("primary")]
-        return sum(at - times[0] <= seconds for at in times) <= count
-
-    return Check(f"asked at most {count} times within {seconds:g} s", holds)
+    return Check(
+        f"asked at most {count} times within {seconds:g} s",
+        lambda seen: sum(at - seen.times[0] <= seconds for at in seen.times) <= count,
+    )
 
 
 def asked_again_after(seconds: float) -> Check:
     """Check that the primary was asked a second time, and when at the earliest."""
-
-    def holds(seen: Seen) -> bool:
-        times = [attempt.at for attempt in seen.of("primary")]
-        return len(times) > 1 and times[1] - times[0] >= seconds
-
-    return Check(f"asked again not before {seconds:g} s", holds)
+    return Check(
+        f"asked again not before {seconds:g} s",
+        lambda seen: len(seen.times) > 1 and seen.times[1] - seen.times[0] >= seconds,
+    )
 
 
 def ends_within(seconds: float) -> Check:
@@ -78,12 +74,11 @@ def _shows_no_prefill_error(seen: Seen) -> bool:
 alive = Check("a healthy call works afterwards", lambda seen: seen.is_complete(seen.alive))
 complete = Check("complete", lambda seen: all(map(seen.is_complete, seen.asked)))
 no_cut_answer = Check(
-    "no cut answer as success",
-    lambda seen: all(asked.text is None or seen.is_complete(asked) for asked in seen.asked),
+    "no cut answer as success", lambda seen: all(asked.text is None or seen.is_complete(asked) for asked in seen.asked)
 )
-asked_once = Check("asked once", lambda seen: len(seen.of("primary")) == 1)
+asked_once = Check("asked once", lambda seen: len(seen.times) == 1)
 asked_once_or_smaller = Check("asked once, or once more with a smaller prompt", _asked_once_or_smaller)
-asked_again = Check("asked again", lambda seen: len(seen.of("primary")) > 1)
+asked_again = Check("asked again", lambda seen: len(seen.times) > 1)
 answered_meanwhile = Check("answered by the fallback meanwhile", _answered_meanwhile)
 names_the_fallback = Check(
     "the fallback's model is named",

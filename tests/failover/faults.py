@@ -4,29 +4,12 @@ The definitions are those of Failover Bench, methodology v0.1; the words, the an
 is in seconds as published; whoever plays a fault says by how much all of them are scaled.
 """
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
-from failover.checks import (
-    Check,
-    alive,
-    answered_meanwhile,
-    asked_again,
-    asked_again_after,
-    asked_once,
-    asked_once_or_smaller,
-    at_most,
-    at_most_at_first,
-    back_within,
-    complete,
-    ends_within,
-    names_the_fallback,
-    no_cut_answer,
-    not_routed_around,
-    shows_no_prefill_error,
-    usage_reported,
-)
+from failover import checks
+from failover.checks import Check, asked_again, at_most, at_most_at_first, ends_within, no_cut_answer
 
 ANSWER: Final = (
     "A call that fails well says so in time, keeps what it was given, and leaves nobody waiting for a reply that will "
@@ -82,7 +65,7 @@ class Behaviour:
 HEALTHY: Final = Behaviour()
 
 
-@frozen(kw_only=True)
+@frozen
 class Fault:
     """Say what goes wrong, and what must hold of the calls that meet it.
 
@@ -90,10 +73,10 @@ class Fault:
         name: `S01` to `S16`.
         title: what happens, in a few words.
         primary: what the primary does, request by request; the last is repeated.
+        limit: seconds within which each call must have ended; one that has not hangs.
+        required, advisory: what must hold, beside that a healthy call works afterwards, and what should.
         dead_for: seconds from the first call on after which the primary is healthy; None goes by `primary` alone.
         fallback: what the fallback does, always.
-        limit: seconds within which each call must have ended; one that has not hangs.
-        required, advisory: what must hold, and what should.
         ideal: how the call ends at best.
         calls, every: how many calls there are, and how many seconds lie between their beginnings.
     """
@@ -101,144 +84,74 @@ class Fault:
     name: str
     title: str
     primary: tuple[Behaviour, ...]
+    limit: float
+    required: tuple[Check, ...] = ()
+    advisory: tuple[Check, ...] = ()
     dead_for: float | None = None
     fallback: Behaviour = HEALTHY
-    limit: float
-    required: tuple[Check, ...] = field(default=())
-    advisory: tuple[Check, ...] = field(default=())
     ideal: Literal["answer", "reason"] = "answer"
     calls: int = 1
     every: float = 0.0
 
 
-def _error(status: int, code: str | None = None, asked_wait: float | None = None) -> Behaviour:
-    return Behaviour(status=status, code=code, asked_wait=asked_wait)
+def _always(status: int, code: str | None = None) -> tuple[Behaviour, ...]:
+    return (Behaviour(status=status, code=code),)
 
 
-_OVERLOADED = _error(503, "server_is_overloaded")
-_CUT = Behaviour(tokens=40)
+def _once(**error: Any) -> tuple[Behaviour, ...]:
+    return (Behaviour(**error), HEALTHY)
 
-FAULTS: Final[dict[str, Fault]] = {
-    fault.name: fault
-    for fault in (
-        Fault(
-            name="S01",
-            title="429 with Retry-After: 2, once",
-            primary=(_error(429, "rate_limit_exceeded", 2.0), HEALTHY),
-            limit=20,
-            required=(at_most_at_first(2, 1.5), alive),
-            advisory=(asked_again, asked_again_after(1.8)),
-        ),
-        Fault(
-            name="S02",
-            title="429 without a header, always",
-            primary=(_error(429, "rate_limit_exceeded"),),
-            limit=40,
-            required=(at_most_at_first(4, 3.0), at_most(6), alive),
-        ),
-        Fault(
-            name="S03",
-            title="500 once",
-            primary=(_error(500), HEALTHY),
-            limit=20,
-            required=(alive,),
-            advisory=(asked_again,),
-        ),
-        Fault(name="S04", title="503 always", primary=(_OVERLOADED,), limit=40, required=(at_most(6), alive)),
-        Fault(
-            name="S05",
-            title="a reset before any byte, once",
-            primary=(Behaviour(resets=True), HEALTHY),
-            limit=20,
-            required=(alive,),
-        ),
-        Fault(
-            name="S06",
-            title="accepted, never answered",
-            primary=(Behaviour(mute=120.0),),
-            limit=130,
-            required=(ends_within(100), alive),
-            advisory=(asked_once,),
-        ),
-        Fault(
-            name="S07",
-            title="the first token after 20 s",
-            primary=(Behaviour(thinks=20.0),),
-            limit=60,
-            required=(alive,),
-            advisory=(ends_within(15),),
-        ),
-        Fault(
-            name="S08",
-            title="cut after 40 of 60 tokens",
-            primary=(_CUT,),
-            limit=40,
-            required=(no_cut_answer, alive),
-        ),
-        Fault(
-            name="S09",
-            title="20 tokens, then silence for 30 s",
-            primary=(Behaviour(tokens=20, stalls=30.0),),
-            limit=70,
-            required=(ends_within(45), no_cut_answer, alive),
-        ),
-        Fault(
-            name="S10",
-            title="the tenth event is no JSON",
-            primary=(Behaviour(garbled=10),),
-            limit=30,
-            required=(no_cut_answer, alive),
-            advisory=(complete,),
-        ),
-        Fault(
-            name="S11",
-            title="complete, but no [DONE]",
-            primary=(Behaviour(says_done=False),),
-            limit=30,
-            required=(ends_within(8), alive),
-            advisory=(usage_reported,),
-        ),
-        Fault(
-            name="S12",
-            title="the prompt does not fit, always",
-            primary=(_error(400, "context_length_exceeded"),),
-            limit=20,
-            required=(asked_once_or_smaller, alive),
-        ),
-        Fault(
-            name="S13",
-            title="a content filter, always",
-            primary=(_error(400, POLICY_CODE),),
-            limit=20,
-            required=(asked_once, alive),
-            advisory=(not_routed_around,),
-            ideal="reason",
-        ),
-        Fault(
-            name="S14",
-            title="as S08; the fallback takes no trailing assistant turn",
-            primary=(_CUT,),
-            fallback=Behaviour(refuses_prefill=True),
-            limit=40,
-            required=(shows_no_prefill_error, no_cut_answer, alive),
-        ),
-        Fault(
-            name="S15",
-            title="503 for 60 s; twenty calls, one every 4 s",
-            primary=(_OVERLOADED,),
-            dead_for=60.0,
-            limit=30,
-            required=(ends_within(200), answered_meanwhile, back_within(30), alive),
-            calls=20,
-            every=4.0,
-        ),
-        Fault(
-            name="S16",
-            title="503 always; whom the caller is told of",
-            primary=(_OVERLOADED,),
-            limit=40,
-            required=(names_the_fallback, at_most(6), alive),
-            advisory=(usage_reported,),
-        ),
-    )
-}
+
+_OVERLOADED = _always(503, "server_is_overloaded")
+_TWO_SECONDS = _once(status=429, code="rate_limit_exceeded", asked_wait=2.0)
+_MUTE, _THINKS = (Behaviour(mute=120.0),), (Behaviour(thinks=20.0),)
+_CUT, _STALLS = (Behaviour(tokens=40),), (Behaviour(tokens=20, stalls=30.0),)
+_AGAIN_IN_TIME = (asked_again, checks.asked_again_after(1.8))
+_FEW_AT_FIRST = (at_most_at_first(4, 3.0), at_most(6))
+_NO_PREFILL = Behaviour(refuses_prefill=True)
+_MEANWHILE = (ends_within(200), checks.answered_meanwhile, checks.back_within(30))
+
+_FAULTS = (
+    Fault("S01", "429 with Retry-After: 2, once", _TWO_SECONDS, 20, (at_most_at_first(2, 1.5),), _AGAIN_IN_TIME),
+    Fault("S02", "429 without a header, always", _always(429, "rate_limit_exceeded"), 40, _FEW_AT_FIRST),
+    Fault("S03", "500 once", _once(status=500), 20, advisory=(asked_again,)),
+    Fault("S04", "503 always", _OVERLOADED, 40, (at_most(6),)),
+    Fault("S05", "a reset before any byte, once", _once(resets=True), 20),
+    Fault("S06", "accepted, never answered", _MUTE, 130, (ends_within(100),), (checks.asked_once,)),
+    Fault("S07", "the first token after 20 s", _THINKS, 60, advisory=(ends_within(15),)),
+    Fault("S08", "cut after 40 of 60 tokens", _CUT, 40, (no_cut_answer,)),
+    Fault("S09", "20 tokens, then silence for 30 s", _STALLS, 70, (ends_within(45), no_cut_answer)),
+    Fault("S10", "the tenth event is no JSON", (Behaviour(garbled=10),), 30, (no_cut_answer,), (checks.complete,)),
+    Fault(
+        *("S11", "complete, but no [DONE]", (Behaviour(says_done=False),), 30),
+        required=(ends_within(8),),
+        advisory=(checks.usage_reported,),
+    ),
+    Fault(
+        *("S12", "the prompt does not fit, always", _always(400, "context_length_exceeded"), 20),
+        required=(checks.asked_once_or_smaller,),
+    ),
+    Fault(
+        *("S13", "a content filter, always", _always(400, POLICY_CODE), 20),
+        required=(checks.asked_once,),
+        advisory=(checks.not_routed_around,),
+        ideal="reason",
+    ),
+    Fault(
+        *("S14", "as S08; the fallback takes no trailing assistant turn", _CUT, 40),
+        required=(checks.shows_no_prefill_error, no_cut_answer),
+        fallback=_NO_PREFILL,
+    ),
+    Fault(
+        *("S15", "503 for 60 s; twenty calls, one every 4 s", _OVERLOADED, 30, _MEANWHILE),
+        dead_for=60.0,
+        calls=20,
+        every=4.0,
+    ),
+    Fault(
+        *("S16", "503 always; whom the caller is told of", _OVERLOADED, 40),
+        required=(checks.names_the_fallback, at_most(6)),
+        advisory=(checks.usage_reported,),
+    ),
+)
+FAULTS: Final[dict[str, Fault]] = {fault.name: fault for fault in _FAULTS}

@@ -18,7 +18,7 @@ from rungwise import CallError, Cancellation, Client, OpenAIChat, Policy, Result
 from support.modes import aask, follow
 
 Way = Literal["stream", "call", "astream", "acall"]
-NOTHING: Final = Fault(name="S00", title="nothing goes wrong", primary=(HEALTHY,), limit=60)
+NOTHING: Final = Fault("S00", "nothing goes wrong", (HEALTHY,), 60)
 ALIVE_SECONDS: Final = 10.0
 APART: Final = 0.025
 """Real seconds between the beginnings of two faults, so that they do not keep each other waiting."""
@@ -71,12 +71,7 @@ def play(provider: FaultyProvider, policy: Policy, fault: Fault, way: Way = "str
         attempts = scene.recover()
         alive = _Caller(client, scene, ALIVE_SECONDS, way, 0.0).asked()
     seen = Seen(
-        asked=asked,
-        attempts=attempts,
-        alive=alive,
-        answer=ANSWER,
-        fallback=scene.fallback,
-        dead_for=fault.dead_for,
+        asked=asked, attempts=attempts, alive=alive, answer=ANSWER, fallback=scene.fallback, dead_for=fault.dead_for
     )
     return Played(fault, seen, score(fault, seen))
 

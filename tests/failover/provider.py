@@ -63,12 +63,6 @@ class Scene:
         """Return the seconds since the scene began, as they would be unscaled."""
         return (time.monotonic() - self._began) / self.scale
 
-    @property
-    def attempts(self) -> tuple[Attempt, ...]:
-        """Return what was asked so far."""
-        with self._lock:
-            return tuple(self._attempts)
-
     def begin(self) -> None:
         """Count the time from here."""
         self._began = time.monotonic()

@@ -5,8 +5,7 @@ from typing import Final
 from rungwise import Limits, Policy, Timeouts
 
 BASELINE: Final = Policy(
-    limits=Limits(retries=2, fallbacks=1),
-    timeouts=Timeouts(connect=30.0, first_token=30.0, stall=30.0, total=30.0),
+    limits=Limits(retries=2, fallbacks=1), timeouts=Timeouts(connect=30.0, first_token=30.0, stall=30.0, total=30.0)
 )
 """What the published scores were measured with: up to two retries, 30 s timeouts, one fallback."""
 

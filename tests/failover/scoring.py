@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from attrs import frozen
 
-from failover.checks import Check
+from failover.checks import Check, alive
 from failover.faults import POLICY_CODE, Fault
 from failover.seen import Asked, Seen
 
@@ -28,7 +28,10 @@ def score(fault: Fault, seen: Seen) -> Score:
     `fail` is a hang, an answer that is not the whole one, an error that is none of a call, or a required check that
     does not hold; `safe` is an error in place of a rescue; `partial` a rescue whose advisory checks do not all hold.
     """
-    failed = [*(why for asked in seen.asked for why in _fatal(fault, seen, asked)), *_lacking(fault.required, seen)]
+    failed = [
+        *(why for asked in seen.asked for why in _fatal(fault, seen, asked)),
+        *_lacking((*fault.required, alive), seen),
+    ]
     if failed:
         return Score("fail", tuple(dict.fromkeys(failed)))
     lost = [asked.error or "" for asked in seen.asked if not _is_rescued(fault, seen, asked)]

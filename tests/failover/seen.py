@@ -97,6 +97,11 @@ class Seen:
         """Return the attempts on one of the two models."""
         return [attempt for attempt in self.attempts if attempt.role == role]
 
+    @property
+    def times(self) -> list[float]:
+        """Return when the primary was asked."""
+        return [attempt.at for attempt in self.of("primary")]
+
     def is_complete(self, asked: Asked) -> bool:
         """Tell whether a call returned the whole answer, and nothing else."""
         return asked.text is not None and asked.text.split() == self.answer.split()

@@ -20,11 +20,7 @@ SLOWER = 4.0
 """How much slower a fault is played again where the machine may have been late."""
 
 # A default must not give up on a model that thinks for 15 s, nor forbid another one after a refusal.
-PARTIAL = {
-    "the defaults": ("S07", "S13"),
-    "interactive": (),
-    "the benchmark's settings": ("S07", "S13"),
-}
+PARTIAL = {"the defaults": ("S07", "S13"), "interactive": (), "the benchmark's settings": ("S07", "S13")}
 SUMS = {"the defaults": "14-2-0-0", "interactive": "16-0-0-0", "the benchmark's settings": "14-2-0-0"}
 EACH_ROW = pytest.mark.parametrize(
     "row", ["the defaults", "interactive", pytest.param("the benchmark's settings", marks=pytest.mark.full)]

@@ -32,30 +32,24 @@ def judge(name: str, *asked: Asked, **fields: Any) -> str:
 NO_ERRORS = [name for name in FAULTS if name not in ("S13", "S15")]
 
 
+FATAL = {
+    "a hang": HANGING,
+    "a cut answer": CUT,
+    "nothing as an answer": attrs.evolve(DONE, text=""),
+    "an answer that is said twice": attrs.evolve(DONE, text=ANSWER + ANSWER),
+    "an error that is none of a call": Asked(seconds=1.0, error="KeyError"),
+}
+
+
 class TestWhatHoldsOfEveryFault:
+    @pytest.mark.parametrize("asked", FATAL.values(), ids=FATAL)
     @pytest.mark.parametrize("name", FAULTS)
-    def test_a_hang_is_a_fail(self, name: str):
-        assert judge(name, HANGING) == "fail"
+    def test_some_ends_are_a_fail(self, name: str, asked: Asked):
+        assert judge(name, asked) == "fail"
 
     @pytest.mark.parametrize("name", FAULTS)
     def test_an_answer_behind_the_time_limit_is_a_fail(self, name: str):
         assert judge(name, attrs.evolve(DONE, seconds=FAULTS[name].limit + 0.1)) == "fail"
-
-    @pytest.mark.parametrize("name", FAULTS)
-    def test_a_cut_answer_as_success_is_a_fail(self, name: str):
-        assert judge(name, CUT) == "fail"
-
-    @pytest.mark.parametrize("name", FAULTS)
-    def test_nothing_as_success_is_a_fail(self, name: str):
-        assert judge(name, attrs.evolve(DONE, text="")) == "fail"
-
-    @pytest.mark.parametrize("name", FAULTS)
-    def test_an_answer_said_twice_is_a_fail(self, name: str):
-        assert judge(name, attrs.evolve(DONE, text=ANSWER + ANSWER)) == "fail"
-
-    @pytest.mark.parametrize("name", FAULTS)
-    def test_an_error_that_is_none_of_a_call_is_a_fail(self, name: str):
-        assert judge(name, Asked(seconds=1.0, error="KeyError")) == "fail"
 
     @pytest.mark.parametrize("name", FAULTS)
     @pytest.mark.parametrize("alive", [HANGING, CUT, ERROR], ids=["hangs", "cut", "error"])
@@ -133,28 +127,25 @@ def test_a_prompt_that_did_not_fit_may_be_sent_once_more_if_it_is_smaller():
     assert (sent(100, 60), sent(100, 100), sent(100, 140), sent(100, 60, 30)) == ("pass", "fail", "fail", "fail")
 
 
-class TestAContentFilter:
-    def test_passes_as_an_error_with_the_reason(self):
-        assert judge("S13", attrs.evolve(ERROR, reasons=(POLICY_CODE,))) == "pass"
-
-    def test_is_safe_as_an_error_without_it(self):
-        assert judge("S13", attrs.evolve(ERROR, reasons=("server_error",))) == "safe"
-
-    def test_is_partial_where_another_model_answers(self):
-        assert judge("S13", DONE) == "partial"
-
-    def test_is_a_fail_where_the_same_model_is_asked_again(self):
-        assert judge("S13", attrs.evolve(ERROR, reasons=(POLICY_CODE,)), at=[0.0, 2.0]) == "fail"
+TOLD = attrs.evolve(ERROR, reasons=(POLICY_CODE,))
+REFUSED_PREFILL = (Attempt(role="primary", at=0.0), Attempt(role="fallback", at=1.0, is_refused_prefill=True))
 
 
-class TestARefusedPrefill:
-    REFUSED = (Attempt(role="primary", at=0.0), Attempt(role="fallback", at=1.0, is_refused_prefill=True))
-
-    def test_is_a_fail_as_the_end(self):
-        assert judge("S14", ERROR, attempts=self.REFUSED) == "fail"
-
-    def test_is_nothing_where_the_answer_comes_all_the_same(self):
-        assert judge("S14", DONE, attempts=self.REFUSED) == "pass"
+@pytest.mark.parametrize(
+    ("name", "asked", "fields", "verdict"),
+    [
+        ("S13", TOLD, {}, "pass"),
+        ("S13", attrs.evolve(ERROR, reasons=("server_error",)), {}, "safe"),
+        ("S13", DONE, {}, "partial"),  # another model answers
+        ("S13", TOLD, {"at": [0.0, 2.0]}, "fail"),  # the same one is asked again
+        ("S14", ERROR, {"attempts": REFUSED_PREFILL}, "fail"),
+        ("S14", DONE, {"attempts": REFUSED_PREFILL}, "pass"),
+    ],
+)
+def test_a_content_filter_and_a_refused_prefill_are_judged_by_how_the_call_ends(
+    name: str, asked: Asked, fields: Any, verdict: str
+):
+    assert judge(name, asked, **fields) == verdict
 
 
 class TestAnOutage:

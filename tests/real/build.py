@@ -18,34 +18,24 @@ from pathlib import Path
 LLAMA_CPP_PYTHON = "0.3.36"
 GGUF = "0.19.0"
 
+
+def _off(*names: str) -> list[str]:
+    return [f"-D{name}=OFF" for name in names]
+
+
 # A model of a few kilobytes needs no speed: without optimisation the build takes half the time.
 SETTINGS = (
-    "-DCMAKE_BUILD_TYPE=Release",
-    "-DCMAKE_C_FLAGS_RELEASE='-O0 -DNDEBUG'",
-    "-DCMAKE_CXX_FLAGS_RELEASE='-O0 -DNDEBUG'",
-    "-DLLAMA_BUILD_NUMBER=0",
-    "-DLLAMA_OPENSSL=OFF",
-    "-DLLAMA_SUBPROCESS=OFF",
-    "-DGGML_NATIVE=OFF",
-    "-DGGML_OPENMP=OFF",
-    "-DGGML_LLAMAFILE=OFF",
-    "-DGGML_CCACHE=OFF",
-    "-DGGML_CUDA=OFF",
-    "-DGGML_BLAS=OFF",
-    "-DGGML_METAL=OFF",
+    *("-DCMAKE_BUILD_TYPE=Release", "-DLLAMA_BUILD_NUMBER=0"),
+    *("-DCMAKE_C_FLAGS_RELEASE='-O0 -DNDEBUG'", "-DCMAKE_CXX_FLAGS_RELEASE='-O0 -DNDEBUG'"),
+    *_off("LLAMA_OPENSSL", "LLAMA_SUBPROCESS", "GGML_NATIVE", "GGML_OPENMP", "GGML_LLAMAFILE", "GGML_CCACHE"),
+    *_off("GGML_CUDA", "GGML_BLAS", "GGML_METAL"),
 )
 OF_SERVER = (
-    "-DBUILD_SHARED_LIBS=OFF",
-    "-DLLAMA_BUILD_TESTS=OFF",
-    "-DLLAMA_BUILD_EXAMPLES=OFF",
-    "-DLLAMA_BUILD_APP=OFF",
-    "-DLLAMA_BUILD_UI=OFF",
-    "-DLLAMA_USE_PREBUILT_UI=OFF",
-    "-DLLAMA_BUILD_COMMON=ON",
-    "-DLLAMA_BUILD_TOOLS=ON",
-    "-DLLAMA_BUILD_SERVER=ON",
+    *_off("BUILD_SHARED_LIBS", "LLAMA_BUILD_TESTS", "LLAMA_BUILD_EXAMPLES", "LLAMA_BUILD_APP", "LLAMA_BUILD_UI"),
+    *_off("LLAMA_USE_PREBUILT_UI"),
+    *("-DLLAMA_BUILD_COMMON=ON", "-DLLAMA_BUILD_TOOLS=ON", "-DLLAMA_BUILD_SERVER=ON"),
 )
-OF_BINDINGS = ("-DLLAVA_BUILD=OFF",)
+OF_BINDINGS = _off("LLAVA_BUILD")
 
 
 def cache() -> Path:
@@ -133,11 +123,7 @@ def _run(command: Sequence[str], name: str, **environment: str) -> None:
     log = cache() / f"{name}.log"
     with log.open("w") as said:
         code = subprocess.run(
-            ["nice", *command],
-            stdout=said,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **environment},
-            check=False,
+            ["nice", *command], stdout=said, stderr=subprocess.STDOUT, env={**os.environ, **environment}, check=False
         ).returncode
     if code:
         raise SystemExit(f"{name} failed with exit code {code}: see {log}")

@@ -1,5 +1,6 @@
 """Output caps, what goes on behind them, stops, and what is reported of tokens."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import rungwise
@@ -86,20 +87,21 @@ for _way in WAYS:
         return goes_on(servers.unfilled, way)
 
 
-@check("a stop ends the text before it, also behind a continuation and within a token")
-def stops(servers: Servers) -> None:
+def stops_before(server: ModelServer, ways: Iterable[dict[str, Any]]) -> None:
+    """Check that a stop ends the text before it, whatever the cap and the way in which a cut text goes on."""
     for mode in EVERY:
-        for way in WAYS.values():
-            with asking(servers.mindful, mode, **way) as ask:
+        for way in ways:
+            with asking(server, mode, **way) as ask:
                 for stop in (" 031", "1 03", "40"):
-                    wanted = WHOLE[: WHOLE.index(stop)]
                     for cap in (None, 20):
                         said = ask(parameters={"stop": [stop]}, max_tokens=cap)
-                        expect(
-                            f"{mode}, {way}, stop {stop!r}, cap {cap}",
-                            (said.result.outcome, said.result.text),
-                            ("done", wanted),
-                        )
+                        found = (said.result.outcome, said.result.text)
+                        expect(f"{mode}, {way}, stop {stop!r}, cap {cap}", found, ("done", WHOLE[: WHOLE.index(stop)]))
+
+
+@check("a stop ends the text before it, also behind a continuation and within a token")
+def stops(servers: Servers) -> None:
+    stops_before(servers.mindful, WAYS.values())
 
 
 @check("the tokens that are reported are those that were sent and said")

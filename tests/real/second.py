@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import rungwise
 from real.breaks import long, survives_cuts
-from real.caps import NO_CONTINUATION, WAYS, goes_on
+from real.caps import NO_CONTINUATION, WAYS, goes_on, stops_before
 from real.checking import ASKED, LAST, WHOLE, Said, Servers, asking, check, counted, expect
 from support.modes import EVERY, MODES, asks_for_streams, follow, waits_into
 
@@ -44,13 +44,7 @@ for _way in WAYS:
 
 @check("second server: a stop ends the text before it, also behind a continuation")
 def stops(servers: Servers) -> None:
-    for mode in EVERY:
-        with asking(servers.second, mode) as ask:
-            for stop in (" 031", "1 03", "40"):
-                for cap in (None, 20):
-                    said = ask(parameters={"stop": [stop]}, max_tokens=cap)
-                    found = (said.result.outcome, said.result.text)
-                    expect(f"{mode}, stop {stop!r}, cap {cap}", found, ("done", WHOLE[: WHOLE.index(stop)]))
+    stops_before(servers.second, [{}])
 
 
 @check("second server: a model that never stops ends within its budget of tokens")

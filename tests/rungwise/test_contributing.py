@@ -52,6 +52,44 @@ with Client([PlainText(url=f"http://127.0.0.1:{server.server_port}/")], sleep=la
     assert [event.text for event in client.stream("hello") if type(event).__name__ == "Text"] == ["HELLO"]
 assert len(asked) == 3
 """
+TOY = """
+import json, subprocess, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from rungwise import Client
+from rungwise.adapters.wires.toy.backend import Toy
+
+class Echo(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        asked.append(body)
+        said = body["messages"][0]["content"].upper()
+        if body["stream"]:
+            events = [{"say": letter} for letter in said] + [{"end": "full" if len(asked) == 1 else "done"}]
+            answer = "".join(f"data: {json.dumps(event)}\\n\\n" for event in events).encode()
+        else:
+            answer = json.dumps({"say": said, "end": "done"}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *args):
+        pass
+
+asked = []
+server = HTTPServer(("127.0.0.1", 0), Echo)
+Thread(target=server.serve_forever, daemon=True).start()
+url = f"http://127.0.0.1:{server.server_port}"
+with Client([Toy("any", base_url=url)]) as client:
+    *_, result = client.stream("hello")  # the first answer is cut, and continued
+    assert (result.outcome, result.parts[0], len(asked)) == ("done", "HELLO", 2)
+    assert client.call("hello").text == "HELLO"
+ask = [sys.executable, "-m", "rungwise", "ask", "hello", "--api", "toy", "--model", "any", "--base-url", url]
+done = subprocess.run([*ask, "--max-tokens", "9"], capture_output=True, text=True)
+assert done.stdout.strip() == "HELLO", done.stderr
+assert (asked[-1]["model"], asked[-1]["most"]) == ("any", 9)
+"""
 MACHINE = """
 from rungwise.fsm.checker.check import check_table
 from rungwise.fsm.diagram import render
@@ -77,20 +115,23 @@ def changed(text: str, hunk: str) -> str:
 
 @pytest.mark.parametrize(
     ("diff", "use"),
-    [pytest.param(DIFFS[0], RUNG, marks=pytest.mark.full), (DIFFS[1], MACHINE), (DIFFS[2], WIRE)],
-    ids=["rung", "machine", "wire"],
+    [pytest.param(DIFFS[0], RUNG, marks=pytest.mark.full), (DIFFS[1], MACHINE), (DIFFS[2], WIRE), (DIFFS[3], TOY)],
+    ids=["rung", "machine", "wire", "toy"],
 )
 def test_a_diff_of_a_contributors_page_does_what_it_says(diff: str, use: str, tmp_path: Path) -> None:
     for folder in ("fsm", "adapters"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "rungwise", tmp_path / "rungwise", symlinks=True)
-    head, *hunks = re.split(r"^@@.*\n", diff, flags=re.MULTILINE)
-    (path,) = re.findall(r"^\+\+\+ b/(.+)$", head, re.MULTILINE)
-    target = tmp_path / path
-    text = target.read_text(encoding="utf-8") if target.exists() else ""
-    for hunk in hunks:
-        text = changed(text, hunk) if target.exists() else "".join(line[1:] for line in hunk.splitlines(keepends=True))
-    target.write_text(text, encoding="utf-8")
+    for each in re.split(r"^(?=--- )", diff, flags=re.MULTILINE)[1:]:
+        head, *hunks = re.split(r"^@@.*\n", each, flags=re.MULTILINE)
+        (path,) = re.findall(r"^\+\+\+ b/(.+)$", head, re.MULTILINE)
+        target = tmp_path / path
+        text = target.read_text(encoding="utf-8") if target.exists() else ""
+        for hunk in hunks:
+            lines = hunk.splitlines(keepends=True)
+            text = changed(text, hunk) if target.exists() else "".join(line[1:] for line in lines)
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(text, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-c", use],
         cwd=tmp_path,

@@ -101,11 +101,7 @@ def test_the_code_of_the_front_page_runs(
         re.findall(r"(?:^    .*\n)+", module.__doc__, re.MULTILINE) for module in (rungwise, rungwise.core)
     )
     run(textwrap.dedent(called), rungwise=face(rungwise_client, rungwise_provider(BLUE)))
-    own = {
-        "policy": rungwise.Policy(),
-        "now": 0.0,
-        "ask_somehow": lambda send: Reply("Red.", stop_reason="stop"),
-    }
+    own = {"policy": rungwise.Policy(), "now": 0.0, "ask_somehow": lambda send: Reply("Red.", stop_reason="stop")}
     run(textwrap.dedent(driven), **own)
     assert re.fullmatch(r"The sky scatters blue light. done Usage.*\nRed.\n", capsys.readouterr().out)
 

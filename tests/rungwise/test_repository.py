@@ -51,17 +51,6 @@ def test_the_public_names_are_few() -> None:
     assert len(kit) <= 25
 
 
-def test_the_core_imports_no_http_client_and_no_test_library():
-    script = (
-        "import sys; from rungwise import Policy, Result; from rungwise.core import Call, Reply, Request; "
-        "print([name for name in ('httpx', 'httpcore', 'rungwise.adapters', 'rungwise.fsm.testing', 'click', 'rich', "
-        "'hypothesis', 'pytest', 'anyio') "
-        "if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
 def test_no_file_of_the_core_mentions_the_outside():
     for path in (ROOT / "fsm").rglob("*.py"):
         imports = re.findall(
@@ -98,26 +87,13 @@ def test_every_link_of_the_readme_leads_somewhere():
 def test_the_changelog_begins_with_the_version_of_the_package():
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     first = re.search(r"^## \[(.*?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert first is not None
     assert first[1] in ("Unreleased", version)
 
 
 def test_the_top_level_holds_only_what_was_agreed():
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split(
-        "\n"
-    )
-    if not any(tracked):
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    if not listed:
         pytest.skip("this is no git checkout")
-    top = {name.split("/")[0] for name in tracked if name}
-    agreed = {
-        "fsm",
-        "adapters",
-        "rungwise",
-        "tests",
-        "diagrams",
-        "pyproject.toml",
-        "README.md",
-        "CHANGELOG.md",
-        "LICENSE",
-    }
-    assert top <= {*agreed, ".gitignore", ".ci"}
+    top = {name.split("/")[0] for name in listed.splitlines()}
+    agreed = {"fsm", "adapters", "rungwise", "tests", "diagrams", "pyproject.toml", ".gitignore", ".ci"}
+    assert top <= {*agreed, "README.md", "CHANGELOG.md", "LICENSE"}

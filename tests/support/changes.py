@@ -8,6 +8,7 @@ from rungwise.fsm.call.table import CALL
 from rungwise.fsm.machine.declare import Rung
 from rungwise.fsm.replay.what_if import WhatIf, what_if
 from rungwise.fsm.review.diff import PolicyDiff, diff_policies
+from support.played import play
 
 PRICES = rungwise.Prices(2.5, 10)
 APOLOGIZE = Rung(
@@ -30,13 +31,7 @@ def recorded(*replies: Reply | Failure, policy: rungwise.Policy | None = None) -
         [PlainLink("one"), PlainLink("two")],
         jitter=lambda: 0.2,
     )
-    send, now = call.begin(0.0), 0.0
-    for reply in replies:
-        assert send is not None
-        now += send.wait
-        assert call.sending(now) is not None
-        now += 2.0
-        send = call.receive(reply, now)
+    play(call, [(reply, 2.0) for reply in replies])
     return rungwise.Journal.from_json(call.journal.to_json())
 
 

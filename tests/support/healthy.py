@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 from hypothesis import strategies as st
 
 from rungwise import Budget, Limits, Policy, Prices, Reserve, Timeouts, ToolCall, Usage, Waits
@@ -175,7 +175,6 @@ class Stage:
     def healthy(self, send: Send) -> Reply:
         """Answer within the reserve of a backend."""
         policy, backends = self.scene.policy, len(self.scene.troubles)
-        assert policy.budget.seconds is not None
         lost = self.scene.closing * (backends - 1)
         self.now += max(0.0, reserved_seconds(policy, policy.budget.seconds, backends) - lost) * self.scene.effort
         assert send.max_tokens is None or send.max_tokens >= 1
@@ -204,7 +203,7 @@ class Stage:
             "odd finish": Reply("What", stop_reason="unknown", stop_raw="odd"),
             "filtered": Reply("What", stop_reason="content_filter"),
         }[trouble.kind]
-        return _with_usage(reply, Usage(PROMPT, 1) if trouble.kind == "odd finish" else usage)
+        return evolve(reply, usage=Usage(PROMPT, 1) if trouble.kind == "odd finish" else usage)
 
     def hung(self, kind: str, send: Send, clocks: Clocks, end: float) -> Reply | Failure:
         """Continue until the clocks end the attempt."""
@@ -235,17 +234,6 @@ class Stage:
     def usage(self, send: Send) -> Usage:
         """Return usage up to the cap, or a little usage without a cap."""
         return Usage(PROMPT + send.added_tokens, most_counted(send.max_tokens) if send.max_tokens else 50)
-
-
-def _with_usage(reply: Reply, usage: Usage) -> Reply:
-    return Reply(
-        reply.text,
-        reasoning=reply.reasoning,
-        tool_calls=reply.tool_calls,
-        stop_reason=reply.stop_reason,
-        stop_raw=reply.stop_raw,
-        usage=usage,
-    )
 
 
 def _silence(since: float, seconds: float | None, latest: float | None) -> float | None:

@@ -13,8 +13,6 @@ from typing import Any, Final, Literal, Union, get_args, get_origin
 
 import typing_extensions
 
-_ALIASES: Final = (typing_extensions.TypeAliasType, getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType))
-
 
 class Mismatch(AssertionError):
     """A value does not fit a type."""
@@ -55,6 +53,7 @@ def _check_gemini(body: Mapping[str, Any]) -> None:
         "toolConfig": known.ToolConfig,
         "generationConfig": known.GenerationConfig,
         "safetySettings": list[known.SafetySetting],
+        "cachedContent": str,
     }
     for name, value in body.items():
         fits(value, kinds[name], name)
@@ -63,6 +62,10 @@ def _check_gemini(body: Mapping[str, Any]) -> None:
 def _check_ollama(body: Mapping[str, Any]) -> None:
     known = import_module("ollama._types")
     fits(body, known.ChatRequest)
+    fits(body.get("options", {}), known.Options, "options")
+    for message in body["messages"]:  # of which the client takes any mapping, as it does of a tool
+        fits({**message, "images": [{"value": each} for each in message.get("images", ())]}, known.Message, "message")
+    fits(body.get("tools", []), list[known.Tool], "tools")
 
 
 def _check_bedrock(body: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from rungwise.fsm.journal.path import Path as Route
 from rungwise.fsm.journal.path import path_of
 from rungwise.fsm.turn.explained import TurnPath, explain_turn, read_turn
 from support import recorded
+from support.played import play
 from support.turns import BUSY, OVERFLOW, calling, played, said
 
 NASTY = "</script><img src=x onerror='window.hacked = 1'><script>window.hacked = 1</script>"
@@ -36,21 +37,11 @@ STORY: tuple[tuple[Reply | Failure, float], ...] = (
 
 @cache
 def trail(name: str = "first") -> Route:
-    chain = [
-        PlainLink(name, prices=rungwise.Prices(1, 10)),
-        PlainLink("second", prices=rungwise.Prices(3, 15)),
-    ]
+    chain = [PlainLink(name, prices=rungwise.Prices(1, 10)), PlainLink("second", prices=rungwise.Prices(3, 15))]
     policy = rungwise.Policy(budget=rungwise.Budget(seconds=90, output_tokens=20_000, money=0.5))
     asked = [{"role": "user", "content": "?"}, {"role": "tool", "tool_call_id": "1", "content": "!"}]
     call = Call(Request(asked, max_tokens=700), policy, chain, jitter=lambda: 0.4, contents=True)
-    now, send = 0.0, call.begin(0.0)
-    for reply, seconds in STORY:
-        assert send is not None
-        now += send.wait
-        call.sending(now)
-        now += seconds
-        send = call.receive(reply, now)
-    return path_of(call.journal, CALL)
+    return path_of(play(call, STORY).journal, CALL)
 
 
 @cache

@@ -1,5 +1,6 @@
 """The protocols, and readers of a request in any of them."""
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -111,3 +112,14 @@ def sending(request: Request, **fields: Any) -> Send:
     """Return what a call sends at first for a request; fields of `Send` win."""
     given = {"messages": request.messages, "max_tokens": request.max_tokens, **fields}
     return Send(rung="ask", backend=0, wait=0.0, request=request, **given)
+
+
+def encoded(backend: Any, *messages: Any, stream: bool = False, **fields: Any) -> Any:
+    """Return the HTTP request of a first attempt; what is no field of `Send` is the request's."""
+    asked = {name: fields.pop(name) for name in ("tools", "parameters", "headers") if name in fields}
+    return backend.encode(sending(Request(messages or "hi", **asked), **fields), stream=stream)
+
+
+def body_of(backend: Any, *messages: Any, **fields: Any) -> Any:
+    """Return the body of the same."""
+    return json.loads(encoded(backend, *messages, **fields).body)

@@ -7,6 +7,7 @@ from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.run.explained import read_call
 from rungwise.fsm.journal.path import Path
 from rungwise.fsm.turn.explained import TurnPath, read_turn
+from support.played import play
 from support.turns import BUSY, calling, played, said
 
 HTML = "</script><img src=x onerror='window.hacked = 1'><script>window.hacked = 1</script>"
@@ -33,14 +34,7 @@ def recorded(
     )
     chain = [PlainLink(name, prices=rungwise.Prices(1, 10)) for name in names]
     call = Call(Request("?", max_tokens=700), policy, chain, jitter=lambda: 0.5)
-    now, send = 0.0, call.begin(0.0)
-    for reply in replies:
-        assert send is not None
-        now += send.wait if waits else 0.0
-        call.sending(now)
-        now += seconds
-        send = call.receive(reply, now)
-    return call
+    return play(call, [(reply, seconds) for reply in replies], waits=waits)
 
 
 def shown(call: Call) -> Path:

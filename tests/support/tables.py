@@ -43,12 +43,7 @@ def redeclaring(table: Table, *declared: Guard | Effect | Fact) -> Table:
         new = [each for each in declared if isinstance(each, kind)]
         return tuple({each.name: each for each in (*known, *new)}.values())
 
-    return evolve(
-        table,
-        facts=of(Fact, table.facts),
-        guards=of(Guard, table.guards),
-        effects=of(Effect, table.effects),
-    )
+    return evolve(table, facts=of(Fact, table.facts), guards=of(Guard, table.guards), effects=of(Effect, table.effects))
 
 
 def tampered(row: Row, *, table: Table = CALL, **mistakes: Callable[[Any], Any]) -> Table:

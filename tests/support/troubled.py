@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import random
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import httpx
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 import rungwise
 from rungwise import Budget, OpenAIChat, Policy, Timeouts, Waits
@@ -28,6 +29,9 @@ SECONDS = 2.8
 
 SLACK = 0.5
 """Seconds by which a busy machine may be late."""
+
+PACES = (4, 16)
+"""How many times as long a chain may take when it is played again because the machine may have been too busy."""
 
 
 def words(first: int, last: int) -> list[str]:
@@ -179,6 +183,7 @@ class Chain:
         borrowed: whether the caller passes an HTTP client in.
         policy: of the call.
         max_tokens: the caller's output cap.
+        pace: how many times as long as usual everything may take.
     """
 
     troubles: tuple[tuple[str, ...], ...]
@@ -186,6 +191,7 @@ class Chain:
     borrowed: bool
     policy: Policy = field(repr=False)
     max_tokens: int | None
+    pace: int = 1
 
     @classmethod
     def drawn(cls, seed: int) -> Chain:
@@ -197,7 +203,7 @@ class Chain:
         counts = draw.random() < 0.3
         policy = Policy(
             budget=Budget(attempts=draw.choice([8, 12, 24]), seconds=SECONDS, output_tokens=4000 if counts else None),
-            timeouts=Timeouts(connect=0.5, first_token=FIRST_TOKEN, stall=STALL, total=TOTAL),
+            timeouts=_timeouts(1),
             waits=Waits(retry_base=draw.choice([0.01, 0.2, 5.0]), reask_base=draw.choice([0.01, 0.2, 5.0])),
             switch_after=draw.choice([{}, {"silence": 2}, {"timeout": 3}, {"empty": 1}, {"rate_limit": 1}]),
         )
@@ -208,6 +214,28 @@ class Chain:
             policy=policy,
             max_tokens=300 if counts else draw.choice([None, 300]),
         )
+
+    def slowed(self, pace: int) -> Chain:
+        """Return the chain with limits that are so many times as long."""
+        budget = evolve(self.policy.budget, seconds=SECONDS * pace)
+        return evolve(self, policy=evolve(self.policy, budget=budget, timeouts=_timeouts(pace)), pace=pace)
+
+
+def _timeouts(pace: int) -> Timeouts:
+    return Timeouts(connect=0.5 * pace, first_token=FIRST_TOKEN * pace, stall=STALL * pace, total=TOTAL * pace)
+
+
+@frozen
+class Problem:
+    """What went wrong with a chain.
+
+    Arguments:
+        text: describes it.
+        may_be_late: whether a machine that is too busy for the limits of the chain can be why.
+    """
+
+    text: str
+    may_be_late: bool = False
 
 
 @frozen
@@ -270,19 +298,31 @@ def bound_of(chain: Chain) -> float:
     return bound
 
 
-def problem_with(chain: Chain) -> str | None:
+def problem_with(chain: Chain) -> Problem | None:
     """Play a chain and return what went wrong, or None."""
     outcome = play(chain)
     result = outcome.result
-    if result.outcome != "done" or result.text != ANSWER:
-        steps = "\n".join(map(str, result.journal.steps))
-        return f"{chain}\nended {result.outcome} ({result.cause}) with {result.text!r}\n{steps}"
-    told = [step for step in result.journal.steps if step.event == "sent"]
-    models = sorted(body["model"] for body in outcome.sent)
-    if models != sorted(f"model-{step.backend.rpartition('-')[2]}" for step in told):
-        return f"{chain}\nsent {models}, and the journal says otherwise"
+    about = "\n".join(map(str, (chain, *result.journal.steps)))
+    if result.outcome != "done":
+        return Problem(f"ended {result.outcome} ({result.cause}) with {result.text!r}: {about}", may_be_late=True)
+    if result.text != ANSWER:
+        return Problem(f"answered {result.text!r}: {about}")
+    got = Counter(body["model"] for body in outcome.sent)
+    told = Counter(f"model-{each.backend.rpartition('-')[2]}" for each in result.journal.steps if each.event == "sent")
+    if got != told:  # a server that is too late reads no request that its client has given up
+        return Problem(f"sent {got}, and the journal says otherwise: {about}", may_be_late=got < told)
     if any(body["messages"][0] != {"role": "user", "content": QUESTION} for body in outcome.sent):
-        return f"{chain}\nwas sent another question"
-    if outcome.seconds > SECONDS + SLACK:
-        return f"{chain}\ntook {outcome.seconds:.2f} s of {SECONDS:.2f}"
+        return Problem(f"was sent another question: {about}")
+    if outcome.seconds > (SECONDS + SLACK) * chain.pace:
+        return Problem(f"took {outcome.seconds:.2f} s: {about}", may_be_late=True)
     return None
+
+
+def lasting_problem_with(chain: Chain) -> Problem | None:
+    """Return what is wrong with a chain however much time it has, or what no busy machine explains."""
+    problem = problem_with(chain)
+    for pace in PACES:
+        if problem is None or not problem.may_be_late:
+            break
+        problem = problem_with(chain.slowed(pace))
+    return problem

@@ -4,7 +4,6 @@ Each function prepares work of one size and returns a function that can be calle
 """
 
 import hashlib
-import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -321,13 +320,3 @@ def tools(count: int) -> Work:
         assert call.result.outcome == "done"
 
     return run
-
-
-def seconds_of(work: Work, rounds: int = 3) -> float:
-    """Return the processor seconds of the work, at best."""
-    best = float("inf")
-    for _ in range(rounds):
-        start = time.thread_time()
-        work()
-        best = min(best, time.thread_time() - start)
-    return best

@@ -44,6 +44,9 @@ METHODS: Final = re.compile(r"/(?P<model>[^/]+):(?P<method>generateContent|strea
 class GeminiLanguage(Language):
     """Write replies of generateContent, whole or as events."""
 
+    conversation = "contents"
+    caps = ("generationConfig.maxOutputTokens",)
+
     def speaks(self, path: str) -> bool:
         """Tell whether a POST to this path is a request in this protocol."""
         return METHODS.search(path) is not None
@@ -82,12 +85,12 @@ class GeminiLanguage(Language):
     def events(self, reply: ScriptedReply, request: ScriptRequest) -> Iterator[bytes]:
         """Yield the pieces of a stream: each has the form of a whole reply, and the last one says how it ended."""
         envelope, usage = _envelope(reply, request), _usage(reply, request)
-        written = 0
+        length = 0
         for part in _parts(reply):
-            written += characters(part)
+            length += characters(part)
             so_far = usage if reply.usage is None else {}
             if so_far:
-                so_far = {**so_far, "candidatesTokenCount": tokens(written)}
+                so_far = {**so_far, "candidatesTokenCount": tokens(length)}
                 so_far.pop("thoughtsTokenCount", None)
                 so_far["totalTokenCount"] = so_far["promptTokenCount"] + so_far["candidatesTokenCount"]
             yield event({"candidates": [_candidate([part])], **_metadata(so_far), **envelope})

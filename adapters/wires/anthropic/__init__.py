@@ -1,5 +1,6 @@
 """Anthropic's Messages."""
 
+from rungwise.adapters.wires.anthropic.plain import READERS
 from rungwise.adapters.wires.capabilities.capability import Capabilities, CapabilityRow
 from rungwise.adapters.wires.capabilities.table import CLAUDE_PREFILLS
 from rungwise.adapters.wires.registry import KeyPlace, Wire
@@ -18,4 +19,7 @@ WIRE = Wire(
         "tool_use": "type id name input",
         "tool": "type name description strict input_schema",
     },
+    parts=READERS,
+    calls="tool_use",
+    results="tool_result",
 )

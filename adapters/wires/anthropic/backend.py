@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from attrs import field, frozen
 
@@ -12,10 +12,7 @@ from rungwise.adapters.wires.anthropic.request import RESERVED, AnthropicBody
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.adapters.wires.anthropic.stream import AnthropicDecoder
 from rungwise.adapters.wires.endpoint import is_header_text
-from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.http_backend import HttpBackend
-from rungwise.adapters.wires.reading.decoding import StreamDecoder
-from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.secret import Secret, hides_arguments
@@ -58,13 +55,13 @@ class Anthropic(HttpBackend):
         ConfigurationError: a field is malformed.
     """
 
-    DEFAULT_URL: ClassVar[str] = "https://api.anthropic.com/v1"
-    PATH: ClassVar[str] = "/messages"
-    API: ClassVar[str] = "anthropic"
-    WRITER: ClassVar[type[BodyWriter]] = AnthropicBody
-    DECODER: ClassVar[type[StreamDecoder]] = AnthropicDecoder
-    FORM: ClassVar[Form] = ANTHROPIC
-    RESERVED: ClassVar[Mapping[str, str]] = RESERVED
+    DEFAULT_URL = "https://api.anthropic.com/v1"
+    PATH = "/messages"
+    API = "anthropic"
+    WRITER = AnthropicBody
+    DECODER = AnthropicDecoder
+    FORM = ANTHROPIC
+    RESERVED = RESERVED
 
     beta: tuple[str, ...] = field(default=(), kw_only=True, converter=_as_names, validator=_check_names)
 
@@ -81,9 +78,9 @@ class Anthropic(HttpBackend):
     def _bars_prefill(self, parameters: Mapping[str, Any]) -> bool:
         return thinks(parameters, self._generation) or bool(self.FORM.asks_for_json(parameters))
 
-    def _cannot_say(self, request: Request) -> Mapping[str, str]:
+    def _unsupported(self, request: Request) -> Mapping[str, str]:
         most, own_cap = self.max_tokens, super().max_tokens
-        losses = lost_parameters(self._asked_of(request), self._generation, request.max_tokens or most)
+        losses = lost_parameters(self._parameters_of(request), self._generation, request.max_tokens or most)
         if request.max_tokens is None and own_cap is not None and own_cap > most:
             losses[f"max_tokens above {most}"] = f"it is sent as {most}"
         return losses

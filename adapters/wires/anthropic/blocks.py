@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from rungwise.adapters.wires.draft import text_at
+from rungwise.adapters.wires.draft import arguments_of, text_at
 from rungwise.adapters.wires.json_text import as_json, digest_of, mended
 from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.errors import ConfigurationError
@@ -21,7 +21,7 @@ _CALL_EXTRAS: Final = ("caller", "toolset_name")
 
 
 def own_copy(value: Any) -> Any:
-    """Return a read-only copy of JSON data, or None if no server would accept it; see `kept_copy`."""
+    """Return a read-only copy of JSON data, or None if no server would accept it; see `copy_if_sendable`."""
     try:
         return sendable_copy(mended(value), "the provider's own")
     except (ConfigurationError, RecursionError):
@@ -38,9 +38,7 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
     elif kind == "thinking":
         yield from thinking_parts(text_at(block, "thinking"), block.get("signature"), provider)
     elif kind == "tool_use":
-        input = block.get("input")
-        arguments = input if isinstance(input, str) else "" if input is None else as_json(input)
-        yield tool_call(block, arguments, provider)
+        yield tool_call(block, arguments_of(block.get("input")), provider)
     elif isinstance(kind, str):
         yield from opaque_parts(block, provider)
 

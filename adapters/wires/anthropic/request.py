@@ -25,7 +25,7 @@ RESERVED: Final[Mapping[str, str]] = {
 }
 """Parameters that callers cannot set, and what to do instead."""
 
-_KEPT: Final = RESERVED.keys() | {"max_tokens"}
+_NEVER_DROPPED: Final = RESERVED.keys() | {"max_tokens"}
 """Fields that stay even if the server rejects them: the API requires them all."""
 _THINKING: Final = ("thinking", "redacted_thinking")
 
@@ -65,7 +65,7 @@ class AnthropicBody(BodyWriter):
 
 
 def _drop(body: Body, names: frozenset[str]) -> None:
-    for name in names - _KEPT:
+    for name in names - _NEVER_DROPPED:
         body.pop(name, None)
     is_unformatted = "response_format" in names
     if is_unformatted:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rungwise.adapters.wires.anthropic.blocks import CITATIONS
-from rungwise.adapters.wires.form import Body, Form, Rules, among
+from rungwise.adapters.wires.form import BlockForm, Body, among
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.losses import MARK
 from rungwise.adapters.wires.plain.parts import in_words
@@ -100,30 +100,22 @@ _PORTABLE: Final = ("text", "image", "document", "tool_use", "tool_result", "sea
 _SERVER_TOOL: Final = re.compile(r".+_20\d{6}|mcp_toolset")
 """The types of tools that Anthropic runs or defines: all but one end in a date."""
 
-RULES: Final = Rules(call_id=re.compile(r"[a-zA-Z0-9_-]{1,64}"), alternates=True, begins_with_user=True)
 NO_REPORT: Final = "(the tool failed and said nothing)"
 """The text of a failed tool that reported nothing, which the API refuses."""
 
 
-class AnthropicShapes(Form):
+class AnthropicShapes(BlockForm):
     """Read and write Anthropic's Messages; the request separates system messages from the others."""
 
     __slots__ = ()
 
-    SAYS = frozenset({"name", "strict"})
     MARKS = frozenset({MARK})
 
-    @property
-    def rules(self) -> Rules:
-        """Return the rules that a conversation must obey."""
-        return RULES
+    def _is_result(self, block: Mapping[str, Any]) -> bool:
+        return block.get("type") == "tool_result"
 
-    def _role_of(self, message: Mapping[str, Any]) -> str:
-        content = message.get("content")
-        holds_result = isinstance(content, list | tuple) and any(
-            isinstance(block, Mapping) and block.get("type") == "tool_result" for block in content
-        )
-        return "tool" if holds_result else super()._role_of(message)
+    def _is_portable(self, block: Mapping[str, Any]) -> bool:
+        return block.get("type") in _PORTABLE
 
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
         """Tell whether parameters ask for JSON; None if they do not say."""
@@ -176,19 +168,11 @@ class AnthropicShapes(Form):
             return not is_blank(content)
         return isinstance(content, list | tuple) and bool(content) and all(map(_is_own_block, content))
 
-    def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return a plain message without parts that another provider may have signed or encrypted."""
-        content = message.get("content")
-        if message.get("role") != "assistant" or isinstance(content, str) or not isinstance(content, list | tuple):
-            return message
-        portable = [block for block in content if isinstance(block, Mapping) and block.get("type") in _PORTABLE]
-        return message if len(portable) == len(content) else {**message, "content": portable}
-
     def with_results(self, message: PlainMessage, results: Sequence[ToolResult]) -> PlainMessage | None:
         """Add tool results to a user message: all results of a turn stand in one message, before any text."""
         content = message["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        return {**message, "content": among(blocks, [*map(_result, results)], _is_result)}
+        return {**message, "content": among(blocks, [*map(_result, results)], self._is_result)}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
         """Return a message in this form, with this provider's own parts and no other provider's."""
@@ -204,10 +188,6 @@ def _is_own_block(block: Any) -> bool:
         return False
     name, kind = _NEEDED.get(block["type"], ("type", str))
     return isinstance(block.get(name), kind)
-
-
-def _is_result(block: Any) -> bool:
-    return bool(block["type"] == "tool_result")
 
 
 def _blocks(parts: Iterable[Part], provider: str) -> Iterator[Body]:

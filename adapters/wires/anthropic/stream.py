@@ -24,13 +24,12 @@ from rungwise.adapters.wires.draft import (
     grown,
     malformed,
     raw_of,
-    settled,
     stop_of,
     text_at,
 )
 from rungwise.adapters.wires.json_text import HeldText, load, weight_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
-from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
+from rungwise.adapters.wires.reading.blocks import Block, BlockDecoder, index_of
 from rungwise.fsm.call.conversation.parts import Part
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure
@@ -41,25 +40,13 @@ _DELTAS: Final[Mapping[object, tuple[str, type[Text] | type[Reasoning]]]] = {
     "text_delta": ("text", Text),
     "thinking_delta": ("thinking", Reasoning),
 }
-_KINDS: Final = {Text: "text", Reasoning: "thinking"}
-_WEIGHT: Final = 1_000
-"""The bytes that a block counts for, without its text."""
 
 
 @define(eq=False)
-class _MessageBlock:
-    """Gather one block while it arrives; the decoder holds its text."""
+class _MessageBlock(Block):
+    """Gather one block while it arrives."""
 
-    place: int
-    start: dict[str, Any]
-    is_whole: bool = False
-    signature: Any = None
-    citations: list[Any] = Factory(list)
     texts: dict[str, HeldText] = Factory(dict)
-
-    @property
-    def kind(self) -> str:
-        return str(self.start.get("type"))
 
     def add(self, name: str, text: str) -> None:
         self.texts.setdefault(name, HeldText()).write(text)
@@ -96,23 +83,17 @@ class _MessageBlock:
 
 
 @define(eq=False, repr=False)
-class AnthropicDecoder(StreamDecoder):
+class AnthropicDecoder(BlockDecoder[_MessageBlock]):
     """Turn the bytes of one streamed message into deltas, and at its end into a reply or a failure."""
+
+    BLOCK = _MessageBlock
+    KINDS = {Text: "text", Reasoning: "thinking"}  # noqa: RUF012 (never changed)
+    STOP_REASONS = STOP_REASONS
 
     _message: dict[str, Any] = field(factory=dict, init=False)
     _reports: list[dict[str, Any]] = field(factory=list, init=False)
     _is_counted: bool = field(default=False, init=False)
-    _stop: object = field(default=None, init=False)
     _details: object = field(default=None, init=False)
-    _blocks: list[_MessageBlock] = field(factory=list, init=False)
-    _open: dict[object, _MessageBlock] = field(factory=dict, init=False)
-    _current: Kind | None = field(default=None, init=False)
-    _held: int = field(default=0, init=False)
-
-    @property
-    def held_bytes(self) -> int:
-        """Return roughly how many bytes are held, without the texts."""
-        return self._held + _WEIGHT * len(self._blocks)
 
     # text and reasoning
 
@@ -126,30 +107,6 @@ class AnthropicDecoder(StreamDecoder):
         name, kind = _DELTAS.get(delta.get("type"), ("", Text)) if isinstance(delta.get("type"), str) else ("", Text)
         text = delta.get(name)
         return ((kind, index), text) if isinstance(text, str) else None
-
-    def take_piece(self, kind: Kind, text: str) -> None:
-        """Take a piece of the block that is open under this index."""
-        if kind != self._current:
-            self._flush()
-            self._current = kind
-            block = self._block(kind[1], _KINDS[kind[0]])
-            self._kind = (kind[0], block.place)
-            self.started = True
-        self._new.append(text)
-
-    def _block(self, index: object, kind: str) -> _MessageBlock:
-        """Return the open block of an index, or a new block if none of that kind is open."""
-        block = self._open.get(index)
-        if block is None or (kind and block.kind != kind):
-            block = self._begin(index, {"type": kind})
-        return block
-
-    def _begin(self, index: object, start: dict[str, Any]) -> _MessageBlock:
-        block = _MessageBlock(len(self._blocks), start)
-        self._blocks.append(block)
-        self._open[index] = block
-        self._current = None
-        return block
 
     # all other events
 
@@ -165,10 +122,7 @@ class AnthropicDecoder(StreamDecoder):
         elif kind == "content_block_delta":
             self._take_delta(value.get("index"), value.get("delta"), data)
         elif kind == "content_block_stop":
-            block = self._open.pop(_key(value.get("index")), None)
-            self._current = None
-            if block is not None:
-                block.is_whole = True
+            self._end(index_of(value.get("index")))
         elif kind == "message_delta":
             self._take_end_of_message(value, data)
         elif kind == "message_stop":
@@ -199,15 +153,15 @@ class AnthropicDecoder(StreamDecoder):
             return
         self.started = True
         self._flush()
-        block = self._begin(_key(index), start)
-        if block.kind in _KINDS.values():
+        block = self._begin(index_of(index), start["type"], start)
+        if block.kind in self.KINDS.values():
             text = text_at(start, block.kind)
             block.start = {"type": block.kind}
             block.signature = start.get("signature")
             if isinstance(start.get(CITATIONS), list):
                 block.citations += start[CITATIONS]
             if text:
-                self.take_piece((Text if block.kind == "text" else Reasoning, _key(index)), text)
+                self.take_piece((Text if block.kind == "text" else Reasoning, index_of(index)), text)
                 self._flush()
         elif block.kind == "tool_use":
             self.unshown += len(text_at(start, "name"))
@@ -221,11 +175,11 @@ class AnthropicDecoder(StreamDecoder):
         self.started = True
         kind = delta.get("type")
         if isinstance(kind, str) and kind in _DELTAS:
-            name, shown = _DELTAS[kind]
+            name, event_type = _DELTAS[kind]
             if isinstance(delta.get(name), str):
-                self.take_piece((shown, _key(index)), delta[name])
+                self.take_piece((event_type, index_of(index)), delta[name])
                 return
-        block = self._open.get(_key(index))
+        block = self._open.get(index_of(index))
         if block is None:
             self.letters_beside += len(data)
         elif kind == "input_json_delta":
@@ -252,9 +206,8 @@ class AnthropicDecoder(StreamDecoder):
         delta = value.get("delta")
         if isinstance(delta, dict):
             if delta.get("stop_reason") is not None:
-                self._stop = settled(self._stop, delta["stop_reason"], STOP_REASONS)
+                self._take_stop(delta["stop_reason"])
                 self._details = delta.get("stop_details") or self._details
-                self.done = stop_of(self._stop, STOP_REASONS)[0] is not None
             self._held += len(data)
         usage = value.get("usage")
         if isinstance(usage, dict):
@@ -266,13 +219,6 @@ class AnthropicDecoder(StreamDecoder):
         self.finished = True
 
     # the reply
-
-    def parts(self) -> tuple[Part, ...]:
-        """Return the parts so far, block by block."""
-        parts: list[Part] = []
-        for block in self._blocks:
-            parts += block.parts(self.text_of(block.place), self.provider)
-        return tuple(parts)
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
@@ -303,8 +249,3 @@ class AnthropicDecoder(StreamDecoder):
         draft = self._draft(parts, usage_of([usage]) if isinstance(usage, dict) else None)
         is_cut = stop_of(self._stop, STOP_REASONS)[0] is None
         return draft.reply(error=error, cut=is_cut, raw=raw_of(value, body))
-
-
-def _key(index: object) -> int:
-    """Return the index of a block; -1 for anything that is not an index."""
-    return index if type(index) is int else -1

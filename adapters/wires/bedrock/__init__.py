@@ -1,5 +1,6 @@
 """Amazon Bedrock's Converse."""
 
+from rungwise.adapters.wires.bedrock.plain import READERS
 from rungwise.adapters.wires.capabilities.capability import Capabilities, CapabilityRow
 from rungwise.adapters.wires.capabilities.table import CLAUDE_PREFILLS
 from rungwise.adapters.wires.registry import KeyPlace, Wire
@@ -32,4 +33,8 @@ WIRE = Wire(
         "toolResult": "toolUseId content status type",
         "tool": "name description toolSpec strict inputSchema",
     },
+    untyped_parts=READERS,
+    results="toolResult",
+    definitions="toolSpec",
+    marks="cachePoint",
 )

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import quote
 
 from attrs import evolve, field, frozen
 
 from rungwise.adapters.wires.anthropic.parameters import Generation, generation_of
 from rungwise.adapters.wires.backend import HttpRequest
-from rungwise.adapters.wires.bedrock.parameters import lost_parameters, mapping, thinks
+from rungwise.adapters.wires.bedrock.parameters import lost_parameters, thinks
 from rungwise.adapters.wires.bedrock.request import RESERVED, ConverseBody
 from rungwise.adapters.wires.bedrock.shapes import CONVERSE, lost_marks, marks_tools
 from rungwise.adapters.wires.bedrock.signing import OWN_HOST, Account
 from rungwise.adapters.wires.bedrock.stream import ConverseDecoder
 from rungwise.adapters.wires.endpoint import as_secret, check_key, merged
 from rungwise.adapters.wires.fields import optional
-from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.http_backend import HttpBackend
-from rungwise.adapters.wires.reading.decoding import StreamDecoder
-from rungwise.adapters.wires.request import BodyWriter
+from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.secret import Secret, fingerprint, hides_arguments
@@ -54,13 +52,13 @@ class Bedrock(HttpBackend):
         ConfigurationError: a field is malformed, there is no region, or botocore is not installed.
     """
 
-    DEFAULT_URL: ClassVar[str] = "https://bedrock-runtime.amazonaws.com"
-    PATH: ClassVar[str] = "/model"
-    API: ClassVar[str] = "bedrock"
-    WRITER: ClassVar[type[BodyWriter]] = ConverseBody
-    DECODER: ClassVar[type[StreamDecoder]] = ConverseDecoder
-    FORM: ClassVar[Form] = CONVERSE
-    RESERVED: ClassVar[Mapping[str, str]] = RESERVED
+    DEFAULT_URL = "https://bedrock-runtime.amazonaws.com"
+    PATH = "/model"
+    API = "bedrock"
+    WRITER = ConverseBody
+    DECODER = ConverseDecoder
+    FORM = CONVERSE
+    RESERVED = RESERVED
 
     region: str | None = field(default=None, kw_only=True, validator=optional(str))
     profile: str | None = field(default=None, kw_only=True, repr=False, validator=optional(str))
@@ -106,16 +104,12 @@ class Bedrock(HttpBackend):
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse reserved parameters, and an output cap under another name.
-
-        Raises:
-            ConfigurationError: a parameter is reserved.
-        """
+        """Refuse reserved parameters, and an output cap under another name, with a ConfigurationError."""
         super().refuse_reserved(parameters, where)
-        if "maxTokens" in mapping(parameters.get("inferenceConfig")):
+        if "maxTokens" in mapping_of(parameters.get("inferenceConfig")):
             raise ConfigurationError(f"{where} cannot set 'inferenceConfig.maxTokens': it is called 'max_tokens'")
         for name in ("max_tokens", "maxTokens", "max_gen_len", "max_new_tokens", "maxTokenCount"):
-            if name in mapping(parameters.get("additionalModelRequestFields")):
+            if name in mapping_of(parameters.get("additionalModelRequestFields")):
                 problem = f"{where} cannot set 'additionalModelRequestFields.{name}'"
                 raise ConfigurationError(f"{problem}: it is called 'max_tokens', among the parameters themselves")
 
@@ -139,8 +133,8 @@ class Bedrock(HttpBackend):
     def _bars_prefill(self, parameters: Mapping[str, Any]) -> bool:
         return thinks(parameters, self._generation) or bool(self.FORM.asks_for_json(parameters))
 
-    def _cannot_say(self, request: Request) -> Mapping[str, str]:
-        return lost_parameters(self._asked_of(request), self._generation, request.max_tokens or self.max_tokens)
+    def _unsupported(self, request: Request) -> Mapping[str, str]:
+        return lost_parameters(self._parameters_of(request), self._generation, request.max_tokens or self.max_tokens)
 
     def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
         """Return what this model does not get of a request, in a short sentence each."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from rungwise.adapters.wires.anthropic.blocks import identified, opaque_parts, text_parts, thinking_parts
-from rungwise.adapters.wires.draft import Draft, count_of, stop_of, text_at
-from rungwise.adapters.wires.json_text import as_json, mended
+from rungwise.adapters.wires.draft import Draft, arguments_of, count_of, stop_of, text_at
+from rungwise.adapters.wires.json_text import mended
 from rungwise.fsm.call.conversation.parts import Part, ToolCall
 from rungwise.fsm.call.conversation.reply import Reply, StopReason
 from rungwise.fsm.failures.failure import Failure
@@ -69,9 +69,7 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
     if isinstance(block.get("text"), str):
         yield from text_parts(block["text"], None, provider)
     elif isinstance(call, dict) and not call.get("type"):
-        input = call.get("input")
-        arguments = input if isinstance(input, str) else "" if input is None else as_json(input)
-        yield tool_call(call, arguments)
+        yield tool_call(call, arguments_of(call.get("input")))
     elif isinstance(reasoning, dict):
         yield from thinking_parts(text_at(reasoning, "text"), reasoning.get("signature"), provider)
     elif isinstance(cited, dict):

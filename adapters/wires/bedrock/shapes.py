@@ -9,10 +9,10 @@ from typing import Any, Final
 from attrs import evolve
 
 from rungwise.adapters.wires.anthropic.shapes import NO_REPORT
-from rungwise.adapters.wires.form import Body, Form, Rules, among
+from rungwise.adapters.wires.form import BlockForm, Body, among
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.losses import MARK, MARKED_CALL
-from rungwise.adapters.wires.plain.converse import KINDS
+from rungwise.adapters.wires.plain.blocks import is_untyped
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.plain.parts import in_words, list_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
@@ -47,7 +47,7 @@ _FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """The format of each media type."""
-_UNTOLD: Final = {"document": "pdf"}
+_DEFAULT_FORMATS: Final = {"document": "pdf"}
 _OTHER_THAN_NAMES: Final = re.compile(r"[^a-zA-Z0-9\s()\[\]-]+")
 
 
@@ -55,7 +55,7 @@ def media_block(part: MediaPart) -> Body:
     """Return the block of a picture, a document or a recording; other media are only named, in words."""
     kind = "document" if part.kind == "file" else part.kind
     name = part.media_type.partition(";")[0].rpartition("/")[2].strip().lower()
-    written = _FORMATS[kind].get(name) or ("" if name else _UNTOLD.get(kind, ""))
+    written = _FORMATS[kind].get(name) or ("" if name else _DEFAULT_FORMATS.get(kind, ""))
     if not written and part.url.startswith("s3://"):
         written = _FORMATS[kind].get(part.url.rpartition(".")[2].lower(), "")
     source: dict[str, Any] | None = {"bytes": part.data} if part.data else None
@@ -75,29 +75,20 @@ _PORTABLE: Final = frozenset(
     {"text", "image", "document", "video", "audio", "toolUse", "toolResult", "cachePoint", "guardContent"}
 )
 _TOOL_KINDS: Final = frozenset({"toolSpec", "systemTool", "cachePoint"})
-_CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_RULES: Final = Rules(call_id=_CALL_ID, alternates=True, begins_with_user=True)
 
 
-class ConverseShapes(Form):
+class ConverseShapes(BlockForm):
     """Read and write Converse; the request separates system messages from the others."""
 
     __slots__ = ()
 
-    SAYS = frozenset({"name", "strict"})
     MARKS = frozenset({MARK, MARKED_CALL})
 
-    @property
-    def rules(self) -> Rules:
-        """Return the rules that a conversation must obey."""
-        return _RULES
+    def _is_result(self, block: Mapping[str, Any]) -> bool:
+        return "toolResult" in block
 
-    def _role_of(self, message: Mapping[str, Any]) -> str:
-        content = message.get("content")
-        holds_result = isinstance(content, list | tuple) and any(
-            isinstance(block, Mapping) and "toolResult" in block for block in content
-        )
-        return "tool" if holds_result else super()._role_of(message)
+    def _is_portable(self, block: Mapping[str, Any]) -> bool:
+        return not _PORTABLE.isdisjoint(block)
 
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
         """Tell whether parameters ask for JSON; None if they do not say."""
@@ -146,18 +137,10 @@ class ConverseShapes(Form):
         content = message["content"]
         return isinstance(content, list | tuple) and bool(content) and all(map(_is_own_block, content))
 
-    def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return a plain message without parts that another provider may have signed or encrypted."""
-        content = message.get("content")
-        if message.get("role") != "assistant" or not isinstance(content, list | tuple):
-            return message
-        portable = [block for block in content if isinstance(block, Mapping) and not _PORTABLE.isdisjoint(block)]
-        return message if len(portable) == len(content) else {**message, "content": portable}
-
     def with_results(self, message: PlainMessage, results: Sequence[ToolResult]) -> PlainMessage | None:
         """Add tool results to a user message: all results of a turn stand in one message."""
         more = [block for each in results for block in _result(each)]
-        return {**message, "content": among(message["content"], more, lambda block: "toolResult" in block)}
+        return {**message, "content": among(message["content"], more, self._is_result)}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
         """Return a message in this form, with this provider's own parts and no other provider's."""
@@ -168,7 +151,7 @@ class ConverseShapes(Form):
 
 
 def _is_own_block(block: Any) -> bool:
-    return isinstance(block, Mapping) and len(block) == 1 and not KINDS.isdisjoint(block)
+    return isinstance(block, Mapping) and is_untyped(block)
 
 
 def _blocks(parts: Iterable[Part], provider: str) -> Iterator[Body]:

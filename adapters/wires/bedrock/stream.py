@@ -4,37 +4,27 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from attrs import Factory, define, field
 
 from rungwise.adapters.wires.anthropic.blocks import opaque_parts, text_parts, thinking_parts
 from rungwise.adapters.wires.bedrock.events import FrameReader
 from rungwise.adapters.wires.bedrock.reply import STOP_REASONS, parts_of, reply_of, tool_call
-from rungwise.adapters.wires.draft import classified, malformed, raw_of, settled, stop_of, text_at
+from rungwise.adapters.wires.draft import classified, malformed, raw_of, stop_of, text_at
 from rungwise.adapters.wires.json_text import HeldText, load, weight_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
-from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
+from rungwise.adapters.wires.reading.blocks import Block, BlockDecoder, index_of
 from rungwise.fsm.call.conversation.parts import Part
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure
 
-_WEIGHT: Final = 1_000
-"""The bytes that a block counts for, without its text."""
-_KINDS: Final = {Text: "text", Reasoning: "reasoningContent"}
-
 
 @define(eq=False)
-class _ConverseBlock:
-    """Gather one block while it arrives; the decoder holds its text."""
+class _ConverseBlock(Block):
+    """Gather one block while it arrives."""
 
-    place: int
-    kind: str
-    start: dict[str, Any] = Factory(dict)
-    is_whole: bool = False
-    signature: Any = None
     sealed: list[str] = Factory(list)
-    citations: list[Any] = Factory(list)
     input: HeldText = Factory(HeldText)
 
     def parts(self, text: str, provider: str) -> Iterator[Part]:
@@ -57,23 +47,17 @@ class _ConverseBlock:
 
 
 @define(eq=False, repr=False)
-class ConverseDecoder(StreamDecoder):
+class ConverseDecoder(BlockDecoder[_ConverseBlock]):
     """Turn the bytes of one streamed reply into deltas, and at its end into a reply or a failure."""
 
+    BLOCK = _ConverseBlock
+    KINDS = {Text: "text", Reasoning: "reasoningContent"}  # noqa: RUF012 (never changed)
+    STOP_REASONS = STOP_REASONS
+
     _usage: Any = field(default=None, init=False)
-    _stop: object = field(default=None, init=False)
-    _blocks: list[_ConverseBlock] = field(factory=list, init=False)
-    _open: dict[object, _ConverseBlock] = field(factory=dict, init=False)
-    _current: Kind | None = field(default=None, init=False)
-    _held: int = field(default=0, init=False)
 
     def _make_reader(self) -> FrameReader:
         return FrameReader()
-
-    @property
-    def held_bytes(self) -> int:
-        """Return roughly how many bytes are held, without the texts."""
-        return self._held + _WEIGHT * len(self._blocks)
 
     def piece_in(self, value: Any) -> Piece | None:
         """Return the text or reasoning of an event that holds nothing else, with the index of its block."""
@@ -88,26 +72,6 @@ class ConverseDecoder(StreamDecoder):
             return (Reasoning, event["contentBlockIndex"]), thought["text"]
         return None
 
-    def take_piece(self, kind: Kind, text: str) -> None:
-        """Take a piece of the block that is open under this index."""
-        if kind != self._current:
-            self._flush()
-            block = self._block(kind[1], _KINDS[kind[0]])
-            self._current, self._kind = kind, (kind[0], block.place)
-            self.started = True
-        self._new.append(text)
-
-    def _block(self, index: object, kind: str) -> _ConverseBlock:
-        """Return the open block of an index, or a new block if none of that kind is open: few are announced."""
-        block = self._open.get(index)
-        if block is None or block.kind != kind:
-            block = self._open[index] = _ConverseBlock(len(self._blocks), kind)
-            self._blocks.append(block)
-            current = self._current
-            if current and current[1] == index and _KINDS[current[0]] != kind:
-                self._current = None
-        return block
-
     # all other events
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
@@ -115,8 +79,7 @@ class ConverseDecoder(StreamDecoder):
         ((name, event),) = value.items()
         if not isinstance(event, dict):
             return
-        index = event.get("contentBlockIndex")
-        index = index if type(index) is int else -1
+        index = index_of(event.get("contentBlockIndex"))
         if name == "messageStart":
             self.started = True
         elif name == "contentBlockStart":
@@ -124,14 +87,10 @@ class ConverseDecoder(StreamDecoder):
         elif name == "contentBlockDelta":
             self._take_delta(index, event.get("delta"), data)
         elif name == "contentBlockStop":
-            block = self._open.pop(index, None)
-            self._current = None
-            if block is not None:
-                block.is_whole = True
+            self._end(index)
         elif name == "messageStop":
             self.started = True
-            self._stop = settled(self._stop, event.get("stopReason"), STOP_REASONS)
-            self.done = stop_of(self._stop, STOP_REASONS)[0] is not None
+            self._take_stop(event.get("stopReason"))
         elif name == "metadata":  # which ends it
             self._usage = event.get("usage")
             self._held += weight_of(data)
@@ -145,10 +104,7 @@ class ConverseDecoder(StreamDecoder):
         if kind is None:
             return
         self.started = True
-        self._open.pop(index, None)
-        block = self._block(index, kind)
-        self._current = None
-        block.start = members[kind]
+        block = self._begin(index, kind, members[kind])
         self.unshown += len(text_at(block.start, "name"))
         self._held += weight_of(data)
 
@@ -186,13 +142,6 @@ class ConverseDecoder(StreamDecoder):
             self.letters_beside += len(sealed)
 
     # the reply
-
-    def parts(self) -> tuple[Part, ...]:
-        """Return the parts so far, block by block."""
-        parts: list[Part] = []
-        for block in self._blocks:
-            parts += block.parts(self.text_of(block.place), self.provider)
-        return tuple(parts)
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""

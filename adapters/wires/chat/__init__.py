@@ -1,5 +1,6 @@
 """Chat completions: the protocol of OpenAI, and of every server that speaks it."""
 
+from rungwise.adapters.wires.chat.plain import read_audio, read_file, read_image_url, read_text, read_video
 from rungwise.adapters.wires.registry import KeyPlace, Wire
 
 WIRE = Wire(
@@ -31,4 +32,12 @@ WIRE = Wire(
         "file": "type file file_data filename file_url file_id",
         "tool": "type name description format function custom strict parameters",
     },
+    parts={
+        **dict.fromkeys(("text", "refusal"), read_text),
+        "image_url": read_image_url,
+        "video_url": read_video,
+        "input_audio": read_audio,
+        "file": read_file,
+    },
+    definitions="function custom",
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 from attrs import evolve, field, frozen
 
@@ -17,8 +17,6 @@ from rungwise.adapters.wires.fields import optional
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.plain.tools import chat_choice
-from rungwise.adapters.wires.reading.decoding import StreamDecoder
-from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.link import Lessons
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.values.checks import is_flag, must, must_be_one_of
@@ -49,13 +47,13 @@ class OpenAIChat(HttpBackend):
         ConfigurationError: a field is malformed.
     """
 
-    DEFAULT_URL: ClassVar[str] = "https://api.openai.com/v1"
-    PATH: ClassVar[str] = "/chat/completions"
-    API: ClassVar[str] = "openai"
-    WRITER: ClassVar[type[BodyWriter]] = ChatBody
-    DECODER: ClassVar[type[StreamDecoder]] = ChatDecoder
-    FORM: ClassVar[Form] = CHAT
-    RESERVED: ClassVar[Mapping[str, str]] = RESERVED
+    DEFAULT_URL = "https://api.openai.com/v1"
+    PATH = "/chat/completions"
+    API = "openai"
+    WRITER = ChatBody
+    DECODER = ChatDecoder
+    FORM = CHAT
+    RESERVED = RESERVED
 
     cap_field: Literal["auto"] | CapField = field(
         default="auto", kw_only=True, validator=must_be_one_of(("auto", *get_args(CapField)))
@@ -83,11 +81,7 @@ class OpenAIChat(HttpBackend):
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse reserved parameters, and more than one answer.
-
-        Raises:
-            ConfigurationError: a parameter is reserved.
-        """
+        """Refuse reserved parameters, and more than one answer, with a ConfigurationError."""
         super().refuse_reserved(parameters, where)
         refuse_many(parameters, where)
 
@@ -121,11 +115,11 @@ class OpenAIChat(HttpBackend):
             # A caller's parameters go to each backend of a chain; the backend's own show what its server accepts.
             own = [name for name in OTHER_CAP.values() if self.parameters.get(name) is not None]
             cap = own[0] if own else dialect.cap_field
-        prefill = self._told_prefill(dialect.prefill) if self.prefill == "auto" else self.prefill
+        prefill = self._prefill_mode(dialect.prefill) if self.prefill == "auto" else self.prefill
         echoes = dialect.echoes if self._echoes is None else self._echoes
         return evolve(dialect, cap_field=cap, prefill=prefill, echoes=echoes)
 
-    def _told_prefill(self, usual: PrefillMode) -> PrefillMode:
+    def _prefill_mode(self, usual: PrefillMode) -> PrefillMode:
         """Return how a turn is continued, given that the caller's capabilities say whether it is."""
         prefills = None if self._own_capabilities is None else self._own_capabilities.prefill
         if usual == "no" and self.server is not None and self.server.prefill is not None:
@@ -134,14 +128,14 @@ class OpenAIChat(HttpBackend):
             return usual
         return ("trailing" if usual == "no" else usual) if prefills else "no"
 
-    def _cannot_say(self, request: Request) -> Mapping[str, str]:
-        parameters = self._asked_of(request)
+    def _unsupported(self, request: Request) -> Mapping[str, str]:
+        parameters = self._parameters_of(request)
         tools = parameters.get("tools")
         if request.tools and "tools" not in request.parameters:
             tools = self._shapes.written_tools(request.tools)
         kind = type_not_sent(chat_choice(parameters.get("tool_choice")), tools)
         unsent = {} if kind is None else {"tool_choice": f"no tool of the type {kind} is sent"}
-        return {**super()._cannot_say(request), **unsent}
+        return {**super()._unsupported(request), **unsent}
 
     def _writing(self, send: Send) -> Mapping[str, Any]:
         return {"dialect": self._dialect}

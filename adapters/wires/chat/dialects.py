@@ -6,7 +6,7 @@ llama.cpp, LM Studio, Ollama) cannot be recognised by theirs. A new server is a 
 
 Errors are read in `rungwise.fsm.failures`: what the codes of all servers mean, and the numbers that mean something in
 the shape of one alone, stands in its `rules`, for an error is the same in every protocol and through every proxy. Each
-row of words and codes is tried in `tests/adapters/wires/chat/test_words.py`.
+row of words and codes is tried in `tests/adapters/wires/chat/words.py`.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def own_in(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def own_copy(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a read-only copy, or nothing if no server would accept it; see `kept_copy`."""
+    """Return a read-only copy, or nothing if no server would accept it; see `copy_if_sendable`."""
     try:
         return sendable_copy(value, "the provider's own") if value else NOTHING
     except ConfigurationError:

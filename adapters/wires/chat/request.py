@@ -13,7 +13,7 @@ from rungwise.adapters.wires.chat.dialects import STEERING, CapField, Dialect, P
 from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.chat.shapes import CHAT, FORMATS, ChatShapes
 from rungwise.adapters.wires.form import Body, Rules
-from rungwise.adapters.wires.pairing import calls_tools, is_own_call
+from rungwise.adapters.wires.pairing import is_own_call
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.plain.parts import list_of
 from rungwise.adapters.wires.plain.tools import chat_choice
@@ -32,7 +32,7 @@ RESERVED: Final[Mapping[str, str]] = {
 }
 """Parameters that callers cannot set, and what to do instead."""
 
-_KEPT: Final = RESERVED.keys() - {"stream"}
+_NEVER_DROPPED: Final = RESERVED.keys() - {"stream"}
 """Fields that stay even if the server rejects them."""
 
 OTHER_CAP: Final[Mapping[str, CapField]] = {
@@ -109,7 +109,7 @@ class ChatBody(BodyWriter):
         dropped = send.dropped | _EFFORTS if "thinking" in send.dropped else send.dropped
         if "response_format" in dropped:
             dropped |= {name for name in FORMATS if CHAT.asks_for_json({name: body.get(name)})}
-        for name in dropped.difference(_KEPT):
+        for name in dropped.difference(_NEVER_DROPPED):
             body.pop(name, None)
         return body
 
@@ -137,7 +137,7 @@ def _has_other_ids(messages: Iterable[PlainMessage | Message], rules: Rules, pro
     """Tell whether a tool call has an id that the server does not accept."""
     if rules.call_id is CHAT.rules.call_id:
         return False
-    calls = [call for message in read_messages(filter(calls_tools, messages)) for call in message.tool_calls]
+    calls = [call for message in read_messages(messages) for call in message.tool_calls]
     if rules.takes_own_ids:
         calls = [call for call in calls if not is_own_call(call, provider)]
     return not all(rules.call_id.fullmatch(call.id) for call in calls)

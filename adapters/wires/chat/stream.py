@@ -240,10 +240,7 @@ class ChatDecoder(StreamDecoder):
             self._calls.go_on(kind, text)
             self.unshown += len(text)
             return
-        if kind != self._kind:
-            self._flush()
-            self._kind = kind
-        self._new.append(text)
+        super().take_piece(kind, text)
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take any other chunk."""
@@ -268,7 +265,7 @@ class ChatDecoder(StreamDecoder):
             if finish and finish != "null":
                 self._finish = settled(self._finish, finish, STOP_REASONS)
             self._take_choice(choice)
-            self._aside.take(_said_aside(choice))
+            self._aside.take(_aside_of(choice))
             if refusal := refused_beside(choice):
                 self._refusal.write(refusal)
             self.unshown = self._calls.letters + self._refusal.tell()
@@ -328,7 +325,7 @@ class ChatDecoder(StreamDecoder):
         self.finished = True
 
 
-def _said_aside(choice: Mapping[str, Any]) -> dict[str, Any]:
+def _aside_of(choice: Mapping[str, Any]) -> dict[str, Any]:
     """Return the log probabilities and annotations of a chunk, in the places that a whole body has for them."""
     members: dict[str, Any] = {}
     if isinstance(choice.get("logprobs"), dict):

@@ -2,6 +2,7 @@
 
 from rungwise.adapters.wires.capabilities.capability import Capabilities, CapabilityRow
 from rungwise.adapters.wires.capabilities.table import GEMINI_PREFILLS
+from rungwise.adapters.wires.gemini.plain import read_content
 from rungwise.adapters.wires.registry import KeyPlace, Wire
 
 WIRE = Wire(
@@ -16,4 +17,7 @@ WIRE = Wire(
         "functionResponse": "id name response parts",
         "tool": "name description functionDeclarations parameters parametersJsonSchema",
     },
+    messages={"parts": read_content},
+    results="functionResponse",
+    definitions="functionDeclarations",
 )

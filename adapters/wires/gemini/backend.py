@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
 
 from attrs import evolve, frozen
@@ -16,8 +16,6 @@ from rungwise.adapters.wires.gemini.request import GeminiBody
 from rungwise.adapters.wires.gemini.shapes import GEMINI, form_for
 from rungwise.adapters.wires.gemini.stream import GeminiDecoder
 from rungwise.adapters.wires.http_backend import HttpBackend
-from rungwise.adapters.wires.reading.decoding import StreamDecoder
-from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.values.secret import Secret, hides_arguments
 
@@ -44,13 +42,13 @@ class Gemini(HttpBackend):
         ConfigurationError: a field is malformed.
     """
 
-    DEFAULT_URL: ClassVar[str] = "https://generativelanguage.googleapis.com/v1beta"
-    PATH: ClassVar[str] = ""
-    API: ClassVar[str] = "gemini"
-    WRITER: ClassVar[type[BodyWriter]] = GeminiBody
-    DECODER: ClassVar[type[StreamDecoder]] = GeminiDecoder
-    FORM: ClassVar[Form] = GEMINI
-    RESERVED: ClassVar[Mapping[str, str]] = RESERVED
+    DEFAULT_URL = "https://generativelanguage.googleapis.com/v1beta"
+    PATH = ""
+    API = "gemini"
+    WRITER = GeminiBody
+    DECODER = GeminiDecoder
+    FORM = GEMINI
+    RESERVED = RESERVED
 
     def _read_endpoint(self) -> Endpoint:
         endpoint = read_url(_METHOD.sub("", self.base_url), self.PATH)
@@ -60,11 +58,7 @@ class Gemini(HttpBackend):
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse reserved parameters, and more than one answer.
-
-        Raises:
-            ConfigurationError: a parameter is reserved.
-        """
+        """Refuse reserved parameters, and more than one answer, with a ConfigurationError."""
         super().refuse_reserved(parameters, where)
         refuse_own(parameters, where)
 
@@ -78,9 +72,9 @@ class Gemini(HttpBackend):
         """Return the form for this model."""
         return form_for(self.model)
 
-    def _cannot_say(self, request: Request) -> Mapping[str, str]:
-        effort = self._asked_of(request).get("reasoning_effort")
-        return {**super()._cannot_say(request), **lost_effort(effort, traits_of(self.model))}
+    def _unsupported(self, request: Request) -> Mapping[str, str]:
+        effort = self._parameters_of(request).get("reasoning_effort")
+        return {**super()._unsupported(request), **lost_effort(effort, traits_of(self.model))}
 
     def _credentials(self, key: Secret) -> dict[str, str]:
         return {"x-goog-api-key": key.reveal()}

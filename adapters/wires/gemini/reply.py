@@ -11,7 +11,7 @@ from attrs import define, evolve, field
 from rungwise.adapters.wires.draft import count_of, estimated, text_at
 from rungwise.adapters.wires.gemini.shapes import MADE_UP
 from rungwise.adapters.wires.json_text import as_json, digest_of, mended
-from rungwise.adapters.wires.provider_data import kept_copy
+from rungwise.adapters.wires.provider_data import copy_if_sendable
 from rungwise.fsm.call.conversation.parts import Part, ToolCall, calls_of, reasoning_of, text_of
 from rungwise.fsm.call.conversation.reply import StopReason
 from rungwise.fsm.failures.failure import Reason
@@ -153,14 +153,14 @@ def _put(root: Any, path: str, value: Any) -> None:
             return
 
 
-def named(calls: list[GatheredCall], reply: object, provider: str) -> list[ToolCall]:
+def unique(calls: list[GatheredCall], reply: object, provider: str) -> list[ToolCall]:
     """Return calls with unique ids: the provider's, or ids made from `reply` that no other call in any reply has."""
-    made: dict[str, ToolCall] = {}
+    by_id: dict[str, ToolCall] = {}
     digest = ""
     for call in calls:
         id, name, arguments = str(mended(call.id)), str(mended(call.name)), call.arguments
-        if not id.strip() or id in made:
+        if not id.strip() or id in by_id:
             digest = digest or digest_of(reply)
-            id = f"{MADE_UP}{digest_of([digest, len(made), name, arguments])[:20]}"
-        made[id] = ToolCall(id, name, arguments, kept_copy(call.extras) or {}, provider)
-    return [*made.values()]
+            id = f"{MADE_UP}{digest_of([digest, len(by_id), name, arguments])[:20]}"
+        by_id[id] = ToolCall(id, name, arguments, copy_if_sendable(call.extras) or {}, provider)
+    return [*by_id.values()]

@@ -21,7 +21,7 @@ DUMMY: Final = "skip_thought_signature_validator"
 """What stands for the signature of a function call that another model has made, or that was not kept: the API refuses
 an unsigned one, and names this value for the purpose [ai.google.dev/gemini-api/docs/thought-signatures]."""
 
-_KEPT: Final = ("contents", "systemInstruction", "maxOutputTokens")
+_NEVER_DROPPED: Final = ("contents", "systemInstruction", "maxOutputTokens")
 """Fields that stay even if the server rejects them: without the cap nothing would bound the answer."""
 _CALLS: Final = ("functionCall", "function_call")
 _RESULTS: Final = ("functionResponse", "function_response")
@@ -56,7 +56,7 @@ class GeminiBody(BodyWriter):
             body["generationConfig"] = {**body.get("generationConfig", {}), "maxOutputTokens": cap}
         if send.lower_reasoning:
             _lower_reasoning(body, traits)
-        without(body, send.dropped, _KEPT)
+        without(body, send.dropped, _NEVER_DROPPED)
         return body
 
 

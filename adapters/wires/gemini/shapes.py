@@ -54,36 +54,36 @@ class Writer:
     def written(self) -> list[Body]:
         """Return what was written."""
         if self._members:
-            self._put({"text": ""})  # the part that it had signed was blank
+            self._append({"text": ""})  # the part that it had signed was blank
         return [*self._parts, *self._beside]
 
     def add(self, part: Part) -> None:
         """Write a part; other providers' own parts are left out."""
         if isinstance(part, TextPart):
             if part.text or self._members:
-                self._put({"text": part.text})
+                self._append({"text": part.text})
         elif isinstance(part, MediaPart):
-            self._put(media(part, self.traits))
+            self._append(media(part, self.traits))
         elif isinstance(part, ToolCall):
-            self._put(self._call(part))
+            self._append(self._call(part))
         elif isinstance(part, ToolResult):
-            self._put(self._result(part))
+            self._append(self._result(part))
         elif self.provider and part.provider == self.provider:
             self._add_own(part)
 
-    def _put(self, written: Body) -> None:
+    def _append(self, written: Body) -> None:
         self._parts.append({**written, **self._members})
         self._members = {}
 
     def _add_own(self, part: ReasoningPart | OpaquePart) -> None:
         if isinstance(part, OpaquePart):
             if isinstance(part.block, Mapping):
-                self._put(dict(part.block))
+                self._append(dict(part.block))
         elif not isinstance(part.signature, Mapping):
             signed = {"thoughtSignature": part.signature} if part.signature else {}
-            self._put({"text": part.text, "thought": True, **signed})
+            self._append({"text": part.text, "thought": True, **signed})
         elif "text" in part.signature:  # a part that is nothing but a signature
-            self._put(dict(part.signature))
+            self._append(dict(part.signature))
         else:
             self._members = part.signature
 

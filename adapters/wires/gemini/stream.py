@@ -9,10 +9,10 @@ from typing import Any, Final
 from attrs import define, field
 
 from rungwise.adapters.wires.draft import Draft, at_least, count_of, grown, malformed, raw_of, settled, stop_of, text_at
-from rungwise.adapters.wires.gemini.reply import ENDS, FAILURES, STOP_REASONS, GatheredCall, is_usage, named, usage_of
+from rungwise.adapters.wires.gemini.reply import ENDS, FAILURES, STOP_REASONS, GatheredCall, is_usage, unique, usage_of
 from rungwise.adapters.wires.json_text import as_json, load, mended
 from rungwise.adapters.wires.plain.parts import media, text_in
-from rungwise.adapters.wires.provider_data import Aside, kept_copy, size_of
+from rungwise.adapters.wires.provider_data import Aside, copy_if_sendable, size_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
@@ -221,7 +221,7 @@ class GeminiDecoder(StreamDecoder):
                 members = {key: each for key, each in part.items() if key != name}
                 break
         if media_part is None:
-            block = kept_copy(part)
+            block = copy_if_sendable(part)
             self.letters_beside += len(as_json(part))
             if block is not None:
                 self._keep(OpaquePart(self.provider, block), part)
@@ -232,7 +232,7 @@ class GeminiDecoder(StreamDecoder):
 
     def _keep_members(self, members: Mapping[str, Any]) -> None:
         """Keep the members of the part that follows, or a part without text."""
-        copy = kept_copy(members)
+        copy = copy_if_sendable(members)
         self._open = None
         if copy is not None:
             self._keep(ReasoningPart("", copy, self.provider), members)
@@ -254,7 +254,7 @@ class GeminiDecoder(StreamDecoder):
         """Return the parts so far, in order."""
         calls = [each for each in self._order if isinstance(each, GatheredCall)]
         about = [self._id, self._model, self._usage, [self.text_of(each.key) for each in self._blocks]]
-        tool_calls = iter(named(calls, about, self.provider) if calls else ())
+        tool_calls = iter(unique(calls, about, self.provider) if calls else ())
         parts: list[Part] = []
         for each in self._order:
             if isinstance(each, GatheredCall):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from attrs import frozen
 
-from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.ollama.request import RESERVED, OllamaBody, lost_parameters, refuse_options
 from rungwise.adapters.wires.ollama.shapes import OLLAMA
 from rungwise.adapters.wires.ollama.stream import OllamaDecoder
-from rungwise.adapters.wires.reading.decoding import StreamDecoder
-from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.secret import hides_arguments
@@ -42,21 +39,17 @@ class Ollama(HttpBackend):
         ConfigurationError: a field is malformed.
     """
 
-    DEFAULT_URL: ClassVar[str] = "http://localhost:11434"
-    PATH: ClassVar[str] = "/api/chat"
-    API: ClassVar[str] = "ollama"
-    WRITER: ClassVar[type[BodyWriter]] = OllamaBody
-    DECODER: ClassVar[type[StreamDecoder]] = OllamaDecoder
-    FORM: ClassVar[Form] = OLLAMA
-    RESERVED: ClassVar[Mapping[str, str]] = RESERVED
+    DEFAULT_URL = "http://localhost:11434"
+    PATH = "/api/chat"
+    API = "ollama"
+    WRITER = OllamaBody
+    DECODER = OllamaDecoder
+    FORM = OLLAMA
+    RESERVED = RESERVED
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse reserved parameters.
-
-        Raises:
-            ConfigurationError: a parameter is reserved, or the options are malformed.
-        """
+        """Refuse reserved parameters and malformed options, with a ConfigurationError."""
         super().refuse_reserved(parameters, where)
         refuse_options(parameters, where)
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rungwise.adapters.wires.draft import count_of, text_at
-from rungwise.adapters.wires.json_text import as_json, digest_of, mended
+from rungwise.adapters.wires.draft import arguments_of, count_of, text_at
+from rungwise.adapters.wires.json_text import digest_of, mended
 from rungwise.fsm.call.conversation.parts import Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.values.usage import Usage
 
-Given = tuple[str, str, str]
+RawCall = tuple[str, str, str]
 """A tool call as it came: its id, its name and its arguments."""
 
 
-def gathered(text: str, reasoning: str, calls: Iterable[Given], about: Sequence[object], provider: str) -> list[Part]:
+def gathered(text: str, reasoning: str, calls: Iterable[RawCall], about: Sequence[object], provider: str) -> list[Part]:
     """Return the parts of a reply; the protocol does not say in which order they were written."""
-    named = _named(calls, [*map(str, about), text, reasoning], provider)
+    tool_calls = _with_ids(calls, [*map(str, about), text, reasoning], provider)
     thoughts = [ReasoningPart(reasoning, provider=provider)] if reasoning else []
-    return [*thoughts, *([TextPart(text)] if text else []), *named]
+    return [*thoughts, *([TextPart(text)] if text else []), *tool_calls]
 
 
 def usage_of(value: Mapping[str, Any]) -> Usage | None:
@@ -27,29 +27,27 @@ def usage_of(value: Mapping[str, Any]) -> Usage | None:
     return Usage(input_tokens=prompt, output_tokens=output) if prompt or output else None
 
 
-def calls_in(message: Any) -> list[Given]:
+def calls_in(message: Any) -> list[RawCall]:
     """Return the tool calls of a message; arguments that are objects become JSON text."""
     calls = message.get("tool_calls") if isinstance(message, dict) else None
-    calls_here: list[Given] = []
+    calls_here: list[RawCall] = []
     for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict):
             continue
-        name, arguments = text_at(function, "name"), function.get("arguments")
-        if not isinstance(arguments, str):
-            arguments = "" if arguments is None else as_json(arguments)
+        name, arguments = text_at(function, "name"), arguments_of(function.get("arguments"))
         if name or arguments:
             calls_here.append((text_at(call, "id"), name, arguments))
     return calls_here
 
 
-def _named(calls: Iterable[Given], about: Sequence[str], provider: str) -> list[ToolCall]:
+def _with_ids(calls: Iterable[RawCall], about: Sequence[str], provider: str) -> list[ToolCall]:
     """Return tool calls, each with a unique id: the server's, or one made up from the reply."""
-    named: dict[str, ToolCall] = {}
+    by_id: dict[str, ToolCall] = {}
     digest = ""
     for id, name, arguments in mended([*calls]):
-        if not id or id in named:
+        if not id or id in by_id:
             digest = digest or digest_of(about)  # once: it may be as long as the calls are many
-            id = f"call_{digest_of([digest, len(named), name, arguments])[:24]}"
-        named[id] = ToolCall(id, name, arguments, provider=provider)
-    return [*named.values()]
+            id = f"call_{digest_of([digest, len(by_id), name, arguments])[:24]}"
+        by_id[id] = ToolCall(id, name, arguments, provider=provider)
+    return [*by_id.values()]

@@ -22,7 +22,7 @@ RESERVED: Final[Mapping[str, str]] = {
 }
 """Parameters that callers cannot set, and what to do instead."""
 
-_KEPT: Final = frozenset({"model", "messages", "options"})
+_NEVER_DROPPED: Final = frozenset({"model", "messages", "options"})
 """Fields that stay even if the server rejects them."""
 
 OPTIONS: Final = frozenset(
@@ -52,12 +52,12 @@ class OllamaBody(BodyWriter):
         """Return the body."""
         send, parameters = self.send, self.parameters
         form = REASONED if send.restore_reasoning else OLLAMA
-        parameters_given = {**translated(parameters), **translated(send.parameters)}
+        members = {**translated(parameters), **translated(send.parameters)}
         options = {**_options_of(parameters), **_options_of(send.parameters)}
-        calls_none = chat_choice(parameters_given.pop("tool_choice", None)) == "none"
+        calls_none = chat_choice(members.pop("tool_choice", None)) == "none"
         messages = written(send.messages, form, self.own, is_portable=send.portable)
-        body: Body = {"model": self.model, "messages": messages, "stream": self.stream, **parameters_given}
-        if send.request.tools and "tools" not in parameters_given and not calls_none:
+        body: Body = {"model": self.model, "messages": messages, "stream": self.stream, **members}
+        if send.request.tools and "tools" not in members and not calls_none:
             OLLAMA.set_tools(body, send.tools)
         cap = self.first_cap(parameters)
         if cap is not None:
@@ -66,7 +66,7 @@ class OllamaBody(BodyWriter):
             body["messages"] = [*messages[:-1], _without_end(messages[-1])]
         if send.lower_reasoning:
             body["think"] = _lower(body.get("think"), self.model)
-        dropped = {_ALSO.get(name, name) for name in send.dropped} - _KEPT
+        dropped = {_ALSO.get(name, name) for name in send.dropped} - _NEVER_DROPPED
         body = {name: value for name, value in body.items() if name not in dropped}
         options = {name: value for name, value in options.items() if not _is_dropped(name, send, dropped)}
         return {**body, **({"options": options} if options else {})}

@@ -9,7 +9,7 @@ from attrs import evolve
 
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.json_text import object_of
-from rungwise.adapters.wires.plain.parts import in_words
+from rungwise.adapters.wires.plain.parts import in_words, mapping_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,
@@ -46,8 +46,7 @@ class OllamaForm(Form):
     # tools
 
     def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:
-        function = tool.get("function", tool)
-        return function if isinstance(function, Mapping) else {}
+        return mapping_of(tool.get("function", tool))
 
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
         """Return the definition of a tool."""
@@ -148,13 +147,13 @@ def _message_of(role: str, parts: Iterable[Part]) -> Body:
 
 def _results(results: Iterable[ToolResult]) -> Iterator[Body]:
     """Yield tool results; pictures, which templates have no place for there, follow as a user message."""
-    shown: list[Part] = []
+    media: list[Part] = []
     for each in results:
-        named = {"tool_name": each.name} if each.name else {}
-        yield {"role": "tool", **named, "content": each.text}
-        shown += each.media
-    if shown:
-        yield _message_of("user", shown)
+        tool_name = {"tool_name": each.name} if each.name else {}
+        yield {"role": "tool", **tool_name, "content": each.text}
+        media += each.media
+    if media:
+        yield _message_of("user", media)
 
 
 OLLAMA: Final = OllamaForm()

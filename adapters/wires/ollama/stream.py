@@ -11,7 +11,7 @@ from rungwise.adapters.wires.chat.dialects import STOP_REASONS
 from rungwise.adapters.wires.chat.tools import WEIGHT
 from rungwise.adapters.wires.draft import Draft, classified, malformed, raw_of, stop_of, text_at
 from rungwise.adapters.wires.json_text import mended
-from rungwise.adapters.wires.ollama.reply import Given, calls_in, gathered, usage_of
+from rungwise.adapters.wires.ollama.reply import RawCall, calls_in, gathered, usage_of
 from rungwise.adapters.wires.provider_data import Aside
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
@@ -31,7 +31,7 @@ _MESSAGE: Final = frozenset({"role", *_KINDS})
 class OllamaDecoder(StreamDecoder):
     """Turn the lines of one streamed reply into deltas, and at its end into a reply or a failure."""
 
-    _calls: list[Given] = field(factory=list, init=False)
+    _calls: list[RawCall] = field(factory=list, init=False)
     _calls_size: int = field(default=0, init=False)
     _aside: Aside = field(factory=Aside, init=False)
     _finish: object = field(default=None, init=False)

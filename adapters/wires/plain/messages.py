@@ -1,4 +1,4 @@
-"""Read messages in any form: chat completions, Anthropic's blocks, Ollama's, Gemini's contents, items.
+"""Read messages in any form: the common one, whose parts each wire declares, and the forms that wires declare.
 
 Each message shows its form by itself, and a conversation may mix forms. Nothing raises: an unknown form
 becomes a part that is sent to no provider.
@@ -7,14 +7,14 @@ becomes a part that is sent to no provider.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 from rungwise.adapters.wires.plain.blocks import parts_of
-from rungwise.adapters.wires.plain.contents import read_content
-from rungwise.adapters.wires.plain.parts import json_of, list_of, picture, result_of, split, text_in
+from rungwise.adapters.wires.plain.parts import json_of, list_of, media, result_of, split, text_in
+from rungwise.adapters.wires.registry import WIRES, MessageReader
 from rungwise.fsm.call.conversation.parts import (
     Message,
-    OpaquePart,
     Part,
     ReasoningPart,
     Role,
@@ -23,23 +23,6 @@ from rungwise.fsm.call.conversation.parts import (
     ToolResult,
 )
 from rungwise.fsm.call.conversation.request import PlainMessage
-
-
-def read_item(item: Mapping[str, Any]) -> tuple[Message, ...]:
-    """Return an item in neutral parts; an item that only its provider can read goes to no other."""
-    kind = item.get("type")
-    if kind in ("function_call", "custom_tool_call"):
-        arguments = item.get("arguments") if kind == "function_call" else {"input": item.get("input")}
-        id = text_in(item, "call_id", "id")
-        return (Message("assistant", (ToolCall(id, text_in(item, "name"), json_of(arguments)),)),)
-    if kind in ("function_call_output", "custom_tool_call_output"):
-        result = result_of(text_in(item, "call_id"), text_in(item, "name"), parts_of(item.get("output")))
-        return (Message("tool", (result,)),)
-    if kind == "reasoning":
-        texts = [text_in(part, "text") for part in (*list_of(item.get("summary")), *list_of(item.get("content")))]
-        return (Message("assistant", (ReasoningPart("\n\n".join(filter(None, texts))),)),)
-    return (Message("assistant", (OpaquePart("", item),)),)
-
 
 _ROLES: Final[Mapping[object, Role]] = {
     "system": "system",
@@ -81,6 +64,20 @@ def read_together(
         yield together, _joined(row)
 
 
+def ids_in(message: PlainMessage | Message) -> tuple[list[str], list[str]]:
+    """Return the ids of the tool calls and of the tool results in a message of any form."""
+    if not isinstance(message, Message) and isinstance(message.get("content"), str):
+        # Most messages are not worth reading for this.
+        answered = message.get("tool_call_id")
+        if message.keys() == {"role", "content"} and message["role"] not in ("tool", "function"):
+            return [], []
+        if len(message) == 3 and message.get("role") == "tool" and isinstance(answered, str) and answered:
+            return [], [answered]
+    read = read_messages((message,))
+    called = [call.id for each in read for call in each.tool_calls]
+    return called, [result.id for each in read for result in each.tool_results]
+
+
 def _is_answer(messages: Sequence[Message]) -> bool:
     return len(messages) == 1 and messages[0].role == "assistant"
 
@@ -91,12 +88,19 @@ def _joined(row: Sequence[Message]) -> tuple[Message, ...]:
     return (Message("assistant", [part for each in row for part in each.parts]),)
 
 
+@cache
+def _message_readers() -> Mapping[str, MessageReader]:
+    """Return the readers of messages with a form of their own."""
+    return {member: read for wire in WIRES.values() for member, read in wire.messages.items()}
+
+
 def read_message(message: PlainMessage) -> tuple[Message, ...]:
     """Return one plain message in neutral parts."""
+    readers = _message_readers()
     if "role" not in message:
-        return read_item(message)
-    if "parts" in message:
-        return read_content(message)
+        return readers[""](message)
+    for member in readers.keys() & message.keys():
+        return readers[member](message)
     role = _ROLES.get(message["role"], "user")
     if role == "tool":
         return (Message("tool", (_result(message),)),)
@@ -107,8 +111,8 @@ def _parts(role: Role, message: PlainMessage) -> Iterator[Part]:
     if role == "assistant":
         yield from _thoughts(message)
     yield from parts_of(message.get("content"))
-    for image in list_of(message.get("images")):  # Ollama's: base64, without a type
-        if isinstance(image, str) and (media_part := picture(image)):
+    for image in list_of(message.get("images")):  # base64, without a type
+        if isinstance(image, str) and (media_part := media("image", data=image)):
             yield media_part
     if role != "assistant":
         return

@@ -10,7 +10,7 @@ from attrs import field, frozen
 from rungwise.adapters.wires.plain.parts import list_of, text_in
 
 _TYPES: Final = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
-_UNSAID: Final = "TYPE_UNSPECIFIED"
+_NO_TYPE: Final = "TYPE_UNSPECIFIED"
 _NAMES: Final[Mapping[str, str]] = {
     **{"any_of": "anyOf", "property_ordering": "propertyOrdering", "additional_properties": "additionalProperties"},
     **{"min_items": "minItems", "max_items": "maxItems", "min_length": "minLength", "max_length": "maxLength"},
@@ -25,7 +25,7 @@ _NOT_JSONS: Final = ("nullable", "propertyOrdering", "example")
 
 def is_openapi(schema: object) -> bool:
     """Tell whether a schema cannot be JSON Schema: its type is in capitals."""
-    return isinstance(schema, Mapping) and schema.get("type") in (*_TYPES, _UNSAID)
+    return isinstance(schema, Mapping) and schema.get("type") in (*_TYPES, _NO_TYPE)
 
 
 def json_schema_of(schema: Any) -> Any:
@@ -35,7 +35,7 @@ def json_schema_of(schema: Any) -> Any:
     members = {_NAMES.get(name, name): value for name, value in schema.items()}
     result: dict[str, Any] = {}
     for name, value in members.items():
-        if name in _NOT_JSONS or (name, value) in (("type", _UNSAID), ("format", "enum")):
+        if name in _NOT_JSONS or (name, value) in (("type", _NO_TYPE), ("format", "enum")):
             continue
         result[name] = _member(name, value)
     order = [name for name in list_of(members.get("propertyOrdering")) if isinstance(name, str)]
@@ -61,19 +61,19 @@ def _member(name: str, value: Any) -> Any:
     return value
 
 
-def _nullable(made: dict[str, Any]) -> dict[str, Any]:
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a schema that also accepts null."""
     null = {"type": "null"}
-    if "$ref" in made:
-        return {"anyOf": [made, null]}
-    kind = made.get("type")
+    if "$ref" in schema:
+        return {"anyOf": [schema, null]}
+    kind = schema.get("type")
     if isinstance(kind, str) and kind != "null":
-        made["type"] = [kind, "null"]
-    if isinstance(made.get("anyOf"), list) and null not in made["anyOf"]:
-        made["anyOf"] = [*made["anyOf"], null]
-    if isinstance(made.get("enum"), list | tuple) and None not in made["enum"]:
-        made["enum"] = [*made["enum"], None]
-    return made
+        schema["type"] = [kind, "null"]
+    if isinstance(schema.get("anyOf"), list) and null not in schema["anyOf"]:
+        schema["anyOf"] = [*schema["anyOf"], null]
+    if isinstance(schema.get("enum"), list | tuple) and None not in schema["enum"]:
+        schema["enum"] = [*schema["enum"], None]
+    return schema
 
 
 _NO_PARAMETERS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}

@@ -15,13 +15,13 @@ def chat_messages(message: Message, provider: str = "") -> list[Body]:
     """Return a message in the form of chat completions, each tool result as a message of its own."""
     if message.role == "tool":
         return [*_results(message.tool_results)]
-    shown = [part for part in message.parts if isinstance(part, TextPart | MediaPart)]
+    content = [part for part in message.parts if isinstance(part, TextPart | MediaPart)]
     # The blocks of an answer are pieces of one text; the parts of a caller's message are not.
-    is_one = len(shown) == 1 or message.role == "assistant"
-    plain: Body = {"role": message.role, "content": _content(shown, is_one=is_one) if shown else None}
+    is_one = len(content) == 1 or message.role == "assistant"
+    plain: Body = {"role": message.role, "content": _content(content, is_one=is_one) if content else None}
     if calls := message.tool_calls:
         plain["tool_calls"] = [_call(call, provider) for call in calls]
-    elif not shown:
+    elif not content:
         plain["content"] = ""  # no server takes a message without either
     for part in message.parts:
         if isinstance(part, OpaquePart) and part.provider == provider and provider:
@@ -62,12 +62,12 @@ def _audio_format(part: MediaPart) -> str:
 
 def _results(results: Iterable[ToolResult]) -> Iterator[Body]:
     """Yield tool results; pictures, which cannot stand in one, follow as a user message."""
-    shown: list[Part] = []
+    media: list[Part] = []
     for each in results:
         yield {"role": "tool", "tool_call_id": each.id, "content": each.text}
-        shown += each.media
-    if shown:
-        yield {"role": "user", "content": _content(shown, is_one=False)}
+        media += each.media
+    if media:
+        yield {"role": "user", "content": _content(media, is_one=False)}
 
 
 def _call(call: ToolCall, provider: str) -> Body:

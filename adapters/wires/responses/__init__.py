@@ -1,6 +1,8 @@
 """OpenAI's Responses."""
 
+from rungwise.adapters.wires.chat.plain import read_file, read_image_url, read_text
 from rungwise.adapters.wires.registry import Wire
+from rungwise.adapters.wires.responses.plain import read_item
 
 WIRE = Wire(
     protocol="Responses",
@@ -13,4 +15,11 @@ WIRE = Wire(
         "input_file": "type file file_data filename file_url file_id",
         "tool": "type name description format strict parameters",
     },
+    parts={
+        **dict.fromkeys(("input_text", "output_text"), read_text),
+        "input_image": read_image_url,
+        "input_file": read_file,
+    },
+    messages={"": read_item},
+    references="item_reference",
 )

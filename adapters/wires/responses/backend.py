@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from attrs import field, frozen
 
 from rungwise.adapters.wires.chat.dialects import Dialect, dialect_of
-from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.http_backend import HttpBackend
-from rungwise.adapters.wires.reading.decoding import StreamDecoder
-from rungwise.adapters.wires.request import BodyWriter
 from rungwise.adapters.wires.responses.request import LOST, RESERVED, ReasoningSupport, ResponsesBody
 from rungwise.adapters.wires.responses.shapes import RESPONSES
 from rungwise.adapters.wires.responses.stream import ResponsesDecoder
@@ -45,13 +42,13 @@ class OpenAIResponses(HttpBackend):
         ConfigurationError: a field is malformed.
     """
 
-    DEFAULT_URL: ClassVar[str] = "https://api.openai.com/v1"
-    PATH: ClassVar[str] = "/responses"
-    API: ClassVar[str] = "responses"
-    WRITER: ClassVar[type[BodyWriter]] = ResponsesBody
-    DECODER: ClassVar[type[StreamDecoder]] = ResponsesDecoder
-    FORM: ClassVar[Form] = RESPONSES
-    RESERVED: ClassVar[Mapping[str, str]] = RESERVED
+    DEFAULT_URL = "https://api.openai.com/v1"
+    PATH = "/responses"
+    API = "responses"
+    WRITER = ResponsesBody
+    DECODER = ResponsesDecoder
+    FORM = RESPONSES
+    RESERVED = RESERVED
 
     _dialect: Dialect = field(init=False, eq=False, repr=False)
 

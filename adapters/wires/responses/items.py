@@ -86,14 +86,8 @@ def envelope_of(item: Mapping[str, Any]) -> Body:
 def _call(item: Mapping[str, Any], provider: str, ids: set[str], about: object) -> ToolCall:
     is_free = item.get("type") == CUSTOM
     name = str(mended(text_at(item, "name")))
-    arguments_given = item.get("input" if is_free else "arguments")
-    text = (
-        str(mended(arguments_given))
-        if isinstance(arguments_given, str)
-        else ""
-        if arguments_given is None
-        else as_json(arguments_given)
-    )
+    value = item.get("input" if is_free else "arguments")
+    text = str(mended(value)) if isinstance(value, str) else "" if value is None else as_json(value)
     id = str(mended(text_at(item, "call_id") or text_at(item, "id")))
     if not id.strip() or id in ids:
         id = f"call_{digest_of([about, len(ids), name, text])[:24]}"

@@ -34,7 +34,7 @@ LOST: Final[Mapping[str, str]] = {"stop": "Responses take no stop sequences", "s
 _STATEFUL: Final = ("previous_response_id", "conversation")
 """The parameters that continue something stored at the provider."""
 _ENCRYPTED: Final = "reasoning.encrypted_content"
-_KEPT: Final = frozenset({"model", "input", "stream", CAP})
+_NEVER_DROPPED: Final = frozenset({"model", "input", "stream", CAP})
 """Fields that stay even if the server rejects them; for the cap see `_set_cap`."""
 _OWN_NAMES: Final[Mapping[str, str]] = {"reasoning_effort": "reasoning"}
 _EFFORTS: Final = ("none", "minimal", "low")
@@ -82,7 +82,7 @@ class ResponsesBody(BodyWriter):
             body.pop("stream_options", None)
         if send.lower_reasoning:
             _lower_reasoning(body, self.support)
-        for name in send.dropped.difference(_KEPT):
+        for name in send.dropped.difference(_NEVER_DROPPED):
             body.pop(_OWN_NAMES.get(name, name), None)
         if "response_format" in send.dropped:
             _drop_format(body)

@@ -88,10 +88,7 @@ class ResponsesDecoder(StreamDecoder):
         if isinstance(kind, int):
             self.unshown += write(self._slots[kind].written, text, is_whole=False)
             return
-        if kind != self._kind:
-            self._flush()
-            self._kind = kind
-        self._new.append(text)
+        super().take_piece(kind, text)
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take the object of any other event."""
@@ -177,14 +174,14 @@ class ResponsesDecoder(StreamDecoder):
     # what the events add
 
     def _take_text(self, name: str, value: Mapping[str, Any]) -> None:
-        shown, key, member = _DELTAS.get(name) or _WHOLES[name]
-        at, slot = self._slot(value, "message" if shown is Text else "reasoning")
+        event_type, key, member = _DELTAS.get(name) or _WHOLES[name]
+        at, slot = self._slot(value, "message" if event_type is Text else "reasoning")
         place = self._place(at, slot, key, value.get(member))
         if name in _DELTAS:
             if piece := text_at(value, "delta"):
-                self.take_piece((shown, place), piece)
+                self.take_piece((event_type, place), piece)
         else:
-            self._settle((shown, place), text_at(value, "text"))
+            self._settle((event_type, place), text_at(value, "text"))
         self._keep_logprobs(slot, place[2], value, is_whole=name in _WHOLES)
 
     def _settle(self, kind: Kind, text: str) -> None:

@@ -114,9 +114,9 @@ def lower_reasoning(changes: Changes, observation: Observation) -> None:
 
 def repair(changes: Changes, observation: Observation) -> None:
     """Fix the one thing that the provider named."""
-    named = observation.evidence.repair or ""
-    kind, _, detail = named.partition(":")
-    changes.repaired |= {named}
+    fix = observation.evidence.repair or ""
+    kind, _, detail = fix.partition(":")
+    changes.repaired |= {fix}
     if kind == "output_cap":
         changes.available_tokens = max(1, int(detail) - RESERVE_BELOW_AVAILABLE)
     elif kind == "parameter_unsupported":

@@ -137,7 +137,7 @@ def with_common(parameters: Any, options: Mapping[str, Any]) -> Any:
     for name, value in options.items():
         holds, form = _FORMS[name]
         if not holds(value):
-            raise ConfigurationError(f"{name} must be {form}, not {_shown(value)}")
+            raise ConfigurationError(f"{name} must be {form}, not {_quoted(value)}")
     if not isinstance(parameters, (Mapping, type(None))):
         return parameters
     for name in options.keys() & (parameters or {}):
@@ -145,13 +145,13 @@ def with_common(parameters: Any, options: Mapping[str, Any]) -> Any:
     return {**(parameters or {}), **options}
 
 
-def _shown(value: Any) -> str:
+def _quoted(value: Any) -> str:
     """Quote a number, and name the type of anything else, which may be a secret."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return short(value)
     kind = type(value)
-    named = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    return f"of type {label(named)}"
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return f"of type {label(name)}"
 
 
 def refuse_unknown(options: Iterable[str], available: Iterable[str]) -> None:

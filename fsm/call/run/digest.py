@@ -45,7 +45,7 @@ def digest_of_call(path: Path, says: str = "") -> Digest:
 
 
 def digest_of_journal(journal: Record, text: str = "") -> Digest | None:
-    """Sum up a call from its journal; None if it holds no steps, or none of the table of its policy.
+    """Sum up a call from its journal; None if it has no steps, or is of another table than its policy's.
 
     Arguments:
         journal: the journal of the call.
@@ -58,12 +58,12 @@ def digest_of_journal(journal: Record, text: str = "") -> Digest | None:
 
 
 def first_words(text: str) -> str:
-    """Return the beginning of a text on one line, without what a terminal would obey."""
+    """Return the beginning of a text on one line, without control characters."""
     return str(label(" ".join(text[: 2 * FIRST_WORDS].split()), FIRST_WORDS))
 
 
 def spent_in(path: Path) -> Spent:
-    """Add up what a call took, as its steps tell it."""
+    """Add up what a call took, from its steps."""
     setting = path.record.setting
     prices = {link.name: link.prices for link in reversed(setting.chain)}
     priced = [prices.get(step.backend) for step in path.steps if step.usage.total_tokens]
@@ -111,7 +111,7 @@ def _lines(path: Path, attempts: Sequence[RecordedAttempt]) -> Iterator[AttemptL
 
 
 def _cause(path: Path, attempts: Sequence[RecordedAttempt]) -> str:
-    """Say why a call ended as it did: what came back last, and which time that was."""
+    """Say why a call ended as it did: the last event, and how many times it had happened."""
     last, row = path.steps[-1], path.rows[-1]
     if path.record.outcome is None or row is None:
         return ""

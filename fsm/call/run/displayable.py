@@ -33,6 +33,6 @@ class Displayable:
         return None if digest is None else digest_html(digest)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        from rungwise.fsm.journal.digest.text import digest_texts
+        from rungwise.fsm.journal.digest.text import digest_texts  # likewise loaded when somebody looks
 
         yield from digest_texts(self._digest(), self._in_short())

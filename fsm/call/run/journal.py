@@ -1,4 +1,4 @@
-"""The journal of a call: the record of its steps, and what it was given."""
+"""The journal of a call: its settings and the record of its steps."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _UNSAID: dict[str, Any] = {"streams": False, "losses": ()}
 
 
 class Links:
-    """Keep the backends of a call from whatever writes attrs objects down: they hold keys.
+    """Hide the backends of a call, which hold keys, from anything that writes attrs objects down.
 
     Arguments:
         live: the backends.
-        losses: what the requests to each of them have left out of what was asked; None for those that were not asked.
+        losses: the options that the requests to each backend left out; None for backends that were not asked.
     """
 
     __slots__ = ("live", "losses")
@@ -58,7 +58,7 @@ class Links:
 
     @property
     def plain(self) -> tuple[PlainLink, ...]:
-        """Return what a journal may tell of them."""
+        """Return what a journal may record of them."""
         names = [attribute.name for attribute in attrs.fields(PlainLink)]
         told: list[dict[str, Any]] = [
             {name: getattr(link, name, _UNSAID.get(name)) for name in names} for link in self.live
@@ -74,17 +74,17 @@ class Links:
 
 @define(eq=False)
 class Setting:
-    """Hold what a call was given, without its messages.
+    """Hold the arguments of a call, without its messages.
 
     Arguments:
-        policy: as the call got it.
+        policy: as it was passed in.
         links: the backends.
         max_tokens, input_tokens: as in `Request`.
         has_compactor: whether the driver could shorten messages.
         within: the ceilings of the shared budgets around the call, the innermost first.
-        lessons: what was remembered of each backend when the call began.
-        deadline: when the caller wanted the call to have ended, in seconds from its beginning; None without one.
-        within_deadline: when the shared budgets wanted that, likewise.
+        lessons: what each backend had taught when the call began.
+        deadline: the caller's deadline, in seconds from the beginning of the call; None without one.
+        within_deadline: the deadline of the shared budgets, likewise.
     """
 
     policy: Policy
@@ -101,7 +101,7 @@ class Setting:
 
     @property
     def chain(self) -> tuple[PlainLink, ...]:
-        """Return the backends as far as a journal tells of them."""
+        """Return what the journal records of the backends."""
         return self.links.plain
 
     def to_mapping(self) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class Setting:
         }
 
     def note_deadline(self, spending: Spending) -> None:
-        """Keep the deadlines that stand beside the budget of a call that begins."""
+        """Record the deadlines beside the budget of a call that begins."""
         began = spending.began or 0.0
         if spending.given_deadline is not None:
             self.deadline = spending.given_deadline - began
@@ -134,7 +134,7 @@ class Setting:
         """Read a setting back.
 
         Raises:
-            ConfigurationError: a call cannot have been given this.
+            ConfigurationError: no call can have had this setting.
         """
         chain = tuple(_link(link, f"chain[{index}]") for index, link in enumerate(values["chain"]))
         policy, recorded = read_policy(values["policy"], values["counters"])
@@ -165,7 +165,7 @@ class Journal(Displayable, Record):
     """Record one call.
 
     Arguments:
-        setting: what the call was given.
+        setting: the arguments of the call.
         table, counters: the name of the table, and the names of its counters.
         contents: whether texts and tool calls are recorded.
         outcome: how the call ended; None until then.
@@ -235,14 +235,14 @@ def _read_lessons(values: Sequence[Mapping[str, Any]], links: int) -> tuple[Less
 
 
 def read_policy(values: Any, counters: Iterable[str]) -> tuple[Policy, Mapping[str, Any]]:
-    """Read a recorded policy, but for the limits and hints of rungs of one's own: a replay is given those.
+    """Read a recorded policy, without the limits and hints of your own rungs: a replay passes those in.
 
     Arguments:
-        values: the policy as plain values; they are handed back as well.
-        counters: the names of the counters of its table, those of one's own among them.
+        values: the policy as plain values, which are returned as well.
+        counters: the names of the counters of its table, your own included.
 
     Raises:
-        ConfigurationError: the values are none of a policy.
+        ConfigurationError: the values are not those of a policy.
     """
     if not isinstance(values, Mapping):
         raise ConfigurationError(f"Policy must be a table of keys, not {short(values)}")

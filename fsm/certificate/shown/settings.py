@@ -115,13 +115,13 @@ def off_rows(policy: Policy | TurnPolicy) -> dict[Row, str]:
     off: dict[Row, str] = {}
     for event, source in table.ladders:
         settled = _settled(policy, event)
-        taken = {
+        alive = {
             branch.row
             for branch in branches(table, event, source)
             if all(limits[name] != 0 for name in branch.left)
             and all(branch.facts.get(name, holds) == holds for name, (holds, _) in settled.items())
         }
-        rows = [row for row in table.ladder(event, source) if row not in taken]
+        rows = [row for row in table.ladder(event, source) if row not in alive]
         off |= {row: _reason(table, row, limits, settled) for row in rows}
     reached = reached_states(table, off)
     return off | {row: f"nothing leads to {row.source}" for row in table.rows if row.source not in reached}

@@ -138,14 +138,14 @@ def _frames_data(pages: Sequence[Page | None]) -> dict[str, Any]:
     """Return what a script needs to write each page when it is opened; what the pages share is there once."""
     pool: dict[str, int] = {}
     machines: dict[bytes, int] = {}
-    written: list[dict[str, Any] | None] = []
+    entries: list[dict[str, Any] | None] = []
     for page in pages:
         if page is None:
-            written.append(None)
+            entries.append(None)
             continue
         rest = dict(page.data)
         machine = orjson.dumps(rest.pop("machine"), default=dict)
-        written.append(
+        entries.append(
             {
                 "title": escape(page.title),
                 "parts": [pool.setdefault(part, len(pool)) for part in page.parts],
@@ -158,5 +158,5 @@ def _frames_data(pages: Sequence[Page | None]) -> dict[str, Any]:
         "shell": render("scripted", title=cut, body=cut, data=cut).split(_CUT),
         "pool": list(pool),
         "machines": [orjson.Fragment(machine) for machine in machines],
-        "pages": written,
+        "pages": entries,
     }

@@ -67,14 +67,14 @@ def line_group(item: Line, parts: Iterable[str], more: str = "") -> str:
     """Group the parts that show one row, with the row in full and `more` as their tooltip."""
     row = item.row
     data = {"event": row.event, "source": row.source, "guard": row.guard or "", "target": row.target}
-    shown = list(parts)
-    return group(titled("\n".join(filter(None, [item.says, more])), shown) if shown else [], **data)
+    children = list(parts)
+    return group(titled("\n".join(filter(None, [item.says, more])), children) if children else [], **data)
 
 
 def badges(steps: tuple[int, ...]) -> list[str]:
     """Return the texts of the step badges: all numbers, or the first ones and the last."""
-    shown = [str(step) for step in steps]
-    return shown if len(shown) <= 4 else [*shown[:3], f"…{shown[-1]}"]
+    labels = [str(step) for step in steps]
+    return labels if len(labels) <= 4 else [*labels[:3], f"…{labels[-1]}"]
 
 
 def badge_width(label: str) -> float:

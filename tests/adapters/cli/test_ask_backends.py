@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from rungwise import ConfigurationError
 from rungwise.adapters.cli.ask import ask as ask_command
 from rungwise.adapters.cli.backends import Target, chain_of
-from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.wires.endpoint import variables_of
 from rungwise.adapters.wires.http_backend import backend_class
 from rungwise.adapters.wires.registry import APIS
-from rungwise.fsm.errors import ConfigurationError
+from rungwise.testing import ScriptedReply
 from support.command_line import invoke
 
 EVERY_API = pytest.mark.parametrize("api", APIS)
@@ -102,6 +102,42 @@ def test_a_package_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("rungwise.adapters.wires.http_backend.APIS", {"mute": "no_such_package_at_all.backend:Mute"})
     with pytest.raises(ConfigurationError, match=r"^mute needs the package no_such_package_at_all: pip install"):
         backend_class("mute")
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "rungwise.adapters.wires.chat.backend:OpenAIChat",  # of another name
+        "rungwise.adapters.wires.chat.backend:OpenAICaht",
+        "rungwise.adapters.wires.chat.shapes:ChatShapes",
+        "rungwise.adapters.wires.http_backend:HttpBackend",
+        "rungwise.adapters.wires.chat.backend",
+    ],
+)
+def test_what_is_no_backend_in_the_registry_is_refused(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rungwise.adapters.wires.http_backend.APIS", {"mute": named})
+    with pytest.raises(ConfigurationError) as caught:
+        backend_class("mute")
+    right = "the registry's 'mute' must name a subclass of HttpBackend with API = 'mute'"
+    assert str(caught.value) == f"{right}, which {named} is not"
+
+
+@pytest.mark.parametrize(
+    ("named", "package"),
+    [
+        ("rungwise.adapters.wires.endpoint:Endpoint", "rungwise.adapters.wires"),
+        ("rungwise.adapters.wires.plain.parts:Part", "rungwise.adapters.wires.plain"),
+        ("mute:Mute", "'mute:Mute'"),
+    ],
+)
+def test_a_package_in_the_registry_without_a_declaration_is_refused(
+    named: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(APIS, "no-wire", named)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError) as caught:
+        variables_of("https://nowhere.example")
+    right = "the registry's 'no-wire' must be 'package.module:Class', and the package must declare WIRE = Wire(...)"
+    assert str(caught.value) == f"{right}, which {package} does not"
 
 
 def test_temperature_effort_and_schema_reach_the_body(rungwise_provider: Any, tmp_path: Path) -> None:

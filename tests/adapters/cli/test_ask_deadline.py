@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from rungwise.fsm.call.run.journal import Journal
-from rungwise.fsm.turn.journal import TurnJournal
+from rungwise import Journal, TurnJournal
 from rungwise.testing import EmbeddedProvider, ScriptedReply
 from support.command_line import invoke
 from support.turn_modes import calling

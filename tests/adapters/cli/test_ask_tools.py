@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from rungwise import TurnHints
-from rungwise.fsm.turn.journal import TurnJournal
+from rungwise import TurnHints, TurnJournal
 from rungwise.testing import EmbeddedProvider, ScriptedReply
 from support.command_line import invoke, read_until, start
 from support.turn_modes import calling
@@ -276,7 +275,6 @@ def started(provider: EmbeddedProvider, tools: str, **options: Any) -> subproces
 def test_ctrl_c_ends_what_can_be_ended_and_a_second_one_waits_for_nothing(rungwise_provider: Serve) -> None:
     provider = rungwise_provider(calling(("hang", "{}"), ("wait", "{}"), text="I wait."))
     with started(provider, "birds:SLOW") as process:
-        assert process.stderr is not None
         read_until(process.stderr.fileno(), b"wait begins")
         process.send_signal(signal.SIGINT)
         read_until(process.stderr.fileno(), b"wait has failed")

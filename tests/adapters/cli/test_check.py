@@ -9,7 +9,7 @@ import pytest
 from rungwise.adapters.provider import handler
 from rungwise.adapters.provider.languages import LANGUAGES
 from rungwise.adapters.provider.languages.chat import ChatCompletions
-from rungwise.adapters.wires.learned import LEARNED
+from rungwise.core import LEARNED
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.command_line import invoke
 

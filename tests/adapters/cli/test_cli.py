@@ -16,24 +16,17 @@ import httpx
 import pytest
 from click.testing import Result
 
+from rungwise import Journal, Limits, Policy, Prices, ToolCall, verify
 from rungwise.adapters.cli.ask import ask as ask_command
 from rungwise.adapters.cli.backends import Target
 from rungwise.adapters.cli.backends import chain_of as chain_of_targets
 from rungwise.adapters.cli.command import COMMANDS, main
 from rungwise.adapters.demo.scenarios import SCENARIOS
 from rungwise.adapters.provider.languages import language_of
-from rungwise.adapters.provider.playback import ReceivedRequest
-from rungwise.adapters.provider.script import ScriptedReply
-from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.adapters.wires.registry import WIRES
-from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.link import PlainLink, Prices
-from rungwise.fsm.call.conversation.parts import ToolCall
-from rungwise.fsm.call.conversation.request import Request
-from rungwise.fsm.call.limits import Limits
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
-from rungwise.fsm.call.run.journal import Journal
-from rungwise.fsm.certificate.verify import verify
+from rungwise.core import Call, PlainLink, Request
+from rungwise.fsm.call.policy import DEFAULT_POLICY
+from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support.command_line import ROOT, command, environment, invoke, read_until, start
 from support.sampling import sampled
 from support.waiting import patience, until
@@ -181,7 +174,6 @@ def test_every_outcome_has_its_exit_code(
 def test_the_help_names_every_exit_code() -> None:
     told = invoke("ask", "--help").stdout
     codes = re.search(r"Exit codes:\n(.*?)\n\n", told, re.DOTALL)
-    assert codes is not None
     assert re.findall(r"^ +(\d+) ", codes[1], re.MULTILINE) == ["0", "2", "3", "4", "5", "6", "7", "130", "141"]
 
 
@@ -407,7 +399,6 @@ def test_ctrl_c_keeps_what_a_pipe_may_have(serve: Serve, tmp_path: Path) -> None
     provider = serve(ScriptedReply(text="Part one ", finish="length"), hanging("part two"))
     arguments = ["--model", "m", "--base-url", provider.base_url, "--journal", str(journal)]
     with start("ask", "Hi", *arguments) as process:
-        assert process.stdout is not None
         # The first part is certain as soon as the second one is asked for.
         read_until(process.stdout.fileno(), b"Part one ")
         until(lambda: len(provider.requests) == 2)
@@ -444,7 +435,6 @@ def test_a_terminal_sees_text_at_once_and_what_is_taken_back(serve: Serve) -> No
 def test_ctrl_c_ends_a_wait(serve: Serve, tmp_path: Path) -> None:
     provider = serve(ScriptedReply(status=429, headers={"retry-after": "60"}))
     with start("ask", "Hi", "--model", "m", "--base-url", provider.base_url, "--no-stream", "--json") as process:
-        assert process.stderr is not None
         assert process.stdout is not None
         read_until(process.stderr.fileno(), b"in 60.0 s")
         process.send_signal(signal.SIGINT)
@@ -461,9 +451,7 @@ def test_a_closed_stdout_is_no_traceback(option: list[str], serve: Serve, tmp_pa
     provider = serve(ScriptedReply(text="Nobody reads this."))
     arguments = ["--model", "m", "--base-url", provider.base_url, "--journal", str(journal), *option]
     with start("ask", "Hi", *arguments) as process:
-        assert process.stdout is not None
         process.stdout.close()
-        assert process.stderr is not None
         told = process.stderr.read()
     assert process.returncode == 141
     assert b"Traceback" not in told
@@ -511,7 +499,6 @@ def test_what_goes_to_a_file_needs_no_stdout(tmp_path: Path) -> None:
 def test_a_closed_stdout_ends_the_call(serve: Serve) -> None:
     provider = serve(ScriptedReply(text="Part one ", finish="length"), hanging("for ever"))
     with start("ask", "Hi", "--model", "m", "--base-url", provider.base_url) as process:
-        assert process.stdout is not None
         process.stdout.close()
         assert process.wait(patience()) == 141
     assert len(provider.requests) <= 2
@@ -520,9 +507,7 @@ def test_a_closed_stdout_ends_the_call(serve: Serve) -> None:
 @pytest.mark.parametrize("arguments", sampled([["diagram"], ["demo", "--scenario", "clean"]], one_in=2))
 def test_commands_bear_a_closed_stdout(arguments: list[str]) -> None:
     with start(*arguments) as process:
-        assert process.stdout is not None
         process.stdout.close()
-        assert process.stderr is not None
         told = process.stderr.read()
     assert (process.returncode, told) == (141, b"")
 
@@ -651,7 +636,6 @@ def test_the_entry_point_imports_nothing_heavy() -> None:
 def test_every_command_is_where_the_command_line_looks_for_it() -> None:
     for name, module in COMMANDS.items():
         found = main.get_command(click.Context(main), name)
-        assert found is not None
         assert (found.name, found.callback and found.callback.__module__) == (name, module)
     assert "did you mean" in invoke("verfy").stderr.lower()
 
@@ -663,14 +647,12 @@ def test_serve_answers_reports_and_ends_on_ctrl_c(tmp_path: Path) -> None:
     script = tmp_path / "script.toml"
     script.write_text('[[replies]]\nstatus = 429\n[[replies]]\ntext = "Served."\n', encoding="utf-8")
     with start("serve", str(script)) as process:
-        assert process.stdout is not None
         url = process.stdout.readline().decode().strip()
         body = {"model": "any", "messages": [{"role": "user", "content": "Hello there"}], "max_tokens": 9}
         with httpx.Client(trust_env=False) as client:
             replies = [client.post(f"{url}/chat/completions", json=body) for _ in range(2)]
         assert [reply.status_code for reply in replies] == [429, 200]
         assert replies[1].json()["choices"][0]["message"]["content"] == "Served."
-        assert process.stderr is not None
         told = [process.stderr.readline().decode()]
         while not told[-1].startswith("2 "):
             told.append(process.stderr.readline().decode())
@@ -761,6 +743,8 @@ def test_the_demo_runs_every_scenario(demo: str) -> None:
         "taken back: the 27 characters above",
         'the model calls get_weather with {"city": "Reykjavik"}',
         "→ primary: no server listens there; nothing arrived",
+        " fallback      → second: ",
+        "59 characters, from second",
         "failed_permanently → failed (HTTP 401, auth)",
         "raises Failed: failed after 6 attempts",
         " 2/24 attempts, 30.",
@@ -808,7 +792,7 @@ def test_the_demo_speaks_ascii_where_it_must() -> None:
     assert run.returncode == 0
     assert run.stdout.isascii()
     assert b"?" not in run.stdout.replace(b'?"', b"").replace(b'? "', b"")
-    assert b"-> fallback: same user" in run.stdout
+    assert b"fallback      -> second: same user" in run.stdout
     assert b"rate-limit" not in run.stdout
 
 

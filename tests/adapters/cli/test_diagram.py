@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from rungwise import CALL, Policy, TurnPolicy
+from rungwise.core import TURN
 from rungwise.fsm.certificate.shown.settings import settings_of
 from rungwise.fsm.diagram import FORMATS, VIEWS, Format, View, render
-from rungwise.fsm.turn.table import TURN
 from support.command_line import invoke
 
 pytestmark = pytest.mark.sampled(4)

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from rungwise.core import Failure, PlainLink, Reply, Request
-from rungwise.fsm.call.call import Call
+from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from support.command_line import invoke
 
 ONE = ("--backends", "1")
@@ -24,7 +23,6 @@ def recorded(path: Path, *replies: Any) -> str:
     call = Call(Request("hi"), chain=[PlainLink("one"), PlainLink("two")])
     send, now = call.begin(0.0), 0.0
     for reply in replies:
-        assert send is not None
         now += send.wait + 1
         call.sending(now - 1)
         send = call.receive(reply, now)

@@ -5,7 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from rungwise.fsm.turn.turn import Turn
+from rungwise.core import Turn
 from support.command_line import invoke
 from support.turns import BUSY, calling, played, said
 

@@ -60,7 +60,6 @@ def test_a_script_is_served_and_asked_as_its_file_says(policy: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "rungwise", *serve], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as server:
-        assert server.stdout is not None
         program, *words = told(file, server.stdout.readline().strip())
         asked = [invoke(*words, "--journal", "journal.json") for _ in range(2)]  # the script begins anew
         server.kill()

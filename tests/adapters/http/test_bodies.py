@@ -1,18 +1,21 @@
 """What a connection hands out of a body: the same bytes and the same end, wherever the response is cut on its way."""
 
+import math
 import socket
 import time
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import TypeVar
 
+import httpx
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rungwise.adapters.http.connection import Connection
 from rungwise.adapters.http.limits import AttemptLimits
-from rungwise.adapters.http.waiting import Operation
+from rungwise.adapters.http.waiting import Operation, run
+from support.growth import calls_made
 
 T = TypeVar("T")
 
@@ -74,3 +77,40 @@ def test_a_body_is_the_same_wherever_it_is_cut(framing: str, head: str, behind: 
     pieces = [whole[start:end] for start, end in pairwise(cuts)]
     pieces[-1] += behind
     assert played(pieces) == (BODY, is_kept and not behind)
+
+
+def asked() -> tuple[Connection, AttemptLimits, socket.socket]:
+    """Return a connection that has read the head of a response in chunks, its limits, and the server's end."""
+    mine, peer = socket.socketpair()
+    mine.setblocking(False)
+    connection, limits = Connection(("http", "x", 80), mine), AttemptLimits()
+    operation = connection.ask("GET", b"/", {"host": "x"}, b"", limits)
+    peer.sendall(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+    run(operation, limits.cancellation)
+    return connection, limits, peer
+
+
+@pytest.mark.parametrize("waits_first", [False, True])
+def test_a_thread_that_waits_first_keeps_the_same_limits(waits_first: bool) -> None:
+    connection, limits, peer = asked()
+    with connection.sock, peer:
+        peer.sendall(b"4\r\nlate\r\n")
+        limits.ends_at = time.monotonic() - 1
+        with pytest.raises(httpx.ReadTimeout):
+            run(connection.fill(limits, waits_first=waits_first), limits.cancellation)
+        limits.ends_at = math.inf
+        found = run(connection.fill(limits, waits_first=waits_first), limits.cancellation)
+        assert (found or connection.buffered()) == b"late"
+
+
+def test_a_chunk_that_comes_by_itself_asks_little_of_each_layer() -> None:
+    connection, limits, peer = asked()
+
+    def read() -> bytes | None:
+        peer.sendall(sent)
+        return run(connection.fill(limits, waits_first=True), limits.cancellation) or connection.buffered()
+
+    with connection.sock, peer:
+        sent = b"12c\r\n%b\r\n" % (b"x" * 300)
+        assert read() == b"x" * 300
+        assert calls_made(read) < 50

@@ -1,136 +1,199 @@
-"""A body in chunks is read as it is, however its chunks come: many in one reading, or one in many."""
+"""`BodyReader` reads what h11 reads, however a body is cut on its way, and holds no more of it than a piece."""
 
-import math
-import socket
-import time
-from collections.abc import Iterator, Sequence
+import tracemalloc
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
+import h11
 import httpx
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rungwise.adapters.http.connection import Connection
-from rungwise.adapters.http.limits import AttemptLimits
-from rungwise.adapters.http.waiting import run
-from support.growth import calls_made
+from rungwise.adapters.http.chunks import BodyReader
+from rungwise.adapters.http.connection import LARGEST_HEAD
 
-HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+CHUNKED = b"transfer-encoding: chunked\r\n"
 END = b"0\r\n\r\n"
+EOF = b""
+"""What a connection gives when the server has closed it."""
 
 
 def chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
+def behind_head(fields: bytes = CHUNKED, data: bytes = b"") -> h11.Connection:
+    """Return a connection that has read the head of a response, which `data` came with."""
+    protocol = h11.Connection(h11.CLIENT, LARGEST_HEAD)
+    protocol.send(h11.Request(method="GET", target="/", headers=[("host", "h")]))
+    protocol.send(h11.EndOfMessage())
+    protocol.receive_data(b"HTTP/1.1 200 OK\r\n" + fields + b"\r\n" + data)
+    assert isinstance(protocol.next_event(), h11.Response)
+    return protocol
+
+
+def read_by_h11(fields: bytes, pieces: Iterable[bytes]) -> tuple[bytes, str]:
+    """Return a body as h11 alone reads it, and how it ends."""
+    protocol, body = behind_head(fields), b""
+    for piece in pieces:
+        protocol.receive_data(piece)
+        try:
+            while isinstance(event := protocol.next_event(), h11.Data):
+                body += event.data
+        except h11.RemoteProtocolError:
+            return body, "broken"
+        if event is not h11.NEED_DATA:
+            return body, "ended"
+    return body, "unfinished"
+
+
 class Reading:
-    """Read an answer on one end of a pair of sockets, of which the other is written to step by step."""
+    """Read a body as the drivers do: what was read already, then what is fed."""
 
-    def __init__(self) -> None:
-        ours, self.theirs = socket.socketpair()
-        ours.setblocking(False)
-        self.connection, self.limits = Connection(("http", "host", 80), ours), AttemptLimits()
-        asking = self.connection.ask("GET", b"/", {"host": "host"}, b"", self.limits)
-        self.theirs.sendall(HEAD)
-        run(asking, self.limits.cancellation)
+    def __init__(self, fields: bytes = CHUNKED, data: bytes = b"") -> None:
+        self.protocol = behind_head(fields, data)
+        self.reader = BodyReader(self.protocol)
+        self.body, self.state = b"", "unfinished"
+        self._take()
 
-    def read(self, sent: bytes) -> bytes | None:
-        """Return what a driver gets to read once this was sent; None at the end of the body."""
-        found = b""
-        if sent:
-            self.theirs.sendall(sent)
-            found = run(self.connection.fill(self.limits, waits_first=True), self.limits.cancellation)
-        while data := self.connection.buffered():
-            found += data
-        return found if data is not None or found else None
+    def feed(self, *pieces: bytes) -> tuple[bytes, str]:
+        """Feed pieces until the body ends; return all of it so far, and its state."""
+        for piece in pieces:
+            if self.state == "unfinished":
+                self.body += self.reader.feed(piece)
+                self._take()
+        return self.body, self.state
 
-    def close(self) -> None:
-        self.theirs.close()
-        self.connection.close()
-
-
-@pytest.fixture
-def reading() -> Iterator[Reading]:
-    made = Reading()
-    yield made
-    made.close()
+    def _take(self) -> None:
+        try:
+            while data := self.reader.take():
+                self.body += data
+        except httpx.RemoteProtocolError:
+            self.state = "broken"
+        else:
+            self.state = "ended" if data is None else "unfinished"
 
 
-PIECES = st.lists(st.binary(min_size=1, max_size=12) | st.sampled_from([b"\r\n", b"0\r\n\r\n"]), max_size=8)
+def cut(data: bytes, places: Iterable[int]) -> list[bytes]:
+    """Cut data at these places."""
+    ends = sorted({0, len(data), *(place for place in places if place < len(data))})
+    return [data[start:end] for start, end in pairwise(ends)]
 
 
-@settings(max_examples=60)
-@given(PIECES, st.lists(st.integers(1, 40), max_size=30))
-@example([b"x", b"y" * 4], [14])  # both within one reading, which is no longer than one chunk's might be
-@example([b"data"], [9, 4])
-@example([b"data"], [7, 2])  # the end of a chunk by itself
-@example([b"data"], [8, 1])
-@example([b"one", b"two", b"\r\n", b"three"], [8, 16])  # chunks by themselves, also together, behind a first one
-@example([b"one", b"two", b"three"], [8, 7])  # a chunk that lacks its end, behind a first one
-def test_a_body_is_the_same_however_its_chunks_come(pieces: Sequence[bytes], sizes: Sequence[int]) -> None:
+PLACES = st.lists(st.integers(1, 300), max_size=20)
+BYTES = st.binary(min_size=1, max_size=20) | st.sampled_from([b"\r\n", END, b"5\r\nhello\r\n"])
+SOUND = BYTES.map(chunk)
+UNUSUAL = st.sampled_from(
+    [
+        b"4;name=value\r\ndata\r\n",
+        b'4;name="quoted; \\" text"\r\ndata\r\n',
+        b"4 \r\ndata\r\n",
+        b"0004\r\ndata\r\n",
+        b"%020x\r\ndata\r\n" % 4,
+        b"A\r\nten bytes.\r\n",
+        b"a\r\nten bytes.\r\n",
+        END,
+        b"000\r\n\r\n",
+        b"0\r\nx-sum: 1\r\nx-more: 2\r\n\r\n",
+    ]
+)
+BROKEN = st.sampled_from(
+    [
+        *(b"no size\r\n", b"-4\r\ndata\r\n", b"0x4\r\ndata\r\n", b" 4\r\ndata\r\n", b"+4\r\ndata\r\n", b"\r\n"),
+        *(b"4\r\ndata--", b"4\r\nda", b"4\ndata\n", b"4_0\r\ndata\r\n", b"4\r\ndata\r\r\n", b"\xc2\xb2\r\nno\r\n"),
+        *(b"%021x\r\ndata\r\n" % 4, b"f" * 20 + b"\r\ndata", b"0\r\nno field\r\n\r\n", b"ffffffff\r\ndata"),
+    ]
+)
+STREAM = st.lists(SOUND | SOUND | SOUND | UNUSUAL | BROKEN | st.binary(max_size=8), max_size=8).map(b"".join)
+
+
+@given(STREAM, PLACES, st.booleans(), st.integers(0, 40))
+@example(chunk(b"x") + chunk(b"yyyy") + END, [14], False, 0)  # both in one reading, no longer than one chunk
+@example(chunk(b"data") + END, [7, 9], False, 0)  # the end of a chunk by itself
+@example(chunk(b"data") * 4 + END, [9, 18, 25], True, 0)  # chunks by themselves, then one that lacks its end
+@example(chunk(b"data") * 2 + b"4\r\ndata--", [9, 18], False, 9)
+@example(chunk(b"data") + b"%021x\r\ndata\r\n" % 4 + END, [9], False, 0)
+@example(chunk(b"data") + chunk(b"--5\r\nhello\r\n") + END, [9, 14], False, 0)  # what looks like a chunk, within one
+@example(chunk(b"data") * 2, [9], True, 0)  # the connection ends between two chunks
+def test_chunks_are_read_as_h11_reads_them(data: bytes, places: list[int], is_closed: bool, with_head: int) -> None:
+    pieces = [*cut(data[with_head:], places), *([EOF] if is_closed else [])]
+    first = data[:with_head]
+    assert Reading(data=first).feed(*pieces) == read_by_h11(CHUNKED, [*([first] if first else []), *pieces])
+
+
+@given(st.lists(BYTES, max_size=8), PLACES)
+def test_a_whole_body_comes_whole_and_leaves_the_connection_ready(chunks: Sequence[bytes], places: list[int]) -> None:
     reading = Reading()
-    try:
-        sent, body = b"".join(map(chunk, pieces)) + END, b""
-        for size in (*sizes, len(sent)):
-            body += reading.read(sent[:size]) or b""
-            sent = sent[size:]
-        assert body == b"".join(pieces)
-        assert reading.read(b"") is None
-        assert reading.connection.finish()
-    finally:
-        reading.close()
+    assert reading.feed(*cut(b"".join(map(chunk, chunks)) + END, places)) == (b"".join(chunks), "ended")
+    reading.protocol.start_next_cycle()
+    assert reading.protocol.trailing_data == (b"", False)
 
 
-@pytest.mark.parametrize(("broken", "rest"), [(b"no size\r\n", b""), (b"4\r\ndata--", b"data")])
-def test_what_came_before_a_broken_chunk_is_handed_out_first(reading: Reading, broken: bytes, rest: bytes) -> None:
-    reading.theirs.sendall(chunk(b"first") + broken)
-    run(reading.connection.fill(reading.limits), reading.limits.cancellation)
-    assert reading.connection.buffered() == b"first" + rest
+@pytest.mark.parametrize("fields", [b"content-length: 20\r\n", b"", b"content-length: 0\r\n", b"connection: close\r\n"])
+@given(st.binary(max_size=40), PLACES, st.booleans())
+@example(b"x" * 20 + b"\r\n", [], False)
+def test_other_framings_are_read_as_h11_reads_them(
+    fields: bytes, data: bytes, places: list[int], is_closed: bool
+) -> None:
+    pieces = [*cut(data, places), *([EOF] if is_closed else [])]
+    # A body of no bytes has ended before anything comes.
+    expected = (b"", "ended") if fields == b"content-length: 0\r\n" else read_by_h11(fields, pieces)
+    assert Reading(fields).feed(*pieces) == expected
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [b"no size\r\n", b"4\r\ndata--", b"-4\r\ndata\r\n", b"0x4\r\ndata\r\n", b" 4\r\ndata\r\n", b"\r\n"],
+)
+@pytest.mark.parametrize("came_before", [0, 3])
+def test_what_came_before_a_broken_chunk_is_handed_out_first_and_the_error_stays(
+    broken: bytes, came_before: int
+) -> None:
+    reading = Reading()
+    reading.feed(*[chunk(b"data")] * came_before)
+    assert reading.reader.feed(chunk(b"last") + broken) == b""
+    assert (reading.reader.take() or b"").startswith(b"last")
     for _ in range(2):
         with pytest.raises(httpx.RemoteProtocolError):
-            reading.connection.buffered()
+            reading.reader.take()
+    assert reading.protocol.their_state is h11.ERROR  # so that the connection is not used again
 
 
-def test_a_chunk_that_ends_with_the_connection_breaks_the_body(reading: Reading) -> None:
-    assert reading.read(chunk(b"data")) == b"data"
-    reading.theirs.shutdown(socket.SHUT_WR)
-    run(reading.connection.fill(reading.limits), reading.limits.cancellation)
-    with pytest.raises(httpx.RemoteProtocolError):
-        reading.connection.buffered()
-
-
-@pytest.mark.parametrize("waits_first", [False, True])
-def test_a_thread_that_waits_first_keeps_the_same_limits(reading: Reading, waits_first: bool) -> None:
-    reading.limits.ends_at = time.monotonic() - 1
-    reading.theirs.sendall(chunk(b"late"))
-    with pytest.raises(httpx.ReadTimeout):
-        run(reading.connection.fill(reading.limits, waits_first=waits_first), reading.limits.cancellation)
-    reading.limits.ends_at = math.inf
-    assert reading.read(END) == b"late"
-
-
-@pytest.mark.parametrize("broken", [b"4\r\ndata--", b"-4\r\ndata\r\n", b"0x4\r\ndata\r\n", b" 4\r\ndata\r\n", b"\r\n"])
-def test_a_broken_chunk_behind_chunks_that_came_by_themselves_breaks_the_body(reading: Reading, broken: bytes) -> None:
-    for _ in range(3):
-        assert reading.read(chunk(b"data")) == b"data"
-    reading.theirs.sendall(chunk(b"last") + broken)
-    run(reading.connection.fill(reading.limits), reading.limits.cancellation)
-    assert (reading.connection.buffered() or b"").startswith(b"last")
-    with pytest.raises(httpx.RemoteProtocolError):
-        list(iter(reading.connection.buffered, None))
-    assert not reading.connection.finish()
-
-
-def test_the_end_of_a_body_is_seen_with_the_chunk_before_it(reading: Reading) -> None:
-    assert reading.read(chunk(b"data: [DONE]")) == b"data: [DONE]"
-    reading.theirs.sendall(chunk(b"\n\n") + END)
+def test_the_end_of_a_body_is_seen_with_the_chunk_before_it() -> None:
+    reading = Reading()
+    reading.feed(chunk(b"data: [DONE]"))
     # Behind a terminal event a driver takes one piece more, and then looks whether the connection can serve again.
-    found = run(reading.connection.fill(reading.limits), reading.limits.cancellation)
-    assert (found or reading.connection.buffered()) == b"\n\n"
-    assert reading.connection.finish()
+    assert reading.reader.feed(chunk(b"\n\n") + END) == b""
+    assert reading.reader.take() == b"\n\n"
+    assert reading.protocol.their_state is h11.DONE
 
 
-def test_a_chunk_that_comes_by_itself_asks_little_of_each_layer(reading: Reading) -> None:
-    sent = chunk(b"x" * 300)
-    reading.read(sent)
-    assert calls_made(lambda: reading.read(sent)) < 50
+@pytest.mark.parametrize(
+    "endless", [b"4;name=", b"0\r\nname: ", b"0\r\n" + b"x: y\r\n" * 10], ids=["a size", "a trailer", "trailers"]
+)
+def test_a_line_without_an_end_is_broken_after_as_many_bytes_as_a_head_may_have(endless: bytes) -> None:
+    reading = Reading()
+    reading.feed(chunk(b"data"), endless)
+    sent = 0
+    while reading.state == "unfinished" and sent < 4 * LARGEST_HEAD:
+        reading.feed(b"x" * 4096)
+        sent += 4096
+    assert (reading.body, reading.state) == (b"data", "broken")
+    assert sent <= LARGEST_HEAD + 4096
+
+
+@pytest.mark.parametrize("is_one", [True, False])
+def test_no_more_is_held_than_a_piece(is_one: bool) -> None:
+    piece = b"x" * 2**16
+    pieces = [b"%x\r\n" % 2**31, *[piece] * 100] if is_one else [chunk(piece)[:-1], b"\n", *[chunk(piece)] * 99]
+    reader, count = BodyReader(behind_head()), 0
+    tracemalloc.start()
+    try:
+        for each in pieces:
+            count += len(reader.feed(each) or reader.take() or b"")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert count == 100 * len(piece)
+    assert most < 10 * len(piece)

@@ -7,8 +7,8 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, EventStreamError
 from botocore.session import Session
 
+from rungwise import ToolCall
 from rungwise.adapters.provider.languages.language import SIGNATURE
-from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 MODES = pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise import ToolCall
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 PYTHONS = [sys.executable, *filter(None, [os.environ.get("OPENAI_PYTHON")])]
@@ -82,7 +82,6 @@ Driver = subprocess.Popen[str]
 
 def drive(client: Driver, reply: ScriptedReply, mode: str) -> dict[str, Any]:
     assert client.stdin is not None
-    assert client.stdout is not None
     with EmbeddedProvider(Script([reply])) as provider:
         print(provider.base_url, mode, file=client.stdin, flush=True)
         line = client.stdout.readline()

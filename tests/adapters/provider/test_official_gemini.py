@@ -9,8 +9,8 @@ import pytest
 from google import genai
 from google.genai import errors, types
 
+from rungwise import ToolCall
 from rungwise.adapters.provider.languages.language import SIGNATURE
-from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 MODES = pytest.mark.parametrize("mode", ["whole", "stream", "awhole", "astream"])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise import ToolCall
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 ASKED: dict[str, Any] = {"model": "m", "input": "hi", "include": ["reasoning.encrypted_content"]}

@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rungwise import ToolCall
 from rungwise.adapters.provider.handler import render
-from rungwise.adapters.provider.playback import ReceivedRequest
-from rungwise.adapters.provider.script import Script, ScriptedReply
-from rungwise.adapters.provider.server import EmbeddedProvider
-from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.testing import EmbeddedProvider, ReceivedRequest, Script, ScriptedReply
 from support.waiting import until
 
 MESSAGES = [{"role": "user", "content": "Hi there"}]

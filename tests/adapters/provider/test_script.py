@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rungwise import ConfigurationError, ToolCall
 from rungwise.adapters.provider import script as script_module
-from rungwise.adapters.provider.script import Script, ScriptedReply
-from rungwise.fsm.call.conversation.parts import ToolCall
-from rungwise.fsm.errors import ConfigurationError
+from rungwise.testing import Script, ScriptedReply
 
 text = st.text() | st.sampled_from(
     ['"', "'''", "\n", "\r\n", "\\", "\\u0041", "\x7f\x00", "🪜", "a = 1 # b", "[[replies]]"]
@@ -72,7 +71,6 @@ def test_what_comes_after_the_last_reply() -> None:
     assert [Script([one, two], "loop").reply(index) for index in range(4)] == [one, two, one, two]
     ended = Script([one, two], "error").reply(2)
     assert ended.status == 500
-    assert ended.error is not None
     assert ended.error["message"] == "The script has ended: it has 2 replies, and this is request 3."
 
 
@@ -112,16 +110,16 @@ def test_the_finish_reason_fits_the_reply() -> None:
         ("[[replies]]\nheaders = 1", "f.toml: replies[0].headers must be a table of strings, not 1"),
         ("[[replies]]\nheaders.retry-after = 1", "f.toml: replies[0].headers.retry-after must be one line in Latin-1"),
         ('[[replies]]\nheaders.a = "b\\nc"', "f.toml: replies[0].headers.a must be one line in Latin-1, not 'b\\nc'"),
-        ("[[replies]]\nheaders.'a b' = 'c'", "f.toml: replies[0].headers has 'a b', which is not the name of a header"),
+        ("[[replies]]\nheaders.'a b' = 'c'", "f.toml: replies[0].headers: 'a b' is not a header name"),
         (
             "[[replies]]\nheaders.Content-Length = '1'",
-            "f.toml: replies[0].headers.Content-Length is the provider's own",
+            "f.toml: replies[0].headers.Content-Length is set by the provider",
         ),
         ("[[replies]]\ntool_calls = {}", "f.toml: replies[0].tool_calls must be a list of tables with id, name, "),
         ("[[replies]]\ntool_calls = [1]", "f.toml: replies[0].tool_calls[0] must be a table with id, name, arguments"),
         (
             "[[replies]]\ntool_calls = [{}]",
-            "f.toml: replies[0].tool_calls[0].name is missing; give the name of the tool",
+            "f.toml: replies[0].tool_calls[0].name is missing; give the tool's name",
         ),
         (
             "[[replies]]\ntool_calls = [{ name = 'x', args = '' }]",

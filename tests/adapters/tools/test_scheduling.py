@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from rungwise import Tool, ToolCall, ToolEnded, ToolStarted
 from rungwise.adapters.tools.calling import ToolReturn
 from rungwise.adapters.tools.scheduling import CANCELLED, GRACE, LEFT, NOT_BEGUN, Job, Schedule, ToolsEnded
-from rungwise.core import ToolOutcome
-from rungwise.fsm.turn.actions import RunTools
-from rungwise.fsm.turn.tools import ToolRun
+from rungwise.core import RunTools, ToolOutcome, ToolRun
 
 SECONDS = 10.0
 

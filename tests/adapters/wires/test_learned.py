@@ -5,13 +5,10 @@ import threading
 import pytest
 from attrs import evolve
 
-from rungwise.adapters.wires.chat.backend import OpenAIChat
-from rungwise.adapters.wires.learned import LEARNED, MOST_PLACES, Learned, learn_from
-from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons
-from rungwise.fsm.call.conversation.reply import Reply
-from rungwise.fsm.call.conversation.request import Request, Send
-from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import Failure
+from rungwise import ConfigurationError, OpenAIChat
+from rungwise.adapters.wires.learned import MOST_PLACES, Learned, learn_from
+from rungwise.core import LEARNED, Failure, Lessons, Reply, Request, Send
+from rungwise.fsm.call.conversation.link import NO_LESSONS
 
 HERE = [("api.example.com", "m"), ("https://api.example.com/v1", "m")]
 CHAT = OpenAIChat("m", base_url="https://api.example.com/v1", api_key="sk-1", prefill="trailing")

@@ -10,22 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rungwise import MediaPart, Message, TextPart, ToolCall, ToolResult
 from rungwise.adapters.wires.form import Rules
 from rungwise.adapters.wires.pairing import NO_RESULT
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, portable
-from rungwise.fsm.call.conversation.parts import (
-    MediaPart,
-    Message,
-    OpaquePart,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolCall,
-    ToolResult,
-)
-from rungwise.fsm.testing.conversations import conversations
+from rungwise.core import OpaquePart, Part, ReasoningPart
 from rungwise.fsm.text.contents import is_blank
+from rungwise.testing import conversations
 
 STRICT = Rules(
     call_id=re.compile(r"[a-zA-Z0-9]{9}"), id_length=9, alternates=True, begins_with_user=True, keeps_reasoning=False
@@ -74,7 +66,6 @@ def check_valid(messages: Sequence[Message], rules: Rules) -> None:
         ids += calls
         behind = messages[index + 1] if index + 1 < len(messages) else None
         if calls:
-            assert behind is not None
             assert [result.id for result in behind.tool_results] == calls
         if message.role == "tool":
             assert messages[index - 1].tool_calls

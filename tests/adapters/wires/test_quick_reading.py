@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 import rungwise
 from rungwise.adapters.provider.handler import render
-from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.wires.reading.alike_lines import AlikeLines
-from rungwise.fsm.call.conversation.reply import Reply
-from rungwise.fsm.failures.failure import Failure
+from rungwise.testing import ScriptedReply
 from support.growth import calls_made
 
 PATHS = {
@@ -26,7 +24,7 @@ PATHS = {
 }
 PROTOCOLS = [name for name in PATHS if hasattr(rungwise, name)]
 REQUEST = {"model": "m", "messages": [], "stream": True, "stream_options": {"include_usage": True}}
-Said = tuple[Reply | Failure, list[Any], int]
+Said = tuple[Any, list[Any], int]
 
 
 def backend(name: str) -> Any:

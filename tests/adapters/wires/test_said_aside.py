@@ -20,7 +20,6 @@ def read(api: str, events: list[bytes]) -> Reply:
     for event in events:
         decoder.feed(event)
     reply = decoder.close()
-    assert isinstance(reply, Reply)
     assert reply.text == "In it"
     assert not reply.interrupted
     return reply
@@ -78,7 +77,6 @@ def test_what_stands_aside_is_bounded() -> None:
         decoder.feed(event({"id": "c", "choices": [choice]}))
     assert decoder.size < 2**20
     reply = decoder.close()
-    assert isinstance(reply, Reply)
     assert 0 < len(reply.raw["choices"][0]["logprobs"]["content"]) < 5_000
 
 

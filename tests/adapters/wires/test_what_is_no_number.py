@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, ConfigurationError, MediaPart, Message, TextPart, Tool, ToolResult
-from rungwise.core import Reply, Request, Send
-from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, ToolCall
+from rungwise import Client, ConfigurationError, MediaPart, Message, TextPart, Tool, ToolCall, ToolResult
+from rungwise.core import OpaquePart, ReasoningPart, Reply, Request, Send
 from rungwise.testing import EmbeddedProvider, ScriptedReply
 from support import protocols
 

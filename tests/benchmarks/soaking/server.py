@@ -74,7 +74,6 @@ SILENCE = 5.0
 def rendered(kind: str, path: str, streams: bool) -> Rendered:
     """Return the response of a kind to a request; the model of the path is always the same here."""
     reply = KINDS[kind][1]
-    assert reply is not None
     body = {"model": "soak", "messages": [], "stream": streams, "stream_options": {"include_usage": True}}
     return render(reply, body, path=path)
 
@@ -83,7 +82,6 @@ def rendered(kind: str, path: str, streams: bool) -> Rendered:
 def response(kind: str, path: str, streams: bool) -> tuple[bytes, tuple[bytes, ...]]:
     """Return the head of a response and the pieces of its body, framed."""
     reply, made = KINDS[kind][1], rendered(kind, path, streams)
-    assert reply is not None
     given = "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items())
     head = f"HTTP/1.1 {reply.status} Soaked\r\ncontent-type: {made.content_type}\r\n{given}"
     if not made.is_stream:
@@ -98,7 +96,7 @@ def asked(path: str, stream_in_body: bool) -> tuple[str, bool]:
     language = language_of(path)
     if language is None:
         return "/chat/completions", stream_in_body
-    return path, language.asked(path.partition("?")[0], {"stream": stream_in_body, "model": "soak"}, 1).streams
+    return path, language.read_request(path.partition("?")[0], {"stream": stream_in_body, "model": "soak"}, 1).streams
 
 
 class Soaked(asyncio.Protocol):
@@ -160,10 +158,7 @@ class Soaked(asyncio.Protocol):
     def accident(self, kind: str) -> None:
         if kind == "garbage":
             is_http = self.draw.random() < 0.5
-            head = (
-                b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 700\r\n\r\n" if is_http else b""
-            )
-            self.transport.write(head + GARBAGE)
+            self.transport.write((GARBAGE_HEAD if is_http else b"") + GARBAGE)
             if not is_http:
                 self.transport.close()
         elif kind == "hang_up":

@@ -3,7 +3,11 @@ import pytest
 import rungwise
 from rungwise.core import Reply
 from rungwise.fsm.call.conversation.reading import PLAIN, read_reply
+from rungwise.fsm.call.run.causes import CAUSES
 from rungwise.fsm.call.run.observe import event_of_reply
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.failures.classify import classify_response
+from rungwise.fsm.failures.failure import event_of_failure
 
 TOOLS = (
     {"name": "now", "parameters": {"type": "object", "properties": {}}},
@@ -88,3 +92,28 @@ def test_a_clean_stop_at_the_cap_is_an_answer():
 
 def test_an_estimated_count_proves_no_cut():
     assert classified(100, text="hi", usage=rungwise.Usage(0, 100, estimated=True)) == "answered"
+
+
+# what causes an event, in the words of HTTP
+
+
+def test_every_event_of_a_call_is_told_in_the_words_of_http() -> None:
+    assert list(CAUSES) == [each.name for each in CALL.declared_events]
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        *((status, {"error": {"message": "no"}}) for status in (429, 408, 401, 402, 403, 400, 422, 413)),
+        (404, {"error": {"code": "model_not_found", "message": "no such model"}}),
+    ],
+)
+def test_a_status_stands_at_the_event_that_it_brings_about(status: int, body: object) -> None:
+    event = event_of_failure(classify_response(status, {}, body))
+    assert str(status) in CAUSES[event]
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 529, 599])
+def test_a_failure_of_the_server_may_pass(status: int) -> None:
+    assert event_of_failure(classify_response(status, {}, {})) == "failed_transiently"
+    assert "500 to 599" in CAUSES["failed_transiently"]

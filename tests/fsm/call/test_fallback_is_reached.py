@@ -16,9 +16,7 @@ def told(call: Call) -> str:
 
 def bound(policy: Policy, backends: int) -> float:
     found = worst_cases(policy, {**policy.limits, "fallbacks": backends - 1}, [None] * backends, None, None)
-    value = next(each.value for each in found if each.name == "seconds")
-    assert value is not None
-    return value
+    return next(each.value for each in found if each.name == "seconds")
 
 
 @pytest.mark.parametrize("examples", [30, pytest.param(1000, marks=pytest.mark.full)])

@@ -22,10 +22,9 @@ LOST = "left out: seed: it draws as it likes; the tool web_search: it has no for
 
 def ended(chain: list[Any], *replies: Reply | Failure, **asked: Any) -> Call:
     call = Call(Request("Where?", **asked), Policy(), chain)
-    send = call.begin()
+    call.begin()
     for reply in replies:
-        assert send is not None
-        send = call.receive(reply)
+        call.receive(reply)
     assert call.is_over
     return call
 
@@ -75,7 +74,7 @@ def test_those_who_read_the_journal_are_told() -> None:
     assert LOST in str(call.journal.steps[0])
 
 
-def test_parameters_that_are_another_protocols_are_left_out_and_said() -> None:
+def test_drops_parameters_of_another_protocol_and_reports_them() -> None:
     primary = OpenAIChat("m", base_url="http://localhost:1", name="primary")
     asked = {"parameters": {"temperature": 0, "top_k": 5}}
     call = ended([primary, PlainLink("second")], PERMANENT, Reply("In reeds.", stop_reason="stop"), **asked)
@@ -106,10 +105,9 @@ def test_losses_are_texts() -> None:
         PlainLink(losses=(1,))  # type: ignore[arg-type]
 
 
-def test_what_is_said_of_a_loss_is_one_short_line() -> None:
+def test_describes_a_loss_in_one_short_line() -> None:
     call = ended([PlainLink("rude", losses=("seed:\n" + "x" * 10_000,))], Reply("In reeds.", stop_reason="stop"))
     [(_, note)] = notes(call.journal)
-    assert note is not None
     assert "\n" not in note
     assert len(note) <= 400
     assert rungwise.replay(Journal.from_json(call.journal.to_json())).outcome == "done"

@@ -6,8 +6,8 @@ from typing import Any
 import attrs
 import pytest
 
-from rungwise import ConfigurationError, Message, TextPart, Tool, Toolbox, ToolCall
-from rungwise.core import OpaquePart, ReasoningPart, Reply, Request
+from rungwise import ConfigurationError, Message, Result, TextPart, Tool, Toolbox, ToolCall, Usage
+from rungwise.core import Call, OpaquePart, ReasoningPart, Reply, Request, Send
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 
 CALL = ToolCall("1", "look", "{}", {"signature": ["s"]}, "one")
@@ -67,33 +67,29 @@ class Block:
         return {"type": "text", "text": "Where?"}
 
 
-@pytest.mark.parametrize(
-    ("message", "told"),
-    [
-        ({"content": 5}, "messages[0]['content'] must be a text or a list of blocks, not int"),
-        ({"content": {"Where?"}}, "messages[0]['content'] must be a text or a list of blocks, not set"),
-        ({"content": b"Where?"}, "messages[0]['content'] must be a text or a list of blocks, not bytes"),
-        ({"content": ["Where?", 5]}, "messages[0]['content'][1] must be a mapping, not int"),
-        ({"content": [Block()]}, "messages[0]['content'][0] must be a mapping, not Block: give its model_dump()"),
-        ({"parts": [None]}, "messages[0]['parts'][0] must be a mapping, not NoneType"),
-        ({"tool_calls": [Block()]}, "messages[0]['tool_calls'][0] must be a mapping, not Block: give its model_dump()"),
-    ],
-)
-def test_content_that_no_protocol_can_read_is_refused_and_not_lost(message: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        Request([{"role": "assistant", **message}])
-    assert str(caught.value) == told
+def said(**fields: Any) -> list[dict[str, Any]]:
+    return [{"role": "assistant", **fields}]
 
 
 @pytest.mark.parametrize(
     ("messages", "told"),
     [
+        (said(content=5), "messages[0]['content'] must be a text or a list of blocks, not int"),
+        (said(content={"Where?"}), "messages[0]['content'] must be a text or a list of blocks, not set"),
+        (said(content=b"Where?"), "messages[0]['content'] must be a text or a list of blocks, not bytes"),
+        (said(content=["Where?", 5]), "messages[0]['content'][1] must be a mapping, not int"),
+        (said(content=[Block()]), "messages[0]['content'][0] must be a mapping, not Block: give its model_dump()"),
+        (said(parts=[None]), "messages[0]['parts'][0] must be a mapping, not NoneType"),
+        (
+            said(tool_calls=[Block()]),
+            "messages[0]['tool_calls'][0] must be a mapping, not Block: give its model_dump()",
+        ),
         (b"Where?", "messages must be a prompt or a list of messages, not bytes"),
         ({"Where?"}, "messages must be a prompt or a list of messages, not set"),
         ([Block()], "messages[0] must be a mapping with 'role' and 'content', not Block: give its model_dump()"),
     ],
 )
-def test_messages_that_are_none_are_refused_in_the_callers_words(messages: Any, told: str) -> None:
+def test_what_no_protocol_can_read_is_refused_in_the_callers_words(messages: Any, told: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Request(messages)
     assert str(caught.value) == told
@@ -110,3 +106,30 @@ def test_a_call_that_is_given_what_a_turn_runs_says_so(tools: Any) -> None:
 )
 def test_content_in_every_form_is_taken(content: Any) -> None:
     assert Request([{"role": "user", "content": content}]).messages[0]["content"] == content  # type: ignore[index]
+
+
+# what a call hands out is frozen
+
+
+CUT = Reply("In the reeds, and", stop_reason="length", usage=Usage(10, 5))
+
+
+def handed_out() -> list[Any]:
+    """Return a send, the result and the usage of a call whose reply is cut again and again."""
+    call = Call(Request("Where does the bittern nest?"))
+    send = call.begin(0.0)
+    first = send
+    while send is not None:
+        send = call.receive(CUT)
+    return [first, call.result, call.result.usage]
+
+
+@pytest.mark.parametrize(("place", "kind"), [(0, Send), (1, Result), (2, Usage)], ids=["send", "result", "usage"])
+def test_what_a_call_hands_out_cannot_be_changed(place: int, kind: type) -> None:
+    value = handed_out()[place]
+    assert type(value) is kind
+    for field in attrs.fields(kind):
+        with pytest.raises(attrs.exceptions.FrozenInstanceError):
+            setattr(value, field.name, None)
+        with pytest.raises(attrs.exceptions.FrozenInstanceError):
+            delattr(value, field.name)

@@ -93,9 +93,7 @@ def test_what_was_said_before_a_pause_is_not_said_twice_behind_it(parts: Any, le
 def test_half_a_tool_call_after_a_pause_is_never_a_part_of_the_turn() -> None:
     half = ToolCall("1", "look", '{"a')
     sends, result = played(
-        paused(SEARCH),
-        Reply(parts=(TextPart("So "), half), stop_reason="length"),
-        Reply("There.", stop_reason="stop"),
+        paused(SEARCH), Reply(parts=(TextPart("So "), half), stop_reason="length"), Reply("There.", stop_reason="stop")
     )
     assert not any(message.tool_calls for send in sends for message in added(send))
     assert result.message.parts == (SEARCH, TextPart("There."))
@@ -115,7 +113,6 @@ def test_a_nudge_stands_where_it_was_given(is_early: bool) -> None:
     call = Call(Request([ASKED, tool]), rungwise.Policy(), links)
     call.begin(0.0)
     sends = [call.receive(reply, 0.1) for reply in replies]
-    assert sends[-1] is not None
     nudge = [Message.saying("assistant", rungwise.Hints().placeholder), Message.saying("user", rungwise.Hints().nudge)]
     turn = [Message("assistant", (SEARCH,))]
     assert [*sends[-1].messages[2:]] == (nudge + turn if is_early else turn + nudge)

@@ -27,6 +27,11 @@ def sent(budget: Budget, chain: tuple[PlainLink, ...] = CHAIN[:2], **more: objec
     return call
 
 
+def assert_replays(call: Call) -> None:
+    replayed = rungwise.replay(rungwise.Journal.from_json(call.journal.to_json()))
+    assert replayed.journal.steps == call.journal.steps
+
+
 def path(call: Call) -> list[str]:
     return [f"{step.event} [{step.guard}] -> {step.target}" for step in call.journal.steps if step.event != "sent"]
 
@@ -51,7 +56,6 @@ def test_each_attempt_ends_in_time_for_the_backends_to_come(reserve: Reserve, ba
     for _ in range(backends):
         clocks = call.clocks()
         found.append(clocks.ends_by)
-        assert clocks.ends_by is not None
         if call.receive(HUNG, clocks.ends_by) is not None:
             call.sending(clocks.ends_by)
     assert found == ends
@@ -73,10 +77,9 @@ def test_a_wait_that_was_asked_for_and_would_use_the_reserve_does_not_fit() -> N
         assert call.position.state == target
 
 
-def test_a_wait_of_ones_own_that_would_use_the_reserve_is_not_begun() -> None:
+def test_does_not_begin_a_custom_wait_that_would_use_the_reserve() -> None:
     call = sent(Budget(seconds=100))
     send = call.receive(BUSY, 74.0)
-    assert send is not None
     assert (send.backend, send.wait) == (1, 0.0)
     assert path(call) == ["failed_transiently [may_retry] -> retry", "ran_out [must_yield] -> fallback"]
     assert call.journal.last.note == "25 s of the budget are kept for each backend to come"
@@ -124,7 +127,6 @@ def test_the_next_backend_goes_on_with_what_was_kept() -> None:
     call = sent(Budget(output_tokens=1008), max_tokens=900)
     cut = Reply("The bittern booms by night in", stop_reason="length", usage=Usage(10, 748))
     send = call.receive(cut, 0.0)
-    assert send is not None
     assert (send.backend, send.max_tokens) == (1, 252)
     assert path(call) == ["truncated [may_continue] -> continuation", "ran_out [must_yield] -> fallback"]
     call.receive(Reply("The bittern booms by night in the reeds.", stop_reason="stop"), 0.0)
@@ -153,7 +155,6 @@ def test_a_cheap_backend_is_asked_with_what_would_buy_nothing_from_a_dear_one() 
 def test_nothing_is_kept_that_would_leave_the_first_backend_without_an_attempt() -> None:
     call = sent(Budget(money=0.0021), input_tokens=1000, max_tokens=10_000)
     cap = call.journal.last.cap
-    assert cap is not None
     assert cap >= 1
 
 
@@ -180,8 +181,7 @@ def test_a_journal_replays_with_what_was_kept(within: bool, deadline: float | No
     if not call.is_over:
         call.cancel(now)
     assert any(step.guard == "must_yield" for step in call.journal.steps)
-    replayed = rungwise.replay(rungwise.Journal.from_json(call.journal.to_json()))
-    assert replayed.journal.steps == call.journal.steps
+    assert_replays(call)
 
 
 # shared budgets
@@ -203,8 +203,7 @@ def test_a_first_backend_does_not_use_up_what_is_shared(shared: Budget) -> None:
     assert path(call)[-1] == "ran_out [must_yield] -> fallback"
     call.receive(Reply("In the reeds.", stop_reason="stop", usage=Usage(10, 4)), 0.0)
     assert call.result.outcome == "done"
-    replayed = rungwise.replay(rungwise.Journal.from_json(call.journal.to_json()))
-    assert replayed.journal.steps == call.journal.steps
+    assert_replays(call)
 
 
 # what is not kept
@@ -225,10 +224,8 @@ def test_the_limit_of_the_call_is_named_before_that_of_a_shared_budget(
     assert call.receive(reply, 1.0) is None
     last = call.journal.steps[-1]
     assert (last.event, last.target) == ("ran_out", "over_budget")
-    assert last.note is not None
     assert last.note.startswith(note)
-    replayed = rungwise.replay(rungwise.Journal.from_json(call.journal.to_json()))
-    assert replayed.journal.steps == call.journal.steps
+    assert_replays(call)
 
 
 def test_nothing_is_kept_for_a_backend_that_cannot_be_asked() -> None:
@@ -253,11 +250,10 @@ def test_a_backend_that_cannot_be_paid_for_is_passed_over() -> None:
     ]
     call.receive(Reply("In the reeds.", stop_reason="stop"), 0.0)
     assert call.result.outcome == "done"
-    replayed = rungwise.replay(rungwise.Journal.from_json(call.journal.to_json()))
-    assert replayed.journal.steps == call.journal.steps
+    assert_replays(call)
 
 
-def test_money_is_kept_for_a_prompt_with_the_text_that_is_gone_on_from() -> None:
+def test_reserves_money_for_a_prompt_with_the_continued_text() -> None:
     call = sent(Budget(money=0.1), input_tokens=100, max_tokens=1000)
     call.receive(Reply("The bittern booms by", interrupted=True, usage=Usage(100, 1000)), 0.0)
     assert call.sending(0.0) is not None
@@ -269,7 +265,7 @@ def test_money_is_kept_for_a_prompt_with_the_text_that_is_gone_on_from() -> None
 
 
 @pytest.mark.parametrize("now", [math.nan, math.inf, -math.inf, 10**400, "1", None])
-def test_what_is_no_time_is_refused_and_changes_nothing(now: Any) -> None:
+def test_refuses_what_is_no_time_and_changes_nothing(now: Any) -> None:
     call = Call(Request("Where?"), Policy(), CHAIN, within=SharedBudget(Budget()))
     with pytest.raises(rungwise.ConfigurationError, match="now must be seconds, a finite number, not"):
         call.begin(now)
@@ -289,11 +285,10 @@ def test_attempts_that_end_exactly_when_they_must_replay(began: float) -> None:
         ends_by = call.clocks().ends_by
         assert ends_by is not None
         call.receive(BUSY, ends_by)
-    replayed = rungwise.replay(rungwise.Journal.from_json(call.journal.to_json()))
-    assert replayed.journal.steps == call.journal.steps
+    assert_replays(call)
 
 
-def test_a_chain_of_a_thousand_that_nobody_can_pay_ends_at_once() -> None:
+def test_a_chain_of_a_thousand_unaffordable_backends_ends_at_once() -> None:
     chain = tuple(PlainLink(f"link {number}", prices=PRICES) for number in range(1000))
     call = Call(Request("Where?", max_tokens=10, input_tokens=10**9), Policy(budget=Budget(money=0.001)), chain)
     assert call.begin(0.0) is None

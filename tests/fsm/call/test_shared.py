@@ -1,14 +1,19 @@
 """A budget that many calls share: what is reserved, in which order, and which ceiling is used up."""
 
 import copy
+import gc
+import json
+import os
 import pickle
+import threading
 from typing import Any
 
 import pytest
 
 import rungwise
-from rungwise import Budget, Policy, Prices, SharedBudget, Usage
+from rungwise import Budget, Journal, Policy, Prices, SharedBudget, Usage
 from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request
+from rungwise.fsm.call.budget.ledger import Ledger
 from rungwise.fsm.call.budget.metering import most_counted
 from support.sharing import PRICED, answer, begun, over_budget, sent, spend, waiting
 
@@ -25,7 +30,6 @@ def test_who_needs_what_others_hold_waits_and_is_woken_when_they_settle() -> Non
     first.receive(answer(30), 1.0)
     assert woken.is_set()
     send = third.sending(1.0)
-    assert send is not None
     assert send.max_tokens == 100
     second.receive(answer(100), 1.0)
     third.receive(answer(90), 1.0)
@@ -78,7 +82,6 @@ def test_a_cap_is_made_smaller_only_to_what_is_left_when_all_have_settled() -> N
     first.receive(answer(150), 1.0)
     assert woken.is_set()
     send = second.sending(1.0)
-    assert send is not None
     assert most_counted(send.max_tokens or 0) == 50
     assert [step.cap for step in second.journal.steps if step.event == "sent"] == [send.max_tokens]
     second.receive(answer(44), 2.0)
@@ -186,7 +189,6 @@ def test_the_tightest_deadline_is_that_of_a_send() -> None:
     for seconds, expected in ((5, 125.0), (None, 150.0), (500, 150.0)):
         call = Call(Request("Where?"), Policy(budget=Budget(seconds=seconds)), within=turn)
         send = call.begin(120.0)
-        assert send is not None
         assert (send.deadline, turn.deadline) == (expected, 150.0)
 
 
@@ -249,9 +251,7 @@ def test_a_shared_budget_of_money_needs_prices(is_inner: bool) -> None:
     shared = SharedBudget(Budget(money=1.0))
     with pytest.raises(rungwise.ConfigurationError, match="money needs prices on every backend; 'plain' has none"):
         Call(
-            Request("Where?"),
-            chain=[PlainLink("plain")],
-            within=SharedBudget(Budget(), shared) if is_inner else shared,
+            Request("Where?"), chain=[PlainLink("plain")], within=SharedBudget(Budget(), shared) if is_inner else shared
         )
 
 
@@ -271,3 +271,235 @@ def test_nothing_is_taken_to_have_gone_out_by_itself() -> None:
     call = begun(SharedBudget(Budget(output_tokens=1000)))
     with pytest.raises(IllegalEvent, match="`sending`"):
         call.receive(answer(5))
+
+
+# however a call ends, what it held is settled
+
+
+def test_a_call_that_is_cancelled_while_it_waits_lets_the_next_one_go() -> None:
+    shared = SharedBudget(Budget(output_tokens=400))
+    holder = sent(shared, 200)
+    large, _ = waiting(shared, 300)
+    small, woken = waiting(shared, 50)
+    large.cancel(1.0)
+    assert woken.is_set()
+    assert small.sending(1.0) is not None
+    assert (shared.attempts, large.result.usage) == (2, Usage())
+    assert holder.cancel(1.0).usage.output_tokens == 200
+
+
+def test_an_attempt_that_was_reserved_and_never_went_out_is_none() -> None:
+    shared = SharedBudget(Budget(attempts=1, output_tokens=108))
+    first = begun(shared)
+    assert first.reserve(lambda: None)
+    second, woken = waiting(shared)
+    first.cancel(1.0)
+    assert woken.is_set()
+    assert shared.attempts == 1  # which the second one holds
+    assert second.sending(1.0) is not None
+    assert over_budget(begun(shared)) == "all 1 attempts of the shared budget are used"
+
+
+def test_time_that_runs_out_with_a_reservation_gives_it_back() -> None:
+    shared = SharedBudget(Budget(output_tokens=108))
+    call = begun(shared, policy=Policy(budget=Budget(seconds=5)))
+    assert call.reserve(lambda: None, 1.0)
+    assert "after the 5 s of the budget" in over_budget(call, 6.0)
+    assert sent(shared).position.attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("failure", "tokens"),
+    [(Failure("connection"), 100), (Failure("server_error", status=500), 0), (Failure("connection", is_stale=True), 0)],
+)
+def test_an_attempt_that_brings_nothing_settles_as_it_is_counted(failure: Failure, tokens: int) -> None:
+    shared = SharedBudget(Budget(output_tokens=1000))
+    call = sent(shared)
+    call.receive(failure, 1.0)
+    call.cancel(2.0)
+    assert shared.usage.output_tokens == call.result.usage.output_tokens == tokens
+    assert begun(shared, 2000).sending() is not None
+
+
+@pytest.mark.parametrize(
+    ("partial", "tokens"),
+    [(None, 100), (Reply("", interrupted=True), 100), (Reply("Herons nest in re", interrupted=True), 5)],
+    ids=["nothing", "an empty stream", "text"],
+)
+def test_a_call_that_is_cancelled_in_flight_is_counted_as_one_that_broke_off(
+    partial: Reply | None, tokens: int
+) -> None:
+    shared = SharedBudget(Budget(output_tokens=1000))
+    call = sent(shared)
+    call.cancel(1.0, partial)
+    assert shared.usage == call.result.usage == Usage(10, tokens, estimated=True)
+
+
+def test_a_call_that_is_dropped_is_counted_as_if_it_had_used_what_it_held() -> None:
+    shared = SharedBudget(Budget(output_tokens=250, money=1.0))
+    calls = [sent(shared, chain=PRICED)]
+    third, woken = waiting(shared, 200, chain=PRICED)
+    calls.clear()
+    gc.collect()
+    assert woken.is_set()
+    assert shared.usage == Usage(10, 108, estimated=True)
+    send = third.sending()
+    assert most_counted(send.max_tokens or 0) == 250 - 108
+
+
+def test_a_call_that_is_dropped_before_it_sends_leaves_nothing() -> None:
+    shared = SharedBudget(Budget(output_tokens=108))
+    calls = [begun(shared)]
+    assert calls[0].reserve(lambda: None)
+    calls += [waiting(shared)[0]]
+    calls.clear()
+    gc.collect()
+    assert (shared.attempts, shared.usage) == (0, Usage())
+    assert begun(shared).reserve(lambda: None)
+
+
+def test_the_collector_may_end_a_call_in_the_middle_of_a_reservation(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = SharedBudget(Budget(output_tokens=1000))
+    calls, plain = [sent(shared)], Ledger.shortfall
+
+    def collecting(ledger: Ledger, *given: Any) -> str | None:
+        calls.clear()
+        gc.collect()
+        return plain(ledger, *given)
+
+    call = begun(shared)
+    monkeypatch.setattr(Ledger, "shortfall", collecting)
+    shared._queue.ask(call.spending.share._reservation)  # type: ignore[union-attr]
+    monkeypatch.undo()
+    assert call.sending() is not None
+    call.receive(answer(5), 1.0)
+    assert (shared.attempts, shared.usage.output_tokens) == (2, 113)
+
+
+def test_a_reservation_ignores_what_another_thread_has_yet_to_settle() -> None:
+    shared = SharedBudget(Budget(output_tokens=1000))
+    call, locked, let_go = sent(shared), threading.Event(), threading.Event()
+
+    def work() -> None:
+        with shared._queue._lock:
+            locked.set()
+            let_go.wait(10)
+
+    other = threading.Thread(target=work)
+    other.start()
+    assert locked.wait(10)
+    call.receive(Reply("", stop_reason="stop", usage=Usage(10, 30)), 1.0)  # which waits for nobody
+    let_go.set()
+    other.join(10)
+    assert call.sending(6.0) is not None
+    assert (shared._ledger.holders, shared.usage.output_tokens) == (1, 30)
+    call.receive(answer(5), 7.0)
+    assert (shared._ledger.holders, shared.usage.output_tokens) == (0, 35)
+
+
+def test_what_wakes_one_call_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    def explode() -> None:
+        raise ValueError("a secret")
+
+    shared = SharedBudget(Budget(output_tokens=130))
+    first = sent(shared)
+    second = begun(shared)
+    assert not second.reserve(explode)
+    first.receive(answer(10), 1.0)
+    assert first.result.outcome == "done"
+    assert second.sending() is not None
+    assert "ValueError" in caplog.text
+    assert "secret" not in caplog.text
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_forked_child_begins_without_the_reservations_of_its_parent() -> None:
+    shared = SharedBudget(Budget(output_tokens=250))
+    calls = [sent(shared), sent(shared)]
+    if (child := os.fork()) == 0:
+        try:
+            mine = begun(shared, 200)
+            fits = mine.reserve(lambda: None)
+            for call in calls:
+                call.receive(answer(5), 1.0)
+            os._exit(0 if fits and shared._ledger.held_tokens == most_counted(200) else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    assert not begun(shared).reserve(lambda: None)
+
+
+# its journal says what it was within, and replays without that budget
+
+
+def recorded(shared: SharedBudget, **options: Any) -> Call:
+    """Run a call that is lowered, recovers, and runs out."""
+    call = sent(shared, 60, **options)
+    call.receive(Reply("", stop_reason="stop", usage=Usage(10, 30)), 1.0)
+    for now in range(6, 200, 50):
+        if call.is_over or call.sending(float(now)) is None:
+            break
+        call.receive(Reply("", stop_reason="stop", usage=Usage(10, 30)), now + 1.0)
+    return call
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [Budget(output_tokens=100), Budget(money=0.0011), Budget(attempts=2), Budget(seconds=10), Budget()],
+    ids=["tokens", "money", "attempts", "seconds", "nothing"],
+)
+@pytest.mark.parametrize("is_inner", [False, True])
+def test_a_call_replays_to_the_same_steps(budget: Budget, is_inner: bool) -> None:
+    other = SharedBudget(Budget(output_tokens=5000))
+    shared = SharedBudget(budget, within=other) if is_inner else SharedBudget(budget)
+    call = recorded(shared, chain=PRICED)
+    journal = Journal.from_json(call.journal.to_json())
+    replayed = rungwise.replay(journal)
+    assert replayed.journal.steps == call.journal.steps
+    assert replayed.journal.to_json() == call.journal.to_json()
+    assert (replayed.outcome, replayed.cause, replayed.usage) == (
+        call.result.outcome,
+        call.result.cause,
+        call.result.usage,
+    )
+    assert journal.setting.within == shared.budgets == ((budget, other.budget) if is_inner else (budget,))
+
+
+def test_a_call_that_ran_out_before_and_while_its_messages_were_made_shorter_replays() -> None:
+    for others in (False, True):
+        shared = SharedBudget(Budget(money=0.002))
+        call = sent(shared, 60, chain=PRICED, has_compactor=True)
+        if not others:
+            spend(shared, 108, chain=PRICED, cap=100)
+        spare = sent(shared, chain=PRICED) if others else None
+        call.receive(Failure("context_overflow", status=400), 1.0)
+        assert call.position.state == "compact"
+        call.compacted([{"role": "user", "content": "Where do they nest? " * 400}])
+        assert "money" in over_budget(call, 2.0)
+        replayed = rungwise.replay(Journal.from_json(call.journal.to_json()))
+        assert replayed.journal.steps == call.journal.steps
+        assert spare is None or not spare.is_over
+
+
+def test_the_journal_of_a_call_by_itself_says_nothing_of_it() -> None:
+    alone = recorded(SharedBudget(Budget())).journal
+    document = json.loads(alone.to_json())
+    assert document.pop("within") == [{"attempts": 24, "seconds": 900.0, "output_tokens": None, "money": None}]
+    assert document.pop("within_deadline") == 900.0
+    call = Call(Request("Where?", max_tokens=60, input_tokens=10))
+    call.begin(0.0)
+    assert list(json.loads(call.journal.to_json())) == list(document)
+
+
+@pytest.mark.parametrize("within", ["x", [1], [{"attempts": 0}], [{"tokens": 3}], [{"money": 1.0}]])
+def test_a_journal_with_another_form_of_it_is_refused(within: Any) -> None:
+    document = json.loads(recorded(SharedBudget(Budget())).journal.to_json())
+    with pytest.raises(rungwise.ConfigurationError, match="journal"):
+        Journal.from_json(json.dumps({**document, "within": within}))
+
+
+def test_a_cap_that_is_not_what_it_was_is_found() -> None:
+    document = json.loads(recorded(SharedBudget(Budget(output_tokens=5000))).journal.to_json())
+    document["steps"][0]["cap"] = 61
+    with pytest.raises(rungwise.JournalMismatch, match="cap is 61"):
+        rungwise.replay(Journal.from_json(json.dumps(document)))

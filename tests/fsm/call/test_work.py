@@ -46,7 +46,6 @@ def work_of_attempts(call: Call, came: Reply | Failure, *, keeps_clocks: bool) -
     """Return the calls of functions that each attempt makes, from its reply to the next request."""
     counts, waiting, now = [], [call.begin(0.0)], 0.0
     for _ in range(20):
-        assert waiting[-1] is not None
         now += waiting[-1].wait
 
         def attempt(now: float = now) -> None:
@@ -88,8 +87,6 @@ def test_what_asks_for_each_part_of_a_text_is_built_once() -> None:
     call.begin(0.0)
     cut = Reply("In the reeds of the river, and then", stop_reason="length", usage=Usage(10, 5))
     first, second = call.receive(cut, 0.1), call.receive(cut, 0.2)
-    assert first is not None
-    assert second is not None
     assert first.rung == second.rung == "continuation"
     assert first.messages[-1] is second.messages[-1]
 

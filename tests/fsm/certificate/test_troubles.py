@@ -17,10 +17,7 @@ RETRIED = (
     "retry x3 (2, 4, 8 s), fallback, retry x3 (2, 4, 8 s) → failed; 8 attempts, 28 to 42 s",
 )
 NOT_ASKED_AGAIN = ("not asked again → failed; 1 attempt", "fallback → failed; 2 attempts")
-GONE_ON = (
-    "continuation x3 → partial; 4 attempts",
-    "continuation x3, fallback → partial; 5 attempts",
-)
+GONE_ON = ("continuation x3 → partial; 4 attempts", "continuation x3, fallback → partial; 5 attempts")
 ENLARGED = ("enlarge x3 → exhausted; 4 attempts", "enlarge x3, fallback, enlarge x3 → exhausted; 8 attempts")
 
 BY_HAND = {
@@ -35,10 +32,7 @@ BY_HAND = {
     ),
     "429 with a Retry-After of 121 s": NOT_ASKED_AGAIN,
     "503, or another server error": RETRIED,
-    "529, overloaded": (
-        RETRIED[0],
-        "retry (2 s), fallback, retry x3 (2, 4, 8 s) → failed; 6 attempts, 16 to 24 s",
-    ),
+    "529, overloaded": (RETRIED[0], "retry (2 s), fallback, retry x3 (2, 4, 8 s) → failed; 6 attempts, 16 to 24 s"),
     "no connection": RETRIED,
     "an attempt that runs into its timeout": (  # 600 s and 2 to 3 s of waits leave 297 s
         "retry (2 s) → over_budget; 2 attempts, 900 s",
@@ -110,16 +104,9 @@ def test_troubles_with_the_same_courses_share_a_line() -> None:
         ("429 with a Retry-After of 120 s", (1,)),
         ("429 with a Retry-After of 120 s", (2,)),
     ]
-    assert by_name(found)["429"][1] == (
-        RETRIED[1],
-        "fallback, retry x3 (2, 4, 8 s) → failed; 5 attempts, 14 to 21 s",
-    )
+    assert by_name(found)["429"][1] == (RETRIED[1], "fallback, retry x3 (2, 4, 8 s) → failed; 5 attempts, 14 to 21 s")
     together = next(each.names for each in found if "no connection" in each.names)
-    assert together == (
-        "503, or another server error",
-        "no connection",
-        "a stream that breaks off before any text",
-    )
+    assert together == ("503, or another server error", "no connection", "a stream that breaks off before any text")
 
 
 def test_the_budget_ends_a_course_and_chance_may_end_it_sooner() -> None:

@@ -55,7 +55,6 @@ def test_the_default_policy_of_a_turn_is_proved_on_all_its_limits() -> None:
     assert certificate.configurations == 3303
     assert [each.row for each in certificate.rows] == list(TURN.rows)
     assert {each.verdict for each in certificate.rows} == {"proved"}
-    assert certificate.call is not None
     of_call = [each.name for each in certificate.call.properties]
     assert [each.name for each in certificate.properties][:-1] == of_call[:-2]
     assert certificate.properties[-1].name == "every configuration can still reach finished"
@@ -100,11 +99,7 @@ def test_calls_and_tool_runs_are_attained(changes: dict[str, Any], calls: int, r
 def test_the_calls_are_those_of_the_longest_path_through_every_configuration(limits: tuple[int, ...]) -> None:
     faults, compactions, summaries, auto_continues = limits
     policy = TurnPolicy(
-        call=ONE_ATTEMPT,
-        faults=faults,
-        compactions=compactions,
-        summary=bool(summaries),
-        auto_continues=auto_continues,
+        call=ONE_ATTEMPT, faults=faults, compactions=compactions, summary=bool(summaries), auto_continues=auto_continues
     )
     walked = walk(TURN, policy.limits)
 
@@ -170,11 +165,7 @@ def play(
 @pytest.mark.full
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"auto_continues": 2},
-        {"auto_continues": 2, "faults": 1, "compactions": 1},
-        {"budget": Budget(attempts=3)},
-    ],
+    [{"auto_continues": 2}, {"auto_continues": 2, "faults": 1, "compactions": 1}, {"budget": Budget(attempts=3)}],
 )
 def test_no_script_of_a_turn_passes_a_worst_case_and_exact_ones_are_attained(changes: dict[str, Any]) -> None:
     call = evolve(
@@ -191,7 +182,6 @@ def test_no_script_of_a_turn_passes_a_worst_case_and_exact_ones_are_attained(cha
             spent = {name: max(most, value) for (name, most), value in zip(spent.items(), values, strict=True)}
     for name, most in spent.items():
         value = found[name].value
-        assert value is not None
         assert most <= value, name
         assert not found[name].is_exact or most == value, name
     assert found["calls"].is_exact
@@ -333,13 +323,12 @@ def test_the_forms_hold_the_turn_and_its_calls() -> None:
 
 def test_a_turn_fails_with_its_calls() -> None:
     call = default().call
-    assert call is not None
     broken = evolve(default(), call=evolve(call, properties=(evolve(call.properties[0], holds=False),)))
     assert not broken.ok
     assert broken.to_text().startswith("# Certificate: turn\n\nFails: its calls are not proved.\n")
 
 
-def test_what_is_no_policy_is_an_error() -> None:
+def test_refuses_anything_but_a_policy() -> None:
     with pytest.raises(ConfigurationError, match="must be a Policy or a TurnPolicy, not str"):
         verify("turn.toml")  # type: ignore[arg-type]
 

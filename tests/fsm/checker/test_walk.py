@@ -13,18 +13,7 @@ from rungwise.fsm.checker.firing import ABSORB, BOUNDED, COUNTS, FALLS, ILLEGAL,
 from rungwise.fsm.checker.walk import PROPERTIES, PURE, walk
 from rungwise.fsm.checker.walked import ALIVE, ENDS
 from rungwise.fsm.machine.machine import TakeRow, machine_of
-from support.tables import (
-    COUNTERS,
-    ONES,
-    VECTORS,
-    failing,
-    limits,
-    redeclaring,
-    replacing,
-    replayed,
-    row_of,
-    tampered,
-)
+from support.tables import COUNTERS, ONES, VECTORS, failing, limits, redeclaring, replacing, replayed, row_of, tampered
 
 GOAL = "every configuration can still reach done"
 FEW = limits(retries=1, reasks=1, nudges=1, continuations=1, fallbacks=1)

@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import ssl
-from typing import get_args
 
 import httpcore
 import httpx
@@ -12,8 +11,6 @@ import pytest
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.failures.transport import classify_exception
-
-REASONS = frozenset(get_args(Reason))
 
 
 def raised(exception: BaseException, cause: BaseException | None = None) -> BaseException:
@@ -26,6 +23,19 @@ def raised(exception: BaseException, cause: BaseException | None = None) -> Base
 CERTIFICATE = ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate")
 
 
+KINDS: dict[Reason, tuple[type[Exception], ...]] = {
+    "timeout": (
+        *(httpx.ConnectTimeout, httpx.ReadTimeout, httpx.WriteTimeout, httpx.PoolTimeout),
+        *(httpcore.ReadTimeout, httpcore.PoolTimeout, TimeoutError, asyncio.TimeoutError),
+    ),
+    "connection": (
+        *(httpx.ConnectError, httpx.ReadError, httpx.WriteError, httpx.CloseError, httpx.RemoteProtocolError),
+        *(httpx.LocalProtocolError, httpx.ProxyError, httpcore.ConnectError, httpcore.RemoteProtocolError),
+        *(ConnectionResetError, BrokenPipeError, socket.gaierror, OSError, ssl.SSLError),
+    ),
+}
+
+
 class WrappedByAnSdk(Exception):
     pass
 
@@ -33,27 +43,7 @@ class WrappedByAnSdk(Exception):
 @pytest.mark.parametrize(
     ("reason", "exception"),
     [
-        *[
-            ("timeout", kind("x"))
-            for kind in (httpx.ConnectTimeout, httpx.ReadTimeout, httpx.WriteTimeout, httpx.PoolTimeout)
-        ],
-        *[
-            ("timeout", kind("x"))
-            for kind in (httpcore.ReadTimeout, httpcore.PoolTimeout, TimeoutError, asyncio.TimeoutError)
-        ],
-        *[
-            ("connection", kind("x"))
-            for kind in (httpx.ConnectError, httpx.ReadError, httpx.WriteError, httpx.CloseError)
-        ],
-        *[
-            ("connection", kind("x"))
-            for kind in (httpx.RemoteProtocolError, httpx.LocalProtocolError, httpx.ProxyError)
-        ],
-        *[("connection", kind("x")) for kind in (httpcore.ConnectError, httpcore.RemoteProtocolError)],
-        *[
-            ("connection", kind("x"))
-            for kind in (ConnectionResetError, BrokenPipeError, socket.gaierror, OSError, ssl.SSLError)
-        ],
+        *((reason, kind("x")) for reason, kinds in KINDS.items() for kind in kinds),
         ("format", httpx.UnsupportedProtocol("no scheme")),
         ("format", httpx.InvalidURL("x")),
         ("malformed", httpx.DecodingError("x")),
@@ -106,11 +96,13 @@ def test_an_earlier_certificate_does_not_colour_a_timeout() -> None:
 @pytest.mark.parametrize(
     "exception",
     [
-        *[
+        *(
             kind("x")
-            for kind in (TypeError, AttributeError, ValueError, KeyError, IndexError, NameError, AssertionError)
-        ],
-        *[kind("x") for kind in (RuntimeError, RecursionError, ZeroDivisionError, ImportError, FileNotFoundError)],
+            for kind in (
+                *(TypeError, AttributeError, ValueError, KeyError, IndexError, NameError, AssertionError),
+                *(RuntimeError, RecursionError, ZeroDivisionError, ImportError, FileNotFoundError),
+            )
+        ),
         *[ConfigurationError("x"), WrappedByAnSdk("x"), UnicodeDecodeError("utf-8", b"x", 0, 1, "x")],
         raised(TypeError("x"), httpx.ConnectError("handled before")),
         raised(FileNotFoundError("x"), httpx.ConnectError("handled before")),

@@ -1,5 +1,8 @@
 """What a response says went wrong: each wording, number and status that was seen, and the reason that it is."""
 
+import json
+import tomllib
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -11,10 +14,11 @@ from support.error_bodies import anthropic, google, openai, quota
 REASONS = frozenset(get_args(Reason))
 
 
+WORDINGS = tomllib.loads(Path(__file__).with_name("response_wordings.toml").read_text(encoding="utf-8"))
 SPENT = "You exceeded your current quota, please check your plan and billing details."
 TPM = "on tokens per min (TPM): Limit 30000, Used 29000, Requested 3082. Please try again in 9.816s."
 
-CASES: dict[Reason, list[tuple[int | None, Any]]] = {
+CASES: dict[Reason, list[Any]] = {
     "auth": [
         (401, openai("Incorrect API key provided: sk-1***9.", "invalid_request_error", "invalid_api_key")),
         (401, ""),
@@ -22,8 +26,8 @@ CASES: dict[Reason, list[tuple[int | None, Any]]] = {
         (403, anthropic("Your API key does not have permission", "permission_error")),
         (None, anthropic("invalid x-api-key", "authentication_error")),
         (401, {"error": {"code": "1000", "message": "Authentication Failed"}}),
-        (400, google(400, "INVALID_ARGUMENT", "API key not valid.", {"reason": "API_KEY_INVALID"})),
-        (400, openai("Invalid API key")),
+        google(400, "INVALID_ARGUMENT", "API key not valid.", {"reason": "API_KEY_INVALID"}),
+        "Invalid API key",
         (200, {"base_resp": {"status_code": 1004, "status_msg": "login fail: carry the API secret key"}}),
     ],
     "billing": [
@@ -34,12 +38,12 @@ CASES: dict[Reason, list[tuple[int | None, Any]]] = {
         (403, openai("Your quota is used up")),
         (403, {"error": {"code": 403, "message": "Key limit exceeded (total limit)."}}),
         (401, openai("Insufficient balance", "CreditsError")),
-        (400, openai("x", None, "billing_hard_limit_reached")),
+        openai("x", None, "billing_hard_limit_reached"),
         (None, openai("x", None, "credit_balance_exhausted")),
         (429, openai("x", None, "project_spend_limit_exceeded")),
         (429, openai("Your account is suspended", "exceeded_current_quota_error")),
-        (400, anthropic("Your credit balance is too low to access the Anthropic API.")),
-        (400, anthropic("You have reached your specified API usage limits.")),
+        anthropic("Your credit balance is too low to access the Anthropic API."),
+        anthropic("You have reached your specified API usage limits."),
         (429, anthropic("Extra usage is required for long context requests.", "rate_limit_error")),
         (429, {"error": {"code": "1113", "message": "x"}}),
         (429, {"error": {"code": "1308", "message": "Usage limit reached for 5 hour."}}),
@@ -56,8 +60,8 @@ CASES: dict[Reason, list[tuple[int | None, Any]]] = {
         (429, openai("Tokens per minute limit exceeded", "too_many_tokens_error", "token_quota_exceeded", "quota")),
         (429, openai("You have exceeded token rate limit of your quota. Please retry after 6 seconds.")),
         (429, {"error": {"code": "1302", "message": "High concurrency usage of this API"}}),
-        (400, {"message": "Too many tokens per day, throttling", "__type": "a.b#ThrottlingException"}),
-        (400, openai("Requests throttling triggered", None, "Throttling.RateQuota")),
+        {"message": "Too many tokens per day, throttling", "__type": "a.b#ThrottlingException"},
+        openai("Requests throttling triggered", None, "Throttling.RateQuota"),
         (None, anthropic("This request would exceed your rate limit", "rate_limit_error")),
         (402, openai("Usage limit reached; it resets soon")),
         (402, openai("Quota reached, try again in 5 minutes")),
@@ -88,35 +92,28 @@ CASES: dict[Reason, list[tuple[int | None, Any]]] = {
         (None, anthropic("Request timed out", "timeout_error")),
         (None, google(504, "DEADLINE_EXCEEDED", "The request timed out")),
     ],
-    "connection": [
-        (None, openai("x", None, "network_error")),
-    ],
+    "connection": [(None, openai("x", None, "network_error"))],
     "context_overflow": [
-        (400, openai("x", "invalid_request_error", "context_length_exceeded", "messages")),
-        (400, anthropic("prompt is too long: 200049 tokens > 200000 maximum")),
+        openai("x", "invalid_request_error", "context_length_exceeded", "messages"),
+        anthropic("prompt is too long: 200049 tokens > 200000 maximum"),
         (None, openai("x", None, "model_context_window_exceeded")),
-        (400, openai("This model's maximum context length is 8192 tokens. Reduce the length.")),
-        (400, openai("This model's maximum prompt length is 131072 but the request contains 537812 tokens.")),
-        (400, anthropic("input length and `max_tokens` exceed context limit: 200001 + 21333 > 200000")),
-        (400, openai("Please reduce the length of the messages or completion.")),
-        (400, openai("request exceeds the available context size", "exceed_context_size_error")),
-        (
-            400,
-            google(
-                400, "INVALID_ARGUMENT", "The input token count (9) exceeds the maximum number of tokens allowed (8)."
-            ),
-        ),
-        (400, {"message": "Input is too long for requested model.", "__type": "ValidationException"}),
+        "This model's maximum context length is 8192 tokens. Reduce the length.",
+        "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+        anthropic("input length and `max_tokens` exceed context limit: 200001 + 21333 > 200000"),
+        "Please reduce the length of the messages or completion.",
+        openai("request exceeds the available context size", "exceed_context_size_error"),
+        google(400, "INVALID_ARGUMENT", "The input token count (9) exceeds the maximum number of tokens allowed (8)."),
+        {"message": "Input is too long for requested model.", "__type": "ValidationException"},
         (413, openai("Current length is 9000 while limit is 8192")),
         (500, openai("prompt is too long")),
-        (400, openai("The input (9 tokens) is longer than the model's context length (8 tokens).")),
-        (400, openai("invalid params, context window exceeds limit (2013)")),
-        (400, openai("prompt token count of 200000 exceeds the limit of 128000")),
-        (400, openai("Input length 131393 exceeds the maximum allowed input length of 131040 tokens.")),
+        "The input (9 tokens) is longer than the model's context length (8 tokens).",
+        "invalid params, context window exceeds limit (2013)",
+        "prompt token count of 200000 exceeds the limit of 128000",
+        "Input length 131393 exceeds the maximum allowed input length of 131040 tokens.",
         (422, {"error": "Input validation error: `inputs` must have less than 4096 tokens. Given: 5000"}),
-        (400, openai("Input tokens exceed the configured limit of 272000 tokens.")),
-        (400, openai("`inputs` tokens + `max_new_tokens` must be <= 32768. Given: 40000 `inputs` tokens")),
-        (400, openai("Prompt contains 9 tokens, too large for model with 8 maximum context length")),
+        "Input tokens exceed the configured limit of 272000 tokens.",
+        "`inputs` tokens + `max_new_tokens` must be <= 32768. Given: 40000 `inputs` tokens",
+        "Prompt contains 9 tokens, too large for model with 8 maximum context length",
     ],
     "payload_too_large": [
         (413, ""),
@@ -131,33 +128,24 @@ CASES: dict[Reason, list[tuple[int | None, Any]]] = {
         (429, openai("Request too large for gpt-4o (TPM): Limit 30000, Requested 342389. It must be reduced.")),
     ],
     "prefill_unsupported": [
-        (
-            400,
-            anthropic(
-                "This model does not support assistant message prefill. The conversation must end with a user message."
-            ),
+        anthropic(
+            "This model does not support assistant message prefill. The conversation must end with a user message."
         ),
-        (400, google(400, "INVALID_ARGUMENT", "Requests ending with a model turn are not supported.")),
-        (400, anthropic("When using output format, pre-filling the assistant is not supported")),
-        (
-            400,
-            {"message": "Expected last role User or Tool (or Assistant with prefix True) but got assistant"},
-        ),
-        (400, anthropic("messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `text`.")),
+        google(400, "INVALID_ARGUMENT", "Requests ending with a model turn are not supported."),
+        anthropic("When using output format, pre-filling the assistant is not supported"),
+        {"message": "Expected last role User or Tool (or Assistant with prefix True) but got assistant"},
+        anthropic("messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `text`."),
     ],
     "reasoning_signature": [
-        (400, anthropic("messages.1.content.0: Invalid `signature` in `thinking` block")),
-        (400, google(400, "INVALID_ARGUMENT", "Corrupted thought signature.")),
-        (400, google(400, "INVALID_ARGUMENT", "Function call is missing a thought_signature in functionCall parts.")),
-        (400, openai("x", None, "thinking_signature")),
-        (400, openai("The encrypted content gAAA could not be verified.", None, "invalid_encrypted_content")),
-        (
-            400,
-            openai("Item 'rs_1' of type 'reasoning' was provided without its required following item.", param="input"),
-        ),
+        anthropic("messages.1.content.0: Invalid `signature` in `thinking` block"),
+        google(400, "INVALID_ARGUMENT", "Corrupted thought signature."),
+        google(400, "INVALID_ARGUMENT", "Function call is missing a thought_signature in functionCall parts."),
+        openai("x", None, "thinking_signature"),
+        openai("The encrypted content gAAA could not be verified.", None, "invalid_encrypted_content"),
+        openai("Item 'rs_1' of type 'reasoning' was provided without its required following item.", param="input"),
         (404, openai("Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.")),
-        (400, openai("property 'reasoning_content' is unsupported")),
-        (400, openai("Unknown parameter: 'messages[1].reasoning_content'.", param="messages[1].reasoning_content")),
+        "property 'reasoning_content' is unsupported",
+        openai("Unknown parameter: 'messages[1].reasoning_content'.", param="messages[1].reasoning_content"),
         (
             422,
             {
@@ -172,60 +160,43 @@ CASES: dict[Reason, list[tuple[int | None, Any]]] = {
         ),
     ],
     "reasoning_missing": [
-        (
-            400,
-            openai(
-                "The `reasoning_content` in the thinking mode must be passed back to the API.",
-                "invalid_request_error",
-                "invalid_request_error",
-            ),
+        openai(
+            "The `reasoning_content` in the thinking mode must be passed back to the API.",
+            "invalid_request_error",
+            "invalid_request_error",
         ),
-        (400, openai("The reasoning_content field must be fully passed back to the API.")),
-        (400, openai("thinking is enabled but reasoning_content is missing in assistant tool call message at index 2")),
-        (400, openai("Missing `reasoning_content` field in the assistant message at message index 1.")),
+        "The reasoning_content field must be fully passed back to the API.",
+        "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2",
+        "Missing `reasoning_content` field in the assistant message at message index 1.",
     ],
     "failed_generation": [
-        (
-            400,
-            openai(
-                "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.",
-                "invalid_request_error",
-                "tool_use_failed",
-            ),
+        openai(
+            "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.",
+            "invalid_request_error",
+            "tool_use_failed",
         ),
-        (
-            400,
-            openai("tool call validation failed: parameters for tool f did not match schema", None, "tool_use_failed"),
-        ),
-        (400, openai("Failed to generate JSON. Please adjust your prompt.", None, "json_validate_failed")),
-        (
-            None,
-            {"error": {"message": "Failed to call a function. Please adjust your prompt.", "status_code": 400}},
-        ),
+        openai("tool call validation failed: parameters for tool f did not match schema", None, "tool_use_failed"),
+        openai("Failed to generate JSON. Please adjust your prompt.", None, "json_validate_failed"),
+        (None, {"error": {"message": "Failed to call a function. Please adjust your prompt.", "status_code": 400}}),
     ],
     "model_not_found": [
         (404, openai("The model `gpt-4.1-x` does not exist or you do not have access to it.", None, "model_not_found")),
-        (400, openai("The requested model 'x' does not exist.", param="model")),
+        openai("The requested model 'x' does not exist.", param="model"),
         (404, anthropic("model: claude-nope", "not_found_error")),
         (404, google(404, "NOT_FOUND", "models/gemini-9 is not found for API version v1beta")),
         (404, {"error": 'model "llama9" not found, try pulling it first'}),
-        (400, {"error": {"code": 400, "message": "foo/bar is not a valid model ID"}}),
+        {"error": {"code": 400, "message": "foo/bar is not a valid model ID"}},
         (404, {"error": {"code": 404, "message": "No endpoints found that support tool use."}}),
-        (400, {"message": "The provided model identifier is invalid."}),
+        {"message": "The provided model identifier is invalid."},
         (503, openai("No channel", None, "model_not_found")),
     ],
     "content_policy": [
-        (
-            400,
-            openai(
-                "The response was filtered due to Azure's content management policy.", None, "content_filter", "prompt"
-            ),
-        ),
-        (400, {"error": {"code": "x", "innererror": {"code": "ResponsibleAIPolicyViolation"}}}),
-        (400, openai("Invalid prompt: flagged as potentially violating our usage policy.", None, "invalid_prompt")),
-        (400, anthropic("Output blocked by content filtering policy")),
-        (400, openai("Content Exists Risk", "invalid_request_error", "invalid_request_error")),
-        (400, openai("Input data may contain inappropriate content.", None, "data_inspection_failed")),
+        openai("The response was filtered due to Azure's content management policy.", None, "content_filter", "prompt"),
+        {"error": {"code": "x", "innererror": {"code": "ResponsibleAIPolicyViolation"}}},
+        openai("Invalid prompt: flagged as potentially violating our usage policy.", None, "invalid_prompt"),
+        anthropic("Output blocked by content filtering policy"),
+        openai("Content Exists Risk", "invalid_request_error", "invalid_request_error"),
+        openai("Input data may contain inappropriate content.", None, "data_inspection_failed"),
         (403, {"error": {"code": 403, "message": "m requires moderation. Your input was flagged for violence."}}),
         (200, {"promptFeedback": {"blockReason": "SAFETY"}}),
         (200, {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}),
@@ -234,23 +205,15 @@ CASES: dict[Reason, list[tuple[int | None, Any]]] = {
     "format": [
         *((status, "") for status in (301, 400, 405, 415, 422, 451)),
         (422, {"detail": [{"loc": ["body", "messages"], "msg": "Field required", "type": "missing"}]}),
-        (400, openai("messages.0.content.0: image exceeds 5 MB maximum")),
-        (
-            400,
-            openai("Invalid 'temperature': decimal above maximum value. Expected a value <= 2.", param="temperature"),
-        ),
+        "messages.0.content.0: image exceeds 5 MB maximum",
+        openai("Invalid 'temperature': decimal above maximum value. Expected a value <= 2.", param="temperature"),
         (None, anthropic("messages: at least one message is required")),
     ],
-    "malformed": [
-        (200, "<html>Sign in to the network</html>"),
-        (200, b""),
-        (200, {}),
-        (204, None),
-    ],
+    "malformed": [(200, "<html>Sign in to the network</html>"), (200, b""), (200, {}), (204, None)],
     "unknown": [
         (404, ""),
         (404, {"detail": "Not Found"}),
-        (400, openai("unknown error, 999 (1000)")),
+        "unknown error, 999 (1000)",
         (200, {"error": {"code": 999, "message": "x"}}),
         (200, {"base_resp": {"status_code": 1000, "status_msg": "x"}}),
         (200, {"error": "boom"}),
@@ -260,7 +223,14 @@ CASES: dict[Reason, list[tuple[int | None, Any]]] = {
         (999, ""),
     ],
 }
-FLAT = [(reason, status, body) for reason, cases in CASES.items() for status, body in cases]
+"""What comes with each reason: its status and body, or of an error 400 the body, or its message in OpenAI's shape."""
+
+
+def response_of(case: Any) -> tuple[int | None, Any]:
+    return case if isinstance(case, tuple) else (400, openai(case) if isinstance(case, str) else case)
+
+
+FLAT = [(reason, *response_of(case)) for reason, cases in CASES.items() for case in cases]
 
 
 @pytest.mark.parametrize(("reason", "status", "body"), FLAT)
@@ -274,139 +244,13 @@ def test_every_reason_of_a_response_is_covered() -> None:
     assert CASES.keys() | {"output_cap", "parameter_unsupported", "certificate", "silence"} == REASONS
 
 
-ROOM: list[tuple[int, Any]] = [
-    (
-        3192,
-        "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens "
-        "(5000 in the messages, 4000 in the completion).",
-    ),
-    (
-        8078,
-        "This model's maximum context length is 8192 tokens. However, you requested 8306 tokens "
-        "(64 in the messages, 50 in the functions, and 8192 in the completion).",
-    ),
-    (
-        9840,
-        "This endpoint's maximum context length is 163840 tokens. However, you requested about "
-        "170000 tokens (150000 of text input, 4000 of tool input, 16000 in the output).",
-    ),
-    (
-        39766,
-        "'max_tokens' or 'max_completion_tokens' is too large: 64000. This model's maximum "
-        "context length is 64001 tokens and your request has 24235 input tokens (64000 > 64001 - "
-        "24235).",
-    ),
-    (
-        12768,
-        "Requested token count exceeds the model's maximum context length of 32768 tokens. You "
-        "requested a total of 40000 tokens: 20000 tokens from the input messages and 20000 "
-        "tokens for the completion.",
-    ),
-    (1048576, "max_tokens: 2,000,000 > 1,048,576, which is the maximum allowed number of output tokens"),
-    (
-        2768,
-        "`inputs` tokens + `max_new_tokens` must be <= 32768. Given: 30000 `inputs` tokens and 5000 `max_new_tokens`",
-    ),
-    (8192, "`max_tokens` must be less than or equal to `8192`, the maximum value for `max_tokens` is less"),
-    (8000, "max_tokens for `llama-3.1-8b-instant` must be less than or equal to 8000"),
-    (8192, "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]"),
-    (8192, "<400> InternalError.Algo.InvalidParameter: Range of max_tokens should be [1, 8192]"),
-    (
-        8128,
-        openai(
-            (
-                "This model's maximum context length is 8192 tokens. However, you requested 8256 tokens "
-                "(64 in the messages, 8192 in the completion). Please reduce the length of the messages "
-                "or completion."
-            ),
-            None,
-            "context_length_exceeded",
-            "messages",
-        ),
-    ),
-    (
-        16000,
-        openai(
-            (
-                "This model's maximum context length is 32768 tokens. However, you requested 32000 "
-                "output tokens and your prompt contains at least 769 input tokens, for a total of at "
-                "least 32769 tokens."
-            ),
-            param="input_tokens",
-        ),
-    ),
-    (
-        8192,
-        anthropic(
-            "max_tokens: 100000 > 8192, which is the maximum allowed number of output tokens for claude-3-5-sonnet"
-        ),
-    ),
-    (
-        10000,
-        anthropic("input length and `max_tokens` exceed context limit: 190000 + 21333 > 200000, decrease input length"),
-    ),
-    (
-        16384,
-        openai(
-            (
-                "max_tokens is too large: 99999. This model supports at most 16384 completion tokens, "
-                "whereas you provided 99999."
-            ),
-            param="max_tokens",
-        ),
-    ),
-    (
-        131072,
-        openai(
-            "Param Incorrect",
-            None,
-            "400",
-            "max_tokens is too large: 1048576. This model supports at most 131072 completion tokens",
-        ),
-    ),
-    (
-        32768,
-        openai("integer above maximum value, expected a value <= 32768, but got 64000 instead.", param="max_tokens"),
-    ),
-    (8192, {"detail": [{"loc": ["body", "max_tokens"], "msg": "Input should be less than or equal to 8192"}]}),
-    (
-        8192,
-        google(
-            400,
-            "INVALID_ARGUMENT",
-            (
-                "it has a maxOutputTokens value of 655360 but the supported range is from 1 (inclusive) "
-                "to 8193 (exclusive)."
-            ),
-        ),
-    ),
-    (
-        4096,
-        {
-            "message": (
-                "The maximum tokens you requested exceeds the model limit of 4096. Try again with a "
-                "maximum tokens value that is lower than 4096."
-            )
-        },
-    ),
-    (
-        27342,
-        {
-            "error": {
-                "code": 402,
-                "message": (
-                    "This request requires more credits, or fewer max_tokens. You requested up to 32000 "
-                    "tokens, but can only afford 27342."
-                ),
-            }
-        },
-    ),
-]
+def body_of(said: str) -> Any:
+    return said if said.startswith("{") else openai(said)
 
 
-@pytest.mark.parametrize(("available", "said"), ROOM)
-def test_reads_the_available_tokens(available: int, said: Any) -> None:
-    failure = classify_response(400, {}, openai(said) if isinstance(said, str) else said)
+@pytest.mark.parametrize(("available", "said"), WORDINGS["room"])
+def test_reads_the_available_tokens(available: int, said: str) -> None:
+    failure = classify_response(400, {}, body_of(said))
     assert (failure.reason, failure.available_tokens) == ("output_cap", available)
 
 
@@ -446,110 +290,9 @@ def test_no_room_is_no_output_cap(reason: Reason, message: str) -> None:
     assert (failure.reason, failure.available_tokens) == (reason, None)
 
 
-PARAMETERS: list[tuple[str, Any]] = [
-    (
-        "max_tokens",
-        openai(
-            (
-                "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
-                "'max_completion_tokens' instead."
-            ),
-            None,
-            "unsupported_parameter",
-            "max_tokens",
-        ),
-    ),
-    (
-        "max_tokens",
-        openai(
-            "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
-        ),
-    ),
-    (
-        "temperature",
-        openai(
-            (
-                "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default "
-                "(1) value is supported."
-            ),
-            None,
-            "unsupported_value",
-            "temperature",
-        ),
-    ),
-    ("temperature", openai("Unsupported value: 'temperature' does not support 0.2")),
-    (
-        "reasoning",
-        openai(
-            "Unsupported parameter: 'reasoning.effort' is not supported with this model.",
-            None,
-            "unsupported_parameter",
-            "reasoning.effort",
-        ),
-    ),
-    ("thinking", openai("Unrecognized request argument supplied: thinking")),
-    (
-        "reasoning_effort",
-        openai("The model returned the following errors: reasoning_effort: Extra inputs are not permitted"),
-    ),
-    (
-        "prompt_cache_key",
-        {
-            "error": (
-                "[{'type': 'extra_forbidden', 'loc': ('body', 'prompt_cache_key'), 'msg': 'Extra inputs "
-                "are not permitted', 'input': 'main'}]"
-            )
-        },
-    ),
-    (
-        "top_k",
-        {
-            "detail": [
-                {
-                    "type": "extra_forbidden",
-                    "loc": ["body", "top_k"],
-                    "msg": "Extra inputs are not permitted",
-                    "input": 3,
-                }
-            ]
-        },
-    ),
-    (
-        "top_k",
-        {
-            "object": "error",
-            "message": {
-                "detail": [
-                    {"type": "extra_forbidden", "loc": ["body", "top_k"], "msg": "Extra inputs are not permitted"}
-                ]
-            },
-            "type": "invalid_request_error",
-        },
-    ),
-    ("temperature", anthropic("`temperature` is deprecated for this model")),
-    ("top_p", anthropic("`temperature` and `top_p` cannot both be specified for this model. Please use only one.")),
-    ("presencePenalty", openai("Model grok-4 does not support parameter presencePenalty.")),
-    ("stop", openai("Argument not supported on this model: stop")),
-    ("seed", openai("property 'seed' is unsupported")),
-    ("logprobs", openai("This model does not support the `logprobs` parameter")),
-    (
-        "topKay",
-        google(
-            400,
-            "INVALID_ARGUMENT",
-            ("Invalid JSON payload received. Unknown name \"topKay\" at 'generation_config': Cannot find field."),
-        ),
-    ),
-    (
-        "parallel_tool_calls",
-        openai("Unknown parameter: 'parallel_tool_calls'.", None, "unknown_parameter", "parallel_tool_calls"),
-    ),
-]
-
-
-@pytest.mark.parametrize(("parameter", "body"), PARAMETERS)
-def test_names_the_unsupported_parameter(parameter: str, body: Any) -> None:
-    failure = classify_response(400, {}, body)
+@pytest.mark.parametrize(("parameter", "said"), WORDINGS["parameters"])
+def test_names_the_unsupported_parameter(parameter: str, said: str) -> None:
+    failure = classify_response(400, {}, body_of(said))
     assert (failure.reason, failure.parameter) == ("parameter_unsupported", parameter)
 
 
@@ -598,3 +341,43 @@ def test_a_kind_of_json_that_is_not_supported_is_the_parameter_for_it() -> None:
     told = "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."
     failure = classify_response(400, {}, openai(told))
     assert (failure.reason, failure.parameter) == ("parameter_unsupported", "response_format")
+
+
+# how servers say that a prompt does not fit, and what sounds like it: each wording with its source is in a table
+
+
+OVERFLOWS: list[dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("overflow_wordings.toml").read_text(encoding="utf-8")
+)["wording"]
+
+
+def overflow_of(wording: dict[str, Any]) -> bytes:
+    if "body" in wording:
+        return str(wording["body"]).encode()
+    error = {"message": wording["message"], "type": "invalid_request_error", "param": None, "code": None}
+    return json.dumps({"error": error}).encode()
+
+
+@pytest.mark.parametrize(
+    "wording", OVERFLOWS, ids=[f"{wording['provider']}-{wording['status']}" for wording in OVERFLOWS]
+)
+def test_each_wording_is_what_it_is(wording: dict[str, Any]) -> None:
+    status = wording["status"]
+    assert classify_response(status, {}, overflow_of(wording)).reason == wording["reason"]
+    if status == 200:  # the same inside a stream
+        assert classify_response(None, {}, overflow_of(wording)).reason == wording["reason"]
+
+
+def test_the_table_says_where_each_wording_was_seen() -> None:
+    for wording in OVERFLOWS:
+        assert wording.keys() <= {"provider", "status", "message", "body", "reason", "source"}
+        assert ("message" in wording) != ("body" in wording)
+        assert wording["reason"] in get_args(Reason)
+        assert wording["source"].strip()
+        json.loads(overflow_of(wording))
+
+
+@pytest.mark.parametrize("wording", [w for w in OVERFLOWS if w["reason"] == "context_overflow" and "message" in w])
+@pytest.mark.parametrize("status", [401, 402, 404, 429, 503])
+def test_no_wording_is_an_overflow_on_a_status_that_says_something_else(wording: dict[str, Any], status: int) -> None:
+    assert classify_response(status, {}, overflow_of(wording)).reason not in ("context_overflow", "payload_too_large")

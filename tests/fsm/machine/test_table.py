@@ -104,19 +104,13 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: CALL.with_rung(PLEAD), "with_rung needs an event in whose ladder 'plead' is tried"),
     (lambda: CALL.with_rung(PLEAD, refussed=None), "no event 'refussed' comes in 'await'; did you mean 'refused'"),
     (lambda: CALL.with_rung(PLEAD, ran_out=None), "no event 'ran_out' comes in 'await'"),
-    (
-        lambda: CALL.with_rung(PLEAD, refused="may_retry"),
-        "has no guard 'may_retry'; it has: may_ask_another, None",
-    ),
+    (lambda: CALL.with_rung(PLEAD, refused="may_retry"), "has no guard 'may_retry'; it has: may_ask_another, None"),
     (
         lambda: CALL.with_rung(Rung("retry", limit=9), refused=None),
         "the rung 'retry' is declared already, and otherwise",
     ),
     (lambda: CALL.with_rows(("answered", "await", None, "done")), r"with_rows takes rows such as Row\(.*, not tuple"),
-    (
-        lambda: CALL.with_rows(before=Row("a", "b", None, "c")),
-        "to stand before is not in the table: b --a--> c",
-    ),
+    (lambda: CALL.with_rows(before=Row("a", "b", None, "c")), "to stand before is not in the table: b --a--> c"),
     (lambda: CALL.with_rows(declare=["may_plead"]), "declares rungs, facts, guards and effects, not str"),
     (lambda: CALL.declaring(Fact("has_text")), "the fact 'has_text' is declared already, and otherwise"),
     (lambda: CALL.declaring(Guard("may_retry")), "the guard 'may_retry' is declared already, and otherwise"),
@@ -157,7 +151,7 @@ def test_copies_and_pickles_of_a_shipped_table_are_that_table() -> None:
         assert copied is CALL
 
 
-def test_copies_and_pickles_of_a_table_of_ones_own_are_like_it_and_begin_anew() -> None:
+def test_copies_and_pickles_of_a_custom_table_equal_it_and_start_fresh() -> None:
     own = CALL.with_rung(PLEAD, refused=None)
     machine_of(own)
     for table in (own, evolve(CALL)):

@@ -138,10 +138,7 @@ def test_a_rung_of_ones_own_that_says_the_same_leaves_its_reply_as_it_was() -> N
     assert what_if(journal, policy, old_table=policy.table).kind == "same"
     worded = evolve(policy, hints=Hints(rungs={"ponder": "Once more."}))
     found = what_if(journal, worded, old_table=policy.table)
-    assert (found.kind, found.why) == (
-        "unclear",
-        "the hint of ponder has changed, so the reply to it is unknown",
-    )
+    assert (found.kind, found.why) == ("unclear", "the hint of ponder has changed, so the reply to it is unknown")
 
 
 def test_the_reply_to_a_rung_that_changes_the_request_otherwise_is_not_known() -> None:

@@ -15,10 +15,7 @@ from rungwise.fsm.review.rows import redeclared
 AnyPolicy = rungwise.Policy | rungwise.TurnPolicy
 DEFAULT = rungwise.Policy()
 TURN_POLICY = rungwise.TurnPolicy()
-PRICED = [
-    PlainLink("one", prices=rungwise.Prices(1, 2)),
-    PlainLink("two", prices=rungwise.Prices(3, 4)),
-]
+PRICED = [PlainLink("one", prices=rungwise.Prices(1, 2)), PlainLink("two", prices=rungwise.Prices(3, 4))]
 
 
 def limited(**limits: Any) -> rungwise.Policy:
@@ -180,11 +177,7 @@ def test_a_name_that_means_something_else_is_named_though_no_row_differs() -> No
             {"any_lacks": "has_text"},
             "the fact `is_odd` follows from not has_text; before, has",
         ),
-        (
-            {},
-            {"lasts": "retries"},
-            "the fact `is_odd` holds while retries has a unit left; before, for one reply",
-        ),
+        ({}, {"lasts": "retries"}, "the fact `is_odd` holds while retries has a unit left; before, for one reply"),
     ],
 )
 def test_a_fact_with_another_definition_is_named(was: Any, now: Any, text: str) -> None:
@@ -286,7 +279,6 @@ def test_a_turn_is_compared_with_its_fields_rows_and_worst_cases() -> None:
     worst = {change.name: (change.old.value, change.new.value) for change in found.worst}
     assert worst["calls"] == (27, 6)
     assert worst["tool runs"] == (26 * 32, 6 * 32)
-    assert found.calls is not None
     assert found.calls.is_empty
     text = found.to_text()
     assert "| `tool_seconds` | `60 s` | `10 s` |" in text
@@ -299,7 +291,6 @@ def test_what_changes_for_the_calls_of_a_turn_follows() -> None:
     calls = rungwise.Policy(limits=rungwise.Limits(nudges=0, compactions=9), budget=rungwise.Budget(attempts=3))
     found = diff_policies(TURN_POLICY, rungwise.TurnPolicy(call=calls), 1)
     assert (found.fields, found.die) == ((), {})
-    assert found.calls is not None
     assert set(fields(found.calls)) == {"limits.nudges", "limits.compactions", "budget.attempts"}
     assert {row.target for row in found.calls.die if row.guard and row.source == "await"} == {"nudge"}
     worst = {change.name: (change.old.value, change.new.value) for change in found.worst}

@@ -64,8 +64,7 @@ def test_a_value_has_its_unit(name: str, value: Any, text: str) -> None:
 
 def test_a_change_of_numbers_shows_the_waits_that_it_makes() -> None:
     new = rungwise.Policy(
-        limits=rungwise.Limits(retries=2, reasks=0),
-        waits=rungwise.Waits(retry_base=1.0, overload_cap=1.5, jitter=0),
+        limits=rungwise.Limits(retries=2, reasks=0), waits=rungwise.Waits(retry_base=1.0, overload_cap=1.5, jitter=0)
     )
     retry, reask = waits_of(rungwise.Policy(), new)
     assert (retry.name, reask.name) == ("retry", "reask")
@@ -98,7 +97,6 @@ def test_numbers_that_bear_on_an_event_change_it_too() -> None:
     assert {"fell_silent", "failed_transiently", "truncated", "came_empty"} <= changed.keys()
     assert not {"answered", "refused", "overflowed"} & changed.keys()
     now = changed["failed_transiently"].new
-    assert now is not None
     assert "1 of `rate_limit`" in now.remarks[-1]
     assert attrs.evolve(changed["failed_transiently"], new=changed["failed_transiently"].old).is_change is False
 

@@ -91,178 +91,150 @@ def test_honest_turns_pass(name: str) -> None:
 # what breaks, and how it is told
 
 
-def results_are_lost(patch: pytest.MonkeyPatch) -> None:
-    whole = Conversation.completed
-    patch.setattr(Conversation, "completed", lambda self, text: [m for m in whole(self, text) if _role(m) != "tool"])
+Planted = tuple[Callable[[pytest.MonkeyPatch], None], str, str]
+PLANTED: dict[str, Planted] = {}
+
+
+def planted(owner: Any, name: str, property: str, play: str) -> Callable[[Callable[..., Any]], None]:
+    """Plant a fault: a function that does the work of another, which it is given first.
+
+    Arguments:
+        owner, name: the place of the other function.
+        property: what breaks.
+        play: the turn of which it does, by its name in `FAULTY`.
+    """
+
+    def declare(fault: Callable[..., Any]) -> None:
+        def plant(patch: pytest.MonkeyPatch) -> None:
+            whole = getattr(owner, name)
+            whole = getattr(whole, "__func__", whole)
+
+            def faulty(*given: Any, **options: Any) -> Any:
+                return fault(whole, *given, **options)
+
+            is_of_class = isinstance(vars(owner).get(name), classmethod)
+            patch.setattr(owner, name, classmethod(faulty) if is_of_class else faulty)
+
+        PLANTED[fault.__name__] = (plant, property, play)
+
+    return declare
 
 
 def _role(message: Any) -> str:
     return message.role if isinstance(message, Message) else str(message["role"])
 
 
-def results_change_places(patch: pytest.MonkeyPatch) -> None:
-    whole = Conversation.completed
-
-    def turned(self: Conversation, text: str) -> Any:
-        return tuple(Message("tool", m.parts[::-1]) if _role(m) == "tool" else m for m in whole(self, text))
-
-    patch.setattr(Conversation, "completed", turned)
+@planted(Conversation, "completed", transcript.VALID, "looked")
+def results_are_lost(whole: Any, *given: Any) -> Any:
+    return [message for message in whole(*given) if _role(message) != "tool"]
 
 
-def faults_pass_for_results(patch: pytest.MonkeyPatch) -> None:
-    add = Conversation.add_tool_results
-
-    def adding(self: Conversation, entries: Any) -> Any:
-        return add(self, [(place, text, False) for place, text, _ in entries])
-
-    patch.setattr(Conversation, "add_tool_results", adding)
+@planted(Conversation, "completed", transcript.VALID, "looked")
+def results_change_places(whole: Any, *given: Any) -> Any:
+    return tuple(Message("tool", m.parts[::-1]) if _role(m) == "tool" else m for m in whole(*given))
 
 
-def text_is_said_twice(patch: pytest.MonkeyPatch) -> None:
-    add = Conversation._add_answer
-    patch.setattr(Conversation, "_add_answer", lambda self, result: add(self, evolve(result, text=result.text * 2)))
+@planted(Conversation, "add_tool_results", transcript.ANSWERED, "many")
+def faults_pass_for_results(add: Any, self: Conversation, entries: Any) -> Any:
+    return add(self, [(place, text, False) for place, text, _ in entries])
 
 
-def text_is_dropped(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Conversation, "_add_answer", lambda self, result: self._show(result.text))
+@planted(Conversation, "_add_answer", transcript.WHOLE, "looked")
+def text_is_said_twice(add: Any, self: Conversation, result: Any) -> Any:
+    return add(self, evolve(result, text=result.text * 2))
 
 
-def cut_text_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    add = Conversation.add_result
-
-    def forgetting(self: Conversation, result: Any, event: str, **options: Any) -> None:
-        before = self.gathered
-        add(self, result, event, **options)
-        if event in ("truncated", "overflowed"):
-            self.gathered = before
-
-    patch.setattr(Conversation, "add_result", forgetting)
+@planted(Conversation, "_add_answer", transcript.WHOLE, "looked")
+def text_is_dropped(add: Any, self: Conversation, result: Any) -> None:
+    self._show(result.text)
 
 
-def nothing_is_shown(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Conversation, "_show", lambda self, text: None)
+@planted(Conversation, "add_result", transcript.WHOLE, "cut")
+def cut_text_is_forgotten(add: Any, self: Conversation, result: Any, event: str, **options: Any) -> None:
+    before = self.gathered
+    add(self, result, event, **options)
+    if event in ("truncated", "overflowed"):
+        self.gathered = before
 
 
-def the_hint_stays(patch: pytest.MonkeyPatch) -> None:
-    request = turn.request_of
-
-    def leaving(state: str, first: Request, conversation: Conversation, **options: Any) -> Any:
-        made = request(state, first, conversation, **options)
-        conversation.messages = made.messages
-        return made
-
-    patch.setattr(turn, "request_of", leaving)
+@planted(Conversation, "_show", transcript.LAST, "looked")
+def nothing_is_shown(show: Any, self: Conversation, text: str) -> None: ...
 
 
-def summaries_may_call_tools(patch: pytest.MonkeyPatch) -> None:
-    request = turn.request_of
-
-    def with_tools(state: str, first: Request, *others: Any, **options: Any) -> Any:
-        return evolve(request(state, first, *others, **options), tools=first.tools)
-
-    patch.setattr(turn, "request_of", with_tools)
+@planted(turn, "request_of", transcript.CLEAN, "summed up")
+def the_hint_stays(request: Any, state: str, first: Request, conversation: Conversation, **options: Any) -> Any:
+    made = request(state, first, conversation, **options)
+    conversation.messages = made.messages
+    return made
 
 
-def one_call_more(patch: pytest.MonkeyPatch) -> None:
-    at_start = Run.at_start.__func__  # type: ignore[attr-defined]
-
-    def more(cls: Any, table: Any, limits: Any) -> Any:
-        return at_start(cls, table, {**limits, "auto_continues": 9} if table is TURN else limits)
-
-    patch.setattr(Run, "at_start", classmethod(more))
+@planted(turn, "request_of", ends.LIMITED, "summed up")
+def summaries_may_call_tools(request: Any, state: str, first: Request, *others: Any, **options: Any) -> Any:
+    return evolve(request(state, first, *others, **options), tools=first.tools)
 
 
-def budgets_are_not_shared(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Turn, "_new_call", lambda self, request: Call(request, self.policy.of_calls, self._chain))
+@planted(Run, "at_start", path.LEGAL, "summed up")
+def one_call_more(at_start: Any, cls: Any, table: Any, limits: Any) -> Any:
+    return at_start(cls, table, {**limits, "auto_continues": 9} if table is TURN else limits)
 
 
-def answers_are_remembered_for_ever(patch: pytest.MonkeyPatch) -> None:
-    def remember(self: Turn, round: Any) -> None:
-        assert self._last is not None
-        self._prior_answer = self._last.text or self._prior_answer
-
-    patch.setattr(Turn, "_remember_answer", remember)
+@planted(Turn, "_new_call", ends.BUDGET, "over budget")
+def budgets_are_not_shared(new_call: Any, self: Turn, request: Request) -> Call:
+    return Call(request, self.policy.of_calls, self._chain)
 
 
-def nothing_is_paid(patch: pytest.MonkeyPatch) -> None:
-    settle = Turn._settle_call
-    patch.setattr(Turn, "_settle_call", lambda self, result: settle(self, evolve(result, usage=Usage())))
+@planted(Turn, "_remember_answer", tools.PRIOR, "noted")
+def answers_are_remembered_for_ever(remember: Any, self: Turn, round: Any) -> None:
+    self._prior_answer = self._last.text or self._prior_answer
 
 
-def results_have_any_length(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(tool_round, "shortened", lambda texts, tokens: tuple(texts))
+@planted(Turn, "_settle_call", ends.SUMMED, "looked")
+def nothing_is_paid(settle: Any, self: Turn, result: Any) -> Any:
+    return settle(self, evolve(result, usage=Usage()))
 
 
-def as_many_run_as_are_called(patch: pytest.MonkeyPatch) -> None:
-    of = tool_round.ToolRound.of
-    more = lambda calls, tools, policy, left: of(calls, tools, evolve(policy, calls_per_reply=99), left)  # noqa: E731
-    patch.setattr(tool_round.ToolRound, "of", more)
+@planted(tool_round, "shortened", tools.SHORTENED, "huge")
+def results_have_any_length(shorten: Any, texts: Any, tokens: int) -> Any:
+    return tuple(texts)
 
 
-def every_tool_hands_off(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(tool_round.ToolRound, "handed_off", lambda self, tools, conversation: self.calls)
+@planted(tool_round.ToolRound, "of", tools.ALLOWED, "many")
+def as_many_run_as_are_called(of: Any, cls: Any, calls: Any, tools: Any, policy: TurnPolicy, left: Any) -> Any:
+    return of(cls, calls, tools, evolve(policy, calls_per_reply=99), left)
 
 
-def cut_calls_are_run(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reading, "is_complete", lambda *given: True)
+@planted(tool_round.ToolRound, "handed_off", tools.HANDED, "looked")
+def every_tool_hands_off(handed_off: Any, self: tool_round.ToolRound, tools: Any, conversation: Any) -> Any:
+    return self.calls
 
 
-def compactors_may_do_anything(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(compaction, "problems_of", lambda messages, callers=(): ())
+@planted(reading, "is_complete", success.WHOLE_TOOLS, "cut call")
+def cut_calls_are_run(is_complete: Any, *given: Any) -> bool:
+    return True
 
 
-def journals_tell_everything(patch: pytest.MonkeyPatch) -> None:
-    record = TurnRecorder.record
-
-    def telling(self: TurnRecorder, *about: Any, note: Any = None, **besides: Any) -> None:
-        record(self, *about, note=TEXT, **besides)
-
-    patch.setattr(TurnRecorder, "record", telling)
+@planted(compaction, "problems_of", transcript.VALID, "parted")
+def compactors_may_do_anything(problems_of: Any, messages: Any, callers: Any = ()) -> tuple[str, ...]:
+    return ()
 
 
-def journals_lose_calls(patch: pytest.MonkeyPatch) -> None:
-    end = Turn._end
-
-    def losing(self: Turn, *given: Any) -> None:
-        end(self, *given)
-        self.journal.calls.pop()
-
-    patch.setattr(Turn, "_end", losing)
+@planted(TurnRecorder, "record", privacy.PRIVATE, "looked")
+def journals_tell_everything(record: Any, self: TurnRecorder, *about: Any, note: Any = None, **besides: Any) -> None:
+    record(self, *about, note=TEXT, **besides)
 
 
-def journals_know_no_end(patch: pytest.MonkeyPatch) -> None:
-    end = Turn._end
-
-    def forgetting(self: Turn, *given: Any) -> None:
-        end(self, *given)
-        self.journal.outcome = None
-
-    patch.setattr(Turn, "_end", forgetting)
+@planted(Turn, "_end", path.LEGAL, "looked")
+def journals_lose_calls(end: Any, self: Turn, *given: Any) -> None:
+    end(self, *given)
+    self.journal.calls.pop()
 
 
-PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], str, str]] = [
-    (results_are_lost, transcript.VALID, "looked"),
-    (results_change_places, transcript.VALID, "looked"),
-    (faults_pass_for_results, transcript.ANSWERED, "many"),
-    (text_is_said_twice, transcript.WHOLE, "looked"),
-    (text_is_dropped, transcript.WHOLE, "looked"),
-    (cut_text_is_forgotten, transcript.WHOLE, "cut"),
-    (nothing_is_shown, transcript.LAST, "looked"),
-    (the_hint_stays, transcript.CLEAN, "summed up"),
-    (summaries_may_call_tools, ends.LIMITED, "summed up"),
-    (one_call_more, path.LEGAL, "summed up"),
-    (budgets_are_not_shared, ends.BUDGET, "over budget"),
-    (answers_are_remembered_for_ever, tools.PRIOR, "noted"),
-    (nothing_is_paid, ends.SUMMED, "looked"),
-    (results_have_any_length, tools.SHORTENED, "huge"),
-    (as_many_run_as_are_called, tools.ALLOWED, "many"),
-    (every_tool_hands_off, tools.HANDED, "looked"),
-    (cut_calls_are_run, success.WHOLE_TOOLS, "cut call"),
-    (compactors_may_do_anything, transcript.VALID, "parted"),
-    (journals_tell_everything, privacy.PRIVATE, "looked"),
-    (journals_lose_calls, path.LEGAL, "looked"),
-    (journals_know_no_end, ENDS, "looked"),
-]
+@planted(Turn, "_end", ENDS, "looked")
+def journals_know_no_end(end: Any, self: Turn, *given: Any) -> None:
+    end(self, *given)
+    self.journal.outcome = None
+
+
 PARTS = TurnCompactor("keeps the last message")
 FAULTY = {
     **PLAYS,
@@ -274,7 +246,7 @@ FAULTY = {
 }
 
 
-@pytest.mark.parametrize(("plant", "property", "name"), PLANTED, ids=[plant.__name__ for plant, _, _ in PLANTED])
+@pytest.mark.parametrize(("plant", "property", "name"), PLANTED.values(), ids=PLANTED)
 def test_each_assertion_can_fail(plant: Any, property: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     policy, played = FAULTY[name]
@@ -313,7 +285,7 @@ def test_a_turn_that_does_not_end_is_found(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_every_property_was_broken() -> None:
-    broken = {property for _, property, _ in PLANTED} | {ends.CERTIFIED, tools.WHOLE_CALLS}
+    broken = {property for _, property, _ in PLANTED.values()} | {ends.CERTIFIED, tools.WHOLE_CALLS}
     assert set(honesty.TURN_PROPERTIES) <= broken
 
 

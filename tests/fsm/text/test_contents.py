@@ -7,22 +7,8 @@ from hypothesis import strategies as st
 from rungwise.fsm.text.contents import is_blank
 
 INVISIBLE = (
-    *(
-        "",
-        " ",
-        "\n",
-        "\t",
-        "\u00a0",
-        "\u2003",
-        "\u3000",
-        "\u2028",
-        "\x00",
-        "\x1b",
-        "\x7f",
-        "\u0085",
-        "\u00ad",
-        "\u200b",
-    ),
+    *("", " ", "\n", "\t", "\u00a0", "\u2003", "\u3000", "\u2028", "\x00", "\x1b", "\x7f", "\u0085", "\u00ad"),
+    "\u200b",
     *("\u200d", "\u200e", "\u2060", "\u2065", "\u3164", "\u115f", "\u1160", "\uffa0", "\u2800", "\ufeff", "\ufe0f"),
     *("\u034f", "\u061c", "\u17b4", "\u180b", "\u180e", "\ufffe", "\uffff", "\ud800", "\udfff", "\U000e0001"),
     *("\U000e0100", "\U000e01ef", "\U000e0fff", "\U0010ffff", "\U0001d159", "\U0001d173", "\u0378"),

@@ -135,10 +135,7 @@ def test_a_text_that_grows_is_judged_like_a_whole_one(pieces: list[str], times: 
 @pytest.mark.parametrize("unit", [SENTENCE, "The same line.\n", "0\n", "\r\n0"])
 def test_a_long_text_that_grows_is_judged_like_a_whole_one(unit: str) -> None:
     watch, text, found = LoopWatch(), "", []
-    for piece in (
-        *[long(TAIL)[at : at + 1500] for at in range(0, TAIL, 1500)],
-        *[unit * (600 // len(unit))] * 18,
-    ):
+    for piece in (*[long(TAIL)[at : at + 1500] for at in range(0, TAIL, 1500)], *[unit * (600 // len(unit))] * 18):
         text += piece
         found.append(watch.is_repetitive(text))
         assert found[-1] is brute(text[-TAIL:])

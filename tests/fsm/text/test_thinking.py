@@ -8,55 +8,19 @@ from hypothesis import strategies as st
 
 from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.text.literals import Literals
-from rungwise.fsm.text.thinking import (
-    LONGEST_HELD,
-    MOST_TAGS,
-    TextBefore,
-    ThinkFilter,
-    part_thinking,
-    split_thinking,
-)
+from rungwise.fsm.text.thinking import LONGEST_HELD, MOST_TAGS, TextBefore, ThinkFilter, part_thinking, split_thinking
 from support.sampling import examples
 from support.texts import cut
 
 TAGS = [f"{start}{name}>" for name in ("think", "thinking", "reasoning", "THINK", "Thinking") for start in ("<", "</")]
-ODDS = [
-    "<",
-    ">",
-    "/",
-    "</",
-    "<thi",
-    "</thinkin",
-    "nk>",
-    "ing>",
-    "<think >",
-    "<thought>",
-    "<thin\u212a>",
-    "<think",
-    "<rea\u017foning>",
-]
+ODDS = ["<", ">", "/", "</", "<thi", "</thinkin", "nk>", "ing>", "<think >", "<thought>", "<thin\u212a>", "<think"]
+ODDS += ["<rea\u017foning>"]
 PIECES = st.sampled_from([*TAGS, *TAGS, *ODDS, "a", "b c", " ", "\n\n", "\u00a0", "\N{GRINNING FACE}", "e\u0301"])
 FENCES = ["```\n", "```xml\n", "\n```", "\n```\n", "\n~~~\n", "~~~~", "\n   ```", "\n    ```", "\n\t```", " \t\r\n"]
 BLOCKS = ["<think>a</think>", "<think>`</think>", "<thinking>\n```\n</thinking>", "<think>", "</think>", "<thi", "nk>"]
 MARKDOWN = st.sampled_from([*FENCES, *BLOCKS, *BLOCKS, "`", "`", "``", "~", "~~", "\n", "\n", " ", "a", "`a`"])
-QUOTES = [
-    '"',
-    "'",
-    "\u201c",
-    "\u201d",
-    "\u201e",
-    "\u00ab",
-    "\u00bb",
-    '\\"',
-    '{"a": "',
-    "5",
-    ". ",
-    ".",
-    ",",
-    "(",
-    ")",
-    "\n\n",
-]
+QUOTES = ['"', "'", "\u201c", "\u201d", "\u201e", "\u00ab", "\u00bb", '\\"', '{"a": "', "5", ". ", ".", ",", "(", ")"]
+QUOTES += ["\n\n"]
 SENTENCES = st.sampled_from([*QUOTES, *QUOTES, *BLOCKS, "</think>", "</think>", "\n", " ", "it's", "a", "`"])
 TEXTS = (st.lists(PIECES, max_size=12) | st.lists(MARKDOWN, max_size=16) | st.lists(SENTENCES, max_size=16)).map(
     "".join
@@ -246,16 +210,7 @@ def fence_of(line: str) -> str:
         ("<thin\u212a>a", "<thin\u212a>a", ""),
         ("<<think>a<</think>b", "<<think>a<</think>b", ""),
         ("<thi<think>a</thi</think>b", "<thi<think>a</thi</think>b", ""),
-    ],
-)
-def test_parts_reasoning_from_text(text: str, visible: str, reasoning: str) -> None:
-    assert split_thinking(text) == expected(text) == (visible, reasoning)
-    assert run([text]) == run(list(text)) == (visible, reasoning)
-
-
-@pytest.mark.parametrize(
-    ("text", "visible", "reasoning"),
-    [
+        # A closing tag without an opening one ends reasoning that began with the reply.
         # Alone on its line, whatever stands there.
         ("I add them.\n</think>\n\nIt is 4.", "It is 4.", "I add them.\n"),
         ("I add them\n  </think>  \nIt is 4.", "It is 4.", "I add them\n  "),
@@ -285,7 +240,7 @@ def test_parts_reasoning_from_text(text: str, visible: str, reasoning: str) -> N
         ("<think>a</think>\n</think>\n\nb", "b", "a"),
     ],
 )
-def test_a_closing_tag_alone_ends_reasoning_that_began_with_the_reply(text: str, visible: str, reasoning: str) -> None:
+def test_parts_reasoning_from_text(text: str, visible: str, reasoning: str) -> None:
     assert split_thinking(text) == expected(text) == (visible, reasoning)
     assert run([text]) == run(list(text)) == (visible, reasoning)
 
@@ -313,11 +268,28 @@ def test_a_closing_tag_alone_ends_reasoning_that_began_with_the_reply(text: str,
         "`a</think>b`",
         "```\n</think>\n```\na",
         "~~~\na\n</think>\nb",
+        # In Markdown code.
+        "wrap it like `<think>secret</think>` in the output. Done.",
+        "```xml\n<reasoning>why</reasoning>\n```",
+        "`<think>` and `</think>`, `<reasoning>` and `</reasoning>`",
+        "a ``<think>``",
+        "`a` and `b <think>",
+        # A fence opens on its own line already, and a shorter or another one is a part of it.
+        "```<think>",
+        "~~~ <think>",
+        "   ~~~\n<think>",
+        "````\n```\n<think>\n```\n<think>\n````",
+        "```\n~~~\n<think>",
+        "```\n`<think>",
+        # What closes a fence stands alone on its line.
+        "```\n``` a\n<think>",
+        "```\n```<think>\n<think>",
+        "```\na\n```\u00a0\n<think>",
+        "a\n```",
     ],
 )
 def test_a_tag_that_the_answer_is_about_is_text(text: str) -> None:
-    assert split_thinking(text) == expected(text) == (text, "")
-    assert run(list(text)) == (text, "")
+    assert split_thinking(text) == expected(text) == run(list(text)) == (text, "")
 
 
 @pytest.mark.parametrize(
@@ -392,24 +364,24 @@ def test_how_long_a_later_block_may_be_does_not_hang_on_the_chunks(size: int, ch
 MANY_TAGS = ["</think>", "<think>", "<think>x</think>\n", "`</think>`\n", '"<think>" ', "\n</reasoning>\n"]
 
 
-@pytest.mark.parametrize("unit", MANY_TAGS)
-def test_only_so_many_tags_are_looked_at_and_what_follows_is_text(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = 0
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """List how many letters are read each time."""
+    sizes: list[int] = []
     real = Literals.read
+    monkeypatch.setattr(Literals, "read", lambda self, text: sizes.append(len(text)) or real(self, text))
+    return sizes
 
-    def counted(self: Literals, text: str) -> None:
-        nonlocal read
-        read += 1
-        real(self, text)
 
-    monkeypatch.setattr(Literals, "read", counted)
+@pytest.mark.parametrize("unit", MANY_TAGS)
+def test_only_so_many_tags_are_looked_at_and_what_follows_is_text(unit: str, read: list[int]) -> None:
     text = "a\n" + unit * 20_000 + "the end"
     visible, reasoning = split_thinking(text)
-    assert read <= 2 * MOST_TAGS
+    assert len(read) <= 2 * MOST_TAGS
     assert visible.endswith(f"{unit * 100}the end")
     assert len(visible) + len(reasoning) + MOST_TAGS * len("<reasoning></reasoning>\n") >= len(text)
     split_thinking("b", text)
-    assert read <= 4 * MOST_TAGS
+    assert len(read) <= 4 * MOST_TAGS
 
 
 @pytest.mark.parametrize("unit", MANY_TAGS)
@@ -421,32 +393,6 @@ def test_how_many_tags_are_looked_at_does_not_hang_on_the_chunks(
     for start in ("", "<think>a</think>", "b\n"):
         text = start + unit * 8 + "c"
         assert run([text[at : at + chunk] for at in range(0, len(text), chunk)]) == split_thinking(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "wrap it like `<think>secret</think>` in the output. Done.",
-        "```xml\n<reasoning>why</reasoning>\n```",
-        "`<think>` and `</think>`, `<reasoning>` and `</reasoning>`",
-        "a ``<think>``",
-        "`a` and `b <think>",
-        # A fence opens on its own line already, and a shorter or another one is a part of it.
-        "```<think>",
-        "~~~ <think>",
-        "   ~~~\n<think>",
-        "````\n```\n<think>\n```\n<think>\n````",
-        "```\n~~~\n<think>",
-        "```\n`<think>",
-        # What closes a fence stands alone on its line.
-        "```\n``` a\n<think>",
-        "```\n```<think>\n<think>",
-        "```\na\n```\u00a0\n<think>",
-        "a\n```",
-    ],
-)
-def test_a_tag_in_markdown_code_is_text(text: str) -> None:
-    assert split_thinking(text) == run(list(text)) == expected(text) == (text, "")
 
 
 @pytest.mark.parametrize(
@@ -480,9 +426,7 @@ def test_only_code_in_the_visible_text_makes_a_tag_text(text: str, visible: str,
 @pytest.mark.parametrize(
     "text", ["`<think>", "```\n<think>", "</think>,", "a <think>", "<think>a</think>", "\n</think>,", "\n<think>"]
 )
-def test_every_letter_is_read_once_however_many_tags_there_are(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[int] = []
-    monkeypatch.setattr(Literals, "read", lambda self, text: read.append(len(text)) or Literals_read(self, text))
+def test_every_letter_is_read_once_however_many_tags_there_are(text: str, read: list[int]) -> None:
     gathered = "It says: <think> and `</think>`.\n" * 50
     run(list(text * 500), gathered)
     assert sum(read) <= len(gathered) + len(text * 500)
@@ -491,18 +435,11 @@ def test_every_letter_is_read_once_however_many_tags_there_are(text: str, monkey
 @pytest.mark.parametrize(
     "part", ["It says `<think>`. ", "It says <think> so.\n", "<think>a</think>b ", "```\n</think>\n"]
 )
-def test_every_letter_of_the_text_before_is_read_once_however_many_parts_there_are(
-    part: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[int] = []
-    monkeypatch.setattr(Literals, "read", lambda self, text: read.append(len(text)) or Literals_read(self, text))
+def test_every_letter_of_the_text_before_is_read_once_however_many_parts_there_are(part: str, read: list[int]) -> None:
     followed, gathered = TextBefore(), "Before it. "
     for _ in range(200):
         gathered += part_thinking(part, gathered, read=followed, after_block=True).visible
     assert sum(read) <= len(gathered) + 200 * 2 * len(part)
-
-
-Literals_read = Literals.read
 
 
 @pytest.mark.parametrize("sign", ["'a'", '"', "`c` ", '\\"', "```\n"])

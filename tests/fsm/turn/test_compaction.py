@@ -15,6 +15,7 @@ from rungwise import ConfigurationError, Message, OldestFirst, ToolResult
 from rungwise.core import PlainMessage, Request
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.turn.compaction import STUB, helps, room_for
+from rungwise.fsm.turn.conversation import prompt_tokens
 from rungwise.fsm.turn.reading import read
 from rungwise.fsm.turn.validity import problems_of
 from rungwise.testing import conversations
@@ -120,7 +121,7 @@ def test_a_greeting_of_the_assistant_may_go() -> None:
         (FIRST, answer("x"), SECOND, asks("a", "b"), says("a"), answer("y"), THIRD),
     ],
 )
-def test_what_is_unpaired_already_is_left_alone(messages: Conversation) -> None:
+def test_leaves_results_alone_that_were_unpaired_before(messages: Conversation) -> None:
     assert OldestFirst(keep=1)(messages, ALL) is messages
 
 
@@ -232,7 +233,7 @@ def test_without_a_figure_a_quarter_goes() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"keep": 0}, {"keep": True}, {"keep": 2.0}, {"keep": None}, {"counter": 5}])
-def test_what_is_no_compactor_is_refused(fields: dict[str, Any]) -> None:
+def test_refuses_what_is_no_compactor(fields: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=f"OldestFirst.{next(iter(fields))} must be"):
         OldestFirst(**fields)
 
@@ -308,3 +309,37 @@ def test_the_room_is_what_is_beyond_the_window_and_a_quarter_at_least(
     size: int, window: int | None, cap: int | None, room: int
 ) -> None:
     assert room_for((FIRST,) * size, window, cap, len) == room
+
+
+# the tokens of later prompts: what the caller has counted goes on as long as its messages stand there
+
+
+COUNTED = Request("Do it." * 100, input_tokens=50)
+SAID = Message.saying("assistant", "incomprehensible " * 20)
+TOLD = Message.saying("user", "found")
+
+
+def test_what_nobody_has_counted_is_not_known() -> None:
+    assert prompt_tokens(Request("Do it."), Request("Do it.").messages, "", 5) is None
+
+
+def test_compacted_messages_are_counted_by_the_caller_within_their_bytes() -> None:
+    long = [{"role": "user", "content": "heron " * 300}]
+    left = [{"role": "user", "content": "heron " * 100}]
+    by_bytes = estimate_tokens(left)
+    assert prompt_tokens(Request(long, input_tokens=30), left, "", 5) == 11  # a third, rounded up
+    assert prompt_tokens(Request(long, input_tokens=10**6), left, "", 5) == by_bytes
+    assert prompt_tokens(Request(long), left, "", 5) is None
+
+
+def test_what_was_written_counts_as_it_was_counted_and_the_rest_by_its_bytes() -> None:
+    messages = (*COUNTED.messages, SAID, TOLD)
+    assert prompt_tokens(COUNTED, messages, "", 21) == 50 + 21 + estimate_tokens(TOLD)
+    assert prompt_tokens(COUNTED, messages, "", 0) == 50 + estimate_tokens(SAID) + estimate_tokens(TOLD)
+    assert prompt_tokens(COUNTED, (*COUNTED.messages, TOLD), "", 21) == 50 + estimate_tokens(TOLD)
+
+
+def test_the_call_counts_the_text_that_it_goes_on_from_itself() -> None:
+    text = "incomprehensible " * 20
+    known = prompt_tokens(Request("Do it.", input_tokens=500), Request("Do it.").messages, text, 21)
+    assert known + estimate_tokens(text) == 500 + 21

@@ -46,7 +46,6 @@ def test_each_call_must_end_by_it() -> None:
     turn = turn_with()
     first = call_of(turn.begin(NOW))
     send = first.begin(101.0)
-    assert send is not None
     assert send.deadline == DEADLINE
     first.sending(101.0)
     first.receive(calling("look"), 110.0)
@@ -54,7 +53,6 @@ def test_each_call_must_end_by_it() -> None:
     assert isinstance(tools, RunTools)
     second = call_of(turn.tools_ran([ToolOutcome("three herons")], 112.0))
     send = second.begin(112.0)
-    assert send is not None
     assert send.deadline == DEADLINE
     assert second.journal.setting.deadline == DEADLINE - 112.0
     second.sending(112.0)
@@ -118,7 +116,6 @@ def test_the_tightest_counts(
     policy = TurnPolicy(call=UNLIMITED, budget=Budget(seconds=own))
     turn = turn_with(deadline, policy, within=SharedBudget(Budget(seconds=shared)))
     send = call_of(turn.begin(NOW)).begin(NOW)
-    assert send is not None
     assert turn.deadline == send.deadline == tightest
 
 

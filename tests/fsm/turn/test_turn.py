@@ -8,29 +8,16 @@ import pytest
 from attrs import define, field
 
 import rungwise
-from rungwise import Budget, Tool, ToolCall, TurnPolicy, Usage
+from rungwise import Budget, Tool, ToolCall, TurnPolicy
 from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request, Send, ToolRun, Turn
 from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.turn.validity import problems_of
+from support.turns import OVERFLOW, USAGE, cut, said
+from support.turns import calling as calls
 
 TEXT = "Herons nest in the reeds by the lake"
-USAGE = Usage(10, 5)
-OVERFLOW = Failure("context_overflow")
-
-
-def said(text: str) -> Reply:
-    return Reply(text, stop_reason="stop", usage=USAGE)
-
-
-def cut(text: str) -> Reply:
-    return Reply(text, stop_reason="length", usage=USAGE)
-
-
-def calls(*names: str, text: str = "", arguments: str = "{}") -> Reply:
-    made = [ToolCall(f"c{place}", name, arguments) for place, name in enumerate(names)]
-    return Reply(text, tool_calls=made, stop_reason="tool_calls", usage=USAGE)
 
 
 def look() -> str:
@@ -92,7 +79,6 @@ def play(
                 action = turn.tools_ran([run_tool(run) for run in runs])
             case Compact(given, room):
                 played.rooms.append(room)
-                assert compactor is not None
                 try:
                     action = turn.compacted(compactor(given))
                 except ValueError as error:
@@ -113,8 +99,14 @@ def run_call(call: Call, coming: Iterator[Reply | Failure], sent: list[Send]) ->
             send = call.receive(next(coming))
 
 
+def after_first_call(turn: Turn, reply: Reply | Failure, begins: float = 0.0, ends: float = 0.0) -> Any:
+    """Begin a turn, make its first call, and return what the turn asks for next."""
+    action = turn.begin(begins)
+    run_call(action.call, iter([reply]), [])
+    return turn.called(action.call.result, ends)
+
+
 def run_tool(run: ToolRun) -> ToolOutcome:
-    assert run.tool.function is not None
     try:
         return ToolOutcome(run.tool.function(**run.arguments))
     except OSError as error:
@@ -133,7 +125,7 @@ def test_an_answer_finishes_the_turn_after_one_call() -> None:
     assert result.usage == USAGE
 
 
-def test_tools_run_and_the_model_is_told_in_the_order_of_its_calls() -> None:
+def test_tools_run_and_report_in_the_order_of_their_calls() -> None:
     played = play(calls("look", "breaks", text="I look."), said(TEXT))
     assert played.result.outcome == "finished"
     assert played.ran == [["look", "breaks"]]
@@ -213,7 +205,7 @@ def test_a_terminating_tool_among_others_hands_off_when_they_have_run() -> None:
     assert plain(played)[-2:] == [("tool", "three herons"), ("tool", "Handed over.")]
 
 
-def test_cut_text_is_gone_on_from_and_stands_as_one_answer() -> None:
+def test_continues_cut_text_into_one_answer() -> None:
     parts = ["Herons nest in reeds", " by the lake", " and in trees", " near water", " where it is quiet."]
     played = play(*map(cut, parts[:4]), said(parts[4]))
     assert (played.result.outcome, played.result.text) == ("finished", "".join(parts))
@@ -226,11 +218,7 @@ def test_the_journal_of_a_call_that_never_went_on_tells_what_it_went_on_from(end
     call = rungwise.Policy(limits=rungwise.Limits(continuations=0))
     policy = TurnPolicy(call=call, budget=Budget(attempts=1 if ended == "over_budget" else 9))
     turn = Turn(Request("Where?"), policy, contents=True)
-    action = turn.begin()
-    assert isinstance(action, MakeCall)
-    run_call(action.call, iter([cut("Herons nest in")]), [])
-    action = turn.called(action.call.result)
-    assert isinstance(action, MakeCall)
+    action = after_first_call(turn, cut("Herons nest in"))
     action.call.begin()
     result = turn.called(action.call.result) if action.call.sending() is None else turn.cancel()
     assert turn.result.outcome == ended
@@ -238,7 +226,7 @@ def test_the_journal_of_a_call_that_never_went_on_tells_what_it_went_on_from(end
 
 
 @pytest.mark.parametrize("request_", [Request("Where?", max_tokens=16), Request("Where?")])
-def test_hopeless_text_is_not_gone_on_from(request_: Request) -> None:
+def test_does_not_continue_hopeless_text(request_: Request) -> None:
     text = "one two three" if request_.max_tokens else "the same line again and again\n" * 40
     played = play(cut(text), messages=request_)
     assert (played.result.outcome, played.result.calls, played.result.text) == ("limit_reached", 1, text)
@@ -303,10 +291,7 @@ def test_a_compactor_that_leaves_an_answer_to_follow_an_answer_is_no_help() -> N
 def test_what_the_caller_broke_a_compactor_may_leave_broken() -> None:
     orphan = {"role": "tool", "tool_call_id": "c9", "content": "three"}
     turn = Turn(Request([*LONG, orphan]), has_compactor=True)
-    action = turn.begin()
-    assert isinstance(action, MakeCall)
-    run_call(action.call, iter([OVERFLOW]), [])
-    assert isinstance(turn.called(action.call.result), Compact)
+    assert isinstance(after_first_call(turn, OVERFLOW), Compact)
     assert isinstance(turn.compacted([LONG[1], orphan]), MakeCall)
 
 
@@ -358,10 +343,7 @@ def test_a_turn_that_has_not_begun_can_be_cancelled() -> None:
 
 def test_the_time_of_the_turn_ends_before_its_tools_begin() -> None:
     turn = Turn(Request("hello"), TurnPolicy(budget=Budget(seconds=10)), tools=TOOLS)
-    action = turn.begin(100.0)
-    assert isinstance(action, MakeCall)
-    run_call(action.call, iter([calls("look")]), [])
-    assert turn.called(action.call.result, 110.0) is None
+    assert after_first_call(turn, calls("look"), 100.0, 110.0) is None
     assert turn.result.outcome == "over_budget"
     assert "10 s" in str(turn.result.cause)
     assert not problems_of(turn.result.messages, callers=turn.result.messages)
@@ -369,12 +351,7 @@ def test_the_time_of_the_turn_ends_before_its_tools_begin() -> None:
 
 def test_a_tool_has_no_more_time_than_the_turn() -> None:
     turn = Turn(Request("hello"), TurnPolicy(budget=Budget(seconds=10)), tools=TOOLS)
-    action = turn.begin(100.0)
-    assert isinstance(action, MakeCall)
-    run_call(action.call, iter([calls("look")]), [])
-    action = turn.called(action.call.result, 104.0)
-    assert isinstance(action, RunTools)
-    assert action.runs[0].seconds == pytest.approx(6.0)
+    assert after_first_call(turn, calls("look"), 100.0, 104.0).runs[0].seconds == pytest.approx(6.0)
 
 
 def test_what_does_not_belong_is_refused_and_changes_nothing() -> None:
@@ -382,7 +359,6 @@ def test_what_does_not_belong_is_refused_and_changes_nothing() -> None:
     with pytest.raises(IllegalEvent):
         turn.tools_ran([])
     action = turn.begin()
-    assert isinstance(action, MakeCall)
     for wrong in (turn.begin, lambda: turn.tools_ran([]), lambda: turn.compacted([]), lambda: turn.result):
         with pytest.raises(IllegalEvent):
             wrong()
@@ -436,10 +412,7 @@ def test_parameters_that_mean_nothing_without_tools_stay_out_of_the_summary() ->
 def test_a_compactor_that_uses_up_the_time_ends_the_turn_over_budget() -> None:
     policy = TurnPolicy(budget=Budget(seconds=10))
     turn = Turn(Request(LONG), policy, has_compactor=True, contents=True)
-    action = turn.begin(100.0)
-    assert isinstance(action, MakeCall)
-    run_call(action.call, iter([OVERFLOW]), [])
-    assert isinstance(turn.called(action.call.result, 101.0), Compact)
+    assert isinstance(after_first_call(turn, OVERFLOW, 100.0, 101.0), Compact)
     assert turn.compacted(TimeoutError(), 110.0) is None
     assert (turn.result.outcome, turn.result.error) == ("over_budget", None)
     assert "10 s of the turn's budget" in str(turn.result.cause)
@@ -493,20 +466,24 @@ def test_every_row_is_taken_by_some_test_of_this_file(monkeypatch: pytest.Monkey
     assert taken == {(row.event, row.source, row.guard, row.target) for row in TURN.rows}
 
 
-def test_a_turn_that_was_interrupted_as_it_ended_ends_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    turn = Turn(Request("hello"), contents=True)
+def interrupted_once(turn: Turn, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the first call of a turn, and interrupt the turn in one of its steps where it takes the result."""
     action = turn.begin()
-    assert isinstance(action, MakeCall)
     run_call(action.call, iter([said(TEXT)]), [])
-    end = Turn._end
+    whole = getattr(Turn, step)
 
     def interrupted(self: Turn, *given: Any) -> None:
-        monkeypatch.setattr(Turn, "_end", end)
+        monkeypatch.setattr(Turn, step, whole)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Turn, "_end", interrupted)
+    monkeypatch.setattr(Turn, step, interrupted)
     with pytest.raises(KeyboardInterrupt):
         turn.called(action.call.result)
+
+
+def test_a_turn_that_was_interrupted_as_it_ended_ends_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = Turn(Request("hello"), contents=True)
+    interrupted_once(turn, "_end", monkeypatch)
     assert not turn.is_over
     result = turn.cancel()
     assert (result.outcome, result.text) == ("finished", TEXT)
@@ -514,21 +491,8 @@ def test_a_turn_that_was_interrupted_as_it_ended_ends_after_all(monkeypatch: pyt
     assert rungwise.replay(TurnJournal.from_json(turn.journal.to_json())).outcome == "finished"
 
 
-def test_an_interrupted_driver_neither_loses_nor_repeats_an_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_interrupted_driver_neither_loses_nor_repeats_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     turn = Turn(Request("hello"))
-    action = turn.begin()
-    assert isinstance(action, MakeCall)
-    run_call(action.call, iter([said(TEXT)]), [])
-    settle = Turn._settle_call
-
-    def interrupted(self: Turn, result: Any) -> None:
-        monkeypatch.setattr(Turn, "_settle_call", settle)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Turn, "_settle_call", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        turn.called(action.call.result)
+    interrupted_once(turn, "_settle_call", monkeypatch)
     assert turn.cancel().outcome == "cancelled"
     assert plain(Played(turn)) == [("user", "hello"), ("assistant", TEXT)]

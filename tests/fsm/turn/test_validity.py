@@ -105,16 +105,7 @@ AGAIN = "is not the first one of its call"
         *[
             ([USER, asks("a", arguments=arguments), says("a")], [f"messages[1]: tool call 0 {BAD_ARGUMENTS}"])
             for arguments in (
-                "",
-                "[]",
-                "null",
-                '{"a": ',
-                '{"a": NaN}',
-                "{'a': 1}",
-                '{"a": "\ud800"}',
-                None,
-                5,
-                "[" * 9_999,
+                *("", "[]", "null", '{"a": ', '{"a": NaN}', "{'a': 1}", '{"a": "\ud800"}', None, 5, "[" * 9_999),
             )
         ],
         ([USER, uses("a", "b"), blocks("a", "b"), ANSWER], []),

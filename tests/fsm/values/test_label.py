@@ -56,7 +56,7 @@ def test_wherever_it_enters_a_step_is_one_line(text: str) -> None:
     assert rungwise.replay(again).outcome == call.result.outcome
 
 
-def test_what_is_no_text_is_left_to_whoever_checks_it() -> None:
+def test_leaves_what_is_no_text_unchanged() -> None:
     assert label(None) is None
     assert label(3) == 3
     assert label("\x1b[1mbold\x1b[0m move") == "bold move"

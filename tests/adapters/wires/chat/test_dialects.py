@@ -1,33 +1,18 @@
 """What is written to each kind of server in its own way."""
 
-import json
 import re
 from typing import Any
 
 import pytest
 
-from rungwise import Message, OpenAIChat, ToolCall
+from rungwise import Message, OpenAIChat, ToolCall, ToolResult
 from rungwise.adapters.wires.chat.dialects import DIALECTS, dialect_of
-from rungwise.core import Request, Send
-from rungwise.fsm.call.conversation.parts import ToolResult
-from support.protocols import sending
+from support.protocols import body_of, encoded
 
 KEY = "0123456789abcdef0123456789abcdef"
+DASHSCOPE = "https://dashscope-intl.aliyuncs.com/compatible-mode/v1"
 MISTRAL = "https://api.mistral.ai/v1"
 USER = {"role": "user", "content": "What is this?"}
-
-
-def body_of(backend: OpenAIChat, *messages: Any, **fields: Any) -> dict[str, Any]:
-    request = Request(messages, max_tokens=50)
-    send = Send(
-        **{
-            **{"rung": "ask", "backend": 0, "wait": 0.0, "messages": request.messages, "max_tokens": 50},
-            **{"request": request, **fields},
-        }
-    )
-    body = json.loads(backend.encode(send, stream=False).body)
-    assert isinstance(body, dict)
-    return body
 
 
 @pytest.mark.parametrize(
@@ -39,7 +24,7 @@ def body_of(backend: OpenAIChat, *messages: Any, **fields: Any) -> dict[str, Any
         ("https://api.deepseek.com/beta", "deepseek-chat", "max_tokens", "prefix"),
         (MISTRAL, "mistral-large-latest", "max_tokens", "prefix"),
         ("https://api.moonshot.ai/v1", "kimi-k2", "max_tokens", "partial"),
-        ("https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "qwen-max", "max_tokens", "partial"),
+        (DASHSCOPE, "qwen-max", "max_tokens", "partial"),
         ("https://api.groq.com/openai/v1", "llama-3.3-70b-versatile", "max_tokens", "trailing"),
         ("https://api.cerebras.ai/v1", "llama3.1-8b", "max_completion_tokens", "no"),
         ("https://openrouter.ai/api/v1", "openai/gpt-5", "max_tokens", "no"),
@@ -48,13 +33,28 @@ def body_of(backend: OpenAIChat, *messages: Any, **fields: Any) -> dict[str, Any
         ("https://api.minimax.io/v1", "MiniMax-M2", "max_tokens", "no"),
         ("https://api.together.xyz/v1", "meta-llama/Llama-3.3-70B-Instruct-Turbo", "max_tokens", "no"),
         ("https://api.fireworks.ai/inference/v1", "accounts/fireworks/models/llama-v3p1-8b", "max_tokens", "no"),
+        ("https://eu.api.openai.com/v1", "gpt-4o", "max_completion_tokens", "no"),
+        ("https://notopenai.com/v1", "m", "max_tokens", "no"),
+        ("https://codestral.mistral.ai/v1", "codestral-latest", "max_tokens", "prefix"),
+        ("https://mistral.ai.example.com/v1", "mistral-large", "max_tokens", "no"),
+        ("https://api.deepseek.com/beta/", "deepseek-reasoner", "max_tokens", "no"),
+        ("https://api.deepseek.com/v1", "deepseek-chat", "max_tokens", "no"),
+        ("https://api.moonshot.cn/v1", "kimi-k2", "max_tokens", "partial"),
+        (DASHSCOPE, "qwen-plus", "max_tokens", "partial"),
+        (DASHSCOPE, "qwen3-coder-plus", "max_tokens", "partial"),
+        (DASHSCOPE, "qwen3-235b-a22b-thinking-2507", "max_tokens", "no"),
+        (DASHSCOPE, "qwq-plus", "max_tokens", "no"),
+        ("https://api.groq.com/openai/v1", "openai/gpt-oss-120b", "max_tokens", "no"),
+        ("https://api.groq.com/openai/v1", "qwen/qwen3-32b", "max_tokens", "no"),
+        ("http://localhost:11434/v1", "llama3.2", "max_tokens", "no"),
         ("http://localhost:8000/v1", "llama", "max_tokens", "no"),
     ],
 )
 def test_caps_and_continuations(url: str, model: str, cap: str, prefill: str) -> None:
     dialect = dialect_of(url, model)
     assert (dialect.cap_field, dialect.prefill) == (cap, prefill)
-    assert body_of(OpenAIChat(model, base_url=url, api_key=KEY), USER)[cap] == 50
+    body = body_of(OpenAIChat(model, base_url=url, api_key=KEY), USER, max_tokens=50)
+    assert {name: body[name] for name in body if "max" in name} == {cap: 50}
 
 
 def test_every_row_says_something() -> None:
@@ -82,9 +82,7 @@ TOKEN = "eyJ0eXAiOiJKV1QifQ.eyJhdWQiOiJ4In0.c2lnbmF0dXJl"
 )
 def test_where_the_key_goes(url: str, key: str, name: str) -> None:
     backend = OpenAIChat("gpt-4o", base_url=url, api_key=key)
-    request = Request([USER])
-    send = sending(request, max_tokens=None)
-    headers = backend.encode(send, stream=True).headers
+    headers = encoded(backend, USER).headers
     sent = {each: str(value) for each, value in headers.items() if each in ("authorization", "api-key")}
     assert sent == {name: f"Bearer {key}" if name == "authorization" else key}
     assert backend.problem is None
@@ -92,16 +90,14 @@ def test_where_the_key_goes(url: str, key: str, name: str) -> None:
 
 def test_azures_key_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
-    request = Request([USER])
-    send = sending(request, max_tokens=None)
     for url, name, value in (
         (f"{AZURE}/openai/v1", "authorization", f"Bearer {KEY}"),
         (f"{AZURE}/openai/deployments/m?api-version=x", "api-key", KEY),
     ):
         backend = OpenAIChat("m", base_url=url)
         assert backend.problem is None
-        assert backend.encode(send, stream=True).headers[name] == value
-    assert backend.encode(send, stream=True).url == f"{AZURE}/openai/deployments/m/chat/completions?api-version=x"
+        assert encoded(backend, USER).headers[name] == value
+    assert encoded(backend, USER).url == f"{AZURE}/openai/deployments/m/chat/completions?api-version=x"
 
 
 # ---- ids of tool calls -----------------------------------------------------------------------------------------------
@@ -136,7 +132,7 @@ def test_replies_that_came_back_are_sent_such_ids_too() -> None:
     assert re.fullmatch("[A-Za-z0-9]{9}", calls[0])
 
 
-def test_ids_that_are_taken_go_out_as_they_are() -> None:
+def test_accepted_ids_go_out_unchanged() -> None:
     own = history("abcDEF123")
     assert body_of(OpenAIChat("m", base_url=MISTRAL), *own)["messages"] == own
     others = history("call_0fypS1hVX")

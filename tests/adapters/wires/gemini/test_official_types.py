@@ -3,20 +3,17 @@
 import json
 from typing import Any
 
-import pydantic
 import pytest
 from google.genai import types
 from hypothesis import given
 
-from rungwise import Gemini, Message, Policy, TextPart, ToolResult
+from rungwise import Gemini, Message, Policy, ToolResult, Usage
 from rungwise.adapters.wires.gemini.request import DUMMY
-from rungwise.core import Call, Reply, Request
-from rungwise.fsm.call.conversation.parts import MediaPart, OpaquePart, ReasoningPart, ToolCall
-from rungwise.fsm.testing.conversations import conversations
-from rungwise.fsm.values.usage import Usage
-from support.protocols import sending
+from rungwise.core import Call, Request
+from rungwise.testing import conversations
+from support import official
+from support.protocols import body_of
 
-PIXEL = "iVBORw0KGgo="
 SCHEMA = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "additionalProperties": False}
 TOOLS = [
     {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": SCHEMA, "strict": True}},
@@ -26,79 +23,17 @@ TOOLS = [
 MODELS = pytest.mark.parametrize("model", ["gemini-2.0-flash", "gemini-2.5-pro", "gemini-3-flash-preview"])
 
 
-def check(body: dict[str, Any]) -> None:
-    """Check a body against the client's own models, which refuse unknown names."""
-    body = dict(body)
-    for content in body.pop("contents"):
-        types.Content.model_validate_json(json.dumps(content))
-        assert content["parts"]
-    config = {**body.pop("generationConfig", {}), **body}
-    types.GenerateContentConfig.model_validate_json(json.dumps(config))
-
-
-def body_of(backend: Gemini, *messages: Any, **fields: Any) -> dict[str, Any]:
-    asked = {name: fields.pop(name) for name in ("tools", "parameters") if name in fields}
-    request = Request(messages, **asked)
-    given = {"messages": request.messages, "max_tokens": 100, **fields}
-    send = sending(request, **given)
-    body: dict[str, Any] = json.loads(backend.encode(send, stream=False).body)
-    return body
-
-
-def test_the_client_refuses_what_it_does_not_know() -> None:
-    wrong = (
-        {"contents": [{"role": "user", "parts": [{"txt": "a"}]}]},
-        {"contents": [], "generationConfig": {"topp": 1}},
-    )
-    for body in wrong:
-        with pytest.raises(pydantic.ValidationError):
-            check(body)
-
-
-@MODELS
-def test_everything_that_is_written_is_of_the_clients_types(model: str) -> None:
-    backend = Gemini(model, base_url="http://localhost:1/v1beta")
-    me, shown = backend.provider, MediaPart("image", PIXEL, "image/png")
-    parts = (
-        ReasoningPart("Hm.", "dGhpbms=", me),
-        ReasoningPart("", {"thoughtSignature": "dGV4dA=="}, me),
-        TextPart("I look."),
-        OpaquePart(me, {"executableCode": {"language": "PYTHON", "code": "1"}}),
-        ToolCall("call_gemini_1", "look", '{"bird": "heron"}', {"thoughtSignature": "Y2FsbA=="}, me),
-        ToolCall("b", "note", "{}"),
-    )
-    told = (ToolResult("call_gemini_1", "look", "See.", media=(shown,)), ToolResult("b", "note", "No.", is_fault=True))
-    messages = (
-        Message.saying("system", "Be brief."),
-        Message("user", (TextPart("Which?"), shown, MediaPart("file", url="https://birds.test/a.pdf"))),
-        Message("assistant", parts),
-        Message("tool", told),
-    )
-    parameters = {
-        **{"temperature": 0.5, "top_p": 0.9, "stop": "END", "seed": 3, "reasoning_effort": "low"},
-        **{"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}},
-        **{"tool_choice": {"type": "function", "function": {"name": "look"}}, "parallel_tool_calls": True},
-        **{"safety_settings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}], "top_k": 4},
-    }
-    for unsigned in (False, True):
-        for lower in (False, True):
-            body = body_of(
-                backend, *messages, tools=TOOLS, parameters=parameters, unsigned=unsigned, lower_reasoning=lower
-            )
-            check(body)
-
-
 @MODELS
 @given(conversations(forms=("call", "message", "block"), scattered=True))
 def test_every_conversation_is_of_the_clients_types(model: str, messages: Any) -> None:
     body = body_of(Gemini(model, base_url="http://localhost:1/v1beta"), *messages, tools=TOOLS)
-    check(body)
+    official.check("gemini", body)
+    assert all(content["parts"] for content in body["contents"])
     contents = body["contents"]
     assert contents[0]["role"] == "user"
     for content, after in zip(contents, [*contents[1:], None], strict=True):
         calls = [part["functionCall"] for part in content["parts"] if "functionCall" in part]
         if calls:
-            assert after is not None
             told = [part["functionResponse"] for part in after["parts"] if "functionResponse" in part]
             assert [each["name"] for each in told] == [each["name"] for each in calls]
             signed = [part.get("thoughtSignature") for part in content["parts"] if "functionCall" in part]
@@ -132,7 +67,6 @@ def test_what_the_clients_models_say_is_what_is_read() -> None:
     decoder = backend.decoder({})
     decoder.feed(b"data: %b\n\n" % body)
     for reply in (backend.decode(200, {}, body), decoder.close()):
-        assert isinstance(reply, Reply)
         assert (reply.text, reply.reasoning, reply.model, reply.stop_raw) == ("I look.", "Hm.", "g", "STOP")
         [called] = reply.tool_calls
         assert (called.id, called.name, json.loads(called.arguments)) == ("1", "look", {"bird": "heron"})
@@ -163,5 +97,4 @@ def test_every_block_reason_of_the_client_is_a_refusal(reason: Any) -> None:
     feedback = types.GenerateContentResponsePromptFeedback(block_reason=reason, block_reason_message="No.")
     body = types.GenerateContentResponse(prompt_feedback=feedback).model_dump_json(by_alias=True, exclude_none=True)
     reply = Gemini("g", base_url="http://localhost:1/v1beta").decode(200, {}, body.encode())
-    assert isinstance(reply, Reply)
     assert (reply.stop_reason, reply.stop_raw, reply.refusal) == ("content_filter", reason.value, "No.")

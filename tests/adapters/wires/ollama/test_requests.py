@@ -1,16 +1,13 @@
 """What goes over the wire to Ollama's chat."""
 
-import json
 from typing import Any
 
 import pytest
 
-from rungwise import Message, Ollama, TextPart, ToolCall
-from rungwise.adapters.wires.capabilities.capability import Capabilities
-from rungwise.core import Request, Send
-from rungwise.fsm.call.conversation.parts import MediaPart, ReasoningPart, ToolResult
-from rungwise.fsm.errors import ConfigurationError
-from support.protocols import sending
+from rungwise import Capabilities, MediaPart, Message, Ollama, TextPart, ToolCall, ToolResult
+from rungwise.core import ReasoningPart
+from support import official, protocols
+from support.protocols import encoded
 
 KEY = "0123456789abcdef0123456789abcdef"
 USER = {"role": "user", "content": "hi"}
@@ -18,14 +15,10 @@ CALL = ToolCall("call_1", "look", '{"bird": "heron"}')
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
-def send(*messages: Any, parameters: Any = None, tools: Any = (), max_tokens: int | None = None, **fields: Any) -> Send:
-    request = Request(messages or (USER,), tools=tools, parameters=parameters, max_tokens=max_tokens)
-    return sending(request, **fields)
-
-
-def body_of(*messages: Any, to: Ollama | None = None, stream: bool = False, **fields: Any) -> dict[str, Any]:
-    body = json.loads((to or Ollama("m")).encode(send(*messages, **fields), stream=stream).body)
-    assert isinstance(body, dict)
+def body_of(*messages: Any, to: Ollama | None = None, known: bool = True, **fields: Any) -> Any:
+    body = protocols.body_of(to or Ollama("m"), *(messages or (USER,)), **fields)
+    if known:  # to its own client
+        official.check("ollama", body)
     return body
 
 
@@ -38,29 +31,25 @@ def sent(*messages: Any, **fields: Any) -> Any:
 
 def test_a_server_of_ones_own_needs_no_key() -> None:
     backend = Ollama("llama3.2")
-    request = backend.encode(send(), stream=True)
+    request = encoded(backend)
     assert (backend.problem, request.url) == (None, "http://localhost:11434/api/chat")
     assert "authorization" not in request.headers
-    assert (
-        Ollama("m", base_url="http://box.lan:11434/api/chat")
-        .encode(send(), stream=True)
-        .url.endswith(":11434/api/chat")
-    )
+    assert encoded(Ollama("m", base_url="http://box.lan:11434/api/chat")).url.endswith(":11434/api/chat")
 
 
 def test_a_key_goes_to_the_cloud_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_API_KEY", KEY)
     cloud = Ollama("gpt-oss:120b", base_url="https://ollama.com")
-    assert cloud.encode(send(), stream=True).headers["authorization"] == f"Bearer {KEY}"
-    assert cloud.encode(send(), stream=True).url == "https://ollama.com/api/chat"
-    assert "authorization" not in Ollama("m").encode(send(), stream=True).headers
+    assert encoded(cloud).headers["authorization"] == f"Bearer {KEY}"
+    assert encoded(cloud).url == "https://ollama.com/api/chat"
+    assert "authorization" not in encoded(Ollama("m")).headers
     monkeypatch.delenv("OLLAMA_API_KEY")
     assert "api_key is missing" in str(Ollama("m", base_url="https://ollama.com").problem)
 
 
 def test_the_address_that_a_server_listens_on_is_not_where_requests_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", "0.0.0.0:8080")
-    assert Ollama("m").encode(send(), stream=True).url == "http://localhost:11434/api/chat"
+    assert encoded(Ollama("m")).url == "http://localhost:11434/api/chat"
 
 
 # ---- parameters ------------------------------------------------------------------------------------------------------
@@ -112,8 +101,9 @@ SCHEMA = {"type": "object", "properties": {"bird": {"type": "string"}}}
     ],
 )
 def test_parameters(asked: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert body_of(parameters=asked) == {"model": "m", "messages": [USER], "stream": False, **expected}
-    assert body_of(to=Ollama("m", parameters=asked)) == body_of(parameters=asked)
+    body = body_of(parameters=asked, known="shift" not in asked)
+    assert body == {"model": "m", "messages": [USER], "stream": False, **expected}
+    assert body_of(to=Ollama("m", parameters=asked), known=False) == body
     assert not asked.keys() & Ollama.lost_parameters(asked).keys()
 
 
@@ -139,24 +129,6 @@ def test_what_cannot_be_said_is_named_and_not_sent(asked: dict[str, Any], why: s
     (name,) = asked
     assert why in Ollama.lost_parameters(asked)[name]
     assert body_of(parameters=asked) == {"model": "m", "messages": [USER], "stream": False}
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"num_predict": 5}, "max_tokens"),
-        ({"options": {"num_predict": 5}}, "max_tokens"),
-        ({"options": 5}, "must be a mapping, not int"),
-        ({"model": "n"}, "give it to the backend"),
-        ({"messages": []}, "give them to the call"),
-        ({"stream": True}, "choose the method that streams"),
-    ],
-)
-def test_what_has_its_own_place_is_refused(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        Ollama("m", parameters=given)
-    with pytest.raises(ConfigurationError, match=message):
-        body_of(parameters=given)
 
 
 @pytest.mark.parametrize(
@@ -191,14 +163,6 @@ def test_thinking_is_lowered(model: str, think: Any, expected: Any) -> None:
     assert body_of(to=Ollama(model), parameters=given, lower_reasoning=True)["think"] == expected
 
 
-def test_a_backend_that_asks_for_json_says_so() -> None:
-    assert Ollama("m", parameters={"format": "json"}).expects_json
-    assert Ollama("m", parameters={"format": SCHEMA}).expects_json
-    assert Ollama("m", parameters={"response_format": {"type": "json_object"}}).expects_json
-    assert not Ollama("m", parameters={"format": ""}).expects_json
-    assert not Ollama("m").expects_json
-
-
 # ---- messages --------------------------------------------------------------------------------------------------------
 
 OWN = [
@@ -215,7 +179,7 @@ OWN = [
 
 
 def test_messages_of_ones_own_go_out_word_for_word() -> None:
-    assert sent(*OWN) == OWN
+    assert sent(*OWN, known=False) == OWN
 
 
 def test_messages_of_chat_completions_are_translated() -> None:

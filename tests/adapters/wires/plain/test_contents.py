@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from rungwise import MediaPart, TextPart, ToolCall, ToolResult
 from rungwise.adapters.wires.plain.messages import read_messages
-from rungwise.fsm.call.conversation.parts import MediaPart, OpaquePart, ReasoningPart, TextPart, ToolCall, ToolResult
+from rungwise.core import OpaquePart, ReasoningPart
 
 PIXEL = "iVBORw0KGgo="
 SHOWN = MediaPart("image", PIXEL, "image/png")

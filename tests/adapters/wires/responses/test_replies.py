@@ -8,17 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungwise import Message, OpenAIResponses, TextPart, ToolCall, Usage
+from rungwise import Message, OpenAIResponses, Reasoning, Text, TextPart, ToolCall, Usage
 from rungwise.adapters.provider.handler import render
 from rungwise.adapters.wires.responses.shapes import RESPONSES
-from rungwise.core import OpaquePart, ReasoningPart, Reply
-from rungwise.fsm.call.conversation.reply import Reasoning, Text
-from rungwise.fsm.failures.failure import Failure
+from rungwise.core import Failure, OpaquePart, ReasoningPart, Reply
 from rungwise.testing import ScriptedReply
 from support.sampling import sampled
 from support.work import grows_within
 
-BACKEND = OpenAIResponses("gpt-5", base_url="http://localhost/v1")
+BACKEND: Any = OpenAIResponses("gpt-5", base_url="http://localhost/v1")
 OWN = BACKEND.provider
 CITED = {"type": "url_citation", "url": "https://e.org", "title": "E", "start_index": 0, "end_index": 2}
 LOGPROBS = [{"token": "In", "logprob": -0.1, "bytes": [73, 110], "top_logprobs": []}]
@@ -69,7 +67,7 @@ def response(output: Any = (), **members: Any) -> dict[str, Any]:
     return dumped
 
 
-def whole(value: Any) -> Reply | Failure:
+def whole(value: Any) -> Any:
     return BACKEND.decode(200, {}, json.dumps(value).encode())
 
 
@@ -86,7 +84,7 @@ def event(value: dict[str, Any]) -> bytes:
     )
 
 
-def follow(pieces: Iterable[bytes]) -> tuple[Reply | Failure, str, str]:
+def follow(pieces: Iterable[bytes]) -> tuple[Any, str, str]:
     """Return what a stream amounts to, and the text and the reasoning that it handed out."""
     decoder, said, thought = BACKEND.decoder({}), [], []
     for piece in pieces:
@@ -185,8 +183,6 @@ def test_a_stream_says_what_the_whole_body_says(scripted: ScriptedReply, size: i
     body = render(scripted, {**asked, "stream": True}, path="/v1/responses").body
     came, said, thought = follow(body[start : start + size] for start in range(0, len(body), size))
     whole = BACKEND.decode(200, {}, render(scripted, asked, path="/v1/responses").body)
-    assert isinstance(came, Reply)
-    assert isinstance(whole, Reply)
     assert (came.parts, came.refusal, came.stop_reason, came.stop_raw, came.usage, came.interrupted) == (
         (whole.parts, whole.refusal, whole.stop_reason, whole.stop_raw, whole.usage, whole.interrupted)
     )
@@ -207,7 +203,6 @@ def test_events_that_differ_in_their_text_alone_are_not_parsed_again() -> None:
         decoder.feed(piece)
     reply = decoder.close()
     assert (len(pieces) > 250, decoder.seen < 20) == (True, True)
-    assert isinstance(reply, Reply)
     assert reply.text == "some words " * 300
 
 
@@ -263,7 +258,6 @@ def test_a_stream_without_its_end_was_cut_and_keeps_what_is_whole() -> None:
     for last in ([], [b"data: [DONE]\n\n"]):
         events = [BEGIN, done(0, THOUGHT), done(1, SEARCH), delta("In the", 2)]
         reply, said, _ = follow([*map(event, events), *last])
-        assert isinstance(reply, Reply)
         assert (reply.interrupted, reply.text, said) == (True, "In the", "In the")
         assert [type(part) for part in reply.parts] == [ReasoningPart, OpaquePart, OpaquePart, TextPart]
 
@@ -290,7 +284,6 @@ def test_text_before_an_error_stays() -> None:
     ):
         reply, said, _ = streamed(BEGIN, delta("In the reeds"), last)
         assert (reply.text, said, reply.interrupted) == ("In the reeds", "In the reeds", True)
-        assert reply.failure is not None
         assert (reply.failure.reason, reply.failure.asked_wait) == ("rate_limit", 6.0)
 
 
@@ -310,15 +303,6 @@ def test_ids_are_told_apart_and_made_up_where_there_is_none() -> None:
 
 
 # whatever else
-
-
-@pytest.mark.parametrize(
-    "body", [b"", b"x", b"[]", b"{}", b'"x"', b"[" * 100_000, b'{"output": 5}', b'{"id": "resp_1"}']
-)
-def test_what_is_no_response_is_malformed(body: bytes) -> None:
-    came = BACKEND.decode(200, {}, body)
-    assert isinstance(came, Failure)
-    assert came.reason == "malformed"
 
 
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -372,7 +356,6 @@ def test_any_events_cut_anywhere_come_to_the_same_reply(events: list[Any], size:
         assert repr(at_once) == repr(in_pieces)
         assert said == also
         if isinstance(at_once, Reply):
-            assert isinstance(in_pieces, Reply)
             assert repr(at_once.parts) == repr(in_pieces.parts)
             assert at_once.text == in_pieces.text
             at_once.text.encode()
@@ -430,7 +413,6 @@ def test_an_item_that_its_provider_calls_incomplete_is_cut(item: dict[str, Any],
         reply = decoder.close()
     else:
         reply = BACKEND.decode(200, {}, json.dumps(response).encode())
-    assert isinstance(reply, Reply)
     assert (reply.stop_reason, reply.stop_raw) == ("length", "completed")
 
 
@@ -440,7 +422,6 @@ def test_an_item_that_nobody_calls_done_is_whole_in_a_response_that_is() -> None
     decoder = BACKEND.decoder({})
     decoder.feed(b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in (added, ended)))
     reply = decoder.close()
-    assert isinstance(reply, Reply)
     assert (reply.text, reply.stop_reason) == ("In the reeds.", "stop")
 
 
@@ -448,5 +429,4 @@ def test_an_item_that_nobody_calls_done_is_whole_in_a_response_that_is() -> None
 def test_the_details_of_what_is_incomplete_count_whatever_the_status(reason: str, meaning: str) -> None:
     value = {"status": "completed", "incomplete_details": {"reason": reason}, "output": [SAID], "usage": USAGE}
     reply = BACKEND.decode(200, {}, json.dumps(value).encode())
-    assert isinstance(reply, Reply)
     assert (reply.stop_reason, reply.stop_raw) == (meaning, reason)

@@ -1,21 +1,26 @@
 """What goes out as Responses: by OpenAI's own types, and word for word what its models want back."""
 
-import json
-from collections.abc import Iterable, Mapping
-from functools import cache
 from typing import Any
 
 import pytest
 
 import rungwise
-from rungwise import ConfigurationError, MediaPart, Message, OpenAIResponses, TextPart, ToolCall, ToolResult
-from rungwise.adapters.wires.capabilities.capability import Capabilities
+from rungwise import (
+    Capabilities,
+    MediaPart,
+    Message,
+    OpenAIResponses,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
 from rungwise.adapters.wires.responses.items import parts_of_items
-from rungwise.core import OpaquePart, ReasoningPart, Request
-from support.protocols import sending
+from rungwise.core import OpaquePart, ReasoningPart
+from support import official
+from support.protocols import body_of
 
 URL = "http://localhost/v1"
-BACKEND = OpenAIResponses("gpt-5", base_url=URL)
+BACKEND: Any = OpenAIResponses("gpt-5", base_url=URL)
 OWN = BACKEND.provider
 USER = {"role": "user", "content": "Where?"}
 SEARCH = {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "x"}}
@@ -38,41 +43,11 @@ FREE = {"id": "ct_1", "type": "custom_tool_call", "call_id": "c2", "name": "g", 
 OUTPUT = [THOUGHT, SEARCH, SAID, CALLED, FREE]
 
 
-def sent(*messages: Any, backend: OpenAIResponses = BACKEND, stream: bool = False, **options: Any) -> dict[str, Any]:
+def sent(*messages: Any, backend: OpenAIResponses = BACKEND, **options: Any) -> dict[str, Any]:
     """Return the body of a request, which must be what OpenAI's own types say."""
-    asked = {name: options.pop(name) for name in ("tools", "parameters") if name in options}
-    request = Request(list(messages) or [USER], **asked)
-    options.setdefault("max_tokens", None)
-    send = sending(request, **options)
-    body: dict[str, Any] = json.loads(backend.encode(send, stream=stream).body)
-    check_types(body)
+    body: dict[str, Any] = body_of(backend, *(messages or (USER,)), **options)
+    official.check("responses", body)
     return body
-
-
-def check_types(body: dict[str, Any]) -> None:
-    """Check that OpenAI's types take a body, and know every member of it, at any depth."""
-    assert plain(adapter_of(stream=body["stream"]).validate_python(body)) == body
-
-
-@cache
-def adapter_of(*, stream: bool) -> Any:
-    from openai.types.responses import response_create_params as types
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(types.ResponseCreateParamsStreaming if stream else types.ResponseCreateParamsNonStreaming)
-
-
-def plain(value: Any) -> Any:
-    """Return what a type has taken: what it does not know is left out, and what can be iterated is read only then."""
-    if isinstance(value, Mapping):
-        return {name: plain(each) for name, each in value.items()}
-    return value if isinstance(value, str) or not isinstance(value, Iterable) else [plain(each) for each in value]
-
-
-@pytest.mark.parametrize("wrong", [{"gremlin": 1}, {"input": [{**USER, "name": "ann"}]}, {"tools": [{"type": "x"}]}])
-def test_the_check_by_types_knows_what_is_wrong(wrong: dict[str, Any]) -> None:
-    with pytest.raises((AssertionError, ValueError)):
-        check_types({**sent(), **wrong})
 
 
 def test_a_prompt() -> None:
@@ -142,9 +117,7 @@ def test_nobody_else_is_sent_what_only_their_model_can_read(why: str) -> None:
 def test_chat_completions_of_the_same_model_are_sent_no_items() -> None:
     parts, _ = parts_of_items([THOUGHT, SAID], OWN)
     chat = rungwise.OpenAIChat("gpt-5", base_url=URL)
-    request = Request([USER, Message("assistant", parts), USER])
-    send = sending(request, max_tokens=None)
-    body = json.loads(chat.encode(send, stream=False).body)
+    body = body_of(chat, USER, Message("assistant", parts), USER)
     assert body["messages"][1] == {"role": "assistant", "content": "I look."}
 
 
@@ -308,17 +281,6 @@ JSON_SCHEMA = {"type": "json_schema", "json_schema": {"name": "a", "schema": SCH
         ),
         ({"reasoning_effort": "low", "reasoning": {"effort": "high"}}, {"reasoning": {"effort": "high"}}),
         ({"parallel_tool_calls": False}, {"parallel_tool_calls": False}),
-        ({"tool_choice": "required"}, {"tool_choice": "required"}),
-        (
-            {"tool_choice": {"type": "function", "function": {"name": "f"}}},
-            {"tool_choice": {"type": "function", "name": "f"}},
-        ),
-        ({"tool_choice": {"type": "function", "name": "f"}}, {"tool_choice": {"type": "function", "name": "f"}}),
-        (
-            {"tool_choice": {"type": "allowed_tools", "allowed_tools": {
-                "mode": "auto", "tools": [{"type": "function", "function": {"name": "f"}}]}}},
-            {"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "f"}]}},
-        ),
         ({"response_format": {"type": "json_object"}}, {"text": {"format": {"type": "json_object"}}}),
         (
             {"response_format": JSON_SCHEMA},
@@ -341,29 +303,6 @@ def test_what_is_lost_is_named() -> None:
     lost = OpenAIResponses.lost_parameters({"stop": ["x"], "seed": 0, "temperature": 1})
     assert lost.keys() == {"stop", "seed"}
     assert OpenAIResponses.lost_parameters({"stop": None}) == {}
-
-
-@pytest.mark.parametrize(
-    ("parameters", "is_json"),
-    [
-        ({"text": {"format": {"type": "json_object"}}}, True),
-        ({"text": {"format": {"type": "text"}}}, False),
-        ({"response_format": JSON_SCHEMA}, True),
-        ({"text": {"verbosity": "low"}}, None),
-        ({}, None),
-    ],
-)
-def test_a_request_for_json_is_known(parameters: dict[str, Any], is_json: bool | None) -> None:
-    assert BACKEND.shapes.asks_for_json(parameters) is is_json
-    assert OpenAIResponses("m", base_url=URL, parameters=parameters).expects_json is bool(is_json)
-
-
-@pytest.mark.parametrize("name", ["max_output_tokens", "input", "messages", "model", "stream", "background"])
-def test_what_has_its_own_place_is_no_parameter(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=name):
-        OpenAIResponses("m", base_url=URL, parameters={name: 1})
-    with pytest.raises(ConfigurationError, match=name):
-        sent(parameters={name: 1})
 
 
 def test_the_cap_goes_out_as_it_was_reserved_also_below_what_openai_takes() -> None:
@@ -447,7 +386,5 @@ def test_the_whitespace_at_the_end_of_a_prefill_is_left_out() -> None:
 
 @pytest.mark.parametrize("block", [{}, {"type": "message"}, {"type": "message", "content": 1}, [1], "x", {"type": 5}])
 def test_an_own_part_of_any_shape_can_be_written(block: Any) -> None:
-    request = Request([USER, Message("assistant", (OpaquePart(OWN, block), TextPart("a"))), USER])
-    send = sending(request, max_tokens=None)
-    items = json.loads(BACKEND.encode(send, stream=False).body)["input"]
+    items = body_of(BACKEND, USER, Message("assistant", (OpaquePart(OWN, block), TextPart("a"))), USER)["input"]
     assert {"role": "assistant", "content": "a"} in items

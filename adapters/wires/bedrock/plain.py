@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from rungwise.adapters.wires.json_text import as_json
+from rungwise.adapters.wires.plain.blocks import is_untyped, parts_of
 from rungwise.adapters.wires.plain.parts import json_of, list_of, media, text_in
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,
-    OpaquePart,
     Part,
     ReasoningPart,
     TextPart,
@@ -36,20 +36,6 @@ _TYPES: Final = {
 }
 """The media types of formats with another name."""
 _KIND: Final = {"document": "application", "image": "image", "audio": "audio", "video": "video"}
-
-
-def is_converse(block: Block) -> bool:
-    """Tell whether a part of a message is a block of Converse."""
-    return len(block) == 1 and not KINDS.isdisjoint(block)
-
-
-def read_converse(block: Block) -> Part | None:
-    """Return a block of Converse as a neutral part, or None if it is not one."""
-    if not is_converse(block):
-        return None
-    ((name, inner),) = block.items()
-    read = _READERS.get(name)
-    return (read(inner) if read and isinstance(inner, Mapping) else None) or OpaquePart("", block)
 
 
 def _read_media(kind: str) -> Callable[[Block], Part | None]:
@@ -89,8 +75,8 @@ def _read_result(inner: Block) -> Part | None:
             texts.append(as_json(block["json"]))
         elif isinstance(block.get("text"), str):
             texts.append(block["text"])
-        elif isinstance(part := read_converse(block), MediaPart):
-            shown.append(part)
+        elif is_untyped(block):
+            shown += [part for part in parts_of(block) if isinstance(part, MediaPart)]
     is_fault = inner.get("status") == "error"
     return ToolResult(text_in(inner, "toolUseId"), "", "\n".join(texts), is_fault, tuple(shown))
 
@@ -100,13 +86,16 @@ def _read_reasoning(inner: Block) -> Part | None:
     return ReasoningPart(text_in(text, "text")) if isinstance(text, Mapping) else None
 
 
-_READERS: Final[Mapping[str, Callable[[Block], Part | None]]] = {
+def _read_nothing(inner: Block) -> None:
+    """Leave a block to its provider."""
+
+
+READERS: Final[Mapping[str, Callable[[Block], Part | None]]] = {
     **{kind: _read_media(kind) for kind in _KIND},
     "toolUse": _read_use,
     "toolResult": _read_result,
     "reasoningContent": _read_reasoning,
+    **dict.fromkeys(("text", "cachePoint", "guardContent", "citationsContent", "searchResult"), _read_nothing),
+    **dict.fromkeys(("toolAddition", "toolRemoval"), _read_nothing),
 }
-KINDS: Final = frozenset(_READERS) | {
-    *("text", "cachePoint", "guardContent", "citationsContent", "searchResult", "toolAddition", "toolRemoval")
-}
-"""The names of all blocks."""
+"""What reads each kind of block."""

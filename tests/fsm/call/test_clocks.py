@@ -1,12 +1,15 @@
-"""Silence: what becomes of an attempt from which nothing comes, and when it may be ended for that at all."""
+"""The clocks of a call: when silence may end an attempt, when it has brought text, how long its own waits are."""
 
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import rungwise
-from rungwise import Budget, Limits, Policy, Timeouts, Waits
-from rungwise.core import Call, Failure, PlainLink, Reply, Request
+from rungwise import Budget, Limits, Policy, Reasoning, Text, Timeouts, Waits
+from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request
+from rungwise.fsm.call.clocks.waiting import backoff, longest_backoff
 
 SILENCE = Failure("silence")
 SAID = "The bittern booms by night in"
@@ -31,7 +34,7 @@ def test_the_same_is_asked_again_first_as_often_as_the_policy_says() -> None:
     assert backends == [0, 0, 1]
 
 
-def test_text_that_nobody_goes_on_from_is_partial() -> None:
+def test_text_that_cannot_continue_is_partial() -> None:
     call = sent(Policy(budget=UNLIMITED, limits=Limits(continuations=0, retries=0)), CHAIN[:1])
     call.receive(HEARD)
     assert (call.result.outcome, call.result.text) == ("partial", SAID)
@@ -40,12 +43,11 @@ def test_text_that_nobody_goes_on_from_is_partial() -> None:
 def test_a_few_letters_are_asked_for_again() -> None:
     call = sent(chain=CHAIN[:1])
     send = call.receive(Reply("The", interrupted=True, failure=SILENCE))
-    assert send is not None
     assert send.rung == "retry"
 
 
 @pytest.mark.parametrize("begun", ["Sto", "Storks ne", "Storks nest"])
-def test_a_restart_that_breaks_off_soon_is_not_said_twice(begun: str) -> None:
+def test_does_not_repeat_a_restart_that_breaks_off_early(begun: str) -> None:
     call = sent(Policy(budget=UNLIMITED, switch_after={"silence": 9}), CHAIN[:1])
     call.receive(Reply("Storks nest by the l", interrupted=True, failure=SILENCE))
     call.receive(Reply(begun, interrupted=True, failure=SILENCE))
@@ -89,7 +91,7 @@ def test_it_may_not_where_the_tokens_do_not_last_for_another_attempt() -> None:
         assert call.clocks().before_text == moment
 
 
-def test_text_that_is_not_kept_is_no_text_to_go_on_from() -> None:
+def test_does_not_continue_discarded_text() -> None:
     policy = Policy(budget=UNLIMITED, limits=Limits(retries=0))
     assert sent(policy, CHAIN[:1], max_tokens=10).clocks().after_text is None
     assert sent(policy, CHAIN[:1], max_tokens=100).clocks().after_text == math.inf
@@ -132,3 +134,109 @@ def test_a_refusal_ends_where_the_policy_says_so() -> None:
     call = sent(Policy(after_refusal="end"))
     assert call.receive(refusal) is None
     assert call.result.outcome == "refused"
+
+
+# when an attempt has brought enough visible text to go on from
+
+
+THOUGHT = "Herons like reeds."
+
+
+def watch(*replies: Reply, prefills: bool = False) -> rungwise.fsm.call.conversation.reading.TextWatch:
+    """Return the watch of the attempt behind some replies."""
+    call = Call(Request("Where?"), chain=[PlainLink(prefills=prefills)])
+    call.begin()
+    call.sending()
+    for reply in replies:
+        call.receive(reply)
+        call.sending()
+    return call.text_watch()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "has_text"),
+    [
+        (["Herons"], True),
+        (["He", "r", "on", "s"], True),
+        (["Hero"], False),
+        (["      ", "\n\n", "    "], False),
+        (["<think>", THOUGHT], False),
+        (["<th", "ink>", THOUGHT, "</think>In the reeds"], True),
+        (["<think>", THOUGHT, "</think>\n\n"], False),
+        ([Reasoning(THOUGHT)], False),
+        ([Reasoning(THOUGHT), "In the reeds"], True),
+    ],
+)
+def test_visible_text_is_what_a_consumer_would_be_shown(pieces: list[str | Reasoning], has_text: bool) -> None:
+    watching = watch()
+    told = [watching.has_text(Text(piece) if isinstance(piece, str) else piece) for piece in pieces]
+    assert told[-1] is has_text
+    assert not any(told[:-1])
+
+
+def test_behind_an_echo_of_what_was_gathered_any_more_is_enough() -> None:
+    part = Reply("Herons nest in tall dead trees, ", stop_reason="length")
+    watching = watch(part)
+    assert not watching.has_text(Text("Herons nest in "))
+    assert not watching.has_text(Text("tall dead trees, "))
+    assert watching.has_text(Text("as"))
+
+
+def test_a_few_letters_behind_text_that_was_gathered_may_be_its_beginning_again() -> None:
+    watching = watch(Reply("Herons nest in tall dead trees, ", stop_reason="length"))
+    assert not watching.has_text(Text("as"))
+    assert watching.has_text(Text(" well"))
+
+
+def test_text_that_turns_out_to_be_reasoning_is_no_text() -> None:
+    watching = watch()
+    assert not watching.has_text(Text("Hm. "))
+    assert not watching.has_text(Text("\n</think>\n"))
+    assert watching.has_text(Text("In the reeds."))
+
+
+def test_there_is_none_of_what_is_not_in_flight() -> None:
+    call = Call(Request("Where?"))
+    with pytest.raises(IllegalEvent, match="nothing is in flight"):
+        call.text_watch()
+
+
+# how long a wait of its own is
+
+
+SECONDS = st.floats(0, 1e6, allow_nan=False)
+SHARE = st.floats(0, 1, allow_nan=False)
+COUNT = st.integers(1, 10**30)
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"), [(1, 2.0), (2, 4.0), (3, 8.0), (5, 32.0), (6, 60.0), (7, 60.0), (10_000, 60.0), (10**100, 60.0)]
+)
+def test_doubles_up_to_the_cap(n: int, expected: float) -> None:
+    assert backoff(n, 2, 60, 0.5, 0.0) == expected
+
+
+def test_jitter_is_added_after_the_cap() -> None:
+    assert backoff(9, 5, 120, 0.5, 0.5) == 150
+    assert longest_backoff(9, 5, 120, 0.5) == 180
+    assert longest_backoff(1, 5, 120, 0.5) == 7.5
+
+
+def test_a_cap_below_the_base_wins() -> None:
+    assert backoff(1, 10, 4, 0.0, 0.9) == 4
+
+
+def test_a_base_of_nothing_stays_nothing() -> None:
+    assert backoff(10**9, 0, 60, 0.5, 0.9) == 0
+
+
+@given(COUNT, SECONDS, SECONDS, SHARE, st.floats(0, 1, exclude_max=True))
+def test_stays_between_no_jitter_and_the_longest(n: int, base: float, cap: float, jitter: float, draw: float) -> None:
+    wait = backoff(n, base, cap, jitter, draw)
+    assert backoff(n, base, cap, jitter, 0.0) <= wait <= longest_backoff(n, base, cap, jitter)
+    assert 0 <= wait <= cap + jitter * cap
+
+
+@given(COUNT, SECONDS, SECONDS)
+def test_never_shrinks_with_n(n: int, base: float, cap: float) -> None:
+    assert backoff(n, base, cap, 0.0, 0.0) <= backoff(n + 1, base, cap, 0.0, 0.0)

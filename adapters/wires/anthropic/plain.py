@@ -1,0 +1,66 @@
+"""Read Anthropic's blocks, as callers write them, into neutral parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from rungwise.adapters.wires.plain.blocks import parts_of
+from rungwise.adapters.wires.plain.parts import json_of, media, result_of, text_in
+from rungwise.adapters.wires.registry import PartReader
+from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
+
+Block = Mapping[str, Any]
+
+
+def _read_image(block: Block) -> Part | None:
+    source = block.get("source")
+    return _read_source("image", source, block) if isinstance(source, Mapping) else None
+
+
+def _read_document(block: Block) -> Part | tuple[Part, ...] | None:
+    """Read a document; its title and context come before it as text, but a file's title is its name."""
+    source = block.get("source")
+    if not isinstance(source, Mapping):
+        return None
+    title = text_in(block, "title") if source.get("type") == "text" else ""
+    texts = [each for each in (title, text_in(block, "context")) if each]
+    part = _read_source("file", source, block) or OpaquePart("", block)
+    return (TextPart("\n".join(texts)), part) if texts else part
+
+
+def _read_source(kind: Any, source: Block, block: Block) -> Part | None:
+    if source.get("type") == "text":
+        return TextPart(text_in(source, "data"), block.get("cache_control"))
+    return media(
+        kind,
+        data=source.get("data"),
+        url=source.get("url"),
+        media_type=source.get("media_type"),
+        name=block.get("title"),
+        cache=block.get("cache_control"),
+    )
+
+
+def _read_use(block: Block) -> Part:
+    return ToolCall(text_in(block, "id"), text_in(block, "name"), json_of(block.get("input")))
+
+
+def _read_result(block: Block) -> Part:
+    parts = parts_of(block.get("content"))
+    is_fault = block.get("is_error") is True
+    return result_of(text_in(block, "tool_use_id"), "", parts, is_fault=is_fault, cache=block.get("cache_control"))
+
+
+def _read_thinking(block: Block) -> Part:
+    return ReasoningPart(text_in(block, "thinking", "text", "reasoning"))
+
+
+READERS: Final[Mapping[str, PartReader]] = {
+    "image": _read_image,
+    "document": _read_document,
+    "tool_use": _read_use,
+    "tool_result": _read_result,
+    **dict.fromkeys(("thinking", "reasoning"), _read_thinking),
+}
+"""What reads each type of block."""
