@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise import Budget, Journal, Policy, Reserve, SharedBudget
+from rungwise import Budget, Journal, Policy, Reserve, SharedBudget, replay
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
-from rungwise.fsm.replay.replay import replay
 from support.sampling import examples
 
 BEGINS = 100.0

@@ -3,13 +3,12 @@
 import pytest
 from attrs import evolve
 
-from rungwise import CALL, Budget, Limits, Policy, Prices
+from rungwise import CALL, Budget, ConfigurationError, Limits, Policy, Prices
 from rungwise.adapters.provider.enacted import script_of
 from rungwise.core import Failure, Reply
 from rungwise.fsm.call.table import RESEND
 from rungwise.fsm.certificate.shown.scripts import WorstScript
 from rungwise.fsm.certificate.worst import worst_cases
-from rungwise.fsm.errors import ConfigurationError
 from support.tables import limits
 
 pytestmark = pytest.mark.sampled(4)

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rungwise import CALL, Budget, Limits, Policy, Prices, Reserve, Timeouts, ToolCall, Usage
-from rungwise.core import Failure, PlainLink, Reply, Request, Send
+from rungwise.core import Call, Failure, PlainLink, Reply, Request, Send
 from rungwise.fsm.call.budget.metering import most_counted
-from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.table import RESEND
 from rungwise.fsm.certificate.worst import worst_cases
 from support.sampling import examples

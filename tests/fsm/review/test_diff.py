@@ -5,11 +5,9 @@ import pytest
 from attrs import evolve
 
 import rungwise
-from rungwise.core import PlainLink
-from rungwise.fsm.call.table import CALL, NUDGE
-from rungwise.fsm.certificate.verify import verify
-from rungwise.fsm.machine.table import Row
-from rungwise.fsm.review.diff import PolicyDiff, diff_policies
+from rungwise import CALL, diff_policies, verify
+from rungwise.core import PlainLink, PolicyDiff, Row
+from rungwise.fsm.call.table import NUDGE
 from rungwise.fsm.review.rows import redeclared
 
 AnyPolicy = rungwise.Policy | rungwise.TurnPolicy
