@@ -24,7 +24,7 @@ from rungwise.adapters.provider.handler import render
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.testing import ReceivedRequest, ScriptedReply
-from support import ways
+from support import protocols, ways
 from support.modes import MODES, WHOLE
 from support.raw_server import CERTIFICATE
 from support.runs import NAMES, Run, Scripted, Serve, Stage
@@ -118,6 +118,24 @@ def serve() -> Iterator[Serve]:
     """Start a provider of the test's own: `serve(*replies)` plays them and goes on with the last one."""
     with ExitStack() as stack:
         yield lambda *replies: stack.enter_context(Stage(replies).provider)
+
+
+@pytest.fixture(params=MODES)
+def mode(request: pytest.FixtureRequest) -> str:
+    """Return a mode of a call; a test that takes it runs in every mode."""
+    return str(request.param)
+
+
+@pytest.fixture(params=ways.OWN)
+def way(request: pytest.FixtureRequest) -> str:
+    """Return a way over our own connections; a test that takes it runs in a thread and in a task."""
+    return str(request.param)
+
+
+@pytest.fixture(params=protocols.PROTOCOLS)
+def api(request: pytest.FixtureRequest) -> str:
+    """Return a protocol; a test that takes it runs in every protocol."""
+    return str(request.param)
 
 
 @pytest.fixture(scope="session")

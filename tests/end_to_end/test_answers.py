@@ -63,8 +63,7 @@ def test_reasoning_in_inline_tags_is_no_text(run: Any, tag: str, size: int) -> N
 
 
 def test_a_stream_that_ends_without_its_done_mark_is_whole_if_it_named_its_finish(run: Any) -> None:
-    ended = run([ScriptedReply(text="In the reeds.", done=False)])
-    ended.was("done", "In the reeds.", counts=[1])
+    run([ScriptedReply(text="In the reeds.", done=False)]).was("done", "In the reeds.", counts=[1])
 
 
 def test_what_the_caller_adds_reaches_the_wire(run: Any) -> None:

@@ -1,4 +1,4 @@
-"""What Anthropic's Messages alone have, over HTTP: signatures, cache counters, pauses, prefill, its own errors."""
+"""What Anthropic's Messages and Bedrock's Converse alone have: signatures, counters, pauses, prefill, own errors."""
 
 from typing import Any
 
@@ -14,20 +14,40 @@ from support.modes import EVERY
 from support.runs import Stage, asking
 
 OLD, NEW = "claude-sonnet-4-5", "claude-opus-5-5"
+ON_BEDROCK = {OLD: "eu.anthropic.claude-sonnet-4-5-20250929-v1:0", NEW: "anthropic.claude-opus-5-5"}
+USER = {"role": "user", "content": "Where?"}
 TOOL = {"name": "look", "description": "Look.", "input_schema": {"type": "object", "properties": {}}}
+KEYS = {"access_key_id": "AKIDEXAMPLE", "secret_access_key": "wJalrXUtnFEMI"}
+TOOL_SPEC = {"toolSpec": {"name": "look", "description": "Look.", "inputSchema": {"json": {"type": "object"}}}}
 THINK = {"thinking": {"type": "enabled", "budget_tokens": 2000}}
+CUT = ScriptedReply(text="In the reeds, ", finish="length")
 HINTS = rungwise.Hints(continuation="Go on.", nudge="Answer now.", seed="You thought: {reasoning}")
 
 
 @pytest.fixture(params=[pytest.param(mode, marks=[pytest.mark.full] * (mode in ("acall", "awhole"))) for mode in EVERY])
-def asks(request: pytest.FixtureRequest) -> Any:
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def asks(mode: str) -> Any:
     """Return what asks a provider that plays a script, in one mode, and the bodies that it was sent."""
 
     def begin(*script: Any, model: str = NEW, others: tuple[Any, ...] = (), **options: Any) -> Any:
         def chain(url: str) -> list[Any]:
             return [rungwise.Anthropic(model, base_url=url, api_key="sk-ant-9d2f6b1c44e07a35", **options), *others]
 
-        return asking(request.param, script, chain, policy=rungwise.Policy(hints=HINTS))
+        return asking(mode, script, chain, policy=rungwise.Policy(hints=HINTS))
+
+    return begin
+
+
+@pytest.fixture
+def converses(mode: str) -> Any:
+    """Return what asks in the same way over Bedrock."""
+
+    def begin(*script: Any, model: str = ON_BEDROCK[NEW]) -> Any:
+        return asking(mode, script, lambda url: rungwise.Bedrock(model, region="eu-north-1", base_url=url, **KEYS))
 
     return begin
 
@@ -47,7 +67,7 @@ def test_signed_reasoning_goes_back_word_for_word_in_a_tool_loop(asks: Any) -> N
         result = one(tools=[TOOL])
         assert result.tool_calls[0].id == "toolu_1"
         told = Message("tool", (ToolResult("toolu_1", "look", "Ardea."),))
-        assert one([{"role": "user", "content": "Where?"}, result.message, told], tools=[TOOL]).text == "In the reeds."
+        assert one([USER, result.message, told], tools=[TOOL]).text == "In the reeds."
         sent = bodies(stage)[1]
     assert sent["messages"][1:] == [
         {
@@ -71,7 +91,7 @@ def test_a_signature_that_is_refused_is_left_out(asks: Any) -> None:
     first = ScriptedReply(text="One.", reasoning="Hm.")
     with asks(first, wrong, ScriptedReply(text="Two.")) as (one, stage, _):
         result = one()
-        history = [{"role": "user", "content": "Where?"}, result.message, {"role": "user", "content": "And?"}]
+        history = [USER, result.message, {"role": "user", "content": "And?"}]
         assert one(history).text == "Two."
         sent = bodies(stage)
     assert "signature" in orjson.dumps(sent[1]).decode()
@@ -80,11 +100,7 @@ def test_a_signature_that_is_refused_is_left_out(asks: Any) -> None:
 
 
 def test_cut_text_goes_on_behind_itself_where_the_model_takes_that(asks: Any) -> None:
-    with asks(ScriptedReply(text="In the reeds, ", finish="length"), ScriptedReply(text="mostly."), model=OLD) as (
-        one,
-        stage,
-        _,
-    ):
+    with asks(CUT, ScriptedReply(text="mostly."), model=OLD) as (one, stage, _):
         assert one().text == "In the reeds, mostly."
         sent = bodies(stage)
     assert [body["max_tokens"] for body in sent] == [4096, 8192]
@@ -95,8 +111,7 @@ def test_cut_text_goes_on_behind_itself_where_the_model_takes_that(asks: Any) ->
     ("model", "given"), [(NEW, {}), (OLD, {"parameters": {"reasoning_effort": "low"}}), (OLD, {"parameters": THINK})]
 )
 def test_and_behind_a_hint_where_it_does_not(asks: Any, model: str, given: Any) -> None:
-    script = (ScriptedReply(text="In the reeds, ", finish="length"), ScriptedReply(text="mostly."))
-    with asks(*script, model=model) as (one, stage, _):
+    with asks(CUT, ScriptedReply(text="mostly."), model=model) as (one, stage, _):
         assert one(max_tokens=5000, **given).text == "In the reeds, mostly."
         sent = bodies(stage)
     assert [body["max_tokens"] for body in sent] == [5000, 10_000]
@@ -106,39 +121,32 @@ def test_and_behind_a_hint_where_it_does_not(asks: Any, model: str, given: Any) 
 SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "herons"}}
 
 
-def paused(*blocks: Any) -> ScriptedReply:
+def paused(*blocks: Any, stop: str = "pause_turn") -> ScriptedReply:
     usage = {"input_tokens": 5, "output_tokens": 5}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [*blocks]}
-    return ScriptedReply(body=orjson.dumps({**message, "stop_reason": "pause_turn", "usage": usage}).decode())
+    return ScriptedReply(body=orjson.dumps({**message, "stop_reason": stop, "usage": usage}).decode())
 
 
 def test_a_paused_turn_goes_on_with_the_blocks_of_the_provider(asks: Any) -> None:
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
     found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
-    again = {**SEARCH, "id": "srvtoolu_2"}
-    script = (
-        paused({"type": "text", "text": "I search. "}, SEARCH),
-        paused(found, again),
-        ScriptedReply(text="In the reeds."),
-    )
-    with asks(*script) as (one, stage, _):
+    first = [thought, {"type": "text", "text": "I search. "}, SEARCH]
+    second = [found, {**SEARCH, "id": "srvtoolu_2"}]
+    last = [found, {"type": "text", "text": "In the reeds."}]
+    with asks(paused(*first), paused(*second), paused(*last, stop="end_turn")) as (one, stage, _):
         result = one()
-        sent = bodies(stage)
+        one([USER, result.message, USER])
+        sent = [body["messages"][1:] for body in bodies(stage)]
     assert (result.text, path(result)) == ("I search. In the reeds.", ["continuation", "continuation", "done"])
-    assert sent[1]["messages"][1:] == [
-        {"role": "assistant", "content": [{"type": "text", "text": "I search. "}, SEARCH]}
-    ]
-    assert sent[2]["messages"][1:] == [
-        {"role": "assistant", "content": [{"type": "text", "text": "I search. "}, SEARCH, found, again]}
-    ]
+    assert sent[1] == [{"role": "assistant", "content": first}]
+    assert sent[2] == [{"role": "assistant", "content": [*first, *second]}]
+    assert sent[3] == [{"role": "assistant", "content": [*first, *second, *last]}, USER]
 
 
 def test_what_was_said_before_a_pause_stands_before_it(asks: Any) -> None:
     cut = ScriptedReply(text="First of all, ", finish="length")
-    with asks(cut, paused({"type": "text", "text": "I search. "}, SEARCH), ScriptedReply(text="Reeds.")) as (
-        one,
-        stage,
-        _,
-    ):
+    script = (cut, paused({"type": "text", "text": "I search. "}, SEARCH), ScriptedReply(text="Reeds."))
+    with asks(*script) as (one, stage, _):
         result = one()
         sent = bodies(stage)
     assert result.text == "First of all, I search. Reeds."
@@ -190,8 +198,7 @@ def test_what_the_model_refuses_is_left_out_once(asks: Any, error: str, changed:
 def test_a_prefill_that_is_refused_is_never_sent_again(asks: Any) -> None:
     said = "This model does not support assistant message prefill. The conversation must end with a user message."
     refused = ScriptedReply(status=400, error={"message": said}, headers={"x-should-retry": "false"})
-    cut = ScriptedReply(text="In the reeds, ", finish="length")
-    with asks(cut, refused, ScriptedReply(text="mostly."), model=OLD) as (one, stage, _):
+    with asks(CUT, refused, ScriptedReply(text="mostly."), model=OLD) as (one, stage, _):
         assert one().text == "In the reeds, mostly."
         assert [body["messages"][-1]["role"] for body in bodies(stage)] == ["user", "assistant", "user"]
 
@@ -207,3 +214,74 @@ def test_what_is_lost_stands_in_the_journal(asks: Any) -> None:
         result = one(parameters={"seed": 7, "temperature": 0.5})
     noted = next(step.note for step in result.journal.steps if step.note)
     assert noted == "left out: seed: Anthropic has none; temperature: this model takes none"
+
+
+# Bedrock
+
+
+def test_each_attempt_is_signed(converses: Any) -> None:
+    with converses(ScriptedReply(status=503), ScriptedReply(text="Reeds.")) as (one, stage, waits):
+        result = one()
+        assert (result.text, result.attempts, len(waits)) == ("Reeds.", 2, 1)
+        for request in stage.requests:
+            assert request.headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/")
+            assert request.headers["x-amz-date"].endswith("Z")
+        assert "AKIDEXAMPLE" not in result.journal.to_json()
+
+
+def test_signed_reasoning_goes_back_word_for_word_in_a_tool_loop_on_bedrock(converses: Any) -> None:
+    call = ToolCall("tooluse_1", "look", '{"bird": "heron"}')
+    first = ScriptedReply(text="I look.", reasoning="Grey. A heron.", tool_calls=(call,))
+    asked = {"reasoning_effort": "high"}
+    with converses(first, ScriptedReply(text="In the reeds."), model=ON_BEDROCK[OLD]) as (one, stage, _):
+        result = one(tools=[TOOL_SPEC], parameters=asked, max_tokens=4096)
+        told = Message("tool", (ToolResult("tooluse_1", "look", "Ardea."),))
+        history = [{"role": "user", "content": [{"text": "Where?"}]}, result.message, told]
+        assert one(history, tools=[TOOL_SPEC], parameters=asked, max_tokens=4096).text == "In the reeds."
+        sent = stage.requests[1].body
+    assert sent["messages"][1:] == [
+        {
+            "role": "assistant",
+            "content": [
+                {"reasoningContent": {"reasoningText": {"text": "Grey. A heron.", "signature": SIGNATURE}}},
+                {"text": "I look."},
+                {"toolUse": {"toolUseId": "tooluse_1", "name": "look", "input": {"bird": "heron"}}},
+            ],
+        },
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "tooluse_1", "content": [{"text": "Ardea."}]}}]},
+    ]
+    assert sent["additionalModelRequestFields"]["thinking"]["type"] == "enabled"
+
+
+def test_cut_text_goes_on_behind_itself_where_the_model_takes_that_on_bedrock(converses: Any) -> None:
+    with converses(CUT, ScriptedReply(text="mostly."), model=ON_BEDROCK[OLD]) as (one, stage, _):
+        assert one(max_tokens=1000).text == "In the reeds, mostly."
+        sent = [request.body for request in stage.requests]
+    assert [body["inferenceConfig"]["maxTokens"] for body in sent] == [1000, 2000]
+    assert sent[1]["messages"][-1] == {"role": "assistant", "content": [{"text": "In the reeds,"}]}
+
+
+def test_a_throttle_inside_a_reply_keeps_its_text(converses: Any) -> None:
+    broken = ScriptedReply(text="In the reeds, ", error_event={"type": "ThrottlingException", "message": "Slow down"})
+    with converses(broken, ScriptedReply(text="mostly.")) as (one, _, _):
+        result = one()
+    assert result.outcome == "done"
+    assert result.text in ("In the reeds, mostly.", "mostly.")  # a whole body with an error in it has no text
+    assert [step.reason for step in result.journal.steps if step.reason] == ["rate_limit"]
+
+
+def test_a_call_that_the_server_could_not_read_is_asked_for_again(converses: Any) -> None:
+    call = ToolCall("tooluse_1", "look", "{}")
+    with converses(ScriptedReply(finish="malformed_tool_use"), ScriptedReply(tool_calls=(call,))) as (one, _, _):
+        result = one(tools=[TOOL_SPEC])
+    assert [each.name for each in result.tool_calls] == ["look"]
+    assert [step.code for step in result.journal.steps if step.code] == ["malformed_tool_use"]
+
+
+def test_all_tokens_are_counted_in_one_meaning_on_bedrock(converses: Any) -> None:
+    usage = {
+        **{"inputTokens": 10, "outputTokens": 70, "totalTokens": 1180},
+        **{"cacheReadInputTokens": 100, "cacheWriteInputTokens": 1000},
+    }
+    with converses(ScriptedReply(text="Reeds.", usage=usage)) as (one, _, _):
+        assert one().usage == rungwise.Usage(1110, 70, 100, 1000)

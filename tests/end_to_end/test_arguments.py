@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ from rungwise.fsm.call.policy import LARGEST_JITTER, SWITCH_AFTER
 from rungwise.fsm.values.fields import LONGEST_SECONDS
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.command_line import invoke
-from support.modes import MODES, ask
+from support.modes import ask
 
 LOCAL = OpenAIChat("model", base_url="http://localhost:1/v1")
-ANSWER = ScriptedReply(text="Yes.")
+ANSWER, BUSY = ScriptedReply(text="Yes."), ScriptedReply(status=503)
 
 
 # numbers of seconds
@@ -40,22 +41,16 @@ def test_seconds_that_no_clock_takes_are_refused(kind: type, seconds: Any) -> No
 UNTIMED = rungwise.Budget(seconds=None)
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("seconds", [LONGEST_SECONDS, 1e-3])
-def test_the_longest_and_the_shortest_seconds_are_waited_for(mode: str, seconds: float) -> None:
+def test_the_longest_and_the_shortest_seconds_are_waited_for(
+    serve: Any, backend_of: Any, mode: str, seconds: float
+) -> None:
     """A `Timeouts` of a millisecond may end the call; what it may not do is raise anything but an error of ours."""
     timeouts = rungwise.Timeouts(connect=seconds, first_token=seconds, stall=seconds, total=seconds)
     policy = rungwise.Policy(timeouts=timeouts, budget=rungwise.Budget(seconds=seconds, attempts=2))
-    with EmbeddedProvider(Script([ANSWER])) as provider:
-        client = Client(OpenAIChat("model", base_url=provider.base_url), policy=policy, sleep=lambda seconds: None)
-        with client:
-            if seconds == LONGEST_SECONDS:
-                assert ask(client, mode).text == "Yes."
-                return
-            try:
-                ask(client, mode)
-            except rungwise.CallError:
-                return
+    short = suppress(rungwise.CallError) if seconds == 1e-3 else nullcontext()
+    with Client(backend_of(serve(ANSWER)), policy=policy, sleep=lambda seconds: None) as client, short:
+        assert ask(client, mode).text == "Yes."
 
 
 def test_the_longest_wait_is_one_that_a_clock_takes() -> None:
@@ -108,7 +103,6 @@ def test_an_option_of_a_client_that_is_none_is_refused(name: str, value: Any) ->
         Client(LOCAL, **{name: value})
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -118,36 +112,29 @@ def test_an_option_of_a_client_that_is_none_is_refused(name: str, value: Any) ->
         *(("parameters", {"x": object()}), ("parameters", {"x": 10**5_000}), ("parameters", {"x": {1: 2}})),
         *(("headers", 5), ("headers", {"a": 5}), ("headers", {"a": "\n"}), ("headers", {"a b": "c"}), ("nope", 1)),
         *(("messages", 5), ("messages", None), ("messages", b"x"), ("messages", [5]), ("messages", [{}])),
-        *(
-            ("messages", {}),
-            ("messages", []),
-            ("messages", [{"role": ["user"]}]),
-            ("messages", [{"role": "user", 1: 2}]),
-        ),
+        *(("messages", wrong) for wrong in ({}, [], [{"role": ["user"]}], [{"role": "user", 1: 2}])),
     ],
 )
-def test_an_option_of_a_call_that_is_none_is_refused_and_nothing_is_sent(mode: str, name: str, value: Any) -> None:
-    with EmbeddedProvider(Script([ANSWER])) as provider:
-        asked, given = ([value], {}) if name == "messages" else ([], {name: value})
-        backend = OpenAIChat("model", base_url=provider.base_url, prices=rungwise.Prices(1, 1))
-        with (
-            Client(backend, policy=rungwise.Policy(budget=rungwise.Budget(money=1.0))) as client,
-            pytest.raises(rungwise.ConfigurationError) as caught,
-        ):
-            ask(client, mode, *asked, **given)
-        assert len(str(caught.value)) < 300
-        assert provider.requests == []
-
-
-def test_a_cancellation_that_is_none_is_refused() -> None:
-    for method in (Client(LOCAL).call, Client(LOCAL).stream):
-        with pytest.raises(rungwise.ConfigurationError, match="Cancellation"):
-            method("?", cancellation=5)  # type: ignore[arg-type]
+def test_an_option_of_a_call_that_is_none_is_refused_and_nothing_is_sent(
+    serve: Any, backend_of: Any, mode: str, name: str, value: Any
+) -> None:
+    provider = serve(ANSWER)
+    asked, given = ([value], {}) if name == "messages" else ([], {name: value})
+    backend = backend_of(provider, prices=rungwise.Prices(1, 1))
+    with (
+        Client(backend, policy=rungwise.Policy(budget=rungwise.Budget(money=1.0))) as client,
+        pytest.raises(rungwise.ConfigurationError) as caught,
+    ):
+        ask(client, mode, *asked, **given)
+    assert len(str(caught.value)) < 300
+    assert provider.requests == []
 
 
 @pytest.mark.parametrize(
     "build",
     [
+        lambda: Client(LOCAL).call("?", cancellation=5),  # type: ignore[arg-type]
+        lambda: Client(LOCAL).stream("?", cancellation=5),  # type: ignore[arg-type]
         lambda: PlainLink(5),  # type: ignore[arg-type]
         lambda: PlainLink(problem=5),  # type: ignore[arg-type]
         lambda: PlainLink(max_tokens=0),
@@ -211,55 +198,47 @@ def test_a_coroutine_function_in_the_place_of_a_function_is_refused(name: str) -
 
 @pytest.mark.parametrize("mode", ["call", "astream"])
 @pytest.mark.parametrize("draw", [None, "x", -5, 1.5, float("nan"), True])
-def test_a_draw_that_is_none_is_named(mode: str, draw: Any) -> None:
-    with EmbeddedProvider(Script([ScriptedReply(status=503)])) as provider:
-        backend = OpenAIChat("model", base_url=provider.base_url)
-        with (
-            Client(backend, jitter=lambda: draw) as client,
-            pytest.raises(rungwise.ConfigurationError, match="jitter must return a number from 0 to 1"),
-        ):
-            ask(client, mode)
+def test_a_draw_that_is_none_is_named(serve: Any, backend_of: Any, mode: str, draw: Any) -> None:
+    with (
+        Client(backend_of(serve(BUSY)), jitter=lambda: draw) as client,
+        pytest.raises(rungwise.ConfigurationError, match="jitter must return a number from 0 to 1"),
+    ):
+        ask(client, mode)
 
 
 @pytest.mark.parametrize(("mode", "name"), [("call", "sleep"), ("acall", "async_sleep"), ("astream", "async_sleep")])
-def test_a_sleep_of_the_other_kind_is_named(mode: str, name: str) -> None:
+def test_a_sleep_of_the_other_kind_is_named(serve: Any, backend_of: Any, mode: str, name: str) -> None:
     sleep = (lambda seconds: awaited()) if name == "sleep" else (lambda seconds: None)
-    with EmbeddedProvider(Script([ScriptedReply(status=503)])) as provider:
-        backend = OpenAIChat("model", base_url=provider.base_url)
-        with (
-            Client(backend, **{name: sleep}) as client,  # type: ignore[arg-type]
-            pytest.raises(rungwise.ConfigurationError, match=f"^{name} must "),
-        ):
-            ask(client, mode)
+    with (
+        Client(backend_of(serve(BUSY)), **{name: sleep}) as client,
+        pytest.raises(rungwise.ConfigurationError, match=f"^{name} must "),
+    ):
+        ask(client, mode)
 
 
-@pytest.mark.parametrize("given", [([ANSWER],), ((),), (5,), ("x",), (ANSWER, "x"), (Script([ANSWER]), ANSWER)])
-def test_a_provider_of_nonsense_is_refused(rungwise_provider: Any, given: tuple[Any, ...]) -> None:
-    with pytest.raises(rungwise.ConfigurationError, match=r"one by one|must be a ScriptedReply"):
-        rungwise_provider(*given)
+ONE_BY_ONE = r"one by one|must be a ScriptedReply"
+NO_CHAIN = r"one by one|the chain must hold"
 
 
-@pytest.mark.parametrize("options", [{"port": 5}, {"afer": "error"}, {"after": 5}])
-def test_an_option_of_a_provider_that_is_none_is_refused(rungwise_provider: Any, options: dict[str, Any]) -> None:
-    with pytest.raises(rungwise.ConfigurationError, match="after"):
-        rungwise_provider(**options)
-
-
-@pytest.mark.parametrize("given", [[ANSWER], [LOCAL], None, 5, "x", object])
-def test_a_client_of_nonsense_is_refused(rungwise_client: Any, given: Any) -> None:
-    with pytest.raises(rungwise.ConfigurationError, match=r"one by one|the chain must hold"):
-        rungwise_client(given)
-
-
-@pytest.mark.parametrize("options", [{"polcy": 5}, {"chain": LOCAL}])
-def test_an_option_of_the_fixtures_client_that_is_none_is_refused(rungwise_client: Any, options: Any) -> None:
-    with pytest.raises(rungwise.ConfigurationError, match="policy"):
-        rungwise_client(LOCAL, **options)
-
-
-def test_a_script_says_itself_what_comes_after_it(rungwise_provider: Any) -> None:
-    with pytest.raises(rungwise.ConfigurationError, match="one by one"):
-        rungwise_provider(Script([ANSWER]), after="error")
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    ("fixture", "given", "options", "says"),
+    [
+        *(
+            ("rungwise_provider", given, {}, ONE_BY_ONE)
+            for given in [([ANSWER],), ((),), (5,), ("x",), (ANSWER, "x"), (Script([ANSWER]), ANSWER)]
+        ),
+        *(("rungwise_provider", (), options, "after") for options in [{"port": 5}, {"afer": "error"}, {"after": 5}]),
+        ("rungwise_provider", (Script([ANSWER]),), {"after": "error"}, "one by one"),  # which says that itself
+        *(("rungwise_client", (given,), {}, NO_CHAIN) for given in [[ANSWER], [LOCAL], None, 5, "x", object]),
+        *(("rungwise_client", (LOCAL,), options, "policy") for options in [{"polcy": 5}, {"chain": LOCAL}]),
+    ],
+)
+def test_a_fixture_that_is_given_nonsense_refuses_it(
+    request: pytest.FixtureRequest, fixture: str, given: tuple[Any, ...], options: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(rungwise.ConfigurationError, match=says):
+        request.getfixturevalue(fixture)(*given, **options)
 
 
 # the environment
@@ -291,7 +270,6 @@ REFUSED = (
 
 
 @pytest.mark.own_connections
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("name", "value"), REFUSED)
 def test_a_variable_that_no_client_can_be_made_of_is_named_and_not_shown(
     monkeypatch: pytest.MonkeyPatch, mode: str, name: str, value: str
@@ -310,7 +288,6 @@ def test_a_variable_that_no_client_can_be_made_of_is_named_and_not_shown(
     assert value not in str(caught.value)
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("value", ["garbage.invalid", "127.0.0.1:{}", " ", "http://[::1]:{}"])
 def test_a_proxy_that_cannot_be_reached_fails_the_call(
     monkeypatch: pytest.MonkeyPatch, mode: str, value: str, closed_port: int

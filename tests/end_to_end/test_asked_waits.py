@@ -119,7 +119,6 @@ def client_of(*providers: EmbeddedProvider, **options: Any) -> tuple[Client, Vir
     return ways.virtual(*providers, now=0.0, **options)
 
 
-@pytest.mark.parametrize("mode", modes.MODES)
 @pytest.mark.parametrize("ahead", [-4.0, -0.5, 0.0, 0.5, 4.0, 4.9])
 @pytest.mark.parametrize("asked", [1, 20])
 def test_nobody_wakes_early_by_a_clock_that_is_off(serve: Serve, mode: str, ahead: float, asked: int) -> None:
@@ -131,7 +130,6 @@ def test_nobody_wakes_early_by_a_clock_that_is_off(serve: Serve, mode: str, ahea
     assert told(result.journal.steps) == [("retry", wait, wait)]
 
 
-@pytest.mark.parametrize("mode", modes.MODES)
 def test_a_date_of_the_server_is_believed_to_the_second(serve: Serve, mode: str) -> None:
     dated = ScriptedReply(status=503, headers={**DATE, "retry-after": formatdate(WALL + 20, usegmt=True)})
     client, clock = client_of(serve(dated, ANSWER), wall_clock=lambda: WALL - 86_400)  # which is off by a day
@@ -139,7 +137,6 @@ def test_a_date_of_the_server_is_believed_to_the_second(serve: Serve, mode: str)
     assert clock.waits == [20]
 
 
-@pytest.mark.parametrize("mode", modes.MODES)
 @pytest.mark.parametrize("off", [7200, 86_400 * 400])
 def test_a_date_far_off_is_waited_for_by_nobody(serve: Serve, mode: str, off: int) -> None:
     """Whether it is the date that is odd or our own clock: the policy's longest wait holds for it."""
@@ -155,7 +152,6 @@ def test_a_date_far_off_is_waited_for_by_nobody(serve: Serve, mode: str, off: in
     assert (len(first.requests), clock.waits) == (2, [])
 
 
-@pytest.mark.parametrize("mode", modes.MODES)
 def test_a_date_long_past_asks_for_nothing(serve: Serve, mode: str) -> None:
     dateless = ScriptedReply(status=503, headers={"date": "", "retry-after": formatdate(WALL - 60, usegmt=True)})
     client, clock = client_of(serve(dateless, ANSWER), wall_clock=lambda: WALL)
@@ -185,7 +181,6 @@ def limits(of: str, seconds: float) -> tuple[dict[str, Any], dict[str, Any]]:
             return {**unlimited, "deadline_header": "x-deadline"}, {"headers": {"x-deadline": text}}
 
 
-@pytest.mark.parametrize("mode", modes.MODES)
 @pytest.mark.parametrize("of", ["budget", "shared", "deadline", "header"])
 @pytest.mark.parametrize(("asked", "waits"), [(55, [55]), (60, []), (60.5, []), (90, [])])
 def test_no_deadline_cuts_a_wait_short(serve: Serve, mode: str, of: str, asked: float, waits: list[float]) -> None:
@@ -201,7 +196,6 @@ def test_no_deadline_cuts_a_wait_short(serve: Serve, mode: str, of: str, asked: 
     assert outcome == ("done" if waits else "failed")
 
 
-@pytest.mark.parametrize("mode", modes.MODES)
 @pytest.mark.parametrize("of", ["budget", "shared", "deadline", "header"])
 @pytest.mark.parametrize(("asked", "waits"), [(8.5, [8.5]), (9, []), (11, [])])
 def test_no_reserve_cuts_a_wait_short(serve: Serve, mode: str, of: str, asked: float, waits: list[float]) -> None:
@@ -215,7 +209,6 @@ def test_no_reserve_cuts_a_wait_short(serve: Serve, mode: str, of: str, asked: f
     assert told(result.journal.steps) == [("retry" if waits else "fallback", asked, waits[0] if waits else 0.0)]
 
 
-@pytest.mark.parametrize("mode", modes.MODES)
 @pytest.mark.parametrize(("seconds", "waits"), [(12.0, [11.0]), (11.0, []), (14.6, [11.0])])
 def test_neither_is_a_wait_of_our_own(serve: Serve, mode: str, seconds: float, waits: list[float]) -> None:
     """A backoff of 11 s, and then of more: as long as it is, or not at all."""
@@ -228,7 +221,6 @@ def test_neither_is_a_wait_of_our_own(serve: Serve, mode: str, seconds: float, w
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("mode", modes.MODES)
 @pytest.mark.parametrize("way", [None, "httpx", "httpx2"])
 def test_nobody_wakes_early_by_the_real_clock(serve: Serve, mode: str, way: str | None) -> None:
     arrived: list[float] = []

@@ -64,8 +64,7 @@ def test_a_fallback_does_not_refill_the_attempts(run: Any, reply: ScriptedReply,
 
 
 def test_the_last_attempt_may_still_succeed(run: Any) -> None:
-    ended = run([DOWN, DOWN, ScriptedReply(text=FIRST)], policy=Policy(budget=Budget(attempts=3)))
-    ended.was("done", FIRST)
+    run([DOWN, DOWN, ScriptedReply(text=FIRST)], policy=Policy(budget=Budget(attempts=3))).was("done", FIRST)
 
 
 def test_text_that_was_gathered_is_in_the_result_of_a_call_over_budget(run: Any) -> None:
@@ -76,8 +75,7 @@ def test_text_that_was_gathered_is_in_the_result_of_a_call_over_budget(run: Any)
 
 def test_twenty_four_attempts_are_the_default(run: Any) -> None:
     limits = rungwise.Limits(retries=100)
-    ended = run([DOWN], policy=Policy(limits=limits, waits=rungwise.Waits(retry_cap=2)))
-    ended.was("over_budget", counts=[24])
+    run([DOWN], policy=Policy(limits=limits, waits=rungwise.Waits(retry_cap=2))).was("over_budget", counts=[24])
 
 
 def test_a_quarter_of_an_hour_is_the_default(run: Any) -> None:
@@ -111,8 +109,7 @@ def test_a_provider_that_hangs_leaves_the_fallback_its_reserve(run: Any) -> None
 @pytest.mark.full
 def test_without_a_reserve_a_provider_that_hangs_leaves_nothing(run: Any) -> None:
     policy = Policy(budget=Budget(seconds=0.6), reserve=rungwise.Reserve(share=0))
-    ended = run([HANGS], [ScriptedReply(text=FIRST)], policy=policy)
-    ended.was("over_budget", counts=[1, 0])
+    run([HANGS], [ScriptedReply(text=FIRST)], policy=policy).was("over_budget", counts=[1, 0])
 
 
 @STREAMED

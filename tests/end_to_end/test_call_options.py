@@ -12,9 +12,7 @@ import rungwise
 from rungwise import Client, Policy, testing
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import modes, ways
-from support.modes import MODES
 
-EVERY_MODE = pytest.mark.parametrize("mode", MODES)
 ANSWER = ScriptedReply(text="In the reeds.")
 NAMED: dict[str, Any] = {
     "temperature": 0.2,
@@ -56,21 +54,10 @@ def test_every_named_option_reaches_the_body(run: Any) -> None:
     assert {name: body.get(name) for name in [*NAMED, "top_k"]} == {**NAMED, "top_k": 5}
 
 
-def test_a_turn_takes_them_as_well(serve: Any, backend_of: Any) -> None:
-    provider = serve(ANSWER)
-    with Client(backend_of(provider)) as client:
-        client.turn("Where?", temperature=0.2, stop="END")
-    assert {name: provider.requests[0].body.get(name) for name in ("temperature", "stop")} == {
-        "temperature": 0.2,
-        "stop": "END",
-    }
-
-
 def question(request: ReceivedRequest) -> str:
     return str(request.body["messages"][0]["content"])
 
 
-@EVERY_MODE
 def test_two_calls_at_once_have_each_its_own_policy(mode: str) -> None:
     half, rest = ScriptedReply(text="The bittern booms by night in", finish="length"), ScriptedReply(text=" the reeds.")
 
@@ -94,7 +81,6 @@ def test_two_calls_at_once_have_each_its_own_policy(mode: str) -> None:
             assert replayed.journal.setting.policy == policy
 
 
-@EVERY_MODE
 def test_the_timeouts_of_a_calls_own_policy_hold_on_the_wire(mode: str) -> None:
     once = rungwise.Limits(retries=0)
     hasty = Policy(timeouts=rungwise.Timeouts(total=0.3), limits=once)
@@ -119,7 +105,6 @@ def test_both_calls_go_through_one_pool(serve: Any, backend_of: Any) -> None:
     assert len(provider.requests) == 2
 
 
-@EVERY_MODE
 def test_a_budget_of_money_needs_prices_and_nothing_is_sent_without(mode: str, serve: Any, backend_of: Any) -> None:
     provider = serve(ANSWER)
     priced = Policy(budget=rungwise.Budget(money=1.0))

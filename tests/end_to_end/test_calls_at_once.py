@@ -1,8 +1,10 @@
-"""What one call over HTTP costs, and thousands at once: counted in functions called, connections opened and turns."""
+"""What calls over HTTP cost, one by one and thousands at once: counted in functions called, connections and turns."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 import rungwise
 from rungwise import Client
 from support.growth import calls_made
-from support.raw_server import RawServer, answer, answering, stream_of
+from support.raw_server import STREAM_HEAD, RawServer, answer, answering, chunk, event, stream_of
 from support.ways import backend, client_for
 
 pytestmark = pytest.mark.sampled(1)
@@ -77,3 +79,31 @@ def test_thousands_of_calls_at_once_share_a_hundred_connections_in_turn(count: i
     # A hundred are under way at once and overtake one another, but nobody waits while two hundred others are served.
     order = [int(number) for number in seen.asked]
     assert all(abs(place - number) < 200 for place, number in enumerate(order))
+
+
+EVENT = chunk(event("nest "))
+
+
+def test_an_event_that_comes_by_itself_asks_little_of_each_layer() -> None:
+    """Each event is sent when the one before was handed out, so that no reading brings two of them."""
+    taken = threading.Semaphore(0)
+
+    def play(peer: Any) -> None:
+        for request in peer.requests():
+            peer.send(STREAM_HEAD + b"\r\n")
+            for _ in range(int(request["messages"][0]["content"])):
+                peer.send(EVENT)
+                taken.acquire()
+            peer.send(chunk(event(finish="stop") + b"data: [DONE]\n\n") + b"0\r\n\r\n")
+
+    def read(client: rungwise.Client, events: int) -> None:
+        for each in client.stream(str(events)):
+            if isinstance(each, rungwise.Text):
+                taken.release()
+
+    with RawServer(play) as server:
+        client = client_for("own sync", backend(server.base_url))
+        read(client, 5)
+        few, many = (calls_made(partial(read, client, events)) for events in (40, 140))
+        client.close()
+    assert many - few < 100 * 115

@@ -19,6 +19,7 @@ from rungwise.adapters.http.cancellation import SLICE
 from rungwise.testing import ScriptedReply
 from support.modes import aask, ask, follow, options_of
 from support.waiting import auntil, ctrl_c_interrupts, until
+from support.ways import Either, Reading
 
 # Nothing may be left behind that Python has to clean up.
 pytestmark = pytest.mark.filterwarnings("error")
@@ -346,36 +347,20 @@ def test_interrupted_by_a_signal_in_an_event_loop(serve: Any, backend_of: Any, m
 # a stream that is closed early
 
 
-@pytest.mark.parametrize("way", ["with", "close"])
-def test_a_stream_that_is_closed_early_ends_the_call(serve: Any, backend_of: Any, silent: Any, way: str) -> None:
-    provider = serve(silent)
-    with Client(backend_of(provider), contents=True) as client:
-        stream = client.stream("Where?")
-        next(event for event in stream if isinstance(event, rungwise.Text))
-        if way == "with":
-            with stream:
-                pass
-        else:
-            stream.close()
-        assert provider.wait_disconnected()
-        check(stream.result, FIRST)
-        assert next(stream, None) is None
-        stream.close()
-    assert no_more_requests(provider)
-
-
-def test_an_asynchronous_stream_that_is_closed_early_ends_the_call(serve: Any, backend_of: Any, silent: Any) -> None:
+@pytest.mark.parametrize("end", [Reading.leave, Reading.close])
+def test_a_stream_that_is_closed_early_ends_the_call(
+    serve: Any, backend_of: Any, silent: Any, way: str, end: Callable[[Reading], Awaitable[None]]
+) -> None:
     provider = serve(silent)
 
     async def main() -> rungwise.Result:
-        async with Client(backend_of(provider), contents=True) as client:
-            async with client.astream("Where?") as stream:
-                async for event in stream:
-                    if isinstance(event, rungwise.Text):
-                        break
+        async with Either(way, backend_of(provider), contents=True) as one:
+            stream = one.stream()
+            await stream.text()
+            await end(stream)
             assert await asyncio.to_thread(provider.wait_disconnected)
-            assert await anext(stream, None) is None
-            await stream.aclose()
+            assert await stream.next() is None
+            await stream.close()
             return stream.result
 
     check(asyncio.run(main()), FIRST)
@@ -414,14 +399,6 @@ def test_the_client_goes_on_after_a_cancelled_call(serve: Any, backend_of: Any, 
             next(event for event in stream if isinstance(event, rungwise.Text))
         assert client.call("Where?").text == "In the reeds, mostly."
         assert list(client.stream("Where?"))[-1].text == "In the reeds, mostly."
-
-
-def test_text_is_handed_out_before_the_reply_has_ended(serve: Any, backend_of: Any, silent: Any) -> None:
-    provider = serve(silent)
-    with Client(backend_of(provider)) as client, client.stream("Where?") as stream:
-        texts = (event.text for event in stream if isinstance(event, rungwise.Text))
-        assert next(texts) == FIRST  # and the provider has not said the rest
-        assert provider.open_connections == 1
 
 
 def test_a_wait_is_waited_in_slices_so_that_no_signal_is_slept_over() -> None:

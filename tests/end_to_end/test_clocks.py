@@ -2,10 +2,13 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from attrs import define
 
 import rungwise
 from rungwise import Budget, Limits, Policy, Reserve, Timeouts, Waits
@@ -39,9 +42,9 @@ ONE_MORE = Limits(retries=1, continuations=1, reasks=0, fallbacks=1)
 POLICY = Policy(timeouts=CLOCKS, limits=ONE_MORE)
 AT_ONCE = Waits(retry_base=0.001, retry_cap=0.001, overload_cap=0.001)
 
+Play = Callable[[Peer], Any]
 END = b"data: [DONE]\n\n"
 FIRST, SECOND = "Herons nest in reeds, ", "and they nest in trees."
-GOES_ON = stream_of(SECOND)
 
 
 def arguments(text: str) -> bytes:
@@ -81,7 +84,7 @@ def drip(peer: Peer, pieces: Iterable[bytes], every: float) -> None:
         peer.send(chunk(piece))
 
 
-def whole_stream(*pieces: bytes, every: float) -> Callable[[Peer], None]:
+def whole_stream(*pieces: bytes, every: float) -> Play:
     """Send a whole stream, each piece behind a pause."""
 
     def play(peer: Peer) -> None:
@@ -92,7 +95,7 @@ def whole_stream(*pieces: bytes, every: float) -> Callable[[Peer], None]:
     return play
 
 
-def hangs_after(*pieces: bytes, noise: bytes = b"") -> Callable[[Peer], None]:
+def hangs_after(*pieces: bytes, noise: bytes = b"") -> Play:
     """Send pieces of a stream often enough, then nothing more but noise."""
 
     def play(peer: Peer) -> None:
@@ -111,28 +114,58 @@ def silent(peer: Peer) -> None:
     peer.wait_left()
 
 
-def one_by_one(*scripts: Callable[[Peer], Any]) -> Callable[[Peer], None]:
-    """Play another script on each connection, the last one for ever."""
-    return lambda peer: scripts[min(peer.number, len(scripts)) - 1](peer)
+@define
+class Made(Asked):
+    """A finished call, with what it waited between its attempts, and what each server was sent."""
+
+    waits: list[float]
+    bodies: list[list[Any]]
+
+    @property
+    def came(self) -> list[str]:
+        """What came back, attempt by attempt."""
+        return [step.event for step in self.result.journal.steps if step.event not in ("sent", "skipped")]
+
+    @property
+    def reason(self) -> str | None:
+        """Why the first attempt failed."""
+        return self.result.journal.steps[1].reason
+
+    @property
+    def counts(self) -> list[int]:
+        """How often each server was asked."""
+        return list(map(len, self.bodies))
 
 
-def make(way: str, chain: Any, *, streams: bool = True, policy: Policy = POLICY, **options: Any) -> tuple[Asked, Any]:
-    """Make a call that waits for nothing between its attempts, and say how it ended and what it waited."""
+def make(
+    way: str, *plays: list[Play], streams: bool = True, policy: Policy = POLICY, first: Any = None, **options: Any
+) -> Made:
+    """Make a call that waits for nothing between its attempts to a chain of servers, one for each list of plays.
+
+    Arguments:
+        plays: what a server does on each connection; the last one is repeated.
+        first: options of the first backend.
+        options: for the client.
+    """
     waits: list[float] = []
-    client = client_for(way, chain, policy=policy, **{**waits_into(waits), **options})
-    return ask(way, client, streams=streams), waits
+    with ExitStack() as stack:
+        servers = [stack.enter_context(RawServer(one_by_one(each))) for each in plays]
+        own = [first or {}, {"name": "second", "model": "n"}]
+        chain = [backend(server.base_url, **each) for server, each in zip(servers, own, strict=False)]
+        client = client_for(way, chain, policy=policy, **{**waits_into(waits), **options})
+        asked = ask(way, client, streams=streams)
+        *before, last = servers
+        until(lambda: last.open_now <= 1 and not any(each.open_now for each in before))  # nothing is left waiting there
+    return Made(asked.result, asked.seconds, asked.events, waits, [server.bodies for server in servers])
 
 
-def in_a_chain(way: str, *servers: RawServer, options: Any = None, **call: Any) -> tuple[Asked, Any]:
-    """Make a call to a chain of two servers, the first of which has options of its own."""
-    one, other = servers
-    chain = [backend(one.base_url, **(options or {})), backend(other.base_url, name="second", model="n")]
-    return make(way, chain, **call)
+def one_by_one(plays: list[Play]) -> Play:
+    return lambda peer: plays[min(peer.number, len(plays)) - 1](peer)
 
 
-def events_of(asked: Asked) -> list[str]:
-    """Return what came back, attempt by attempt."""
-    return [step.event for step in asked.result.journal.steps if step.event not in ("sent", "skipped")]
+def goes_on(peer: Peer) -> None:
+    """Answer with the second half."""
+    answering(stream_of(SECOND))(peer)
 
 
 # content on both sides of the limit
@@ -144,11 +177,9 @@ def events_of(asked: Asked) -> list[str]:
 def test_a_stream_may_take_as_long_as_it_likes_while_content_comes(way: str, streams: bool, kind: str) -> None:
     end = event(finish="tool_calls" if kind == "tool arguments" else "stop") + END
     play = whole_stream(*CONTENT[kind], end, every=OFTEN)  # twice the limit, all in all
-    with RawServer(play) as server:
-        asked, _ = make(way, backend(server.base_url), streams=streams)
-    assert asked.outcome == ("refused" if kind == "refusal" else "done")
-    assert len(server.requests) == 1
-    assert len(CONTENT[kind]) * OFTEN < asked.seconds < SLACK
+    made = make(way, [play], streams=streams)
+    assert (made.outcome, made.counts) == ("refused" if kind == "refusal" else "done", [1])
+    assert len(CONTENT[kind]) * OFTEN < made.seconds < SLACK
 
 
 @EVERY_WAY
@@ -158,40 +189,34 @@ def test_a_stream_that_pauses_for_too_long_between_two_pieces_has_fallen_silent(
     way: str, streams: bool, kind: str
 ) -> None:
     pieces = CONTENT[kind][:3]
-    with RawServer(one_by_one(hangs_after(*pieces), answering(GOES_ON))) as server:
-        asked, waits = make(way, backend(server.base_url), streams=streams)
-    assert events_of(asked) == ["fell_silent", "answered"]
-    assert asked.result.journal.steps[1].reason == "silence"
-    assert asked.outcome == "done"
-    assert len(pieces) * OFTEN + LIMIT <= asked.seconds < SLACK
-    first, second = server.bodies
+    made = make(way, [hangs_after(*pieces), goes_on], streams=streams)
+    assert (made.came, made.reason, made.outcome) == (["fell_silent", "answered"], "silence", "done")
+    assert len(pieces) * OFTEN + LIMIT <= made.seconds < SLACK
+    [[first, second]] = made.bodies
     if kind == "text":
-        assert asked.text == "Herons nest in " + SECOND
+        assert made.text == "Herons nest in " + SECOND
         assert second["messages"][1] == {"role": "assistant", "content": "Herons nest in "}
-        assert waits == []
+        assert made.waits == []
     else:
-        assert asked.text == SECOND
-        assert second == first
-        assert waits == [2]
+        assert (made.text, second, made.waits) == (SECOND, first, [2])
     if streams:
-        assert follow(asked.events) == asked.text
+        assert follow(made.events) == made.text
 
 
 @EVERY_WAY
 @BOTH
 def test_the_first_content_may_be_late_by_less_than_its_limit_alone(way: str, streams: bool) -> None:
     policy = Policy(timeouts=Timeouts(first_token=1.2, stall=LIMIT), limits=ONE_MORE)
+    pieces = [NOISE["comments"], event(FIRST), event(SECOND)]
 
     def play(peer: Peer) -> None:
         begin(peer)
-        drip(peer, [NOISE["comments"], event(FIRST), event(SECOND)], OFTEN if peer.number > 1 else LATE)
+        drip(peer, pieces, OFTEN if peer.number > 1 else LATE)
         peer.send(chunk(event(finish="stop")) + chunk(END) + b"0\r\n\r\n")
 
-    with RawServer(play) as server:  # the first content comes after 1.6 s, then after 0.3 s
-        asked, _ = make(way, backend(server.base_url), streams=streams, policy=policy)
-    assert events_of(asked) == ["fell_silent", "answered"]
-    assert asked.text == FIRST + SECOND
-    assert 1.2 <= asked.seconds < 1.2 + SLACK
+    made = make(way, [play], streams=streams, policy=policy)  # the first content comes after 1.6 s, then after 0.3 s
+    assert (made.came, made.text) == (["fell_silent", "answered"], FIRST + SECOND)
+    assert 1.2 <= made.seconds < 1.2 + SLACK
 
 
 # what is no content
@@ -201,12 +226,10 @@ def test_the_first_content_may_be_late_by_less_than_its_limit_alone(way: str, st
 @pytest.mark.parametrize("kind", sampled(NOISE, one_in=3))
 @pytest.mark.parametrize("said", [[], [FIRST]], ids=["first token", "stall"])
 def test_what_is_no_content_does_not_put_off_a_clock(way: str, streams: bool, kind: str, said: list[str]) -> None:
-    noisy = hangs_after(*map(event, said), noise=NOISE[kind])
-    with RawServer(one_by_one(noisy, answering(GOES_ON))) as server:
-        asked, _ = make(way, backend(server.base_url), streams=streams)
-    assert (events_of(asked), asked.text) == (["fell_silent", "answered"], "".join([*said, SECOND]))
-    assert len(said) * OFTEN + LIMIT <= asked.seconds < SLACK
-    assert (server.bodies[0] == server.bodies[1]) is (not said)
+    made = make(way, [hangs_after(*map(event, said), noise=NOISE[kind]), goes_on], streams=streams)
+    assert (made.came, made.text) == (["fell_silent", "answered"], "".join([*said, SECOND]))
+    assert len(said) * OFTEN + LIMIT <= made.seconds < SLACK
+    assert (made.bodies[0][0] == made.bodies[0][1]) is (not said)
 
 
 @pytest.mark.parametrize(
@@ -217,27 +240,19 @@ def test_what_is_no_content_does_not_put_off_a_clock(way: str, streams: bool, ki
 def test_a_stream_that_is_called_something_else_has_the_same_clocks(head: bytes, said: list[bytes]) -> None:
     def play(peer: Peer) -> None:
         peer.request()
-        if peer.number > 1:
-            peer.send(GOES_ON)
-            return
-        peer.send(head + b"\r\ntransfer-encoding: chunked\r\n\r\n")
-        for each in said:
-            peer.send(chunk(each))
+        peer.send(head + b"\r\ntransfer-encoding: chunked\r\n\r\n" + b"".join(map(chunk, said)))
         peer.drip(chunk(NOISE["comments"]), every=OFTEN)
 
-    with RawServer(play) as server:
-        asked, _ = make("own sync", backend(server.base_url), streams=True)
-    assert (events_of(asked), asked.text) == (["fell_silent", "answered"], (FIRST if said else "") + SECOND)
-    assert LIMIT <= asked.seconds < SLACK
+    made = make("own sync", [play, goes_on])
+    assert (made.came, made.text) == (["fell_silent", "answered"], (FIRST if said else "") + SECOND)
+    assert LIMIT <= made.seconds < SLACK
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_text_and_arguments_in_one_piece_are_one_piece(way: str) -> None:
     both = event("Let me look. ") + arguments('{"city": ')
-    with RawServer(one_by_one(hangs_after(both, noise=NOISE["comments"]), answering(GOES_ON))) as server:
-        asked, _ = make(way, backend(server.base_url))
-    assert events_of(asked)[0] == "fell_silent"
-    assert OFTEN + LIMIT <= asked.seconds < OFTEN + 2 * LIMIT + 0.3
+    made = make(way, [hangs_after(both, noise=NOISE["comments"]), goes_on])
+    assert made.came[0] == "fell_silent"
+    assert OFTEN + LIMIT <= made.seconds < OFTEN + 2 * LIMIT + 0.3
 
 
 @EVERY_WAY
@@ -246,10 +261,9 @@ def test_a_flood_of_comments_does_not_put_off_a_clock(way: str) -> None:
         begin(peer)
         peer.flood(chunk(NOISE["comments"]))
 
-    with RawServer(one_by_one(flood, answering(GOES_ON))) as server:
-        asked, _ = make(way, backend(server.base_url))
-    assert (events_of(asked), asked.text) == (["fell_silent", "answered"], SECOND)
-    assert LIMIT <= asked.seconds < SLACK
+    made = make(way, [flood, goes_on])
+    assert (made.came, made.text) == (["fell_silent", "answered"], SECOND)
+    assert LIMIT <= made.seconds < SLACK
 
 
 # where the clocks of silence have nothing to say
@@ -261,26 +275,24 @@ def test_a_reply_that_is_not_streamed_is_waited_for(way: str, why: str) -> None:
     whole = answer("In the reeds.")
 
     def play(peer: Peer) -> None:
-        for request in peer.requests():
-            assert request["stream"] is False
-            assert "stream_options" not in request
-            for part in (whole[:50], whole[50:-20], whole[-20:]):
-                peer.server.closing.wait(LATE)
-                peer.send(part)
+        peer.request()
+        for part in (whole[:50], whole[50:-20], whole[-20:]):
+            peer.server.closing.wait(LATE)
+            peer.send(part)
 
-    with RawServer(play) as server:
-        chat = backend(server.base_url, streams=why != "the backend")
-        asked, _ = make(way, chat, streams=False, stream_calls=why != "the call")
-    assert (asked.outcome, asked.text, len(server.requests)) == ("done", "In the reeds.", 1)
-    assert asked.seconds > 3 * LATE
+    first = {"streams": why != "the backend"}
+    made = make(way, [play], first=first, streams=False, stream_calls=why != "the call")
+    assert (made.outcome, made.text, made.counts) == ("done", "In the reeds.", [1])
+    assert made.seconds > 3 * LATE
+    [[body]] = made.bodies
+    assert body["stream"] is False
+    assert "stream_options" not in body
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_a_stream_of_a_backend_that_cannot_stream_is_a_whole_reply(way: str) -> None:
-    with RawServer(answering(answer("In the reeds."))) as server:
-        asked, _ = make(way, backend(server.base_url, streams=False))
-    assert [body["stream"] for body in server.bodies] == [False]
-    assert (asked.outcome, follow(asked.events)) == ("done", "In the reeds.")
+    made = make(way, [answering(answer("In the reeds."))], first={"streams": False})
+    assert [body["stream"] for body in made.bodies[0]] == [False]
+    assert (made.outcome, follow(made.events)) == ("done", "In the reeds.")
 
 
 @EVERY_WAY
@@ -289,16 +301,15 @@ def test_a_whole_body_in_place_of_a_stream_is_waited_for(way: str, streams: bool
     head, _, body = answer("In the reeds.").partition(b"\r\n\r\n")
 
     def play(peer: Peer) -> None:
-        for _ in peer.requests():
-            peer.send(head + b"\r\n\r\n")
-            for part in (body[:-5], body[-5:]):
-                peer.server.closing.wait(LATE)
-                peer.send(part)
+        peer.request()
+        peer.send(head + b"\r\n\r\n")
+        for part in (body[:-5], body[-5:]):
+            peer.server.closing.wait(LATE)
+            peer.send(part)
 
-    with RawServer(play) as server:
-        asked, _ = make(way, backend(server.base_url), streams=streams)
-    assert [body["stream"] for body in server.bodies] == [True]
-    assert (asked.outcome, asked.text) == ("done", "In the reeds.")
+    made = make(way, [play], streams=streams)
+    assert [body["stream"] for body in made.bodies[0]] == [True]
+    assert (made.outcome, made.text) == ("done", "In the reeds.")
 
 
 @EVERY_WAY
@@ -315,11 +326,9 @@ def test_an_error_whose_body_does_not_end_is_what_its_status_says(
         peer.send(b"content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n")
         peer.drip(chunk(b" "), every=0.05)
 
-    with RawServer(one_by_one(endless, answering(GOES_ON if streams else answer(SECOND)))) as server:
-        asked, waits = make(way, backend(server.base_url), streams=streams, stream_calls=False)
-    assert (asked.outcome, asked.text, waits) == ("done", SECOND, [waited])
-    assert asked.result.journal.steps[1].reason == reason
-    assert LIMIT <= asked.seconds < SLACK
+    made = make(way, [endless, goes_on if streams else answering(answer(SECOND))], streams=streams, stream_calls=False)
+    assert (made.outcome, made.text, made.waits, made.reason) == ("done", SECOND, [waited], reason)
+    assert LIMIT <= made.seconds < SLACK
 
 
 @OWN_WAYS
@@ -379,29 +388,22 @@ def test_what_has_come_while_other_tasks_kept_the_loop_is_no_silence() -> None:
 def test_the_next_backend_goes_on_from_the_text_of_one_that_fell_silent(
     way: str, streams: bool, said: list[str]
 ) -> None:
-    script = hangs_after(*map(event, said)) if said else silent
-    with RawServer(script) as one, RawServer(answering(GOES_ON)) as other:
-        asked, waits = in_a_chain(way, one, other, streams=streams)
-        until(lambda: one.open_now == 0)  # nothing is left waiting there
+    made = make(way, [hangs_after(*map(event, said)) if said else silent], [goes_on], streams=streams)
     text = "".join([*said, SECOND])
-    assert (asked.outcome, asked.text, asked.result.backend) == ("done", text, "second")
-    assert [len(one.bodies), len(other.bodies)] == [1, 1]
-    begun = [{"role": "assistant", "content": each} for each in said]
-    assert other.bodies[0]["messages"][1:2] == begun
-    assert said or other.bodies[0]["messages"] == one.bodies[0]["messages"]
-    assert [step.target for step in asked.result.journal.steps if step.event == "fell_silent"] == ["fallback"]
-    assert waits == []
-    assert LIMIT <= asked.seconds < SLACK
+    assert (made.outcome, made.text, made.result.backend) == ("done", text, "second")
+    [[one], [other]] = made.bodies
+    assert other["messages"][1:2] == [{"role": "assistant", "content": each} for each in said]
+    assert said or other["messages"] == one["messages"]
+    assert [step.target for step in made.result.journal.steps if step.event == "fell_silent"] == ["fallback"]
+    assert made.waits == []
+    assert LIMIT <= made.seconds < SLACK
     if streams:
-        assert follow(asked.events) == text
+        assert follow(made.events) == text
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_a_policy_may_ask_the_silent_one_again_first(way: str) -> None:
-    policy = Policy(timeouts=CLOCKS, switch_after={"silence": 2})
-    with RawServer(silent) as one, RawServer(answering(GOES_ON)) as other:
-        asked, waits = in_a_chain(way, one, other, policy=policy)
-    assert (asked.outcome, [len(one.bodies), len(other.bodies)], waits) == ("done", [2, 1], [2])
+    made = make(way, [silent], [goes_on], policy=Policy(timeouts=CLOCKS, switch_after={"silence": 2}))
+    assert (made.outcome, made.counts, made.waits) == ("done", [2, 1], [2])
 
 
 # the last backend
@@ -412,44 +414,33 @@ def test_a_policy_may_ask_the_silent_one_again_first(way: str) -> None:
 def test_the_last_backend_is_asked_again_and_then_waited_for(way: str) -> None:
     limits = Limits(retries=1, continuations=0)
     policy = Policy(timeouts=Timeouts(first_token=LIMIT, stall=LIMIT, total=1.5), limits=limits)
-
     late = whole_stream(event(SECOND), event(finish="stop"), END, every=LATE)
-    with RawServer(one_by_one(silent, late)) as server:
-        asked, waits = make(way, backend(server.base_url), policy=policy, streams=False)
-    assert events_of(asked)[0] == "fell_silent"
-    assert (len(server.requests), waits) == (2, [2])
-    assert LIMIT + 1.5 <= asked.seconds < LIMIT + 1.5 + SLACK
-    assert events_of(asked)[1] == "interrupted"
-    assert (asked.outcome, asked.text) == ("partial", SECOND)  # its end would have come after 1.6 s
+    made = make(way, [silent, late], policy=policy, streams=False)
+    assert (made.came[:2], made.counts, made.waits) == (["fell_silent", "interrupted"], [2], [2])
+    assert LIMIT + 1.5 <= made.seconds < LIMIT + 1.5 + SLACK
+    assert (made.outcome, made.text) == ("partial", SECOND)  # its end would have come after 1.6 s
 
 
 @EVERY_WAY
 def test_without_another_try_the_last_backend_may_be_as_late_as_the_call_allows(way: str) -> None:
     late = whole_stream(event(FIRST), event(SECOND), event(finish="stop"), END, every=LATE)
-    policy = Policy(timeouts=CLOCKS, limits=Limits(retries=0, continuations=0))
-    with RawServer(late) as server:
-        asked, _ = make(way, backend(server.base_url), policy=policy)
-    assert (asked.outcome, asked.text, len(server.requests)) == ("done", FIRST + SECOND, 1)
+    made = make(way, [late], policy=Policy(timeouts=CLOCKS, limits=Limits(retries=0, continuations=0)))
+    assert (made.outcome, made.text, made.counts) == ("done", FIRST + SECOND, [1])
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_the_last_backend_is_not_left_where_no_time_for_another_first_token_remains(way: str) -> None:
     policy = Policy(timeouts=CLOCKS, budget=Budget(seconds=1.0), waits=AT_ONCE, limits=Limits(retries=3))
-    with RawServer(silent) as server:
-        asked = ask(way, client_for(way, backend(server.base_url), policy=policy))
+    made = make(way, [silent], policy=policy, sleep=time.sleep, async_sleep=asyncio.sleep)
     # At 0.4 s another first token fits into what is left of the second, at 0.8 s none does.
-    assert (asked.outcome, len(server.requests)) == ("over_budget", 2)
-    assert events_of(asked)[:2] == ["fell_silent", "failed_transiently"]
-    assert 0.95 <= asked.seconds < 1.0 + SLACK
+    assert (made.outcome, made.counts, made.came[:2]) == ("over_budget", [2], ["fell_silent", "failed_transiently"])
+    assert 0.95 <= made.seconds < 1.0 + SLACK
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_a_clock_of_the_clients_own_moves_no_limit(way: str) -> None:
     policy = Policy(timeouts=CLOCKS, budget=Budget(seconds=60), limits=ONE_MORE)
-    with RawServer(one_by_one(silent, answering(GOES_ON))) as server:
-        asked, _ = make(way, backend(server.base_url), policy=policy, clock=lambda: -5e6)
-    assert (events_of(asked), asked.text) == (["fell_silent", "answered"], SECOND)
-    assert LIMIT <= asked.seconds < SLACK
+    made = make(way, [silent, goes_on], policy=policy, clock=lambda: -5e6)
+    assert (made.came, made.text) == (["fell_silent", "answered"], SECOND)
+    assert LIMIT <= made.seconds < SLACK
 
 
 @EVERY_WAY
@@ -464,76 +455,65 @@ def test_thinking_in_tags_is_no_text_to_go_on_from(way: str, said: str, requests
 
     # Text could be gone on from, so that silence behind it may end the attempt; without any there is no other try.
     policy = Policy(timeouts=CLOCKS, limits=Limits(retries=0, continuations=1))
-    with RawServer(one_by_one(play, answering(GOES_ON))) as server:
-        asked, _ = make(way, backend(server.base_url), policy=policy, streams=streams)
-    assert (asked.outcome, len(server.requests)) == ("done", requests)
-    assert asked.text == ("In the reeds." if requests == 1 else said + SECOND)
+    made = make(way, [play, goes_on], policy=policy, streams=streams)
+    assert (made.outcome, made.counts) == ("done", [requests])
+    assert made.text == ("In the reeds." if requests == 1 else said + SECOND)
 
 
 # the end of an attempt
 
 
+def drips(piece: bytes) -> Play:
+    """Send a piece of a stream often, for ever."""
+
+    def play(peer: Peer) -> None:
+        begin(peer)
+        peer.drip(chunk(piece), every=0.05)
+
+    return play
+
+
 @EVERY_WAY
 @BOTH
 def test_content_does_not_put_off_the_end_of_an_attempt(way: str, streams: bool) -> None:
-    def drips(peer: Peer) -> None:
-        begin(peer)
-        peer.drip(chunk(event("heron ")), every=0.05)
-
     policy = Policy(timeouts=Timeouts(first_token=LIMIT, stall=LIMIT, total=0.7), limits=ONE_MORE)
-    with RawServer(one_by_one(drips, answering(GOES_ON))) as server:
-        asked, _ = make(way, backend(server.base_url), policy=policy, streams=streams)
-    assert (asked.outcome, events_of(asked)) == ("done", ["interrupted", "answered"])
-    assert asked.result.journal.steps[1].reason == "timeout"
-    assert asked.text.startswith("heron heron ")
-    assert asked.text.endswith(SECOND)
-    assert 0.7 <= asked.seconds < 0.7 + SLACK
+    made = make(way, [drips(event("heron ")), goes_on], policy=policy, streams=streams)
+    assert (made.outcome, made.came, made.reason) == ("done", ["interrupted", "answered"], "timeout")
+    assert made.text.startswith("heron heron ")
+    assert made.text.endswith(SECOND)
+    assert 0.7 <= made.seconds < 0.7 + SLACK
 
 
 @SOME_WAYS
 @pytest.mark.parametrize("kind", sampled(["text", "nothing", "comments"], one_in=2))
 def test_an_attempt_ends_where_the_reserve_of_the_next_backend_begins(way: str, streams: bool, kind: str) -> None:
-    def drips(peer: Peer) -> None:
-        begin(peer)
-        if kind != "nothing":
-            peer.drip(chunk(event("heron ") if kind == "text" else NOISE[kind]), every=0.05)
-        peer.wait_left()
-
+    plays = {"text": drips(event("heron ")), "nothing": hangs_after(), "comments": drips(NOISE["comments"])}
     policy = Policy(timeouts=Timeouts(first_token=30, stall=30), budget=Budget(seconds=2), reserve=Reserve(share=0.5))
-    with RawServer(drips) as one, RawServer(answering(GOES_ON)) as other:
-        asked, _ = in_a_chain(way, one, other, policy=policy, streams=streams)
-    assert (asked.outcome, asked.result.backend) == ("done", "second")
-    assert [len(one.bodies), len(other.bodies)] == [1, 1]
-    assert asked.text.endswith(SECOND)
-    assert asked.text.startswith("heron heron ") == (kind == "text")
-    assert asked.result.journal.steps[1].reason == "timeout"
-    assert 0.95 <= asked.seconds < 2
+    made = make(way, [plays[kind]], [goes_on], policy=policy, streams=streams)
+    assert (made.outcome, made.result.backend, made.counts, made.reason) == ("done", "second", [1, 1], "timeout")
+    assert made.text.endswith(SECOND)
+    assert made.text.startswith("heron heron ") == (kind == "text")
+    assert 0.95 <= made.seconds < 2
 
 
 # backends with limits of their own
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("way", OWN)
-@pytest.mark.parametrize("options", [{"first_token": LIMIT}, {"stall": LIMIT}], ids=["first token", "stall"])
-def test_the_limits_of_a_backend_hold_for_it_alone(way: str, options: dict[str, float]) -> None:
-    policy = Policy(timeouts=Timeouts(first_token=30, stall=30))
-    script = silent if "first_token" in options else hangs_after(event(FIRST))
-
+@pytest.mark.parametrize("first", [{"first_token": LIMIT}, {"stall": LIMIT}], ids=["first token", "stall"])
+def test_the_limits_of_a_backend_hold_for_it_alone(way: str, first: dict[str, float]) -> None:
+    script = silent if "first_token" in first else hangs_after(event(FIRST))
     late = whole_stream(event(SECOND), event(finish="stop"), END, every=LATE)
-    with RawServer(script) as one, RawServer(late) as other:
-        asked, _ = in_a_chain(way, one, other, options=options, policy=policy)
-    assert (asked.outcome, asked.result.backend) == ("done", "second")
-    assert events_of(asked) == ["fell_silent", "answered"]
-    assert asked.seconds < 3 * LATE + SLACK
+    made = make(way, [script], [late], first=first, policy=Policy(timeouts=Timeouts(first_token=30, stall=30)))
+    assert (made.outcome, made.result.backend) == ("done", "second")
+    assert made.came == ["fell_silent", "answered"]
+    assert made.seconds < 3 * LATE + SLACK
 
 
 @OWN_WAYS
 def test_nothing_is_left_behind_by_attempts_that_fell_silent(way: str) -> None:
     policy = Policy(timeouts=CLOCKS, limits=Limits(retries=3))
-    with RawServer(one_by_one(silent, silent, silent, answering(GOES_ON))) as server:
-        before = {thread for thread in threading.enumerate() if thread.name.startswith("rungwise")}
-        asked, waits = make(way, backend(server.base_url), policy=policy)
-        assert (asked.outcome, len(waits)) == ("done", 3)
-        until(lambda: server.open_now <= 1)
-        until(lambda: not [t for t in threading.enumerate() if t.name == "rungwise attempt" and t not in before])
+    before = {thread for thread in threading.enumerate() if thread.name.startswith("rungwise")}
+    made = make(way, [silent, silent, silent, goes_on], policy=policy)
+    assert (made.outcome, len(made.waits)) == ("done", 3)
+    until(lambda: not [t for t in threading.enumerate() if t.name == "rungwise attempt" and t not in before])

@@ -12,10 +12,9 @@ import rungwise
 from rungwise import Client
 from support.raw_server import Peer, RawServer, answer, answering, silent, stuck_in_a_stream
 from support.waiting import auntil, until
-from support.ways import ALL, OWN, SYNC, aask, aclose, ask, backend, client_for, is_async
+from support.ways import ALL, SYNC, Either, aask, ask, backend, client_for
 
 SOON = 1.0  # the promise is 0.1 s
-ASYNC = tuple(way for way in ALL if is_async(way))
 
 
 def failing(peer: Peer) -> None:
@@ -27,88 +26,48 @@ def failing(peer: Peer) -> None:
 PLAYS = pytest.mark.parametrize("play", [stuck_in_a_stream, silent, failing])
 
 
-class Three:
-    """Three calls that a client has under way, all of them where the play of their server leaves them."""
-
-    def __init__(self, play: Any, server: RawServer, way: str) -> None:
-        self.play, self.server = play, server
-        self.steps: list[rungwise.Step] = []
-        self.events: list[list[Any]] = [[], [], []]
-        policy = rungwise.Policy()
-        self.client = client_for(way, backend(server.base_url), policy=policy, observer=self.steps.append)
-
-    def are_under_way(self) -> bool:
-        if self.play is stuck_in_a_stream:
-            return all(any(isinstance(event, rungwise.Text) for event in events) for events in self.events)
-        if self.play is failing:
-            return [step.event for step in self.steps].count("failed_transiently") == 3
-        return len(self.server.requests) == 3
-
-    def assert_cancelled(self, ended: list[Any]) -> None:
-        text = "In the " if self.play is stuck_in_a_stream else ""
-        assert [(asked.outcome, asked.text) for asked in ended] == [("cancelled", text)] * 3
-
-
-@pytest.mark.parametrize("way", SYNC)
+@pytest.mark.parametrize("way", ALL)
 @PLAYS
-def test_closing_ends_calls_in_other_threads(way: str, play: Any) -> None:
-    with ThreadPoolExecutor(3) as threads, RawServer(play) as server:  # which goes first, and frees them
-        three = Three(play, server, way)
-        calls = [threads.submit(ask, way, three.client, events=events) for events in three.events]
-        until(three.are_under_way)
-        at = time.monotonic()
-        three.client.close()
-        three.assert_cancelled([call.result(5) for call in calls])
-        assert time.monotonic() - at < SOON
+def test_closing_ends_the_calls_under_way(way: str, play: Any) -> None:
+    steps: list[rungwise.Step] = []
+    events: list[list[Any]] = [[], [], []]
 
+    def are_under_way(server: RawServer) -> bool:
+        if play is stuck_in_a_stream:
+            return all(any(isinstance(event, rungwise.Text) for event in each) for each in events)
+        if play is failing:
+            return [step.event for step in steps].count("failed_transiently") == 3
+        return len(server.requests) == 3
 
-@pytest.mark.parametrize("way", ASYNC)
-@PLAYS
-def test_closing_ends_calls_in_other_tasks(way: str, play: Any) -> None:
     async def main(server: RawServer) -> None:
-        three = Three(play, server, way)
-        tasks = [asyncio.create_task(aask(three.client, events=events)) for events in three.events]
-        await auntil(three.are_under_way)
-        at = time.monotonic()
-        await three.client.aclose()
-        three.assert_cancelled(await asyncio.gather(*tasks))
-        assert time.monotonic() - at < SOON
-        await aclose(three.client)
+        async with Either(way, backend(server.base_url), policy=rungwise.Policy(), observer=steps.append) as one:
+            tasks = [asyncio.create_task(one.ask(events=each)) for each in events]
+            await auntil(lambda: are_under_way(server))
+            at = time.monotonic()
+            await one.close()
+            ended = await asyncio.gather(*tasks)
+            assert time.monotonic() - at < SOON
+        text = "In the " if play is stuck_in_a_stream else ""
+        assert [(asked.outcome, asked.text) for asked in ended] == [("cancelled", text)] * 3
 
     with RawServer(play) as server:
         asyncio.run(main(server))
 
 
-@pytest.mark.parametrize("way", SYNC)
+@pytest.mark.parametrize("way", ALL)
 def test_closing_ends_a_stream_that_nobody_is_reading(way: str) -> None:
-    with RawServer(stuck_in_a_stream) as server:
-        client = client_for(way, backend(server.base_url))
-        stream = client.stream("Where?")
-        assert next(step.text for step in stream if isinstance(step, rungwise.Text)) == "In the "
-        began = time.monotonic()
-        client.close()
-        assert stream.result.outcome == "cancelled"
-        with pytest.raises(rungwise.Cancelled) as raised:
-            next(stream)
-        assert time.monotonic() - began < SOON
-        assert (raised.value.result.outcome, raised.value.result.text) == ("cancelled", "In the ")
-        assert next(stream, None) is None
-
-
-@pytest.mark.parametrize("way", ASYNC)
-def test_closing_ends_an_asynchronous_stream_that_nobody_is_reading(way: str) -> None:
     async def main(server: RawServer) -> None:
-        client = client_for(way, backend(server.base_url))
-        stream = client.astream("Where?")
-        async for step in stream:
-            if isinstance(step, rungwise.Text):
-                break
-        await client.aclose()
-        assert stream.result.outcome == "cancelled"
-        with pytest.raises(rungwise.Cancelled) as raised:
-            await anext(stream)
-        assert raised.value.result.text == "In the "
-        await aclose(client)
+        async with Either(way, backend(server.base_url)) as one:
+            stream = one.stream()
+            assert await stream.text() == "In the "
+            began = time.monotonic()
+            await one.close()
+            assert stream.result.outcome == "cancelled"
+            with pytest.raises(rungwise.Cancelled) as raised:
+                await stream.next()
+            assert time.monotonic() - began < SOON
+            assert (raised.value.result.outcome, raised.value.result.text) == ("cancelled", "In the ")
+            assert await stream.next() is None
 
     with RawServer(stuck_in_a_stream) as server:
         asyncio.run(main(server))
@@ -125,73 +84,39 @@ def test_closing_ends_a_stream_that_has_not_begun(way: str) -> None:
         assert server.requests == []
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_closing_ends_calls_that_wait_for_a_connection(way: str) -> None:
-    with ThreadPoolExecutor(4) as threads, RawServer(silent) as server:
-        client = client_for(way, backend(server.base_url), max_connections=1)
-
-        async def main() -> list[Any]:
-            tasks = [asyncio.create_task(aask(client)) for _ in range(4)]
+    async def main(server: RawServer) -> list[Any]:
+        async with Either(way, backend(server.base_url), max_connections=1) as one:
+            tasks = [asyncio.create_task(one.ask()) for _ in range(4)]
             await auntil(lambda: server.requests)
             await asyncio.sleep(0.1)  # so that the others wait
-            await client.aclose()
+            await one.close()
             return await asyncio.gather(*tasks)
 
-        if is_async(way):
-            ended = asyncio.run(main())
-        else:
-            calls = [threads.submit(ask, way, client) for _ in range(4)]
-            until(lambda: server.requests)
-            time.sleep(0.1)  # so that the others wait
-            client.close()
-            ended = [call.result(5) for call in calls]
+    with RawServer(silent) as server:
+        ended = asyncio.run(main(server))
     assert [asked.outcome for asked in ended] == ["cancelled"] * 4
     assert sorted(asked.result.attempts for asked in ended) == [0, 0, 0, 1]
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("way", SYNC)
-def test_a_stream_that_is_closed_while_another_thread_reads_it_ends_there(way: str) -> None:
-    with ThreadPoolExecutor(1) as thread, RawServer(stuck_in_a_stream) as server:
-        client = client_for(way, backend(server.base_url))
-        stream = client.stream("Where?")
-        texts: list[str] = []
-        reading = thread.submit(lambda: texts.extend(each.text for each in stream if isinstance(each, rungwise.Text)))
-        until(lambda: texts)
-        time.sleep(0.1)  # so that it waits for more
-        at = time.monotonic()
-        stream.close()
-        assert type(reading.exception(5)) is rungwise.Cancelled
-        assert time.monotonic() - at < SOON
-        assert (stream.result.outcome, stream.result.text) == ("cancelled", "In the ")
-        stream.close()
-        assert next(stream, None) is None
-        assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize("way", ASYNC)
-def test_a_stream_that_is_closed_while_another_task_reads_it_ends_there(way: str) -> None:
+@pytest.mark.parametrize("way", ALL)
+def test_a_stream_that_is_closed_while_another_thread_or_task_reads_it_ends_there(way: str) -> None:
     async def main(server: RawServer) -> None:
-        client = client_for(way, backend(server.base_url))
-        stream = client.astream("Where?")
-        began = asyncio.Event()
-
-        async def read() -> None:
-            async for step in stream:
-                if isinstance(step, rungwise.Text):
-                    began.set()
-
-        reader = asyncio.create_task(read())
-        await began.wait()
-        await asyncio.sleep(0.1)  # so that it waits for more
-        at = time.monotonic()
-        await stream.aclose()
-        with pytest.raises(rungwise.Cancelled) as raised:
-            await reader
-        assert time.monotonic() - at < SOON
-        assert (raised.value.result.outcome, raised.value.result.text) == ("cancelled", "In the ")
-        await stream.aclose()
-        await aclose(client)
+        async with Either(way, backend(server.base_url)) as one:
+            stream = one.stream()
+            await stream.text()
+            reader = asyncio.create_task(stream.text())
+            await asyncio.sleep(0.1)  # so that it waits for more
+            at = time.monotonic()
+            await stream.close()
+            with pytest.raises(rungwise.Cancelled) as raised:
+                await reader
+            assert time.monotonic() - at < SOON
+            for result in (raised.value.result, stream.result):
+                assert (result.outcome, result.text) == ("cancelled", "In the ")
+            await stream.close()
+            assert await stream.next() is None
 
     with RawServer(stuck_in_a_stream) as server:
         asyncio.run(main(server))
@@ -261,25 +186,14 @@ def test_a_timeout_of_the_compactors_own_is_raised() -> None:
 
 @pytest.mark.parametrize("way", ALL)
 def test_a_closed_client_takes_further_calls(way: str) -> None:
+    async def main(server: RawServer) -> None:
+        async with Either(way, backend(server.base_url)) as one:
+            for _ in range(3):
+                assert (await one.ask(streams=False)).text == "Yes."
+                await one.close()
+
     with RawServer(answering(answer("Yes."))) as server:
-        client = client_for(way, backend(server.base_url))
-
-        async def main() -> list[str]:
-            texts = []
-            for _ in range(3):
-                texts.append((await aask(client, streams=False)).text)
-                await client.aclose()
-            await aclose(client)
-            return texts
-
-        texts = []
-        if is_async(way):
-            texts = asyncio.run(main())
-        else:
-            for _ in range(3):
-                texts.append(ask(way, client, streams=False).text)
-                client.close()
-    assert texts == ["Yes."] * 3
+        asyncio.run(main(server))
 
 
 def test_closing_leaves_the_calls_of_another_client_alone() -> None:

@@ -11,12 +11,11 @@ import rungwise
 from rungwise import Cancellation, Client
 from support.raw_server import STREAM_HEAD, Peer, RawServer, chunk, echo, echoes, event, silent, stuck_in_a_stream
 from support.waiting import until
-from support.ways import ONCE, OWN, aask, aclose, ask, at_once, backend, client_for, in_one_loop, is_async, quick
+from support.ways import ONCE, Asked, Either, ask, at_once, backend, client_for, in_one_loop, quick
 
 pytestmark = pytest.mark.own_connections
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_calls_beyond_the_connections_wait_in_turn(way: str) -> None:
     open_at_once, most, lock = 0, 0, threading.Lock()
 
@@ -33,38 +32,31 @@ def test_calls_beyond_the_connections_wait_in_turn(way: str) -> None:
 
     with RawServer(play) as server:
         client = quick(way, server, max_connections=4)
-        results = at_once(way, client, 60)
+        results = at_once(way, client, [{"messages": f"q {number}", "streams": False} for number in range(60)])
     assert [(each.text, each.result.attempts) for each in results] == [(f"q {number}", 1) for number in range(60)]
     assert most <= 4
     assert server.connections <= 4
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_waiting_for_a_connection_takes_time_of_the_call_and_is_no_failure(way: str) -> None:
     policy = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(seconds=0.5), timeouts=rungwise.Timeouts(connect=0.1))
-    with RawServer(stuck_in_a_stream) as server:
-        client = client_for(way, backend(server.base_url), policy=policy, max_connections=1)
 
-        async def main() -> list[Any]:
-            async with client.astream("Where?") as stream:  # which holds the only connection until it is read on
-                await anext(stream)
-                asked = await asyncio.gather(*(aask(client, streams=False) for _ in range(3)))
-            await aclose(client)
+    async def main(server: RawServer) -> list[Asked]:
+        async with Either(way, backend(server.base_url), policy=policy, max_connections=1) as one:
+            stream = one.stream()  # which holds the only connection until it is read on
+            await stream.next()
+            asked = await asyncio.gather(*(one.ask(streams=False) for _ in range(3)))
+            await stream.close()
             return asked
 
-        if is_async(way):
-            asked = asyncio.run(main())
-        else:
-            with client.stream("Where?") as stream:
-                next(stream)
-                asked = [ask(way, client, streams=False)]
+    with RawServer(stuck_in_a_stream) as server:
+        asked = asyncio.run(main(server))
     for each in asked:
         assert (each.outcome, each.result.attempts, each.failures) == ("over_budget", 0, [])
         assert 0.4 < each.seconds < 3
     assert len(server.requests) <= 1
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_a_wait_for_a_connection_is_charged_to_no_backend(way: str) -> None:
     policy = rungwise.Policy(timeouts=rungwise.Timeouts(total=0.2))
     let_go = threading.Event()
@@ -78,33 +70,24 @@ def test_a_wait_for_a_connection_is_charged_to_no_backend(way: str) -> None:
             let_go.wait(5)
             return
 
-    with RawServer(play) as server:
+    async def main(server: RawServer) -> Asked:
         chain = [backend(server.base_url), backend(server.base_url, name="second")]
-        client = client_for(way, chain, policy=policy, max_connections=1)
+        async with Either(way, chain, policy=policy, max_connections=1) as one:
+            stream = one.stream()
+            await stream.next()
+            waiting = asyncio.create_task(one.ask("Here.", streams=False))
+            await asyncio.sleep(0.6)
+            await stream.close()
+            return await waiting
 
-        async def main() -> Any:
-            async with client.astream("Where?") as stream:
-                await anext(stream)
-                waiting = asyncio.create_task(aask(client, "Here.", streams=False))
-                await asyncio.sleep(0.6)
-            asked = await waiting
-            await aclose(client)
-            return asked
-
-        if is_async(way):
-            asked = asyncio.run(main())
-        else:
-            stream = client.stream("Where?")
-            next(stream)
-            threading.Timer(0.6, stream.close).start()
-            asked = ask(way, client, "Here.", streams=False)
+    with RawServer(play) as server:
+        asked = asyncio.run(main(server))
         let_go.set()
     assert (asked.outcome, asked.text, asked.result.attempts, asked.failures) == ("done", "Here.", 1, [])
     assert asked.result.backend == "primary"
     assert [body["model"] for body in server.bodies if body["messages"][-1]["content"] == "Here."] == ["m"]
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_a_wait_for_a_connection_outlasts_the_limit_for_connecting(way: str) -> None:
     policy = rungwise.Policy(limits=ONCE, timeouts=rungwise.Timeouts(connect=0.1))
 
@@ -115,7 +98,7 @@ def test_a_wait_for_a_connection_outlasts_the_limit_for_connecting(way: str) -> 
 
     with RawServer(play) as server:
         client = client_for(way, backend(server.base_url), policy=policy, max_connections=1)
-        results = at_once(way, client, 3)
+        results = at_once(way, client, [{"streams": False}] * 3)
     assert [each.outcome for each in results] == ["done"] * 3
 
 
@@ -145,7 +128,6 @@ def test_the_number_of_connections_is_checked(count: Any) -> None:
         Client(backend("http://localhost/v1"), max_connections=count)
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_connections_to_several_hosts_share_the_places(way: str) -> None:
     with RawServer(echoes) as one, RawServer(echoes) as other:
         client = quick(way, one, max_connections=1)

@@ -20,13 +20,13 @@ from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, answering, 
 from support.waiting import until
 from support.ways import (
     ALL,
-    BOTH,
     ONCE,
     OWN,
     PASSED_IN,
     SCHEMES,
+    Asked,
+    Either,
     aask,
-    aclose,
     ask,
     backend,
     client_for,
@@ -70,26 +70,17 @@ def three_idle_and_dead() -> Callable[[Peer], None]:
     return play
 
 
-def with_idle_connections(way: str, client: Client, count: int) -> Any:
+def with_idle_connections(way: str, client: Client, count: int) -> Asked:
     """Ask several times at once, so that as many connections are idle, and then once more."""
 
-    async def main() -> Any:
-        await asyncio.gather(*(aask(client, f"question {number}", streams=False) for number in range(count)))
-        last = await aask(client, "again", streams=False)
-        await aclose(client)
-        return last
+    async def main() -> Asked:
+        async with Either(way, client) as one:
+            await asyncio.gather(*(one.ask(f"question {number}", streams=False) for number in range(count)))
+            return await one.ask("again", streams=False)
 
-    if is_async(way):
-        return asyncio.run(main())
-    threads = [threading.Thread(target=ask, args=(way, client)) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return ask(way, client, "again", streams=False)
+    return asyncio.run(main())
 
 
-@BOTH
 @SCHEMES
 def test_a_connection_serves_one_call_after_another(way: str, tls: bool) -> None:
     with RawServer(echoes, tls=tls) as server:
@@ -113,7 +104,6 @@ def test_a_connection_that_dies_under_a_request_is_stale(way: str, tls: bool, ho
     assert sum(step.event == "failed_transiently" for step in steps) == lost
 
 
-@BOTH
 def test_a_server_that_closes_after_its_replies_costs_one_request(way: str) -> None:
     """llama.cpp's server closes the connection of each stream so, a moment too late to be seen by the next request."""
     with RawServer(echo_once) as server, in_one_loop(way, quick(way, server)) as caller:
@@ -121,7 +111,6 @@ def test_a_server_that_closes_after_its_replies_costs_one_request(way: str) -> N
     assert attempts == [1, 2, 1, 1, 1, 1]
 
 
-@BOTH
 def test_a_connection_that_stays_open_is_trusted_again(way: str) -> None:
     def play(peer: Peer) -> None:
         for number, request in enumerate(peer.requests()):
@@ -203,7 +192,6 @@ def test_a_silent_reused_connection_is_not_stale(way: str) -> None:
     assert [(failure.reason, failure.is_stale) for failure in asked[1].failures] == [("timeout", False)]
 
 
-@BOTH
 def test_no_attempt_is_stale_twice_in_a_row(way: str) -> None:
     with RawServer(three_idle_and_dead()) as server:
         last = with_idle_connections(way, quick(way, server), 3)
@@ -211,7 +199,6 @@ def test_no_attempt_is_stale_twice_in_a_row(way: str) -> None:
     assert server.connections == 4
 
 
-@BOTH
 @SCHEMES
 def test_a_connection_that_was_closed_behind_a_reply_is_not_used_again(way: str, tls: bool) -> None:
     with RawServer(lambda peer: peer.send(echo(peer.request() or {})), tls=tls) as server:
@@ -220,7 +207,6 @@ def test_a_connection_that_was_closed_behind_a_reply_is_not_used_again(way: str,
     assert server.connections == 4
 
 
-@BOTH
 @SCHEMES
 @pytest.mark.parametrize("when", ["in one piece", "a moment later", "half of it"])
 def test_a_reply_that_nobody_asked_for_answers_no_later_call(way: str, tls: bool, when: str) -> None:
@@ -243,7 +229,6 @@ def test_a_reply_that_nobody_asked_for_answers_no_later_call(way: str, tls: bool
     assert server.connections == 3
 
 
-@BOTH
 @pytest.mark.parametrize(("is_whole", "connections"), [(False, 2), (True, 1)])
 def test_a_stream_that_was_left_early_answers_no_later_call(way: str, is_whole: bool, connections: int) -> None:
     reply = stream_of("one", "two")
@@ -253,24 +238,15 @@ def test_a_stream_that_was_left_early_answers_no_later_call(way: str, is_whole: 
             is_first = request["messages"][0]["content"] == "first"
             peer.send(reply if is_whole or not is_first else reply[: reply.index(b"two")])
 
+    async def main(client: Client) -> Asked:
+        async with Either(way, client) as one:
+            stream = one.stream("first")
+            await stream.text()
+            await stream.close()
+            return await one.ask("second")
+
     with RawServer(play) as server:
-        client = quick(way, server)
-
-        async def main() -> Any:
-            async with client.astream("first") as stream:
-                async for step in stream:
-                    if isinstance(step, rungwise.Text):
-                        break
-            second = await aask(client, "second")
-            await aclose(client)
-            return second
-
-        if is_async(way):
-            second = asyncio.run(main())
-        else:
-            with client.stream("first") as stream:
-                next(step for step in stream if isinstance(step, rungwise.Text))
-            second = ask(way, client, "second")
+        second = asyncio.run(main(quick(way, server)))
     assert second.text == "onetwo"
     assert server.connections == connections, "one serves again only when the whole reply has been read"
 
@@ -280,7 +256,6 @@ def texts_of(way: str, client: Client) -> list[str]:
     return [each.text for each in ask(way, client).events if isinstance(each, rungwise.Text)]
 
 
-@BOTH
 def test_what_came_together_is_handed_out_together(way: str) -> None:
     words = [f"word{number} " for number in range(200)]
     with RawServer(answering(stream_of(*words))) as server:
@@ -289,7 +264,6 @@ def test_what_came_together_is_handed_out_together(way: str) -> None:
     assert len(texts) <= 20, "a few readings brought all of it"
 
 
-@BOTH
 def test_what_came_together_with_a_broken_chunk_is_kept(way: str) -> None:
     whole = stream_of("Herons ", "nest in ", "reeds.")
     place = whole.index(b"data: ", whole.index(b"nest in ") + 1)
@@ -305,7 +279,6 @@ def test_what_came_together_with_a_broken_chunk_is_kept(way: str) -> None:
     assert [b'"Herons nest in "' in request for request in server.requests] == [False, True]
 
 
-@BOTH
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize("version", [b"HTTP/1.1", b"HTTP/1.0"])
 @pytest.mark.parametrize("extra", [b"\r\n", b"HTTP/1.1 500 Oops\r\n\r\n"])
@@ -323,7 +296,6 @@ def test_bytes_behind_a_reply_that_closes_the_connection_are_none_of_it(
     assert server.connections == 2
 
 
-@BOTH
 def test_bytes_behind_an_error_that_closes_the_connection_hide_no_status(way: str) -> None:
     body = b'{"error": {"message": "Incorrect API key provided.", "code": "invalid_api_key"}}'
     head = b"HTTP/1.1 401 Unauthorized\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
@@ -333,7 +305,6 @@ def test_bytes_behind_an_error_that_closes_the_connection_hide_no_status(way: st
     assert len(server.requests) == 1
 
 
-@BOTH
 def test_a_broken_chunk_behind_others_is_named_in_the_failure(way: str) -> None:
     broken = STREAM_HEAD + b"\r\n" + chunk(event("Herons ")) + b"no number\r\n"
     with RawServer(answering(broken)) as server:
@@ -384,7 +355,6 @@ def descriptors() -> int:
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="descriptors cannot be counted here")
-@pytest.mark.parametrize("way", OWN)
 @pytest.mark.parametrize("library", [httpx, httpx2])
 def test_nothing_is_left_behind_by_many_calls(way: str, library: Any) -> None:
     def play(peer: Peer) -> None:
@@ -423,7 +393,6 @@ def test_a_connection_is_not_kept_for_ever() -> None:
     assert server.connections == 2
 
 
-@BOTH
 def test_the_end_of_a_stream_is_read_so_that_its_connection_can_be_used_again(way: str) -> None:
     def play(peer: Peer) -> None:
         for _ in peer.requests():

@@ -14,8 +14,6 @@ import pytest
 
 import rungwise
 from rungwise import Client, OpenAIChat
-from rungwise.adapters.wires.chat.dialects import Dialect
-from rungwise.adapters.wires.chat.request import ChatBody
 from rungwise.core import Call, Reply, Request
 from rungwise.fsm.values.frozen_map import DEEPEST, FrozenList, FrozenMap, frozen_copy, thawed
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
@@ -58,7 +56,6 @@ def spoil(value: Any) -> None:
         value.append({"role": "user", "content": "spoilt"})
 
 
-@pytest.mark.parametrize("mode", MODES)
 def test_nothing_that_a_caller_changes_during_a_call_is_sent(mode: str) -> None:
     asked, given = messages(), options()
     own = {"parameters": {"user": {"tags": ["own"]}}, "headers": {"x-own": "1"}}
@@ -136,7 +133,6 @@ def test_a_task_asks_what_was_given_when_it_was_made() -> None:
         assert asyncio.run(ask_three()) == ["one", "two", "three"]
 
 
-@pytest.mark.parametrize("mode", MODES)
 def test_a_callers_own_objects_are_never_changed(mode: str) -> None:
     asked, given = messages(), options()
     replies = [ScriptedReply(), ScriptedReply(text="Half of ", finish="length"), ScriptedReply(text="it.")]
@@ -147,7 +143,6 @@ def test_a_callers_own_objects_are_never_changed(mode: str) -> None:
     assert (asked, given) == (messages(), options())
 
 
-@pytest.mark.parametrize("mode", MODES)
 def test_a_compactor_changes_what_it_returns_and_nothing_else(mode: str) -> None:
     handed: list[Any] = []
 
@@ -242,7 +237,6 @@ def test_what_is_too_deep_to_be_sent_is_refused(mode: str, build: Callable[[], A
             OpenAIChat("model", parameters={"metadata": build()})
 
 
-@pytest.mark.parametrize("mode", MODES)
 def test_what_is_as_deep_as_can_be_is_sent(mode: str) -> None:
     asked = [{"role": "assistant", "content": "x\ud800", "tool_calls": nested(DEEPEST - 2)}, *messages()]
     policy = rungwise.Policy(budget=rungwise.Budget(money=1.0))
@@ -307,11 +301,3 @@ def changes(mapping: FrozenMap, items: FrozenList) -> Iterator[Callable[[], Any]
     yield lambda: items.__delitem__(0)
     yield lambda: items.__iadd__([2])
     yield lambda: items.__imul__(2)
-
-
-def test_the_body_is_written_from_the_copies() -> None:
-    call = Call(Request(messages(), **options()))
-    send = call.begin()
-    assert send is not None
-    body = ChatBody(send=send, model="m", parameters={}, dialect=Dialect()).written()
-    assert b"What is it?" in body

@@ -33,7 +33,6 @@ def deadline_of(result: rungwise.Result) -> float | None:
     return result.journal.setting.deadline
 
 
-@pytest.mark.parametrize("mode", modes.MODES)
 def test_every_request_to_every_backend_says_when_the_call_must_have_ended(serve: Serve, mode: str) -> None:
     first, second = serve(BUSY, FAILING), serve(ANSWER)
     client, clock = client_of(first, second)
@@ -43,7 +42,6 @@ def test_every_request_to_every_backend_says_when_the_call_must_have_ended(serve
     assert told(second) == ["2026-11-20T10:00:30.250Z"]
 
 
-@pytest.mark.parametrize("mode", modes.MODES)
 def test_the_seconds_of_a_budget_and_of_a_shared_one_are_told_as_well(serve: Serve, mode: str) -> None:
     provider = serve(ANSWER)
     client, _ = client_of(provider, policy=Policy(budget=Budget(seconds=90)))
@@ -87,7 +85,6 @@ def test_the_calls_of_a_turn_say_when_the_turn_must_have_ended(serve: Serve, mod
     assert [journal.setting.deadline for journal in turned.result.journal.calls] == [30.0, 30.0]
 
 
-@pytest.mark.parametrize("mode", modes.MODES)
 def test_without_a_limit_or_without_a_name_there_is_none(serve: Serve, mode: str) -> None:
     provider = serve(ANSWER)
     modes.ask(client_of(provider)[0], mode)
@@ -96,7 +93,6 @@ def test_without_a_limit_or_without_a_name_there_is_none(serve: Serve, mode: str
     assert not any("deadline" in name.lower() for request in provider.requests for name in request.headers)
 
 
-@pytest.mark.parametrize("mode", modes.MODES)
 @pytest.mark.parametrize(
     "said",
     [
@@ -118,7 +114,6 @@ def test_one_that_a_request_came_with_is_read_and_passed_on(serve: Serve, mode: 
     assert first.requests[0].headers["x-request-id"] == "42"
 
 
-@pytest.mark.parametrize("mode", modes.MODES)
 @pytest.mark.parametrize(
     ("said", "given", "budget", "tightest"),
     [
@@ -146,7 +141,6 @@ def test_of_two_that_differ_in_case_the_tightest_wins(serve: Serve) -> None:
     assert told(provider) == ["2026-11-20T10:00:20.000Z"]
 
 
-@pytest.mark.parametrize("mode", modes.MODES)
 def test_one_that_has_passed_sends_nothing(serve: Serve, mode: str) -> None:
     provider = serve(ANSWER)
     client, _ = client_of(provider)

@@ -17,7 +17,6 @@ import pytest
 
 import rungwise
 from rungwise import Cancellation
-from support.modes import waits_into
 from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, answering, chunk, event, silent, stream_of
 from support.sampling import sampled
 from support.waiting import until
@@ -271,35 +270,6 @@ def test_what_unpacks_to_very_much_leaves_other_tasks_their_turns(way: str) -> N
     assert longest < 2.0  # ten seconds where all of it is unpacked in one go
 
 
-@pytest.mark.parametrize("way", ALL)
-def test_the_total_of_an_attempt_ends_it_in_the_middle_of_a_drip(way: str) -> None:
-    policy = rungwise.Policy(limits=ONCE, timeouts=rungwise.Timeouts(total=BUDGET))
-    with RawServer(comments) as server:
-        asked = ask(way, client_for(way, backend(server.base_url), policy=policy))
-    assert asked.seconds < CEILING
-    assert asked.failures[0].reason == "timeout"
-
-
-@pytest.mark.parametrize("way", OWN)
-def test_a_head_that_never_ends_is_ended_by_the_clock_of_the_first_token(way: str) -> None:
-    policy = rungwise.Policy(timeouts=rungwise.Timeouts(first_token=BUDGET), limits=rungwise.Limits(retries=1))
-    with RawServer(lambda peer: informing_slowly(peer) if peer.number == 1 else peer.send(stream_of("Yes."))) as server:
-        asked = ask(way, client_for(way, backend(server.base_url), policy=policy, **waits_into([])))
-    assert (asked.outcome, asked.text) == ("done", "Yes.")
-    assert BUDGET < asked.seconds < CEILING
-    assert asked.failures[0].reason == "silence"
-
-
-@pytest.mark.parametrize("way", ALL)
-def test_text_that_had_come_is_kept_when_the_time_is_up(way: str) -> None:
-    play = drips("text", STREAM_HEAD + b"\r\n" + chunk(event("In the reeds")), chunk(b": still here\n\n"))
-    with RawServer(play) as server:
-        asked = ask(way, client_for(way, backend(server.base_url), policy=POLICY))
-    assert (asked.outcome, asked.text) == ("partial", "In the reeds")
-    assert asked.seconds < CEILING
-
-
-@pytest.mark.parametrize("way", OWN)
 def test_a_dead_address_does_not_hide_a_live_one(names: Any, way: str) -> None:
     with full_backlog() as dead, RawServer(answering(answer("Yes."))) as server:
         look_up = socket.getaddrinfo

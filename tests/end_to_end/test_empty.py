@@ -72,8 +72,7 @@ def test_blanks_alone_are_empty(run: Any, blank: ScriptedReply) -> None:
 
 
 def test_identical_empties_skip_the_reasks_only_where_the_policy_says_so(run: Any) -> None:
-    ended = run([EMPTY], policy=rungwise.Policy(skip_identical_empties=True))
-    ended.was("exhausted", counts=[2], waits=[5])
+    run([EMPTY], policy=rungwise.Policy(skip_identical_empties=True)).was("exhausted", counts=[2], waits=[5])
 
 
 # after a tool round

@@ -76,21 +76,17 @@ def test_the_waits_do_not_grow_beyond_a_minute(run: Any) -> None:
 
 
 def test_an_error_and_an_empty_reply_have_series_of_their_own(run: Any) -> None:
-    ended = run([down(), EMPTY, down(), EMPTY, ANSWER])
-    ended.was("done", waits=[2, 5, 4, 10])
+    run([down(), EMPTY, down(), EMPTY, ANSWER]).was("done", waits=[2, 5, 4, 10])
 
 
 def test_a_plain_404_is_retried_and_an_unknown_model_is_not(run: Any) -> None:
-    plain = run([error(404, "Not Found"), ANSWER])
-    plain.was("done", counts=[2])
-    unknown = run([error(404, "The model 'model-0' does not exist", code="model_not_found"), ANSWER])
-    unknown.was("failed", counts=[1])
+    run([error(404, "Not Found"), ANSWER]).was("done", counts=[2])
+    run([error(404, "The model 'model-0' does not exist", code="model_not_found"), ANSWER]).was("failed", counts=[1])
 
 
 @pytest.mark.parametrize(("word", "requests"), [("false", 1), ("true", 4)])
 def test_the_services_own_word_on_retrying_wins(run: Any, word: str, requests: int) -> None:
-    ended = run([down(400 if word == "true" else 500, headers={"x-should-retry": word})])
-    ended.was("failed", counts=[requests])
+    run([down(400 if word == "true" else 500, headers={"x-should-retry": word})]).was("failed", counts=[requests])
 
 
 @pytest.mark.own_connections
@@ -174,8 +170,7 @@ def test_a_repair_is_made_once_and_the_fallback_gets_every_parameter_again(run: 
 
 def test_a_rejected_cap_is_clamped_below_what_is_available(run: Any) -> None:
     rejected = error(400, "max_tokens: 9000 > 8192, which is the maximum allowed number of output tokens")
-    ended = run([rejected, ANSWER], max_tokens=9000)
-    ended.was("done", caps=[9000, 8192 - 64])
+    run([rejected, ANSWER], max_tokens=9000).was("done", caps=[9000, 8192 - 64])
 
 
 def test_a_rejected_cap_field_gives_way_to_the_other(run: Any) -> None:
@@ -251,14 +246,12 @@ def test_a_compactor_that_is_a_coroutine_function_is_refused_before_anything_is_
 
 
 def test_an_overflow_for_ever_is_compacted_three_times(run: Any) -> None:
-    ended = run([TOO_LONG], messages=LONG, compactor=lambda messages: list(messages)[-1:])
-    ended.was("failed", counts=[4])
+    run([TOO_LONG], messages=LONG, compactor=lambda messages: list(messages)[-1:]).was("failed", counts=[4])
 
 
 def test_an_overflow_without_a_compactor_goes_to_the_fallback_or_fails(run: Any) -> None:
     assert run([TOO_LONG], [ANSWER]).counts == [1, 1]
-    ended = run([TOO_LONG])
-    ended.was("failed", counts=[1])
+    run([TOO_LONG]).was("failed", counts=[1])
 
 
 # bodies that are no answer, and finish reasons that nobody knows
@@ -300,14 +293,12 @@ def test_a_200_of_no_usable_shape_is_retried_where_nobody_else_is_there(
 
 
 def test_an_empty_200_is_no_success(run: Any) -> None:
-    ended = run([ScriptedReply(body="")])
-    ended.was("failed", counts=[4])
+    run([ScriptedReply(body="")]).was("failed", counts=[4])
 
 
 def test_a_whole_completion_in_answer_to_a_stream_is_read(run: Any) -> None:
     body = '{"choices": [{"index": 0, "message": {"content": "In the reeds."}, "finish_reason": "stop"}]}'
-    ended = run([ScriptedReply(body=body)])
-    ended.was("done", "In the reeds.", counts=[1])
+    run([ScriptedReply(body=body)]).was("done", "In the reeds.", counts=[1])
 
 
 # refusals

@@ -7,6 +7,7 @@ import pytest
 from attrs import evolve
 
 from rungwise.fsm.call.clocks.silence import CLOSING
+from support import many_tongues
 from support.modes import MODES
 from support.troubled import SECONDS, TROUBLES, Chain, bound_of, lasting_problem_with
 
@@ -36,3 +37,18 @@ def test_five_hundred_random_troubles_are_survived() -> None:
     assert problems(chains) == []
     # They were held to the seconds of their budget, which is what their certificates say, but for closing.
     assert {bound_of(chain) for chain in chains[::25]} == {SECONDS + CLOSING}
+
+
+# where each backend speaks a protocol of its own
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_troubles_in_random_protocols_are_survived(seed: int) -> None:
+    assert many_tongues.problem_with(many_tongues.Chain.drawn(seed)) is None
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("start", range(1000, 1500, 50))
+def test_hundreds_of_random_troubles_are_survived(start: int) -> None:
+    problems = [many_tongues.problem_with(many_tongues.Chain.drawn(seed)) for seed in range(start, start + 50)]
+    assert [problem for problem in problems if problem] == []

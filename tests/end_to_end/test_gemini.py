@@ -12,17 +12,20 @@ from rungwise.adapters.provider.languages.language import SIGNATURE
 from rungwise.adapters.wires.gemini.request import DUMMY
 from rungwise.fsm.call.conversation.parts import MediaPart, ToolCall
 from rungwise.testing import ReceivedRequest, ScriptedReply
-from support.modes import Caller, options_of, waits_into
+from support.modes import Caller, waits_into
 from support.sampling import sampled
 
 KEY = "AIza-9d2f6b1c44e07a35"
 ASKED = {"role": "user", "content": "Where do herons nest?"}
 TOOL = {"functionDeclarations": [{"name": "look", "parametersJsonSchema": {"type": "object"}}]}
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
-EVERY_MODE = pytest.mark.parametrize(
-    "mode", sampled(("stream", "call", "acall", "whole", "astream", "awhole"), one_in=3)
-)
 PIXEL = "iVBORw0KGgo="
+
+
+@pytest.fixture(params=sampled(("stream", "call", "acall", "whole", "astream", "awhole"), one_in=3))
+def mode(request: pytest.FixtureRequest) -> str:
+    """Run each test that takes it in every mode."""
+    return str(request.param)
 
 
 def backend(provider: Any, model: str = "gemini-3-pro-preview", **options: Any) -> Gemini:
@@ -67,7 +70,6 @@ OWN = [
 ASKS = whatever(*map(chunk, OWN), chunk({"text": "", "thoughtSignature": "ZW5k"}, finishReason="STOP"))
 
 
-@EVERY_MODE
 def test_a_round_of_tools_goes_back_word_for_word(serve: Any, mode: str) -> None:
     provider = serve(ASKS, ANSWER)
     with Caller(mode, backend(provider)) as caller:
@@ -103,7 +105,6 @@ def test_another_model_gets_no_signature_but_the_stand_in_that_it_wants(serve: A
         assert contents(other.requests[-1])[1]["parts"] == [bare[0], call, bare[1]]
 
 
-@EVERY_MODE
 def test_a_signature_that_is_rejected_is_sent_no_more(serve: Any, mode: str) -> None:
     broken = ScriptedReply(status=400, error={"message": "Corrupted thought signature."})
     provider = serve(ASKS, broken, ANSWER)
@@ -116,7 +117,6 @@ def test_a_signature_that_is_rejected_is_sent_no_more(serve: Any, mode: str) -> 
     assert signed == [None, DUMMY, None]
 
 
-@EVERY_MODE
 @pytest.mark.parametrize(
     ("message", "gone"),
     [
@@ -138,7 +138,6 @@ def test_a_rejected_parameter_is_left_out(serve: Any, mode: str, message: str, g
     assert first == {**second, gone: first[gone]}
 
 
-@EVERY_MODE
 def test_a_model_that_prefills_goes_on_and_one_that_rejects_it_is_asked(serve: Any, mode: str) -> None:
     cut = ScriptedReply(text="Herons nest in the ", finish="length")
     provider = serve(cut, ScriptedReply(text="reeds."))
@@ -153,7 +152,6 @@ def test_a_model_that_prefills_goes_on_and_one_that_rejects_it_is_asked(serve: A
     assert contents(provider.requests[2])[-1]["role"] == "user"
 
 
-@EVERY_MODE
 def test_what_a_rung_adds_stands_behind_contents_that_are_sent_word_for_word(serve: Any, mode: str) -> None:
     own = [
         {
@@ -173,7 +171,6 @@ def test_what_a_rung_adds_stands_behind_contents_that_are_sent_word_for_word(ser
     assert [each["role"] for each in contents(provider.requests[2])[3:]][-2:] == ["model", "user"]
 
 
-@EVERY_MODE
 def test_reasoning_that_used_up_the_cap_is_lowered(serve: Any, mode: str) -> None:
     provider = serve(ScriptedReply(reasoning="Herons like reeds.", finish="length"), ANSWER)
     with Caller(mode, backend(provider)) as caller:
@@ -185,7 +182,6 @@ def test_reasoning_that_used_up_the_cap_is_lowered(serve: Any, mode: str) -> Non
     ]
 
 
-@EVERY_MODE
 def test_a_call_that_the_server_could_not_read_is_asked_for_again(serve: Any, mode: str) -> None:
     broken = whatever(chunk(finishReason="MALFORMED_FUNCTION_CALL", finishMessage="Malformed function call: print("))
     provider = serve(broken, ScriptedReply(tool_calls=(ToolCall("1", "look", "{}"),)))
@@ -196,7 +192,6 @@ def test_a_call_that_the_server_could_not_read_is_asked_for_again(serve: Any, mo
     assert provider.requests[0].body == provider.requests[1].body
 
 
-@EVERY_MODE
 def test_a_blocked_prompt_is_refused_and_its_word_is_in_the_journal(serve: Any, mode: str) -> None:
     blocked = whatever(
         {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {"promptTokenCount": 8}}
@@ -207,7 +202,6 @@ def test_a_blocked_prompt_is_refused_and_its_word_is_in_the_journal(serve: Any, 
     assert (result.journal.last.stop_raw, result.usage.input_tokens) == ("PROHIBITED_CONTENT", 8)
 
 
-@EVERY_MODE
 def test_a_wait_that_stands_in_the_body_is_kept(serve: Any, mode: str) -> None:
     details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "14s"}]
     error = {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Too many.", "details": details}}
@@ -218,7 +212,6 @@ def test_a_wait_that_stands_in_the_body_is_kept(serve: Any, mode: str) -> None:
     assert waits == [14.0]
 
 
-@EVERY_MODE
 def test_a_picture_alone_is_an_answer(serve: Any, mode: str) -> None:
     shown = chunk(
         {"inlineData": {"mimeType": "image/png", "data": PIXEL}, "thoughtSignature": SIGNATURE}, finishReason="STOP"
@@ -232,20 +225,6 @@ def test_a_picture_alone_is_an_answer(serve: Any, mode: str) -> None:
         ]
         caller.ask([ASKED, first.message, ASKED])
     assert contents(provider.requests[1])[1] == shown["candidates"][0]["content"]
-
-
-def test_vertex_is_told_a_token(serve: Any) -> None:
-    provider = serve(ANSWER)
-    url = f"{provider.base_url}/projects/p/locations/l/publishers/google"
-    vertex = backend(provider, "gemini-2.5-pro", base_url=url, api_key=None, headers={"authorization": "Bearer t0ken"})
-    with Client(vertex, **options_of("call")) as client:
-        assert client.call([ASKED]).text == ANSWER.text
-    [request] = provider.requests
-    assert (
-        request.path
-        == "/v1/projects/p/locations/l/publishers/google/models/gemini-2.5-pro:streamGenerateContent?alt=sse"
-    )
-    assert (request.headers["authorization"], "x-goog-api-key" in request.headers) == ("Bearer t0ken", False)
 
 
 def test_a_turn_runs_its_tools(serve: Any) -> None:

@@ -24,28 +24,12 @@ Result = rungwise.Result | rungwise.TurnResult
 
 def ask(client: Client, mode: str, **options: Any) -> Result:
     """Ask in any of the eight modes, and return the result of whatever came of it."""
+    if mode in turn_modes.MODES:
+        return turn_modes.ask(client, mode, **options)
     try:
-        if mode in modes.MODES:
-            return modes.ask(client, mode, **options)
-        if turn_modes.is_async(mode):
-            return anyio.run(_turn, client, mode, options)
-        if mode == "turn":
-            return client.turn("Where?", **options)
-        *_, last = client.stream_turn("Where?", **options)
-        assert isinstance(last, rungwise.TurnResult)
-        return last
-    except (rungwise.CallError, rungwise.TurnError) as error:
-        ended: Result = error.result
-        return ended
-
-
-async def _turn(client: Client, mode: str, options: dict[str, Any]) -> Result:
-    async with client:
-        if mode == "aturn":
-            return await client.aturn("Where?", **options)
-        events = [event async for event in client.astream_turn("Where?", **options)]
-    assert isinstance(events[-1], rungwise.TurnResult)
-    return events[-1]
+        return modes.ask(client, mode, **options)
+    except rungwise.CallError as error:
+        return error.result
 
 
 def virtual(provider: EmbeddedProvider, **options: Any) -> tuple[Client, VirtualClock]:

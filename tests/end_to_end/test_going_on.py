@@ -79,8 +79,7 @@ def test_a_wait_that_a_broken_stream_asks_for_is_kept_or_leaves_the_backend(
 ) -> None:
     policy = Policy(waits=rungwise.Waits(longest_asked=longest))
     rest = ScriptedReply(text=TEXT[31:])
-    ended = run([broken(ERROR), rest], [rest], policy=policy)
-    ended.was("done", TEXT, waits=waits, counts=counts)
+    run([broken(ERROR), rest], [rest], policy=policy).was("done", TEXT, waits=waits, counts=counts)
 
 
 @pytest.mark.parametrize("second", [True, False], ids=["with a fallback", "alone"])
@@ -153,8 +152,7 @@ def test_json_of_which_the_end_never_came_is_not_done(run: Any, text: str, outco
     "text", [OBJECT, "[1, 2]", "  {}\n", '"a"', '{"a": "\\ud83d"}', '{"a": "NaN"}', "1e-400", f"[1{400 * '0'}]"]
 )
 def test_what_parses_is_an_answer(run: Any, text: str) -> None:
-    ended = run([ScriptedReply(text=text)], parameters=JSON)
-    ended.was("done", text)
+    run([ScriptedReply(text=text)], parameters=JSON).was("done", text)
 
 
 def test_a_backends_own_response_format_counts_unless_the_call_says_otherwise(run: Any) -> None:

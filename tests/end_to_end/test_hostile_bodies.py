@@ -27,7 +27,10 @@ MEGABYTE = 2**20
 Serve = Callable[..., RawServer]
 
 
-EVERY_MODE = pytest.mark.parametrize("mode", EVERY)
+@pytest.fixture(params=EVERY)
+def mode(request: pytest.FixtureRequest) -> str:
+    """Run each test that takes it in every mode."""
+    return str(request.param)
 
 
 @pytest.fixture
@@ -88,7 +91,6 @@ def head_of(server: RawServer) -> str:
 
 
 @pytest.mark.parametrize("passed_in", [False, True])
-@EVERY_MODE
 def test_servers_are_asked_for_no_encoding_but_what_is_unpacked_with_a_bound(
     raw: Serve, mode: str, passed_in: bool
 ) -> None:
@@ -124,7 +126,6 @@ PACKED = {
 
 @pytest.mark.parametrize("passed_in", [False, True])
 @pytest.mark.parametrize("encoding", PACKED)
-@EVERY_MODE
 def test_encodings_that_were_asked_for_are_taken_off(raw: Serve, mode: str, encoding: str, passed_in: bool) -> None:
     packed = PACKED[encoding](body_for(mode))
     server = raw(f"content-encoding: {encoding}\r\n", *(packed[n : n + 1] for n in range(len(packed))))
@@ -134,7 +135,6 @@ def test_encodings_that_were_asked_for_are_taken_off(raw: Serve, mode: str, enco
 
 @pytest.mark.parametrize("tail", [b"", bytes(7), b"\x1f", b"\x1fx", b"and the rest"])
 @pytest.mark.parametrize("size", [1, 9, 10_000])
-@EVERY_MODE
 def test_gzip_may_have_several_members(raw: Serve, mode: str, size: int, tail: bytes) -> None:
     body = body_for(mode)
     members = [body[:10], b"", body[10:100], body[100:]]
@@ -145,7 +145,6 @@ def test_gzip_may_have_several_members(raw: Serve, mode: str, size: int, tail: b
 
 
 @pytest.mark.parametrize("data", [bytes(MEGABYTE), b""], ids=["zeros", "nothing"])
-@EVERY_MODE
 def test_members_of_gzip_are_unpacked_with_one_bound_together(raw: Serve, mode: str, data: bytes) -> None:
     packed = gzip.compress(data, 9) * 20_000
     server = raw(f"content-encoding: gzip\r\ncontent-length: {len(packed)}\r\n", packed)
@@ -163,7 +162,6 @@ def bomb(window: int, times: int = 1) -> bytes:
 
 @pytest.mark.parametrize("passed_in", [False, True])
 @pytest.mark.parametrize("headers", ["gzip, gzip", "gzip\r\ncontent-encoding: gzip", "br", "zstd", "compress", "x"])
-@EVERY_MODE
 def test_other_encodings_are_malformed_and_never_unpacked(raw: Serve, mode: str, headers: str, passed_in: bool) -> None:
     packed = bomb(31, 2)
     assert len(packed) < 10_000
@@ -171,7 +169,6 @@ def test_other_encodings_are_malformed_and_never_unpacked(raw: Serve, mode: str,
     assert malformed(small(lambda: run(server, mode, passed_in=passed_in), 8 * MEGABYTE))
 
 
-@EVERY_MODE
 def test_a_body_that_is_not_what_its_encoding_says_is_malformed(raw: Serve, mode: str) -> None:
     assert malformed(run(raw("content-encoding: gzip\r\n", body_for(mode)), mode))
     packed = bytearray(gzip.compress(body_for(mode), 9))
@@ -182,7 +179,6 @@ def test_a_body_that_is_not_what_its_encoding_says_is_malformed(raw: Serve, mode
 
 
 @pytest.mark.parametrize("headers", ["content-encoding: br\r\n", "content-encoding: gzip\r\n", ""])
-@EVERY_MODE
 def test_the_status_of_an_error_counts_though_its_body_cannot_be_read(raw: Serve, mode: str, headers: str) -> None:
     for status, reason in (("401 Unauthorized", "auth"), ("429 Slow down", "rate_limit"), ("500 No", "server_error")):
         server = raw(headers, *([b"{}," * 300_000] * 20), status=status)
@@ -192,14 +188,12 @@ def test_the_status_of_an_error_counts_though_its_body_cannot_be_read(raw: Serve
 # size
 
 
-@EVERY_MODE
 def test_63_megabytes_of_small_objects_stay_small(raw: Serve, mode: str) -> None:
     server = raw("", b'{"choices": [', *[b"{}," * 100_000] * 210, b"1]}")
     assert malformed(small(lambda: run(server, mode)))
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-@EVERY_MODE
 def test_a_body_that_unpacks_to_gigabytes_is_left_alone(raw: Serve, mode: str, encoding: str) -> None:
     packed = bomb(31 if encoding == "gzip" else 15)
     server = raw(f"content-encoding: {encoding}\r\ncontent-length: {len(packed)}\r\n", packed)
@@ -250,7 +244,6 @@ def test_a_stream_without_an_end_is_cut_with_the_text_so_far(raw: Serve, mode: s
     assert result.cause is not None
 
 
-@EVERY_MODE
 def test_a_long_reply_is_read_where_the_client_says_so(raw: Serve, mode: str) -> None:
     text = "word, [and] {so} on. " * 20_000
     body = event(text) + END if "stream" in mode else completion(text)
@@ -274,10 +267,33 @@ def test_a_reply_with_log_probabilities_is_no_heavy_one(raw: Serve) -> None:
     assert run(raw("", body), "call").outcome == "done"
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_body_without_an_end_is_not_read_to_it(streams: bool) -> None:
+    read = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal read
+        while True:
+            read += 1
+            yield b"x" * 10_000
+
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=endless()))
+    client = Client(
+        OpenAIChat("m", base_url="http://localhost/v1"),
+        http=httpx.Client(transport=transport),
+        policy=rungwise.Policy(limits=rungwise.Limits(retries=0)),
+        largest_reply=100_000,
+    )
+    with pytest.raises(rungwise.Failed) as raised:
+        _ = list(client.stream("hi")) if streams else client.call("hi")
+    assert raised.value.result.failures[0][1].reason == "malformed"
+    assert read <= 12
+
+
 # what is read over HTTP as everywhere
 
 
-@EVERY_MODE
 def test_done_without_a_finish_reason_is_a_cut_unless_the_server_is_known_for_it(raw: Serve, mode: str) -> None:
     body = event("In the ") + b"data: [DONE]\n\n" if "stream" in mode else completion("In the ", None)
     cut = run(raw("", body), mode)
@@ -325,7 +341,6 @@ SILENT = {
 
 
 @pytest.mark.parametrize("body", SILENT.values(), ids=SILENT)
-@EVERY_MODE
 def test_what_ends_after_its_head_counts_as_its_cap(raw: Serve, mode: str, body: bytes) -> None:
     policy = rungwise.Policy(
         budget=rungwise.Budget(output_tokens=5000), waits=rungwise.Waits(retry_base=0, reask_base=0)
@@ -337,7 +352,6 @@ def test_what_ends_after_its_head_counts_as_its_cap(raw: Serve, mode: str, body:
 
 
 @pytest.mark.parametrize("text", ["", "A few words "])
-@EVERY_MODE
 def test_a_reply_that_the_cap_has_cut_counts_as_its_cap(raw: Serve, mode: str, text: str) -> None:
     policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=1000))
     body = event(text) + event(finish="length") if "stream" in mode else completion(text, "length")

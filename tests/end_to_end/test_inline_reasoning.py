@@ -26,8 +26,7 @@ INVISIBLE = [
 
 def test_a_tag_in_a_quotation_is_text(run: Any) -> None:
     text = '{"tag": "<think>", "n": 1}'
-    ended = run([ScriptedReply(text=text, chunk_size=3)])
-    ended.was("done", text)
+    run([ScriptedReply(text=text, chunk_size=3)]).was("done", text)
 
 
 @pytest.mark.parametrize("chunk_size", [1, 7, 400])
@@ -64,14 +63,12 @@ def test_reasoning_that_was_cut_before_its_lone_closing_tag_is_no_text(run: Any,
 
 def test_the_text_of_another_backend_is_not_taken_for_reasoning(run: Any) -> None:
     first = [ScriptedReply(text="They nest ", finish="length"), ScriptedReply(status=401)]
-    ended = run(first, [ScriptedReply(text=f"I go on.\n</think>\n\n{ANSWER}")])
-    ended.was("done", f"They nest {ANSWER}")
+    run(first, [ScriptedReply(text=f"I go on.\n</think>\n\n{ANSWER}")]).was("done", f"They nest {ANSWER}")
 
 
 def test_text_behind_reasoning_stays_when_more_reasoning_follows(run: Any) -> None:
     first = ScriptedReply(text=f"{THOUGHT}\n</think>\n\nThey nest ", finish="length", chunk_size=7)
-    ended = run([first, ScriptedReply(text=f"I go on.\n</think>\n\n{ANSWER}", chunk_size=7)])
-    ended.was("done", f"They nest {ANSWER}")
+    run([first, ScriptedReply(text=f"I go on.\n</think>\n\n{ANSWER}", chunk_size=7)]).was("done", f"They nest {ANSWER}")
 
 
 @pytest.mark.parametrize("chunk_size", [1, 400])
@@ -79,22 +76,18 @@ def test_a_block_behind_the_answer_counts_if_it_is_closed(run: Any, chunk_size: 
     ended = run([ScriptedReply(text=f"<think>a</think>{ANSWER}\n<think>b</think>Yes.", chunk_size=chunk_size)])
     ended.was("done", f"{ANSWER}\nYes.")
     text = f"{ANSWER}\n<think>b and no end"
-    ended = run([ScriptedReply(text=f"<think>a</think>{text}", chunk_size=chunk_size)])
-    ended.was("done", text)
+    run([ScriptedReply(text=f"<think>a</think>{text}", chunk_size=chunk_size)]).was("done", text)
 
 
 @pytest.mark.parametrize("prior", [f"{THOUGHT}\n</think>\n\n{ANSWER}", f"<think>{THOUGHT}</think>{ANSWER}"])
 def test_a_prior_answer_comes_without_its_reasoning(run: Any, prior: str) -> None:
-    ended = run([ScriptedReply()], turn=TurnContext(prior_answer=prior, only_housekeeping=True))
-    ended.was("salvaged", ANSWER)
+    run([ScriptedReply()], turn=TurnContext(prior_answer=prior, only_housekeeping=True)).was("salvaged", ANSWER)
 
 
 @pytest.mark.parametrize("text", INVISIBLE, ids=ascii)
 def test_text_that_nobody_can_see_is_no_answer(run: Any, text: str) -> None:
-    ended = run([ScriptedReply(text=text * 3, chunk_size=1), ScriptedReply(text=ANSWER)])
-    ended.was("done", ANSWER, path="reask done")
-    ended = run([ScriptedReply(text=text)], turn=TurnContext(prior_answer=text, only_housekeeping=True))
-    ended.was("exhausted")
+    run([ScriptedReply(text=text * 3, chunk_size=1), ScriptedReply(text=ANSWER)]).was("done", ANSWER, path="reask done")
+    run([ScriptedReply(text=text)], turn=TurnContext(prior_answer=text, only_housekeeping=True)).was("exhausted")
     ended = run([ScriptedReply(text=text, finish="length"), ScriptedReply(text=ANSWER)])
     ended.was("done", ANSWER, path="enlarge done")
 

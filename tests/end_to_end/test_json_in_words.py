@@ -225,7 +225,6 @@ def asks_by_parameter(body: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("mode", EVERY)
-@pytest.mark.parametrize("api", protocols.PROTOCOLS)
 def test_json_is_asked_for_in_words_once_its_parameter_is_rejected(api: str, mode: str, serve: Any) -> None:
     provider = serve(refused(TOLD_OF[api]), PROSE, ANSWER)
     model = NEW if api == "anthropic" else "m"
@@ -238,7 +237,6 @@ def test_json_is_asked_for_in_words_once_its_parameter_is_rejected(api: str, mod
     assert rungwise.replay(Journal.from_json(result.journal.to_json())).outcome == "done"
 
 
-@pytest.mark.parametrize("api", protocols.PROTOCOLS)
 def test_json_asked_for_in_a_protocols_own_words_is_too(api: str, serve: Any) -> None:
     told = "Unknown parameter: 'guided_json'" if api == "openai" else TOLD_OF[api]
     provider = serve(refused(told), ANSWER)
@@ -265,7 +263,6 @@ def test_what_holds_the_wish_is_left_out_where_the_rest_of_it_is_rejected(api: s
     assert ["nothing else" in system_of(each.body) for each in provider.requests] == [False, True, True]
 
 
-@pytest.mark.parametrize("api", protocols.PROTOCOLS)
 def test_without_a_wish_for_json_nothing_is_tried_again(api: str, serve: Any) -> None:
     provider = serve(refused(TOLD_OF[api]), ANSWER)
     with Client(protocols.backend(api, provider.base_url)) as client, pytest.raises(rungwise.Failed):

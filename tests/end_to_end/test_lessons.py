@@ -11,7 +11,7 @@ from rungwise import Client, OpenAIChat
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.core import Call, Lessons, Request
 from rungwise.testing import ReceivedRequest, ScriptedReply
-from support.modes import MODES, Caller, waits_into
+from support.modes import Caller, waits_into
 
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 
@@ -45,7 +45,6 @@ def replayed(result: rungwise.Result) -> rungwise.Result:
     return again
 
 
-@pytest.mark.parametrize("mode", MODES)
 def test_a_rejected_parameter_is_left_out_by_later_calls(serve: Any, backend_of: Any, mode: str) -> None:
     provider = serve(without("temperature", "stream_options"))
     with Caller(mode, backend_of(provider), **waits_into([])) as caller:

@@ -12,8 +12,8 @@ from rungwise import Budget, Client, Policy, ToolCall, TurnPolicy
 from rungwise.testing import EmbeddedProvider, ScriptedReply, VirtualClock
 from support import modes, turn_modes, ways
 from support.runs import Serve
+from support.ways import WALL
 
-WALL = 1_795_168_800.0
 ANSWER = ScriptedReply("By the lake.")
 CALLS = turn_modes.calling(("look", "{}"))
 OVERFLOW = ScriptedReply(status=400, error={"message": "too long", "code": "context_length_exceeded"})
@@ -28,6 +28,12 @@ LONG = [
 SYNC = ("turn", "stream_turn")
 
 
+@pytest.fixture(params=turn_modes.MODES)
+def mode(request: pytest.FixtureRequest) -> str:
+    """Run each test that takes it in every mode."""
+    return str(request.param)
+
+
 @define
 class Nest:
     """A client whose turns go around calls of another one, on a clock of its own."""
@@ -35,7 +41,6 @@ class Nest:
     outer: Client
     inner: Client
     clock: VirtualClock
-    other_clock: VirtualClock
     provider: EmbeddedProvider
     deadlines: list[float | None] = field(factory=list)
 
@@ -45,7 +50,8 @@ class Nest:
 
     async def aask(self, **options: Any) -> str:
         """Make a call in this task, likewise."""
-        return self.note(await self.inner.acall("Where?", **options))
+        async with self.inner:
+            return self.note(await self.inner.acall("Where?", **options))
 
     def note(self, result: rungwise.Result) -> str:
         self.deadlines.append(result.journal.setting.deadline)
@@ -54,13 +60,7 @@ class Nest:
     def turn(self, mode: str, tool: Any = None, **options: Any) -> rungwise.TurnResult:
         """Run a turn whose only tool this is."""
         tools = {"tools": {"look": tool}} if tool is not None else {}
-        given = {"messages": "Where?", "policy": FREE, "deadline": WALL + 60, **tools, **options}
-        try:
-            if turn_modes.is_async(mode):
-                return anyio.run(self._aturn, mode, given)
-            return turn_modes._run(self.outer, mode, given.pop("messages"), [], None, given)
-        except rungwise.TurnError as error:
-            return error.result
+        return turn_modes.ask(self.outer, mode, **{"policy": FREE, "deadline": WALL + 60, **tools, **options})
 
     def shorten(self, messages: Any, *room: int) -> Any:
         """Compact messages after 20 seconds and a call in this thread."""
@@ -74,33 +74,17 @@ class Nest:
         await self.aask()
         return messages[-1:]
 
-    async def _aturn(self, mode: str, given: dict[str, Any]) -> rungwise.TurnResult:
-        try:
-            return await turn_modes._run_and_close(self.outer, mode, given.pop("messages"), [], None, given)
-        finally:
-            await self.inner.aclose()
-
 
 @pytest.fixture
 def nest(serve: Serve) -> Nest:
     """Return one whose outer clock stands at 50 and whose inner one at 7000, at the same time of day."""
-    provider, asked = serve(CALLS, ANSWER), serve(ANSWER)
-    clock, other_clock = VirtualClock(now=50.0), VirtualClock(now=7000.0)
-
-    def client(server: EmbeddedProvider, own: VirtualClock, began: float, **options: Any) -> Client:
-        waits = {
-            "clock": own,
-            "sleep": own.sleep,
-            "async_sleep": own.asleep,
-            "wall_clock": lambda: WALL - began + own(),
-        }
-        return Client(ways.backend(server.base_url), **{"policy": UNLIMITED, **waits, **options})
-
-    return Nest(client(provider, clock, 50.0), client(asked, other_clock, 7000.0), clock, other_clock, asked)
+    asked = serve(ANSWER)
+    outer, clock = ways.virtual(serve(CALLS, ANSWER), now=50.0, policy=UNLIMITED)
+    inner, _ = ways.virtual(asked, now=7000.0, policy=UNLIMITED)
+    return Nest(outer, inner, clock, asked)
 
 
 @pytest.mark.parametrize("kind", ["in its thread", "in its task", "returned to be awaited"])
-@pytest.mark.parametrize("mode", turn_modes.MODES)
 def test_a_call_that_a_tool_makes_ends_by_it(nest: Nest, mode: str, kind: str) -> None:
     def look() -> str | Awaitable[str]:
         nest.clock.advance(20)
@@ -114,14 +98,12 @@ def test_a_call_that_a_tool_makes_ends_by_it(nest: Nest, mode: str, kind: str) -
     assert nest.deadlines == [40.0]
 
 
-@pytest.mark.parametrize("mode", turn_modes.MODES)
 def test_so_does_one_that_an_executor_makes(nest: Nest, mode: str) -> None:
     options = {"executor": lambda name, arguments: nest.ask(), "tools": [{"name": "look"}]}
     assert nest.turn(mode, **options).outcome == "finished"
     assert nest.deadlines == [60.0]
 
 
-@pytest.mark.parametrize("mode", turn_modes.MODES)
 def test_the_tightest_counts(nest: Nest, mode: str) -> None:
     def look() -> str:
         nest.ask(deadline=WALL + 15)
@@ -131,7 +113,6 @@ def test_the_tightest_counts(nest: Nest, mode: str) -> None:
     assert nest.deadlines == [15.0, 60.0]
 
 
-@pytest.mark.parametrize("mode", turn_modes.MODES)
 @pytest.mark.parametrize(
     ("options", "deadline"),
     [({"policy": TurnPolicy(call=UNLIMITED, budget=Budget(seconds=30))}, 30.0), ({"deadline": None}, None)],
@@ -144,7 +125,6 @@ def test_the_limits_of_the_turn_are_those_of_the_call(
     assert nest.deadlines == [deadline]
 
 
-@pytest.mark.parametrize("mode", turn_modes.MODES)
 def test_nothing_is_sent_once_it_has_passed(nest: Nest, mode: str) -> None:
     found: list[rungwise.Result] = []
 
@@ -159,12 +139,9 @@ def test_nothing_is_sent_once_it_has_passed(nest: Nest, mode: str) -> None:
     assert (found[0].attempts, nest.provider.requests) == (0, [])
 
 
-@pytest.mark.parametrize("mode", turn_modes.MODES)
 def test_turns_within_turns_pass_it_on(nest: Nest, serve: Serve, mode: str) -> None:
     between = serve(turn_modes.calling(("ask", "{}")), ANSWER)
-    its_clock = VirtualClock(now=300.0)
-    waits = {"clock": its_clock, "sleep": its_clock.sleep, "async_sleep": its_clock.asleep}
-    middle = Client(ways.backend(between.base_url), policy=UNLIMITED, **waits)
+    middle, _ = ways.virtual(between, now=300.0, policy=UNLIMITED)
     deadlines: list[float | None] = []
 
     def look() -> str:
@@ -204,7 +181,6 @@ def test_what_reads_the_stream_is_not_bound_by_it(nest: Nest, mode: str) -> None
                 if isinstance(event, rungwise.ToolStarted | rungwise.ToolEnded | rungwise.TurnResult):
                     await nest.aask()
             await nest.outer.aclose()
-            await nest.inner.aclose()
 
         anyio.run(read)
     assert sorted(nest.deadlines, key=str) == [60.0, None, None, None]
@@ -226,7 +202,6 @@ def overflowing(nest: Nest, serve: Serve) -> Callable[..., Client]:
     return client
 
 
-@pytest.mark.parametrize("mode", turn_modes.MODES)
 @pytest.mark.parametrize("kind", ["sync", "async", "awaitable"])
 def test_a_compactor_of_a_turn_makes_its_calls_within_it(
     nest: Nest, overflowing: Callable[..., Client], mode: str, kind: str

@@ -8,7 +8,7 @@ import rungwise
 from rungwise import Client, Journal, Limits, Policy
 from rungwise.testing import ScriptedReply
 from support import protocols
-from support.modes import MODES, ask
+from support.modes import ask
 
 PAGE = "<html><body>sk-secret: please sign in</body></html>"
 POLICY = Policy(limits=Limits(retries=0))
@@ -21,8 +21,6 @@ FOUND = [
 
 
 @pytest.mark.parametrize(("body", "content_type", "found"), FOUND)
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("api", protocols.PROTOCOLS)
 def test_what_came_is_told_and_nothing_of_what_it_says(
     api: str, mode: str, body: str, content_type: str, found: str, serve: Any
 ) -> None:

@@ -2,9 +2,12 @@
 
 import json
 import logging
+import subprocess
+import sys
 from typing import Any
 
 import pytest
+import transitions
 
 import rungwise
 from rungwise import Client, ToolCall
@@ -28,8 +31,7 @@ def test_an_observer_that_raises_breaks_no_call(run: Any, error: type[Exception]
     def observe(step: rungwise.Step) -> None:
         raise error("about herons")
 
-    ended = run([DOWN, ScriptedReply(), ANSWER], observer=observe)
-    ended.was("done", "In the reeds, mostly.", counts=[3])
+    run([DOWN, ScriptedReply(), ANSWER], observer=observe).was("done", "In the reeds, mostly.", counts=[3])
 
 
 def test_an_observer_that_raises_is_told_of_without_its_words(run: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -104,12 +106,6 @@ def test_the_journal_of_a_success_holds_every_step(run: Any) -> None:
     assert times[2] >= 2 > times[1]
 
 
-def test_the_journal_of_a_failure_holds_every_step(run: Any) -> None:
-    ended = run([DOWN])
-    assert [step.event for step in ended.error.result.journal.steps] == ["sent", "failed_transiently"] * 4
-    assert ended.result.journal.outcome == "failed"
-
-
 def test_a_journal_holds_no_contents_unless_the_caller_asks(serve: Any, backend_of: Any) -> None:
     reply = ScriptedReply(text="In the reeds.", reasoning="Herons like reeds.", tool_calls=[CALL])
     for contents in (False, True):
@@ -174,3 +170,37 @@ def test_a_stream_shows_each_step_where_it_happened(run: Any) -> None:
     kinds = [type(event).__name__ for event in ended.events]
     merged = [kind for index, kind in enumerate(kinds) if index == 0 or kind != kinds[index - 1]]
     assert merged == ["Step", "Text", "Step", "Discard", "Step", "Text", "Step", "Result"]
+
+
+def test_our_steps_and_the_machine_log_to_their_own_loggers(
+    serve: Any, backend_of: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with Client(backend_of(serve(ScriptedReply(), ANSWER)), sleep=lambda _: None) as client:
+        client.call("Where?")
+    assert [record.getMessage().split()[0] for record in caplog.records if record.name == "rungwise"] == [
+        *("sent", "came_empty", "sent", "answered")
+    ]
+    machine = [record for record in caplog.records if record.name.startswith("transitions")]
+    assert {record.name for record in machine} == {"transitions.core"}
+    assert all(record.getMessage().startswith("rungwise: ") for record in machine)
+
+
+def test_other_machines_of_the_process_log_as_ever(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    machine = transitions.Machine(states=["a", "b"], initial="a", name="theirs")
+    machine.add_transition("go", "a", "b")
+    machine.trigger("go")
+    assert [record for record in caplog.records if record.name == "transitions.core"]
+
+
+def test_basic_logging_stays_short() -> None:
+    script = (
+        "import logging; logging.basicConfig(level=logging.INFO)\n"
+        "logging.getLogger('transitions').setLevel(logging.WARNING)\n"
+        "import rungwise\n"
+        "call = rungwise.core.Call(rungwise.core.Request('hi')); call.begin()\n"
+        "call.receive(rungwise.core.Reply('Hello.', stop_reason='stop'))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert [line.split(":")[1] for line in done.stderr.splitlines()] == ["rungwise", "rungwise"]

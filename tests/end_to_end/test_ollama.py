@@ -12,19 +12,21 @@ from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from rungwise.testing import EmbeddedProvider, ScriptedReply
 from support import ways
-from support.modes import MODES, WHOLE, ask, options_of, streams, waits_into
+from support.modes import EVERY, WHOLE, ask, options_of, streams, waits_into
 from support.runs import Serve
 
-EVERY = pytest.mark.parametrize(
-    "mode",
-    [pytest.param(mode, marks=[pytest.mark.full] if mode in ("acall", "awhole") else []) for mode in (*MODES, *WHOLE)],
-)
 WELL = ScriptedReply(text="In the reeds, mostly.")
 HINTS = rungwise.Hints(placeholder="(no reply)", continuation="Go on.", nudge="Answer now.", seed="{reasoning}")
 POLICY = rungwise.Policy(hints=HINTS)
 TOOL = {"type": "function", "function": {"name": "look", "description": "", "parameters": {"type": "object"}}}
 CALL = ToolCall("call_1", "look", '{"bird":"heron"}')
 USER = {"role": "user", "content": "Where?"}
+
+
+@pytest.fixture(params=[pytest.param(mode, marks=[pytest.mark.full] * (mode in ("acall", "awhole"))) for mode in EVERY])
+def mode(request: pytest.FixtureRequest) -> str:
+    """Run each test that takes it in every mode."""
+    return str(request.param)
 
 
 class Made:
@@ -53,7 +55,6 @@ def bodies(provider: EmbeddedProvider) -> list[Any]:
     return [request.body for request in provider.requests]
 
 
-@EVERY
 def test_an_answer(serve: Serve, mode: str) -> None:
     provider = serve(ScriptedReply(text="In the reeds, mostly.", reasoning="Herons like reeds."))
     made = Made(mode, [backend(provider)], max_tokens=50, parameters={"temperature": 0.5, "reasoning_effort": "high"})
@@ -75,7 +76,6 @@ def test_an_answer(serve: Serve, mode: str) -> None:
         assert "".join([event.text for event in made.events if isinstance(event, rungwise.Text)]) == WELL.text
 
 
-@EVERY
 def test_nothing_is_asked_for_again(serve: Serve, mode: str) -> None:
     provider = serve(ScriptedReply(finish="load"), ScriptedReply(), WELL)
     made = Made(mode, [backend(provider)])
@@ -83,7 +83,6 @@ def test_nothing_is_asked_for_again(serve: Serve, mode: str) -> None:
     assert bodies(provider)[0] == bodies(provider)[1] == bodies(provider)[2]
 
 
-@EVERY
 def test_a_round_of_tools_goes_back_with_its_thinking(serve: Serve, mode: str) -> None:
     provider = serve(ScriptedReply(reasoning="I should look.", text="I look.", tool_calls=(CALL, CALL)), WELL)
     chain = [backend(provider)]
@@ -101,14 +100,12 @@ def test_a_round_of_tools_goes_back_with_its_thinking(serve: Serve, mode: str) -
     ]
 
 
-@EVERY
 def test_a_stream_that_only_stops_is_no_answer(serve: Serve, mode: str) -> None:
     provider = serve(ScriptedReply(text="In the reeds, ", done=False), ScriptedReply(text="mostly."))
     made = Made(mode, [backend(provider)])
     assert (made.result.text, made.path[-2:]) == (WELL.text, ["continuation", "done"])
 
 
-@EVERY
 def test_a_model_that_cannot_think_is_asked_without(serve: Serve, mode: str) -> None:
     provider = serve(ScriptedReply(status=400, error={"message": '"llama3.2" does not support thinking'}), WELL)
     made = Made(mode, [backend(provider)], parameters={"reasoning_effort": "high"})
@@ -116,7 +113,6 @@ def test_a_model_that_cannot_think_is_asked_without(serve: Serve, mode: str) -> 
     assert [body.get("think") for body in bodies(provider)] == ["high", None]
 
 
-@pytest.mark.parametrize("way", ways.OWN)
 def test_a_whole_body_in_the_place_of_a_stream_is_read(serve: Serve, way: str) -> None:
     body = '{\n  "model": "m",\n  "message": {"role": "assistant", "content": "In the reeds."},\n  "done": true\n}'
     asked = ways.ask(way, ways.client_for(way, [backend(serve(ScriptedReply(body=body)))]))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from support.raw_server import RawServer, answer, echo, echoes
-from support.ways import BOTH, OWN, ask, backend, client_for, is_async, several
+from support.ways import ask, backend, client_for, is_async, several
 
 pytestmark = pytest.mark.own_connections
 
@@ -20,7 +20,6 @@ def through(monkeypatch: pytest.MonkeyPatch, proxy: RawServer) -> None:
         monkeypatch.setenv(name, "elsewhere.test,127.0.0.1")
 
 
-@pytest.mark.parametrize("way", OWN)
 @pytest.mark.parametrize("host", ["models.test", "elsewhere.test"])
 def test_the_proxies_of_the_environment_are_used(monkeypatch: pytest.MonkeyPatch, way: str, host: str) -> None:
     with RawServer(echoes) as proxy:
@@ -36,7 +35,6 @@ def test_the_proxies_of_the_environment_are_used(monkeypatch: pytest.MonkeyPatch
         assert (asked.outcome, proxy.requests) == ("failed", [])
 
 
-@BOTH
 def test_a_reply_that_nobody_asked_for_answers_no_later_call_through_a_proxy(
     monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
@@ -68,7 +66,6 @@ def test_a_forked_child_shares_no_connection_to_a_proxy(monkeypatch: pytest.Monk
     assert proxy.connections == 3
 
 
-@BOTH
 @pytest.mark.parametrize("cookie", ["sid=one; Path=/", "sid=é; Path=/"])
 def test_a_cookie_that_comes_through_a_proxy_is_given_to_nobody(
     monkeypatch: pytest.MonkeyPatch, way: str, cookie: str

@@ -38,8 +38,7 @@ def echo(whole: str, chunk_size: int = 5) -> Callable[[ReceivedRequest], Scripte
 @pytest.mark.parametrize("backends", [NATIVE, []], ids=["native", "user turn"])
 @pytest.mark.parametrize(("whole", "place"), [(ROWS, 60), (ROWS, 67), (ROWS, 104), (TABLE, 95), (TABLE, 101)])
 def test_equal_rows_that_go_on_are_kept(run: Any, whole: str, place: int, backends: Any) -> None:
-    ended = run([part(whole[:place]), last(whole[place:])], backends=backends)
-    ended.was("done", whole)
+    run([part(whole[:place]), last(whole[place:])], backends=backends).was("done", whole)
 
 
 @pytest.mark.parametrize("backends", [NATIVE, [*NATIVE, {}]], ids=["native", "fallback"])
@@ -48,8 +47,7 @@ def test_an_exact_continuation_is_the_whole_text(run: Any, place: int, backends:
     scripts = [[part(STORY[:place]), last(STORY[place:])]]
     if len(backends) > 1:
         scripts = [[part(STORY[:place]), ScriptedReply(status=401)], [last(STORY[place:])]]
-    ended = run(*scripts, backends=backends)
-    ended.was("done", STORY)
+    run(*scripts, backends=backends).was("done", STORY)
 
 
 @pytest.mark.parametrize("declared", [None, True])
@@ -66,8 +64,7 @@ def test_an_echo_of_what_was_sent_is_no_text(run: Any, place: int, declared: boo
 @pytest.mark.parametrize("declared", [None, True])
 def test_an_echo_and_nothing_more_is_the_whole_answer(run: Any, declared: bool | None) -> None:
     first = "They nest in the reeds.\n\n"
-    ended = run([part(first), last(first.rstrip())], backends=[{"prefill": "trailing", "echoes": declared}])
-    ended.was("done", first)
+    run([part(first), last(first.rstrip())], backends=[{"prefill": "trailing", "echoes": declared}]).was("done", first)
 
 
 @pytest.mark.parametrize("backends", [NATIVE, []], ids=["native", "user turn"])
@@ -87,18 +84,15 @@ def test_so_little_text_of_a_broken_stream_is_asked_for_again(run: Any, little: 
 
 @pytest.mark.parametrize("others", [ScriptedReply(), ScriptedReply(status=401), part("Th"), part("")])
 def test_so_little_text_is_kept_for_want_of_anything_else(run: Any, others: ScriptedReply) -> None:
-    ended = run([part("The"), others])
-    ended.was("partial", "The", parts=("The",))
+    run([part("The"), others]).was("partial", "The", parts=("The",))
 
 
 def test_so_little_text_is_in_the_error_of_a_spent_budget(run: Any) -> None:
-    ended = run([part("The"), part("Th")], policy=Policy(budget=Budget(attempts=2)))
-    ended.was("over_budget", "The")
+    run([part("The"), part("Th")], policy=Policy(budget=Budget(attempts=2))).was("over_budget", "The")
 
 
 def test_six_letters_are_kept(run: Any) -> None:
-    ended = run([part("The sk"), last("y is blue.")])
-    ended.was("done", "The sky is blue.", path="continuation done")
+    run([part("The sk"), last("y is blue.")]).was("done", "The sky is blue.", path="continuation done")
 
 
 @pytest.mark.parametrize("backends", [NATIVE, []], ids=["native", "user turn"])
@@ -106,8 +100,7 @@ def test_six_letters_are_kept(run: Any) -> None:
 def test_code_and_quotes_may_be_cut_anywhere(run: Any, tag: str, backends: Any) -> None:
     places = {CODE.find(tag) + shift for shift in (-1, 0, 3, len(tag))} | {CODE.rfind(tag), CODE.rfind(tag) + 3}
     for place in places:
-        ended = run([part(CODE[:place]), last(CODE[place:])], backends=backends)
-        ended.was("done", CODE)
+        run([part(CODE[:place]), last(CODE[place:])], backends=backends).was("done", CODE)
 
 
 def test_a_model_that_reasons_inline_may_do_so_within_code(run: Any) -> None:

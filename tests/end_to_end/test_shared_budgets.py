@@ -5,7 +5,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -13,15 +15,14 @@ import pytest
 
 import rungwise
 from rungwise import Budget, Cancellation, Client, Limits, Policy, Prices, SharedBudget, Usage
-from rungwise.core import AsyncStream, Call, Request, Stream
-from rungwise.fsm.call.budget.metering import most_counted
+from rungwise.core import Call, Request
+from rungwise.fsm.call.budget.metering import COUNTED_BESIDE, most_counted
 from rungwise.fsm.call.budget.prices import price_of
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import modes
-from support.modes import MODES
 from support.sampling import sampled
 from support.waiting import auntil, until
-from support.ways import ALL, OWN, Asked, aask, aclose, ask, backend, client_for, is_async
+from support.ways import ALL, Asked, Either, aclose, ask, at_once, backend, client_for
 
 PRICES = Prices(2.0, 10.0, cache_creation=3.0)
 PROMPT = 40
@@ -73,26 +74,6 @@ def asking(way: str, answer: Any, **options: Any) -> Iterator[tuple[EmbeddedProv
         yield provider, client_for(way, chain, **{**modes.waits_into([]), "policy": RECOVERING, **options})
 
 
-def at_once(way: str, client: Client, options: list[dict[str, Any]]) -> list[Asked]:
-    """Make calls at the same time, in threads or in tasks, one for each of these options."""
-    if is_async(way):
-
-        async def main() -> list[Asked]:
-            try:
-                return await asyncio.gather(*(aask(client, **each) for each in options))
-            finally:
-                await aclose(client)
-
-        return asyncio.run(main())
-    ended: list[Asked] = []
-    threads = [threading.Thread(target=lambda each=each: ended.append(ask(way, client, **each))) for each in options]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    return ended
-
-
 def of_shared(shared: SharedBudget, streams: bool = False, count: int = FIFTY) -> list[dict[str, Any]]:
     """Return the options of many calls under one budget, with caps of several sizes and with none."""
     caps = (None, 60, 200, 90)
@@ -112,7 +93,6 @@ BUDGETS = {
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "streams"])
 @pytest.mark.parametrize("kind", sampled(BUDGETS, one_in=3))
-@pytest.mark.parametrize("way", OWN)
 def test_fifty_calls_at_once_never_pass_it(way: str, kind: str, streams: bool) -> None:
     meter, budget = Meter(), BUDGETS[kind]
     shared = SharedBudget(budget)
@@ -155,24 +135,20 @@ def test_all_end_done_where_what_they_use_fits_and_what_they_reserve_does_not(wa
 def test_threads_and_event_loops_share_one_budget() -> None:
     meter = Meter(share=1.0)
     shared = SharedBudget(Budget(attempts=1000, output_tokens=2000))
-    ended: list[Asked] = []
-    with asking("own sync", meter.answer) as (_, one), asking("own async", meter.answer) as (_, other):
-        loops = [
-            threading.Thread(target=lambda: ended.extend(at_once("own async", other, of_shared(shared, count=15))))
-            for _ in range(2)
-        ]
-        for loop in loops:
-            loop.start()
-        ended.extend(at_once("own sync", one, of_shared(shared, count=15)))
-        for loop in loops:
-            loop.join(60)
+    with (
+        asking("own sync", meter.answer) as (_, one),
+        asking("own async", meter.answer) as (_, other),
+        ThreadPoolExecutor(3) as threads,
+    ):
+        groups = [("own async", other), ("own async", other), ("own sync", one)]
+        made = threads.map(lambda group: at_once(*group, of_shared(shared, count=15)), groups)
+        ended = [each for group in made for each in group]
     assert len(ended) == 45
     assert {each.outcome for each in ended} == {"done", "over_budget"}
     assert meter.tokens <= 2000
     settled(shared, ended, meter)
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_the_seconds_hold_for_all_of_them(way: str) -> None:
     shared = SharedBudget(Budget(seconds=0.4, attempts=1000, output_tokens=5000))
     began = time.monotonic()
@@ -189,7 +165,6 @@ def test_the_seconds_hold_for_all_of_them(way: str) -> None:
     assert causes == {"the next attempt would begin after the 0.4 s of the shared budget"}
 
 
-@pytest.mark.parametrize("way", OWN)
 def test_nested_budgets_hold_on_every_level(way: str) -> None:
     meter = Meter()
     session = SharedBudget(Budget(attempts=30, output_tokens=3000))
@@ -206,19 +181,6 @@ def test_nested_budgets_hold_on_every_level(way: str) -> None:
 # waiting
 
 
-def read_on(stream: Stream) -> None:
-    """Read a stream until there is text of it."""
-    while not isinstance(next(stream), rungwise.Text):
-        pass
-
-
-async def aread_on(stream: AsyncStream) -> None:
-    """Read a stream until there is text of it."""
-    while not isinstance(await anext(stream), rungwise.Text):
-        pass
-
-
-@pytest.mark.parametrize("mode", MODES)
 def test_a_stream_holds_its_share_until_it_ends_and_who_waits_holds_no_connection(serve: Any, mode: str) -> None:
     first = ScriptedReply(text="Herons nest in the reeds.", chunk_size=5, usage={"completion_tokens": 6})
     provider = serve(first, ScriptedReply(text="In dead trees.", usage={"completion_tokens": 5}))
@@ -226,7 +188,7 @@ def test_a_stream_holds_its_share_until_it_ends_and_who_waits_holds_no_connectio
     with Client(backend(provider.base_url), max_connections=2) as client:
         other = Client(backend(provider.base_url), max_connections=1)
         stream = client.stream("Where?", within=shared, max_tokens=150)
-        read_on(stream)
+        next(event for event in stream if isinstance(event, rungwise.Text))
         ended: list[Any] = []
         waits = threading.Thread(
             target=lambda: ended.append(modes.ask(other, mode, "And?", within=shared, max_tokens=150))
@@ -246,30 +208,22 @@ def test_a_stream_holds_its_share_until_it_ends_and_who_waits_holds_no_connectio
 
 def test_a_cancellation_ends_the_wait_for_a_budget(serve: Any) -> None:
     provider = serve(ScriptedReply(text="Yes.", hang=True))
-    shared, token, other = SharedBudget(Budget(output_tokens=108)), Cancellation(), Cancellation()
-    ended: list[Asked] = []
+    shared, holder, waiter = SharedBudget(Budget(output_tokens=108)), Cancellation(), Cancellation()
     client = client_for("own sync", backend(provider.base_url))
-    threads = [
-        threading.Thread(
-            target=lambda each=each: ended.append(
-                ask("own sync", client, within=shared, max_tokens=100, cancellation=each)
-            )
-        )
-        for each in (other, token)
-    ]
-    threads[0].start()
-    until(lambda: provider.requests)
-    threads[1].start()
-    until(lambda: shared._queue._waiting)
-    at = time.monotonic()
-    token.cancel()
-    threads[1].join(5)
-    assert time.monotonic() - at < 1
-    assert (ended[0].outcome, ended[0].result.attempts, shared.attempts) == ("cancelled", 0, 1)
-    assert not shared._queue._waiting
-    other.cancel()
-    threads[0].join(5)
-    assert (ended[1].outcome, shared.usage.output_tokens) == ("cancelled", 100)
+    with ThreadPoolExecutor(2) as threads:
+        asking = partial(threads.submit, ask, "own sync", client, within=shared, max_tokens=100)
+        holds = asking(cancellation=holder)
+        until(lambda: provider.requests)
+        waits = asking(cancellation=waiter)
+        until(lambda: shared._queue._waiting)
+        at = time.monotonic()
+        waiter.cancel()
+        ended = waits.result(5)
+        assert time.monotonic() - at < 1
+        assert (ended.outcome, ended.result.attempts, shared.attempts) == ("cancelled", 0, 1)
+        assert not shared._queue._waiting
+        holder.cancel()
+        assert (holds.result(5).outcome, shared.usage.output_tokens) == ("cancelled", 100)
 
 
 def test_a_task_that_is_cancelled_leaves_the_queue(serve: Any) -> None:
@@ -319,71 +273,60 @@ def test_tasks_of_another_kind_of_event_loop_wait_as_well() -> None:
     assert shared.usage.output_tokens == meter.tokens == 210
 
 
-@pytest.mark.parametrize("way", OWN)
-def test_a_wait_lasts_no_longer_than_the_time_of_the_call(way: str) -> None:
-    policy = Policy(budget=Budget(seconds=0.3))
-    shared = SharedBudget(Budget(output_tokens=108))
-    holder = Call(Request("Where?", max_tokens=100), within=shared)
+def held(tokens: int) -> tuple[SharedBudget, Call]:
+    """Return a budget of output tokens, and the call that holds all of them until it is dropped."""
+    shared = SharedBudget(Budget(output_tokens=tokens))
+    holder = Call(Request("Where?", max_tokens=tokens - COUNTED_BESIDE), within=shared)
     holder.begin(time.monotonic())
     assert holder.sending() is not None
-    with asking(way, Meter().answer, policy=policy) as (provider, client):
-        ended = at_once(way, client, [{"within": shared, "streams": False, "max_tokens": 100}])
-    assert (ended[0].outcome, ended[0].result.cause) == (
+    return shared, holder
+
+
+def test_a_wait_lasts_no_longer_than_the_time_of_the_call(way: str) -> None:
+    shared, _holder = held(108)
+    with asking(way, Meter().answer, policy=Policy(budget=Budget(seconds=0.3))) as (provider, client):
+        [ended] = at_once(way, client, [{"within": shared, "streams": False, "max_tokens": 100}])
+    assert (ended.outcome, ended.result.cause) == (
         "over_budget",
         "the next attempt would begin after the 0.3 s of the budget",
     )
-    assert 0.2 < ended[0].seconds < 3
+    assert 0.2 < ended.seconds < 3
     assert provider.requests == []
     assert not shared._queue._waiting
 
 
 def test_closing_a_client_ends_the_wait(serve: Any) -> None:
-    shared = SharedBudget(Budget(output_tokens=108))
-    holder = Call(Request("Where?", max_tokens=100), within=shared)
-    holder.begin(time.monotonic())
-    assert holder.sending() is not None
+    shared, _holder = held(108)
     client = client_for("own sync", backend(serve(ScriptedReply(text="Yes.")).base_url))
-    ended: list[Asked] = []
-    waits = threading.Thread(target=lambda: ended.append(ask("own sync", client, within=shared, max_tokens=100)))
-    waits.start()
-    until(lambda: shared._queue._waiting)
-    client.close()
-    waits.join(5)
-    assert ended[0].outcome == "cancelled"
+    with ThreadPoolExecutor(1) as thread:
+        waits = thread.submit(ask, "own sync", client, within=shared, max_tokens=100)
+        until(lambda: shared._queue._waiting)
+        client.close()
+        assert waits.result(5).outcome == "cancelled"
 
 
 # other ends
 
 
-@pytest.mark.parametrize("mode", ["stream", "astream"])
-def test_a_stream_that_is_left_or_forgotten_gives_back_what_it_held(serve: Any, mode: str) -> None:
+def test_a_stream_that_is_left_or_forgotten_gives_back_what_it_held(serve: Any, way: str) -> None:
     provider = serve(ScriptedReply(text="Herons nest in the reeds. " * 20, chunk_size=5, chunk_delay=0.01))
     shared = SharedBudget(Budget(output_tokens=1000))
-    client = Client(backend(provider.base_url))
 
     async def main() -> None:
-        async with client.astream("Where?", within=shared, max_tokens=800) as stream:
-            await aread_on(stream)
-        forgotten = client.astream("Where?", within=shared, max_tokens=800)
-        await aread_on(forgotten)
-        del forgotten
-        await auntil(lambda: not shared._ledger.holders)
-        await client.aclose()
+        async with Either(way, backend(provider.base_url)) as one:
+            left = one.stream(within=shared, max_tokens=800)
+            await left.text()
+            await left.leave()
+            forgotten = one.stream(within=shared, max_tokens=800)
+            await forgotten.text()
+            del forgotten
+            await auntil(lambda: not shared._ledger.holders)
 
-    if mode == "astream":
-        asyncio.run(main())
-    else:
-        with client.stream("Where?", within=shared, max_tokens=800) as stream:
-            read_on(stream)
-        forgotten = client.stream("Where?", within=shared, max_tokens=800)
-        read_on(forgotten)
-        del forgotten, stream
+    asyncio.run(main())
     assert (shared.attempts, shared._ledger.holders) == (2, 0)
     assert 0 < shared.usage.output_tokens < 800
-    client.close()
 
 
-@pytest.mark.parametrize("mode", MODES)
 def test_it_holds_one_call_after_another(serve: Any, mode: str) -> None:
     provider = serve(ScriptedReply(text="In reeds.", usage={"prompt_tokens": 10, "completion_tokens": 40}))
     shared = SharedBudget(Budget(attempts=3))

@@ -3,9 +3,12 @@
 import asyncio
 import json
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
+import httpx
 import pytest
 
 import rungwise
@@ -17,14 +20,15 @@ from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.conversation.for_backend import headers_for
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
 from rungwise.testing import ScriptedReply
-from support.modes import MODES, ask
+from support import modes
+from support.raw_server import Peer, RawServer, echoes
+from support.ways import ALL, PASSED_IN, ask, backend, client_for, http_of, is_async
 
 KEY, OTHER = "sk-9d2f6b1c44e07a35", "sk-0000feedbeef1234"
 BUSY = ScriptedReply(status=401)
 ANSWER = ScriptedReply(text="In the reeds.")
 
 
-@pytest.mark.parametrize("mode", MODES)
 def test_headers_of_a_request_stay_with_the_origin_of_the_first_backend(serve: Any, mode: str) -> None:
     first, second = serve(BUSY), serve(BUSY, ANSWER)
     chain = [
@@ -35,7 +39,7 @@ def test_headers_of_a_request_stay_with_the_origin_of_the_first_backend(serve: A
     ]
     options = {"headers": {"x-api-key": KEY, "x-trip": "north"}}
     with Client(chain) as client:
-        ask(client, mode, **options)
+        modes.ask(client, mode, **options)
     assert [request.headers.get("x-api-key") for request in first.requests] == [KEY, KEY]
     assert [request.headers.get("x-trip") for request in second.requests] == [None, None]
     assert [request.headers.get("x-api-key") for request in second.requests] == [None, None]
@@ -214,3 +218,73 @@ def test_what_a_driver_holds_shows_no_prompt() -> None:
     for thing in (call, send, send.request, call._context.transcript, call._proposed, call._outcome.last, call.journal):
         assert prompt not in repr(thing)
         assert KEY not in repr(thing)
+
+
+# redirects
+
+
+@contextmanager
+def redirecting() -> Iterator[tuple[RawServer, RawServer]]:
+    """Start a server that sends every request on to another one, and that other one."""
+
+    def elsewhere(peer: Peer) -> None:
+        for _ in peer.requests():
+            peer.send(b"HTTP/1.1 307 Temporary Redirect\r\nlocation: %b\r\ncontent-length: 0\r\n\r\n" % there)
+
+    with RawServer(echoes) as other:
+        there = (other.base_url + "/chat/completions").encode()
+        with RawServer(elsewhere) as server:
+            yield server, other
+
+
+@pytest.mark.parametrize("way", ALL)
+def test_redirects_are_not_followed(way: str) -> None:
+    with redirecting() as (server, other):
+        http = http_of(way, follow_redirects=True)
+        asked = ask(way, client_for(way, backend(server.base_url), http), streams=False)
+    assert asked.outcome == "failed"
+    assert other.requests == []
+    assert len(server.requests) == asked.result.attempts == 1
+
+
+class Wrapper:
+    """A client around another one, with nothing of it but what is needed."""
+
+    def __init__(self, http: Any) -> None:
+        self.http = http
+
+    def build_request(self, *args: Any, **options: Any) -> Any:
+        return self.http.build_request(*args, **options)
+
+    def send(self, request: Any, **options: Any) -> Any:
+        return self.http.send(request, **options)
+
+
+class AsyncWrapper(Wrapper):
+    async def send(self, request: Any, **options: Any) -> Any:
+        return await self.http.send(request, **options)
+
+    async def aclose(self) -> None:
+        await self.http.aclose()
+
+
+class Narrow(Wrapper):
+    """A client whose `send` takes no word on redirects."""
+
+    def send(self, request: Any, *, stream: bool = False) -> Any:  # type: ignore[override]
+        return self.http.send(request, stream=stream)
+
+
+@pytest.mark.parametrize("way", PASSED_IN)
+def test_a_client_around_another_one_is_told_to_follow_no_redirects(way: str) -> None:
+    with redirecting() as (server, other):
+        http = (AsyncWrapper if is_async(way) else Wrapper)(http_of(way, follow_redirects=True))
+        asked = ask(way, client_for(way, backend(server.base_url), http), streams=False)
+    assert (asked.outcome, other.requests) == ("failed", [])
+
+
+def test_a_client_that_takes_no_word_on_redirects_is_given_none() -> None:
+    with RawServer(echoes) as server:
+        http = Narrow(httpx.Client())
+        asked = ask("httpx.Client", client_for("httpx.Client", backend(server.base_url), http), streams=False)
+    assert asked.outcome == "done"

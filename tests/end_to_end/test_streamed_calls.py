@@ -7,7 +7,7 @@ import pytest
 import rungwise
 from rungwise import Client, Result, ToolCall
 from rungwise.testing import ScriptedReply
-from support.modes import MODES, Caller, ask, options_of, waits_into
+from support.modes import Caller, ask, options_of, waits_into
 
 TEXT = "Herons of the northern lake nest in tall dead trees."
 CALL = ToolCall("call_1", "look", '{"city": "Malmö"}')
@@ -82,7 +82,6 @@ def test_nothing_is_handed_out_and_text_that_came_to_nothing_is_not_salvaged(
     assert (result.outcome, result.text) == ("done", "In trees.")
 
 
-@pytest.mark.parametrize("mode", MODES)
 def test_a_server_that_may_not_stream_a_model_is_asked_for_a_whole_reply(
     serve: Any, backend_of: Any, mode: str
 ) -> None:

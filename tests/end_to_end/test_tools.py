@@ -57,8 +57,7 @@ def test_cut_calls_for_ever_go_to_the_fallback_with_the_callers_own_cap(run: Any
 
 def test_whole_arguments_at_the_cap_are_taken_for_cut_whatever_the_finish_says(run: Any) -> None:
     at_the_cap = ScriptedReply(tool_calls=[OTHER], usage={"prompt_tokens": 5, "completion_tokens": 100})
-    ended = run([at_the_cap, ANSWER], max_tokens=100)
-    ended.was(tool_calls=(WHOLE,), caps=[100, 200])
+    run([at_the_cap, ANSWER], max_tokens=100).was(tool_calls=(WHOLE,), caps=[100, 200])
 
 
 def test_a_finish_of_tool_calls_without_any_is_no_success(run: Any) -> None:
@@ -68,8 +67,7 @@ def test_a_finish_of_tool_calls_without_any_is_no_success(run: Any) -> None:
 
 def test_a_call_without_a_name_is_never_handed_out(run: Any) -> None:
     nameless = ScriptedReply(tool_calls=[ToolCall("call_0", "", "{}")])
-    ended = run([nameless, ANSWER])
-    ended.was(tool_calls=(WHOLE,), counts=[2])
+    run([nameless, ANSWER]).was(tool_calls=(WHOLE,), counts=[2])
 
 
 def test_text_before_a_cut_call_survives_nowhere(run: Any) -> None:

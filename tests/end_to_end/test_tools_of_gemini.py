@@ -4,12 +4,10 @@ from typing import Any
 
 import pytest
 
-from rungwise import Client
-from rungwise.testing import ScriptedReply
 from support import official
-from support.protocols import PROTOCOLS, backend
+from support.protocols import PROTOCOLS
+from support.told import told
 
-DOWN, ANSWER = ScriptedReply(status=401), ScriptedReply(text="In the reeds.")
 OPENAPI: dict[str, Any] = {
     "type": "OBJECT",
     "propertyOrdering": ["type", "a"],
@@ -66,10 +64,7 @@ def schema_in(api: str, body: dict[str, Any]) -> Any:
 )
 @pytest.mark.parametrize("api", OTHERS)
 def test_its_schemas_are_written_as_json_schema(api: str, tool: Any, sent: Any, serve: Any) -> None:
-    first, second = serve(DOWN), serve(ANSWER)
-    with Client([backend("gemini", first.base_url, name="first"), backend(api, second.base_url)]) as client:
-        client.call("Where?", tools=[tool])
-    body = second.requests[0].body
+    body = told(serve, "gemini", api, tools=[tool]).body
     assert schema_in(api, body) == sent
     assert [*schema_in(api, body)["properties"]] == [*sent["properties"]]
     if api != "ollama":  # whose client's types know the types of arguments alone, while the server reads JSON Schema
@@ -78,11 +73,7 @@ def test_its_schemas_are_written_as_json_schema(api: str, tool: Any, sent: Any, 
 
 @pytest.mark.parametrize("tool", [declared(OPENAPI), declared(JSON_SCHEMA, "parametersJsonSchema")])
 def test_gemini_is_sent_its_own_word_for_word(tool: Any, serve: Any) -> None:
-    first, second = serve(DOWN), serve(ANSWER)
-    chain = [backend("openai", first.base_url, name="first"), backend("gemini", second.base_url)]
-    with Client(chain) as client:
-        client.call("Where?", tools=[tool])
-    assert second.requests[0].body["tools"] == [tool]
+    assert told(serve, "openai", "gemini", tools=[tool]).body["tools"] == [tool]
 
 
 MIXED = {**declared(OPENAPI), "googleSearch": {}, "codeExecution": {}}
@@ -91,16 +82,11 @@ MIXED = {**declared(OPENAPI), "googleSearch": {}, "codeExecution": {}}
 @pytest.mark.parametrize("tools", [[MIXED], [declared(OPENAPI), {"googleSearch": {}, "codeExecution": {}}]])
 @pytest.mark.parametrize("api", OTHERS)
 def test_what_its_server_runs_is_told_wherever_it_stands(api: str, tools: Any, serve: Any) -> None:
-    first, second = serve(DOWN), serve(ANSWER)
-    with Client([backend("gemini", first.base_url, name="first"), backend(api, second.base_url)]) as client:
-        [own, found] = client.check("Where?", tools=tools).backends
-        result = client.call("Where?", tools=tools)
-    assert schema_in(api, second.requests[0].body) == JSON_SCHEMA
+    made = told(serve, "gemini", api, tools=tools)
+    assert schema_in(api, made.body) == JSON_SCHEMA
     lost = (NO_FORM.format("googleSearch"), NO_FORM.format("codeExecution"))
-    assert own.losses == ()
-    assert tuple(each for each in found.losses if "tool" in each) == lost
-    notes = [step.note for step in result.journal.steps if step.event == "sent"]
-    assert notes[0] is None
-    assert "; ".join(lost) in str(notes[1])
-    sent = first.requests[0].body["tools"]
-    assert {name: value for tool in sent for name, value in tool.items()} == MIXED
+    assert made.losses[0] == ()
+    assert tuple(each for each in made.lost if "tool" in each) == lost
+    assert made.notes[0] is None
+    assert "; ".join(lost) in str(made.notes[1])
+    assert {name: value for tool in made.bodies[0]["tools"] for name, value in tool.items()} == MIXED

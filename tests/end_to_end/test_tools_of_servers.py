@@ -1,20 +1,18 @@
-"""Tools that a server runs by itself go to the server that has them, word for word, and to no other without a word."""
+"""Tools that a server runs by itself, and choices of tools: where they go, in which form, and what is told."""
 
 import json
 from typing import Any
 
 import pytest
 
-from rungwise import Client, OpenAIChat
-from rungwise.adapters.provider.languages import language_of
+from rungwise import OpenAIChat
 from rungwise.core import Request
 from rungwise.fsm.call.conversation.for_backend import losses_of, tools_for
 from rungwise.fsm.call.conversation.request import Send
-from rungwise.testing import ScriptedReply
-from support.modes import MODES, ask
+from support import official
 from support.protocols import PROTOCOLS, backend
+from support.told import told
 
-DOWN, ANSWER = ScriptedReply(status=401), ScriptedReply(text="In the reeds.")
 LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
 SEARCH = {"type": "web_search"}
 KIMI = {"type": "builtin_function", "function": {"name": "$web_search"}}
@@ -39,7 +37,7 @@ def chat(host: str) -> OpenAIChat:
     return OpenAIChat("m", base_url=HOSTS[host], api_key="sk-9d2f6b1c44e07a35", name=host)
 
 
-def told(tool: Any, first: Any, link: Any) -> tuple[list[Any], tuple[str, ...]]:
+def encoded(tool: Any, first: Any, link: Any) -> tuple[list[Any], tuple[str, ...]]:
     """Return the tools that a backend is sent beside one that any has, and what is said of those that it is not."""
     request = Request("Where?", tools=[tool, LOOK])
     send = Send(
@@ -51,8 +49,7 @@ def told(tool: Any, first: Any, link: Any) -> tuple[list[Any], tuple[str, ...]]:
         request=request,
         tools=tools_for(request, first, link),
     )
-    encoded = link.encode(send, stream=False)
-    sent = json.loads(encoded.body).get("tools")
+    sent = json.loads(link.encode(send, stream=False).body).get("tools")
     assert sent.pop()["function"]["name"] == "look"
     return sent, losses_of(request, first, link)
 
@@ -76,45 +73,31 @@ def told(tool: Any, first: Any, link: Any) -> tuple[list[Any], tuple[str, ...]]:
 def test_what_is_known_of_a_server_holds_wherever_it_stands_in_a_chain(host: str, tool: Any, is_sent: bool) -> None:
     link = chat(host)
     for first in (link, chat("own"), backend("anthropic", "http://localhost:1/v1")):
-        assert told(tool, first, link) == (([tool], ()) if is_sent else ([], (NO_FORM.format(tool["type"]),)))
+        assert encoded(tool, first, link) == (([tool], ()) if is_sent else ([], (NO_FORM.format(tool["type"]),)))
 
 
 @pytest.mark.parametrize("tool", [SEARCH, ODD, KIMI], ids=lambda tool: tool["type"])
 @pytest.mark.parametrize("host", ["own", "groq", "openrouter"])
 def test_what_nobody_knows_goes_to_the_server_that_it_was_given_for(host: str, tool: Any) -> None:
     link = chat(host)
-    assert told(tool, link, link) == ([tool], ())
+    assert encoded(tool, link, link) == ([tool], ())
     other_key = OpenAIChat("other", base_url=HOSTS[host], api_key="sk-0d2f6b1c44e07a36")
-    assert told(tool, other_key, link) == ([tool], ()), "the same server"
+    assert encoded(tool, other_key, link) == ([tool], ()), "the same server"
     for first in (chat("kimi"), backend("responses", HOSTS[host])):
-        assert told(tool, first, link) == ([], (ELSEWHERE.format(tool["type"]),))
+        assert encoded(tool, first, link) == ([], (ELSEWHERE.format(tool["type"]),))
 
 
-@pytest.mark.parametrize("mode", MODES)
 def test_a_chain_of_two_servers(mode: str, serve: Any) -> None:
-    first, second = serve(DOWN), serve(ANSWER)
-    chain = [OpenAIChat("m", base_url=each.base_url, api_key="sk-1") for each in (first, second)]
-    with Client(chain) as client:
-        check = client.check("Where?", tools=[ODD, LOOK])
-        result = ask(client, mode, Request("Where?", tools=[ODD, LOOK]))
-    assert [each.losses for each in check.backends] == [(), (ELSEWHERE.format("crystal_ball"),)]
-    assert first.requests[0].body["tools"] == [ODD, LOOK]
-    assert second.requests[0].body["tools"] == [LOOK]
-    notes = [step.note for step in result.journal.steps if step.event == "sent"]
-    assert notes == [None, f"left out: {ELSEWHERE.format('crystal_ball')}"]
+    made = told(serve, "openai", "openai", mode=mode, tools=[ODD, LOOK])
+    assert made.losses == [(), (ELSEWHERE.format("crystal_ball"),)]
+    assert [body["tools"] for body in made.bodies] == [[ODD, LOOK], [LOOK]]
+    assert made.notes == [None, f"left out: {ELSEWHERE.format('crystal_ball')}"]
 
 
-@pytest.mark.parametrize("api", PROTOCOLS)
 def test_where_no_tool_is_left_for_a_fallback_no_choice_of_one_is_sent(api: str, serve: Any) -> None:
-    first, second = serve(DOWN), serve(ANSWER)
-    chain = [backend(each, server.base_url, name=each) for each, server in (("openai", first), (api, second))]
-    asked: dict[str, Any] = {"tools": [ODD], "tool_choice": "auto", "parallel_tool_calls": False}
-    with Client(chain) as client:
-        [_, found] = client.check("Where?", **asked).backends
-        client.call("Where?", **asked)
-    body = second.requests[0].body
-    assert not {"tools", "tool_choice", "toolConfig", "parallel_tool_calls"} & body.keys()
-    assert any(each.startswith("the tool crystal_ball: ") for each in found.losses)
+    made = told(serve, "openai", api, tools=[ODD], tool_choice="auto", parallel_tool_calls=False)
+    assert not {"tools", "tool_choice", "toolConfig", "parallel_tool_calls"} & made.body.keys()
+    assert any(each.startswith("the tool crystal_ball: ") for each in made.lost)
 
 
 OWN: dict[str, tuple[Any, ...]] = {
@@ -126,19 +109,13 @@ OWN: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("tool", [*(each for own in OWN.values() for each in own), KIMI, ZAI, ROUTED], ids=str)
-@pytest.mark.parametrize("api", PROTOCOLS)
 def test_behind_another_backend_a_tool_goes_to_the_protocol_that_has_it(api: str, tool: Any, serve: Any) -> None:
-    first, second = serve(DOWN), serve(ANSWER)
-    with Client([backend("openai", first.base_url, name="first"), backend(api, second.base_url)]) as client:
-        [_, found] = client.check("Where?", tools=[tool, LOOK]).backends
-        client.call("Where?", tools=[tool, LOOK])
-    assert language_of(second.requests[0].path) is not None
-    body = second.requests[0].body
-    sent = body["toolConfig"]["tools"] if api == "bedrock" else body["tools"]
+    made = told(serve, "openai", api, tools=[tool, LOOK])
+    sent = made.body["toolConfig"]["tools"] if api == "bedrock" else made.body["tools"]
     is_own = tool in OWN.get(api, ())
     assert (tool in sent) is is_own
     assert len(sent) == 1 + is_own
-    assert any(each.startswith("the tool ") for each in found.losses) is not is_own
+    assert any(each.startswith("the tool ") for each in made.lost) is not is_own
 
 
 GRAMMAR = {"syntax": "lark", "definition": "start: /a+/"}
@@ -150,19 +127,15 @@ DEEP = {
 
 
 @pytest.mark.parametrize("given", [FLAT, DEEP])
-def test_a_tool_of_free_text_is_written_as_each_of_openais_protocols_has_it(given: Any, serve: Any) -> None:
-    for api, written in (("openai", DEEP), ("responses", FLAT)):
-        provider = serve(ANSWER)
-        with Client(backend(api, provider.base_url)) as client:
-            client.call("Where?", tools=[given])
-        assert provider.requests[0].body["tools"] == [written]
+@pytest.mark.parametrize(("api", "written"), [("openai", DEEP), ("responses", FLAT)])
+def test_a_tool_of_free_text_is_written_as_each_of_openais_protocols_has_it(
+    given: Any, api: str, written: Any, serve: Any
+) -> None:
+    assert told(serve, api, tools=[given]).body["tools"] == [written]
 
 
 def test_a_function_as_responses_have_it_is_written_as_chat_completions_have_it(serve: Any) -> None:
-    provider = serve(ANSWER)
-    with Client(backend("openai", provider.base_url)) as client:
-        client.call("Where?", tools=[{"type": "function", "name": "look", "strict": True}])
-    [sent] = provider.requests[0].body["tools"]
+    [sent] = told(serve, "openai", tools=[{"type": "function", "name": "look", "strict": True}]).body["tools"]
     assert (sent["type"], sent["function"]["name"], sent["function"]["strict"]) == ("function", "look", True)
 
 
@@ -170,18 +143,12 @@ NO_CHOICE = "tool_choice: no tool of the type {} is sent"
 
 
 def test_a_choice_of_a_tool_that_is_left_out_is_left_out_too(serve: Any) -> None:
-    first, second = serve(DOWN), serve(ANSWER)
-    chain = [backend("responses", first.base_url, name="first"), backend("openai", second.base_url, name="second")]
-    asked: dict[str, Any] = {"tools": [SEARCH, LOOK], "tool_choice": SEARCH}
-    with Client(chain) as client:
-        [one, other] = client.check("Where?", **asked).backends
-        result = client.call("Where?", **asked)
-    assert first.requests[0].body["tool_choice"] == SEARCH
-    assert second.requests[0].body["tools"] == [LOOK]
-    assert "tool_choice" not in second.requests[0].body
+    made = told(serve, "responses", "openai", tools=[SEARCH, LOOK], tool_choice=SEARCH)
+    assert [body.get("tool_choice") for body in made.bodies] == [SEARCH, None]
+    assert made.body["tools"] == [LOOK]
     lost = (ELSEWHERE.format("web_search"), NO_CHOICE.format("web_search"))
-    assert (one.losses, other.losses) == ((), lost)
-    assert [step.note for step in result.journal.steps if step.event == "sent"][1] == f"left out: {'; '.join(lost)}"
+    assert made.losses == [(), lost]
+    assert made.notes[1] == f"left out: {'; '.join(lost)}"
 
 
 @pytest.mark.parametrize(
@@ -209,13 +176,85 @@ def test_a_choice_goes_out_with_the_tool_that_it_is_of(host: str, choice: Any, i
 
 
 @pytest.mark.parametrize("given", [FLAT, DEEP])
-@pytest.mark.parametrize("api", PROTOCOLS)
 def test_a_grammar_is_told_where_a_tool_of_free_text_becomes_one_of_objects(api: str, given: Any, serve: Any) -> None:
-    provider = serve(ANSWER)
-    with Client(backend(api, provider.base_url)) as client:
-        [found] = client.check("Where?", tools=[given, {"type": "custom", "name": "plain"}]).backends
-        client.call("Where?", tools=[given])
+    made = told(serve, api, tools=[given, {"type": "custom", "name": "plain"}])
     keeps = api in ("openai", "responses")
-    assert ("start: /a+/" in json.dumps(provider.requests[0].body)) is keeps
-    told = tuple(each for each in found.losses if "tool" in each)
-    assert told == (() if keeps else ("the grammar of the tool g: it has no form here",))
+    assert ("start: /a+/" in json.dumps(made.body)) is keeps
+    lost = tuple(each for each in made.lost if "tool" in each)
+    assert lost == (() if keeps else ("the grammar of the tool g: it has no form here",))
+
+
+# choices of tools
+
+
+FREE = {"type": "custom", "name": "note"}
+FUNCTION: list[dict[str, Any]] = [
+    {"type": "function", "function": {"name": "look"}},
+    {"type": "function", "name": "look"},
+    {"type": "tool", "name": "look"},
+    {"tool": {"name": "look"}},
+]
+CUSTOM: list[dict[str, Any]] = [
+    {"type": "custom", "custom": {"name": "note"}},
+    {"type": "custom", "name": "note"},
+    {"type": "tool", "name": "note"},
+    {"tool": {"name": "note"}},
+]
+DEEP_ONES = [FUNCTION[0], CUSTOM[0]]
+FLAT_ONES = [FUNCTION[1], CUSTOM[1]]
+ALLOWED: list[dict[str, Any]] = [
+    {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": DEEP_ONES}},
+    {"type": "allowed_tools", "mode": "required", "tools": FLAT_ONES},
+]
+ONE = {"type": "allowed_tools", "mode": "required", "tools": [FUNCTION[1]]}
+AUTO: list[Any] = ["auto", {"type": "auto"}, {"auto": {}}]
+FORCED: list[Any] = ["required", {"type": "any"}, {"any": {}}]
+
+
+def gemini(mode: str, *names: str) -> dict[str, Any]:
+    return {"functionCallingConfig": {"mode": mode, **({"allowedFunctionNames": [*names]} if names else {})}}
+
+
+def cases() -> list[tuple[str, Any, Any]]:
+    """Return protocols, choices, and what is to be sent for them; None where the protocol cannot say it."""
+    found: list[tuple[str, Any, Any]] = []
+    for given, name, place in ((FUNCTION, "look", 0), (CUSTOM, "note", 1)):
+        sent = {"openai": DEEP_ONES[place], "responses": FLAT_ONES[place], "anthropic": {"type": "tool", "name": name}}
+        sent |= {"gemini": gemini("ANY", name), "bedrock": {"tool": {"name": name}}, "ollama": None}
+        found += [(api, each, sent[api]) for api in PROTOCOLS for each in given]
+    lists = {"openai": ALLOWED[0], "responses": ALLOWED[1], "gemini": gemini("ANY", "look", "note")}
+    found += [(api, each, lists.get(api)) for api in PROTOCOLS for each in ALLOWED]
+    single = {"anthropic": {"type": "tool", "name": "look"}, "bedrock": {"tool": {"name": "look"}}}
+    found += [(api, ONE, sent) for api, sent in single.items()]
+    words: dict[str, tuple[Any, Any]] = {
+        **dict.fromkeys(("openai", "responses"), ("auto", "required")),
+        "anthropic": ({"type": "auto"}, {"type": "any"}),
+        "gemini": (gemini("AUTO"), gemini("ANY")),
+        "bedrock": ({"auto": {}}, {"any": {}}),
+    }
+    for api, said in words.items():
+        found += [(api, each, sent) for given, sent in zip((AUTO, FORCED), said, strict=True) for each in given]
+    return found
+
+
+@pytest.mark.parametrize(("api", "choice", "sent"), cases(), ids=str)
+def test_a_choice_is_sent_as_the_protocol_has_it_or_told(api: str, choice: Any, sent: Any, serve: Any) -> None:
+    made = told(serve, api, tools=[LOOK, FREE], tool_choice=choice)
+    body = made.body
+    place = {"gemini": "toolConfig"}.get(api, "tool_choice")
+    assert (body["toolConfig"].get("toolChoice") if api == "bedrock" else body.get(place)) == sent
+    assert any(each.startswith("tool_choice: ") for each in made.lost) is (sent is None)
+    official.check(api, body)
+
+
+@pytest.mark.parametrize("choice", [FUNCTION[1], CUSTOM[1], ALLOWED[1]], ids=str)
+def test_a_choice_is_written_for_the_fallback_as_its_tools_are(choice: Any, serve: Any) -> None:
+    first, second = told(serve, "responses", "openai", tools=[LOOK, FREE], tool_choice=choice).bodies
+    assert first["tool_choice"] == choice
+    official.check("openai", second)
+
+
+@pytest.mark.parametrize("choice", [{"type": ["tool"], "name": "look"}, {"type": None}, {}], ids=str)
+def test_what_is_no_choice_breaks_nothing(api: str, choice: Any, serve: Any) -> None:
+    result = told(serve, api, tools=[LOOK], tool_choice=choice).result
+    assert (result.text, result.attempts) == ("In the reeds.", 1)

@@ -149,43 +149,42 @@ def caught(mode: str, client: Client, given: Callable[[], Any] = message, **opti
     return raised.value
 
 
+WRONG: list[tuple[Callable[[], Any], dict[str, Any]]] = [
+    (unserialisable, {}),
+    (nameless, {}),
+    (message, {"max_token": 1}),
+    (lambda: Request([message()], headers={"x": f"{HEADER}\n"}), {}),
+    (lambda: Request([message()], parameters=no_json()), {}),
+]
+
+
 @pytest.mark.full
 @MODES
-@pytest.mark.parametrize("given", [unserialisable, nameless])
-def test_of_messages_that_cannot_be_sent(serve: Any, mode: str, given: Any) -> None:
+@pytest.mark.parametrize(("given", "options"), WRONG)
+def test_of_what_cannot_be_sent(serve: Any, mode: str, given: Any, options: dict[str, Any]) -> None:
     with Client(backend(serve(ANSWER).base_url)) as client:
-        error = caught(mode, client, given)
+        error = caught(mode, client, given, **options)
     assert isinstance(error, rungwise.ConfigurationError)
     assert_silent(error)
 
 
-@pytest.mark.full
 @MODES
-def test_of_options_that_are_wrong(serve: Any, mode: str) -> None:
-    with Client(backend(serve(ANSWER).base_url)) as client:
-        assert_silent(caught(mode, client, max_token=1))
-        assert_silent(caught(mode, client, lambda: Request([message()], headers={"x": f"{HEADER}\n"})))
-        assert_silent(caught(mode, client, lambda: Request([message()], parameters=no_json())))
+def test_of_a_bug_in_a_backend(serve: Any, mode: str) -> None:
+    with Client(backend(serve(ANSWER).base_url, Undecodable)) as client:
+        error = caught(mode, client)
+    assert isinstance(error, TypeError)
+    assert_silent(error)
 
 
 @MODES
-def test_of_a_refused_connection_and_a_timeout(serve: Any, mode: str, dead_url: str) -> None:
-    for url in (dead_url, serve(ScriptedReply(hang=True)).base_url):
+def test_of_a_refused_connection_a_timeout_and_a_body_that_breaks(serve: Any, mode: str, dead_url: str) -> None:
+    hangs, breaks = serve(ScriptedReply(hang=True)), serve(ScriptedReply(text="x" * 99, cut_after=40))
+    for url in (dead_url, hangs.base_url, breaks.base_url):
         with Client(backend(url), policy=FAST) as client:
             error = caught(mode, client)
         assert isinstance(error, rungwise.Failed)
         assert error.result.failures[0][1].exception is not None
         assert_silent(error)
-
-
-@MODES
-def test_of_a_body_that_breaks(serve: Any, mode: str) -> None:
-    with Client(backend(serve(ScriptedReply(text="x" * 99, cut_after=40)).base_url), policy=FAST) as client:
-        assert_silent(caught(mode, client))
-    with Client(backend(serve(ANSWER).base_url, Undecodable)) as client:
-        error = caught(mode, client)
-    assert isinstance(error, TypeError)
-    assert_silent(error)
 
 
 @BOTH
@@ -231,17 +230,14 @@ def test_of_a_cancelled_call(serve: Any, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["acall", "astream"])
 def test_of_a_cancelled_task(serve: Any, mode: str) -> None:
-    async def main() -> BaseException:
-        try:
-            async with asyncio.timeout(0.1):
-                await run_async(mode, Client(backend(serve(ScriptedReply(hang=True)).base_url)), message)
-        except TimeoutError as error:
-            return error
-        raise AssertionError
+    async def main() -> None:
+        async with asyncio.timeout(0.1):
+            await run_async(mode, Client(backend(serve(ScriptedReply(hang=True)).base_url)), message)
 
-    error = asyncio.run(main())
-    assert isinstance(error.__cause__, asyncio.CancelledError)
-    assert_silent(error)
+    with pytest.raises(TimeoutError) as raised:
+        asyncio.run(main())
+    assert isinstance(raised.value.__cause__, asyncio.CancelledError)
+    assert_silent(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -250,14 +246,11 @@ def test_of_a_cancelled_task(serve: Any, mode: str) -> None:
 )
 def test_of_a_backend_that_cannot_be_built(wrong: dict[str, Any]) -> None:
     given = {"api_key": KEY, "headers": {"x-api-key": HEADER}, **wrong}
-    try:
+    with pytest.raises(rungwise.ConfigurationError) as raised:
         OpenAIChat("model", **given)
-    except rungwise.ConfigurationError as error:
-        given.clear()
-        wrong = {}
-        assert_silent(error)
-    else:
-        raise AssertionError
+    given.clear()
+    wrong = {}
+    assert_silent(raised.value)
 
 
 def test_what_the_caller_was_handling_stays_as_it_was(dead_url: str) -> None:

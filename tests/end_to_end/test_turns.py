@@ -8,8 +8,10 @@ import pytest
 
 import rungwise
 from rungwise import Budget, Policy, Tool, TurnPolicy
+from rungwise.adapters.wires.chat.shapes import CHAT
 from rungwise.core import Request
 from rungwise.fsm.turn.explained import explain_turn, read_turn
+from rungwise.fsm.turn.tools import Toolbox, ToolRun
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.modes import follow
 from support.turn_modes import MODES, calling, is_async, run_turn, streams
@@ -19,7 +21,11 @@ ANSWER = ScriptedReply(text=TEXT)
 OVERFLOW = ScriptedReply(status=400, error={"message": "too long", "code": "context_length_exceeded"})
 LONG = [{"role": "user", "content": "herons " * 500}, {"role": "user", "content": "Where?"}]
 
-every_mode = pytest.mark.parametrize("mode", MODES)
+
+@pytest.fixture(params=MODES)
+def mode(request: pytest.FixtureRequest) -> str:
+    """Run each test that takes it in every mode."""
+    return str(request.param)
 
 
 def look(lake: str, birds: int = 1) -> list[str]:
@@ -39,7 +45,6 @@ def breaks() -> str:
 TOOLS: dict[str, Any] = {"look": look, "listen": listen, "breaks": breaks}
 
 
-@every_mode
 def test_tools_run_and_their_results_are_sent_in_the_order_of_the_calls(mode: str) -> None:
     asked = calling(
         ("look", '{"lake": "Vomb", "birds": 2}'), ("listen", '{"lake": "Vomb"}'), ("breaks", ""), text="I look."
@@ -56,7 +61,6 @@ def test_tools_run_and_their_results_are_sent_in_the_order_of_the_calls(mode: st
     assert turned.result.plain_messages[-1] == {"role": "assistant", "content": TEXT}
 
 
-@every_mode
 def test_arguments_that_do_not_fit_and_tools_that_do_not_exist_are_told_to_the_model(mode: str) -> None:
     asked = calling(("look", '{"lake": 7}'), ("lok", "{}"), ("look", '{"lake": "Vomb", "depth": 1}'))
     turned = run_turn(mode, asked, ANSWER, tools=TOOLS)
@@ -68,7 +72,6 @@ def test_arguments_that_do_not_fit_and_tools_that_do_not_exist_are_told_to_the_m
     assert "depth" in third
 
 
-@every_mode
 def test_unknown_tools_for_ever_end_the_turn_after_three_rounds_and_a_summary(mode: str) -> None:
     turned = run_turn(mode, *[calling(("nowhere", "{}"))] * 3, ScriptedReply(text="I cannot look."), tools=TOOLS)
     assert (turned.outcome, turned.text, len(turned.bodies)) == ("limit_reached", "I cannot look.", 4)
@@ -76,7 +79,6 @@ def test_unknown_tools_for_ever_end_the_turn_after_three_rounds_and_a_summary(mo
     assert turned.bodies[3]["messages"][-1] == {"role": "user", "content": rungwise.TurnHints().summary}
 
 
-@every_mode
 @pytest.mark.parametrize(("most", "requests"), [(0, 1), (1, 3), (25, 27)])
 def test_one_ceiling_holds_for_all(mode: str, most: int, requests: int) -> None:
     ran: list[int] = []
@@ -89,14 +91,12 @@ def test_one_ceiling_holds_for_all(mode: str, most: int, requests: int) -> None:
     assert turned.text == ("Enough." if most else "")
 
 
-@every_mode
 def test_the_same_call_with_the_same_result_ends_the_turn(mode: str) -> None:
     turned = run_turn(mode, *[calling(("breaks", "{}"))] * 2, ANSWER, tools=TOOLS, policy=TurnPolicy(same_calls=2))
     assert (turned.outcome, len(turned.bodies)) == ("limit_reached", 3)
     assert "the same call has brought the same result 2 times" in str(turned.result.cause)
 
 
-@every_mode
 def test_calls_of_one_reply_run_side_by_side(mode: str) -> None:
     barrier = threading.Barrier(4, timeout=10)
 
@@ -107,7 +107,6 @@ def test_calls_of_one_reply_run_side_by_side(mode: str) -> None:
     assert (turned.outcome, turned.told()) == ("finished", ["0"] * 4)
 
 
-@every_mode
 def test_a_tool_that_hangs_is_left_when_its_time_is_up(mode: str) -> None:
     is_over = threading.Event()
 
@@ -130,7 +129,6 @@ def test_a_tool_that_hangs_is_left_when_its_time_is_up(mode: str) -> None:
     assert looked == '["heron"]'
 
 
-@every_mode
 def test_cut_tool_calls_never_run(mode: str) -> None:
     ran: list[str] = []
     broken = ScriptedReply(tool_calls=calling(("look", '{"lake": "Vo')).tool_calls, finish="length")
@@ -140,7 +138,6 @@ def test_cut_tool_calls_never_run(mode: str) -> None:
     assert (turned.outcome, ran) == ("failed", [])
 
 
-@every_mode
 def test_an_answer_cut_in_the_middle_of_a_round_of_tools_is_gone_on_from(mode: str) -> None:
     policy = TurnPolicy(call=Policy(limits=rungwise.Limits(continuations=0)))
     cut = ScriptedReply(text="Herons nest in the", finish="length")
@@ -160,7 +157,6 @@ def test_an_answer_cut_in_the_middle_of_a_round_of_tools_is_gone_on_from(mode: s
         assert "".join(event.text for event in turned.events if isinstance(event, rungwise.Text)) == TEXT
 
 
-@every_mode
 def test_an_overflow_goes_through_a_compactor(mode: str) -> None:
     given: list[Any] = []
 
@@ -177,7 +173,6 @@ def test_an_overflow_goes_through_a_compactor(mode: str) -> None:
     assert turned.result.plain_messages == [*LONG[1:], {"role": "assistant", "content": TEXT}]
 
 
-@every_mode
 def test_the_clients_own_compactor_shortens_too(mode: str) -> None:
     turned = run_turn(
         mode, OVERFLOW, ANSWER, messages=LONG, client_options={"compactor": lambda messages: messages[1:]}
@@ -185,7 +180,6 @@ def test_the_clients_own_compactor_shortens_too(mode: str) -> None:
     assert (turned.outcome, len(turned.bodies)) == ("finished", 2)
 
 
-@every_mode
 def test_a_compactor_that_does_not_help_or_raises_ends_the_turn(mode: str) -> None:
     turned = run_turn(mode, OVERFLOW, messages=LONG, compactor=lambda messages, room: messages)
     assert (turned.outcome, turned.targets, len(turned.bodies)) == ("failed", ["compact", "failed"], 1)
@@ -209,7 +203,6 @@ def test_a_compactor_may_be_awaited(mode: str) -> None:
     assert run_turn(mode, OVERFLOW, ANSWER, messages=LONG, compactor=shorten).outcome == "finished"
 
 
-@every_mode
 def test_a_terminating_tool_among_others_hands_off(mode: str) -> None:
     tools = {**TOOLS, "ask": Tool(parameters={"type": "object"}, terminating=True)}
     turned = run_turn(mode, calling(("ask", '{"question": "Which?"}'), ("breaks", ""), text="Which lake?"), tools=tools)
@@ -219,7 +212,6 @@ def test_a_terminating_tool_among_others_hands_off(mode: str) -> None:
     assert [each.get("content") for each in turned.result.plain_messages[2:]] == ["Handed over.", "the boat has sunk"]
 
 
-@every_mode
 def test_an_executor_runs_what_has_no_function(mode: str) -> None:
     definition = {"type": "function", "function": {"name": "find", "parameters": {"required": ["bird"]}}}
     asked: list[Any] = []
@@ -234,7 +226,6 @@ def test_an_executor_runs_what_has_no_function(mode: str) -> None:
     assert turned.bodies[0]["tools"][0]["function"]["name"] == "find"
 
 
-@every_mode
 def test_an_answer_beside_housekeeping_stands_for_an_empty_reply(mode: str) -> None:
     tools = {"note": Tool(lambda: "noted", housekeeping=True)}
     turned = run_turn(mode, calling(("note", "{}"), text=TEXT), ScriptedReply(), tools=tools)
@@ -243,7 +234,6 @@ def test_an_answer_beside_housekeeping_stands_for_an_empty_reply(mode: str) -> N
         assert follow(turned.events) == TEXT, "it is shown once"
 
 
-@every_mode
 def test_a_compactor_ends_with_the_time_of_the_turn(mode: str) -> None:
     is_over = threading.Event()
 
@@ -277,7 +267,6 @@ def test_a_turn_is_cancelled_in_the_middle_of_a_compaction(mode: str) -> None:
     assert (turned.outcome, turned.result.plain_messages) == ("cancelled", LONG)
 
 
-@every_mode
 def test_what_a_provider_runs_itself_goes_out_beside_the_tools(mode: str) -> None:
     request = Request("Where?", tools=[{"type": "web_search"}])
     turned = run_turn(mode, ANSWER, messages=request, tools=[look])
@@ -289,7 +278,6 @@ def test_what_a_provider_runs_itself_goes_out_beside_the_tools(mode: str) -> Non
     assert (turned.outcome, turned.told()) == ("finished", ["find"])
 
 
-@every_mode
 def test_results_share_a_part_of_the_window_visibly(mode: str) -> None:
     policy = TurnPolicy(window=4_000, results_share=0.25)
     tools = {"long": lambda: "x" * 100_000, "short": lambda: "three herons"}
@@ -300,7 +288,6 @@ def test_results_share_a_part_of_the_window_visibly(mode: str) -> None:
     assert "left out" in long
 
 
-@every_mode
 def test_a_failing_call_ends_the_turn_with_a_conversation_to_go_on_from(mode: str) -> None:
     down = ScriptedReply(status=401)
     turned = run_turn(mode, calling(("look", '{"lake": "Vomb"}')), down, tools=TOOLS)
@@ -309,7 +296,6 @@ def test_a_failing_call_ends_the_turn_with_a_conversation_to_go_on_from(mode: st
     assert [each["role"] for each in turned.result.plain_messages] == ["user", "assistant", "tool"]
 
 
-@every_mode
 def test_the_budget_of_the_turn_is_above_those_of_its_calls(mode: str) -> None:
     policy = TurnPolicy(budget=Budget(attempts=3), same_calls=1000)
     turned = run_turn(mode, calling(("look", '{"lake": "Vomb"}')), tools=TOOLS, policy=policy)
@@ -317,7 +303,6 @@ def test_the_budget_of_the_turn_is_above_those_of_its_calls(mode: str) -> None:
     assert isinstance(turned.error, rungwise.TurnOverBudget)
 
 
-@every_mode
 def test_output_tokens_of_a_turn_are_never_passed(mode: str) -> None:
     asked = calling(("look", '{"lake": "Vomb"}')).tool_calls
 
@@ -334,7 +319,6 @@ def test_output_tokens_of_a_turn_are_never_passed(mode: str) -> None:
     assert caps[0] <= 292
 
 
-@every_mode
 def test_a_journal_with_contents_replays_to_the_same_conversation(mode: str) -> None:
     asked = calling(("look", '{"lake": "Vomb", "birds": 2}'), ("lok", "{}"), text="I look.")
     turned = run_turn(
@@ -354,7 +338,6 @@ def test_a_journal_with_contents_replays_to_the_same_conversation(mode: str) -> 
     assert "<h1>One turn" in explain_turn(read_turn(turned.result.journal.to_json()))
 
 
-@every_mode
 def test_a_turn_shares_a_budget_with_others(mode: str) -> None:
     shared = rungwise.SharedBudget(Budget(attempts=3))
     first = run_turn(mode, calling(("look", '{"lake": "Vomb"}')), ANSWER, tools=TOOLS, within=shared)
@@ -448,7 +431,6 @@ def test_a_cancelled_task_ends_its_turn_and_waits_for_what_cannot_be_cancelled()
     assert (result.outcome, result.plain_messages[-1]["content"]) == ("cancelled", "worked")
 
 
-@every_mode
 def test_what_is_not_of_its_form_is_refused_before_anything_is_sent(mode: str) -> None:
     for wrong in (
         {"tools": {"look": 5}},
@@ -468,3 +450,35 @@ def test_what_is_not_of_its_form_is_refused_before_anything_is_sent(mode: str) -
         with pytest.raises((rungwise.ConfigurationError, TypeError)) as caught:
             run_turn(mode, ANSWER, **wrong)  # type: ignore[arg-type]
         assert isinstance(caught.value, rungwise.ConfigurationError), wrong
+
+
+def search(query: str, most: int = 3) -> list[str]:
+    """Search the archive."""
+    return [query] * most
+
+
+def test_a_tool_read_from_a_function_is_sent_called_and_planned(serve: Any, backend_of: Any) -> None:
+    box = Toolbox.of([Tool(search, strict=True)])
+    asks = ScriptedReply(tool_calls=[{"id": "call_1", "name": "search", "arguments": '{"query": "x"}'}])
+    provider = serve(asks)
+    with rungwise.Client(backend_of(provider)) as client:
+        result = client.call("Find x.", tools=box.definitions(CHAT))
+    assert provider.requests[0].body["tools"] == [
+        {
+            "type": "function",
+            "function": {
+                "name": "search",
+                "description": "Search the archive.",
+                "parameters": {
+                    "type": "object",
+                    "properties": {"query": {"type": "string"}, "most": {"type": "integer", "default": 3}},
+                    "required": ["query"],
+                    "additionalProperties": False,
+                },
+                "strict": True,
+            },
+        }
+    ]
+    run = box.plan(result.tool_calls[0], 5.0)
+    assert isinstance(run, ToolRun)
+    assert search(**run.arguments) == ["x", "x", "x"]

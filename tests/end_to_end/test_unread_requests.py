@@ -6,7 +6,7 @@ import pytest
 
 import rungwise
 from support.raw_server import Peer, RawServer, answer, echo
-from support.ways import BOTH, ONCE, SCHEMES, ask, in_one_loop, quick
+from support.ways import ONCE, SCHEMES, ask, in_one_loop, quick
 
 pytestmark = [pytest.mark.own_connections, pytest.mark.usefixtures("trusted")]
 LARGE = "heron " * 1_500_000  # more than any socket buffers
@@ -14,7 +14,6 @@ REFUSED = b"HTTP/1.1 413 Too Large\r\ncontent-type: application/json\r\ncontent-
 INFORMATION = b"HTTP/1.1 102 Processing\r\n\r\n"
 
 
-@BOTH
 @SCHEMES
 @pytest.mark.parametrize("before", [b"", INFORMATION, INFORMATION + REFUSED[:20]], ids=["", "102", "half a head"])
 def test_an_answer_to_a_request_that_nobody_reads_is_read(way: str, tls: bool, before: bytes) -> None:
@@ -37,7 +36,6 @@ def test_an_answer_to_a_request_that_nobody_reads_is_read(way: str, tls: bool, b
     assert server.connections == 2
 
 
-@BOTH
 def test_an_answer_of_a_server_that_closes_a_request_unread_is_read(way: str) -> None:
     policy = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(seconds=8))
     with (
@@ -48,7 +46,6 @@ def test_an_answer_of_a_server_that_closes_a_request_unread_is_read(way: str) ->
     assert [failure.status for failure in failures] == [413] * 5
 
 
-@BOTH
 @SCHEMES
 def test_information_ends_no_request(way: str, tls: bool) -> None:
     def play(peer: Peer) -> None:
@@ -61,7 +58,6 @@ def test_information_ends_no_request(way: str, tls: bool) -> None:
     assert (asked.text, asked.result.attempts) == (f"{len(LARGE)} letters", 1)
 
 
-@BOTH
 @SCHEMES
 def test_an_answer_that_begins_well_while_the_request_is_read_ends_no_request(way: str, tls: bool) -> None:
     def play(peer: Peer) -> None:

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from rungwise import Client
-from rungwise.adapters.wires.http_backend import backend_class
-from rungwise.testing import ScriptedReply
+from support import protocols
+from support.told import told
 
 CLAUDE, OLD, EARLIER = "claude-sonnet-4-6", "claude-sonnet-4-5", "claude-3-5-haiku-latest"
 NOVA = "amazon.nova-pro-v1:0"
@@ -115,35 +114,24 @@ def at(body: Any, path: str) -> Any:
     return body
 
 
-@pytest.mark.parametrize(("api", "model", "given", "sent", "told"), CHANGES)
+@pytest.mark.parametrize(("api", "model", "given", "sent", "named"), CHANGES)
 def test_what_is_changed_is_named_before_and_in_the_journal(
-    api: str, model: str, given: dict[str, Any], sent: dict[str, Any], told: str | None, serve: Any
+    api: str, model: str, given: dict[str, Any], sent: dict[str, Any], named: str | None, serve: Any
 ) -> None:
-    provider = serve(ScriptedReply(tool_calls=[{"name": "look", "arguments": "{}"}]))
-    backend = backend_class(api)(model, base_url=provider.base_url, api_key="sk-1")
-    with Client(backend) as client:
-        [found] = client.check("Where?", tools=[TOOL], **given).backends
-        result = client.call("Where?", tools=[TOOL], **given)
-    body = provider.requests[-1].body
-    assert {path: at(body, path) for path in sent} == sent
-    note = result.journal.steps[0].note
-    if told is None:
-        assert (note, found.losses) == (None, ())
+    made = told(serve, {"api": api, "model": model}, tools=[TOOL], **given)
+    assert {path: at(made.body, path) for path in sent} == sent
+    if named is None:
+        assert (made.notes, made.lost) == ([None], ())
     else:
-        assert note is not None
-        assert note.startswith(f"left out: {told}")
-        assert any(loss.startswith(told) for loss in found.losses)
+        assert str(made.notes[0]).startswith(f"left out: {named}")
+        assert any(loss.startswith(named) for loss in made.lost)
 
 
 @pytest.mark.parametrize("api", ["anthropic", "bedrock"])
 def test_what_a_backend_was_built_with_is_told_likewise(api: str, serve: Any) -> None:
-    provider = serve(ScriptedReply(text="In the reeds."))
-    own = {"temperature": 1.8, "top_p": 1.2, "seed": 7}
-    backend = backend_class(api)(CLAUDE, base_url=provider.base_url, api_key="sk-1", parameters=own)
-    with Client(backend) as client:
-        result, [found] = client.call("Where?", top_p=0.5), client.check("Where?").backends
-    assert "top_p above 1: it is sent as 1" in found.losses
-    note = result.journal.steps[0].note
+    own = {"api": api, "model": CLAUDE, "parameters": {"temperature": 1.8, "top_p": 1.2, "seed": 7}}
+    assert "top_p above 1: it is sent as 1" in told(serve, own).lost
+    [note] = told(serve, own, top_p=0.5).notes
     assert note is not None
     assert "temperature above 1: it is sent as 1" in note
     assert "seed: " in note
@@ -151,13 +139,9 @@ def test_what_a_backend_was_built_with_is_told_likewise(api: str, serve: Any) ->
 
 
 def test_a_cap_of_a_backend_above_what_its_model_writes_is_told(serve: Any) -> None:
-    provider = serve(ScriptedReply(text="In the reeds."))
-    own = {"max_tokens": 1_000_000}
-    backend = backend_class("anthropic")(CLAUDE, base_url=provider.base_url, api_key="sk-1", parameters=own)
-    most = backend.capabilities.largest_output
-    with Client(backend) as client:
-        result, [found] = client.call("Where?"), client.check("Where?").backends
-    assert provider.requests[0].body["max_tokens"] == most
-    told = f"max_tokens above {most}: it is sent as {most}"
-    assert result.journal.steps[0].note == f"left out: {told}"
-    assert told in found.losses
+    most = protocols.backend("anthropic", "http://localhost/v1", model=CLAUDE).capabilities.largest_output
+    made = told(serve, {"api": "anthropic", "model": CLAUDE, "parameters": {"max_tokens": 1_000_000}})
+    assert made.body["max_tokens"] == most
+    named = f"max_tokens above {most}: it is sent as {most}"
+    assert made.notes == [f"left out: {named}"]
+    assert named in made.lost

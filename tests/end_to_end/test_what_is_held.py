@@ -16,7 +16,7 @@ import rungwise
 from rungwise import Client
 from rungwise.testing import ScriptedReply
 from support import protocols
-from support.modes import aask, ask
+from support.modes import Caller, aask, ask, is_async
 from support.runs import Serve
 
 ANSWER = ScriptedReply(text="Rayleigh scattering, most of all. " * 4)
@@ -62,14 +62,6 @@ def garbage() -> Iterator[Callable[[Callable[[], object]], int]]:
     gc.enable()
 
 
-def trying(function: Callable[[], object]) -> Callable[[], None]:
-    def call() -> None:
-        with suppress(rungwise.CallError, rungwise.TurnError):
-            function()
-
-    return call
-
-
 ENDINGS: dict[str, tuple[ScriptedReply, ...]] = {
     "answered": (ANSWER,),
     "failed": (ScriptedReply(status=500),),
@@ -80,24 +72,21 @@ ENDINGS: dict[str, tuple[ScriptedReply, ...]] = {
 
 
 @pytest.mark.own_connections
-@pytest.mark.parametrize("mode", ["call", "stream", "acall", "astream"])
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_call_leaves_nothing_for_the_collector(
     mode: str, ending: str, serve: Serve, backend_of: Any, garbage: Any
 ) -> None:
-    client = Client(backend_of(serve(*ENDINGS[ending])), policy=QUICK)
-    if not mode.startswith("a"):
-        assert garbage(trying(lambda: ask(client, mode))) == 0
-        client.close()
-        return
-    with asyncio.Runner() as runner:
+    with Caller(mode, backend_of(serve(*ENDINGS[ending])), policy=QUICK) as caller:
 
-        async def one() -> None:
+        def call() -> None:
             with suppress(rungwise.CallError):
-                await aask(client, mode)
+                ask(caller.client, mode)
 
-        assert garbage(lambda: runner.run(one())) == 0
-        runner.run(client.aclose())
+        async def acall() -> None:
+            with suppress(rungwise.CallError):
+                await aask(caller.client, mode)
+
+        assert garbage(lambda: caller.do(acall if is_async(mode) else call)) == 0
 
 
 @pytest.mark.own_connections
@@ -142,37 +131,29 @@ def test_a_stream_in_a_cycle_that_is_collected_ends_its_call_with_what_was_said(
 def test_a_turn_leaves_nothing_for_the_collector(
     mode: str, tool: Any, serve: Serve, backend_of: Any, garbage: Any
 ) -> None:
-    client = Client(backend_of(serve(lambda request: ANSWER if "heron" in str(request.body) else LOOKS)))
-    options: dict[str, Any] = {"tools": [tool]}
-    if mode in ("turn", "stream_turn", "left"):
-        if tool is alook:  # which runs in an event loop of its own: asyncio's leaves cycles
-            return
+    if tool is alook and not mode.startswith("a"):  # which runs in an event loop of its own: asyncio's leaves cycles
+        return
+    backend = backend_of(serve(lambda request: ANSWER if "heron" in str(request.body) else LOOKS))
+    most = 3 if "left" in mode else None
+    with Caller("acall" if mode.startswith("a") else "call", backend) as caller:
+        client = caller.client
 
         def run() -> None:
             if mode == "turn":
-                client.turn("Where?", **options)
-            else:
-                for _ in islice(client.stream_turn("Where?", **options), 3 if mode == "left" else None):
-                    pass
+                client.turn("Where?", tools=[tool])
+                return
+            for _ in islice(client.stream_turn("Where?", tools=[tool]), most):
+                pass
 
-        assert garbage(run) == 0
-        client.close()
-        return
+        async def arun() -> None:
+            if mode == "aturn":
+                await client.aturn("Where?", tools=[tool])
+                return
+            async with client.astream_turn("Where?", tools=[tool]) as events:
+                for _ in range(most or 1_000):
+                    await anext(events, None)
 
-    async def arun() -> None:
-        if mode == "aturn":
-            await client.aturn("Where?", **options)
-            return
-        async with client.astream_turn("Where?", **options) as events:
-            left = 3 if mode == "aleft" else 1_000
-            async for _ in events:
-                left -= 1
-                if not left:
-                    break
-
-    with asyncio.Runner() as runner:
-        assert garbage(lambda: runner.run(arun())) == 0
-        runner.run(client.aclose())
+        assert garbage(lambda: caller.do(arun if mode.startswith("a") else run)) == 0
 
 
 def test_backends_that_are_dropped_leave_nothing_for_the_collector(garbage: Any) -> None:
@@ -195,7 +176,6 @@ def warned() -> Iterator[list[str]]:
 
 
 @pytest.mark.own_connections
-@pytest.mark.parametrize("mode", ["call", "stream", "acall", "astream"])
 @pytest.mark.parametrize("is_in_a_cycle", [False, True])
 def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
     mode: str, is_in_a_cycle: bool, serve: Serve, backend_of: Any, warned: list[str]
@@ -299,3 +279,12 @@ def test_a_client_that_is_dropped_behind_an_event_loop_is_gone_at_once(
         assert connections() is None
     finally:
         gc.enable()
+
+
+def test_the_pools_of_closed_event_loops_are_let_go(serve: Any, backend_of: Any) -> None:
+    client = Client(backend_of(serve(ScriptedReply(text="In the reeds."))))
+    for _ in range(5):
+        asyncio.run(client.acall("Where?"))
+        assert len(client._connections._in_loops) == 1
+    client.close()
+    assert len(client._connections._in_loops) == 0

@@ -17,8 +17,9 @@ from rungwise.core import Request
 from rungwise.fsm.journal.path import read_path
 from rungwise.testing import ScriptedReply
 from support.command_line import invoke
-from support.modes import MODES, ask, waits_into
-from support.protocols import PROTOCOLS, backend
+from support.modes import ask, waits_into
+from support.protocols import backend
+from support.told import told
 
 DOWN, AGAIN = ScriptedReply(status=401), ScriptedReply(status=500)
 ANSWER = ScriptedReply(text="In the reeds.")
@@ -29,7 +30,6 @@ def notes(result: rungwise.Result) -> list[tuple[str, str | None]]:
     return [(step.backend, step.note) for step in result.journal.steps if step.event == "sent"]
 
 
-@pytest.mark.parametrize("mode", MODES)
 def test_what_the_fallback_cannot_be_told_is_not_sent_and_said_once(mode: str, serve: Any) -> None:
     first, second = serve(DOWN), serve(AGAIN, AGAIN, ANSWER)
     chain = [
@@ -39,10 +39,10 @@ def test_what_the_fallback_cannot_be_told_is_not_sent_and_said_once(mode: str, s
     request = Request("Where?", **NAMED, parameters={"logit_bias": {"5": 1}})
     with Client(chain, **waits_into([])) as client:
         result = ask(client, mode, request)
-    told = notes(result)
-    assert [name for name, _ in told] == ["first", "second", "second", "second"]
-    assert [note for _, note in told[:1] + told[2:]] == [None] * 3
-    said = told[1][1]
+    noted = notes(result)
+    assert [name for name, _ in noted] == ["first", "second", "second", "second"]
+    assert [note for _, note in noted[:1] + noted[2:]] == [None] * 3
+    said = noted[1][1]
     assert said is not None
     assert said.startswith("left out: logit_bias: it is a parameter of another protocol; seed: ")
     assert "temperature" not in said
@@ -51,7 +51,7 @@ def test_what_the_fallback_cannot_be_told_is_not_sent_and_said_once(mode: str, s
         assert received.body["temperature"] == 0.5
         assert not {"seed", "logit_bias"} & received.body.keys()
     text = result.journal.to_json()
-    assert notes(rungwise.replay(Journal.from_json(text))) == told
+    assert notes(rungwise.replay(Journal.from_json(text))) == noted
     assert said in steps_text(read_path(text, rungwise.CALL, Journal))
 
 
@@ -121,32 +121,22 @@ ODD = {"type": "hologram", "x": 1}
 
 
 def test_parts_of_a_message_that_have_no_form_are_told(serve: Any) -> None:
-    first, second = serve(DOWN), serve(ANSWER)
-    chain = [
-        backend_class("openai")("m", base_url=first.base_url, api_key="sk-1", name="first"),
-        backend_class("gemini")("m", base_url=second.base_url, api_key="sk-2", name="second"),
-    ]
     messages = [{"role": "user", "content": [ODD, {"type": "text", "text": "Where?"}, ODD]}]
-    with Client(chain) as client:
-        found = client.check(messages)
-        result = client.call(messages)
+    made = told(serve, "openai", "gemini", messages=messages)
     said = "hologram in the messages, 2 x: it has no form here"
-    assert said in str(found)
-    assert notes(result)[1:] == [("second", f"left out: {said}")]
-    assert first.requests[0].body["messages"][0]["content"][0] == ODD
+    assert said in made.lost
+    assert made.notes[1:] == [f"left out: {said}"]
+    assert made.bodies[0]["messages"][0]["content"][0] == ODD
 
 
 def test_tools_that_another_provider_runs_are_left_out_and_told(serve: Any) -> None:
-    provider = serve(ANSWER)
-    search = {"type": "web_search_20250305", "name": "web_search"}
-    with Client(backend_class("openai")("m", base_url=provider.base_url, api_key="sk-1", name="first")) as client:
-        result = client.call("Where?", tools=[search, TOOL])
-    assert provider.requests[0].body["tools"] == [TOOL]
-    assert notes(result) == [("first", "left out: the tool web_search: it has no form here")]
+    made = told(serve, "openai", tools=[{"type": "web_search_20250305", "name": "web_search"}, TOOL])
+    assert made.body["tools"] == [TOOL]
+    assert made.notes == ["left out: the tool web_search: it has no form here"]
 
 
 @pytest.mark.parametrize(
-    ("api", "parameters", "told"),
+    ("api", "parameters", "named"),
     [
         ("openai", {"best_of": 3}, "best_of"),
         ("openai", {"max_output_tokens": 9}, "max_tokens"),
@@ -156,9 +146,9 @@ def test_tools_that_another_provider_runs_are_left_out_and_told(serve: Any) -> N
     ],
 )
 def test_no_other_name_of_the_cap_and_no_second_answer_goes_round_a_budget(
-    api: str, parameters: dict[str, Any], told: str
+    api: str, parameters: dict[str, Any], named: str
 ) -> None:
-    with pytest.raises(rungwise.ConfigurationError, match=told):
+    with pytest.raises(rungwise.ConfigurationError, match=named):
         backend_class(api)("m", base_url="http://localhost:1/v1", api_key="sk-1", parameters=parameters)
 
 
@@ -188,19 +178,16 @@ SEEN_IN_A_TOOL = [
 def test_pictures_and_files_that_a_protocol_cannot_carry_are_told(
     api: str, model: str, lost: dict[str, int], serve: Any
 ) -> None:
-    provider = serve(ANSWER)
     asked: list[Any] = [
         {"role": "user", "content": [PICTURE, DRAWN, SUNG, WRITTEN, {"type": "text", "text": "Where?"}]},
         *SEEN_IN_A_TOOL,
         rungwise.Message("user", (rungwise.MediaPart("image", url="https://example.org/reeds.png"),)),
     ]
     said = "; ".join(f"{kind} in the messages, {count} x: it has no form here" for kind, count in lost.items())
-    with Client(backend_class(api)(model, base_url=provider.base_url, api_key="sk-1", name="it")) as client:
-        [found] = client.check(asked).backends
-        result = client.call(asked)
-    assert "; ".join(each for each in found.losses if "in the messages" in each) == said
-    assert notes(result) == [("it", f"left out: {said}" if said else None)]
-    body = json.dumps(provider.requests[0].body)
+    made = told(serve, {"api": api, "model": model}, messages=asked)
+    assert "; ".join(each for each in made.lost if "in the messages" in each) == said
+    assert made.notes == [f"left out: {said}" if said else None]
+    body = json.dumps(made.body)
     for kind, url in (("image", "https://example.org/heron.png"), ("audio", "audio/wav"), ("file", "heron.pdf")):
         assert (f"({kind}: {url})" in body) is any(each.startswith(kind) for each in lost)
 
@@ -217,22 +204,17 @@ CALLED: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("api", PROTOCOLS)
-@pytest.mark.parametrize("streams", [False, True])
-def test_who_speaks_is_told_where_a_protocol_has_no_names(api: str, streams: bool, serve: Any) -> None:
-    provider = serve(ANSWER)
-    with Client(backend(api, provider.base_url)) as client:
-        [found] = client.check(NAMED_ONES).backends
-        result = [*client.stream(NAMED_ONES)][-1] if streams else client.call(NAMED_ONES)
-    body = json.dumps(provider.requests[0].body)
+@pytest.mark.parametrize("mode", ["call", "stream"])
+def test_who_speaks_is_told_where_a_protocol_has_no_names(api: str, mode: str, serve: Any) -> None:
+    made = told(serve, api, messages=NAMED_ONES, mode=mode)
+    body = json.dumps(made.body)
     said = () if api == "openai" else ("name in the messages, 4 x: it has no form here",)
-    assert tuple(each for each in found.losses if "messages" in each) == said
-    assert notes(result) == [("primary", f"left out: {said[0]}" if said else None)]
+    assert tuple(each for each in made.lost if "messages" in each) == said
+    assert made.notes == [f"left out: {said[0]}" if said else None]
     for name in ("house", "Ada", "guide", "Bert"):
         assert (name in body) is (api == "openai")
 
 
-@pytest.mark.parametrize("api", PROTOCOLS)
 def test_the_name_of_a_tool_is_no_such_name(api: str) -> None:
     with Client(backend(api, "http://localhost:1/v1")) as client:
         [found] = client.check([{"role": "user", "content": "Where?"}, *CALLED]).backends
@@ -240,14 +222,10 @@ def test_the_name_of_a_tool_is_no_such_name(api: str) -> None:
 
 
 @pytest.mark.parametrize("role", ["system", "developer", "user", "tool"])
-@pytest.mark.parametrize("api", PROTOCOLS)
 def test_a_member_of_a_message_that_nobody_reads_is_told(api: str, role: str, serve: Any) -> None:
-    provider = serve(ANSWER)
     odd = {"role": role, "content": "Where?", **({"tool_call_id": "c"} if role == "tool" else {}), "mood": "merry"}
     asked = [{"role": "user", "content": "Hm."}, *CALLED[: role == "tool"], odd, {"role": "user", "content": "Hm?"}]
-    with Client(backend(api, provider.base_url)) as client:
-        [found] = client.check(asked).backends
-        client.call(asked)
-    is_told = "mood in the messages, 1 x: it has no form here" in found.losses
-    assert is_told is not ("merry" in json.dumps(provider.requests[0].body))
+    made = told(serve, api, messages=asked)
+    is_told = "mood in the messages, 1 x: it has no form here" in made.lost
+    assert is_told is not ("merry" in json.dumps(made.body))
     assert is_told is (api != "openai")

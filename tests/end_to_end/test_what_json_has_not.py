@@ -40,7 +40,6 @@ class Measure(float):
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize("place", FORMS)
-@pytest.mark.parametrize("api", protocols.PROTOCOLS)
 def test_it_is_refused_by_its_place_and_nothing_is_sent(api: str, place: str, value: Any, serve: Any) -> None:
     provider = serve(ScriptedReply(text="A heron."))
     with Client(protocols.backend(api, provider.base_url)) as client, pytest.raises(ConfigurationError) as caught:
@@ -52,7 +51,6 @@ def test_it_is_refused_by_its_place_and_nothing_is_sent(api: str, place: str, va
 
 
 @pytest.mark.parametrize("place", FORMS)
-@pytest.mark.parametrize("api", protocols.PROTOCOLS)
 def test_what_json_has_a_form_for_is_sent_in_every_form(api: str, place: str, serve: Any) -> None:
     provider = serve(ScriptedReply(text="A heron."))
     moment = datetime(2026, 11, 1, tzinfo=UTC)

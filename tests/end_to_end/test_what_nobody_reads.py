@@ -11,6 +11,7 @@ from rungwise import Client
 from rungwise.core import Request
 from rungwise.testing import ScriptedReply
 from support.protocols import PROTOCOLS, backend
+from support.told import told
 
 ANSWER = ScriptedReply(text="In the reeds.")
 MARK = {"type": "ephemeral"}
@@ -25,15 +26,11 @@ FOREIGN = [api for api in PROTOCOLS if api != "openai"]
 
 def sent(serve: Any, api: str, messages: Any, **options: Any) -> tuple[Any, list[str]]:
     """Return the body of a call, and what is told, which the journal and the check say alike."""
-    provider = serve(ANSWER)
     given = {name: options.pop(name) for name in ("model", "capabilities") if name in options}
-    with Client(backend(api, provider.base_url, **given)) as client:
-        [found] = client.check(messages, **options).backends
-        result = client.call(messages, **options)
-    [note] = [step.note for step in result.journal.steps if step.event == "sent"]
-    told = [loss for loss in found.losses if "tokens of" not in loss]
-    assert (note or "") == (f"left out: {'; '.join(told)}" if told else "")
-    return provider.requests[0].body, told
+    made = told(serve, {"api": api, **given}, messages=messages, **options)
+    lost = [loss for loss in made.lost if "tokens of" not in loss]
+    assert made.notes == [f"left out: {'; '.join(lost)}" if lost else None]
+    return made.body, lost
 
 
 def marked_result() -> list[Any]:
@@ -42,16 +39,16 @@ def marked_result() -> list[Any]:
 
 
 def test_a_mark_within_the_result_of_a_tool_goes_to_anthropic(serve: Any) -> None:
-    body, told = sent(serve, "anthropic", marked_result())
+    body, lost = sent(serve, "anthropic", marked_result())
     [result] = body["messages"][-1]["content"]
     assert (result["type"], result["content"], result["cache_control"]) == ("tool_result", "Reeds.", MARK)
-    assert told == []
+    assert lost == []
 
 
 def test_cache_marks_in_tool_results_go_to_bedrock_models_that_take_them(serve: Any) -> None:
-    body, told = sent(serve, "bedrock", marked_result(), capabilities=rungwise.Capabilities(caches=True))
+    body, lost = sent(serve, "bedrock", marked_result(), capabilities=rungwise.Capabilities(caches=True))
     assert body["messages"][-1]["content"][-1] == {"cachePoint": {"type": "default"}}
-    assert told == []
+    assert lost == []
 
 
 @pytest.mark.parametrize("api", FOREIGN)
@@ -65,10 +62,10 @@ def test_the_marks_that_a_protocol_cannot_take_are_told_in_one_line(api: str, se
         {"role": "user", "content": [text]},
     ]
     tools = [{"type": "function", "function": FUNCTION, "cache_control": MARK}]
-    body, told = sent(serve, api, messages, tools=tools)
+    body, lost = sent(serve, api, messages, tools=tools)
     # Anthropic has no place for that of a whole message, and none is read of a call.
     expected = {"anthropic": [NOWHERE.format(2)], "bedrock": [NOWHERE.format(1), UNKNOWN.format(5)]}
-    assert told == expected.get(api, [NOWHERE.format(6)])
+    assert lost == expected.get(api, [NOWHERE.format(6)])
     assert json.dumps(body).count("ephemeral") == (4 if api == "anthropic" else 0)
 
 
@@ -80,43 +77,37 @@ def test_marks_of_neutral_parts_and_of_bedrock_are_told_alike(api: str, serve: A
         {"role": "assistant", "content": "Hm."},
         {"role": "user", "content": [{"text": "There?"}, point]},
     ]
-    body, told = sent(serve, api, messages, tools=[{"toolSpec": {"name": "look"}}, point])
-    assert told == [NOWHERE.format(3)]
+    body, lost = sent(serve, api, messages, tools=[{"toolSpec": {"name": "look"}}, point])
+    assert lost == [NOWHERE.format(3)]
     assert "cachePoint" not in json.dumps(body)
     assert "There?" in json.dumps(body)
 
 
 def test_the_marks_that_a_second_server_is_not_sent_are_told(serve: Any) -> None:
-    first, second = serve(ScriptedReply(status=401)), serve(ANSWER)
     messages = [{"role": "user", "content": [{"type": "text", "text": "Where?", "cache_control": MARK}]}]
-    chain = [backend("openai", each.base_url, name=name) for each, name in ((first, "one"), (second, "two"))]
-    with Client(chain) as client:
-        found = client.check(messages).backends
-        result = client.call(messages)
-    assert [each.losses for each in found] == [(), (NOWHERE.format(1),)]
-    notes = [step.note for step in result.journal.steps if step.event == "sent"]
-    assert notes == [None, f"left out: {NOWHERE.format(1)}"]
-    assert first.requests[0].body["messages"] == messages
-    assert second.requests[0].body["messages"] == [{"role": "user", "content": [{"type": "text", "text": "Where?"}]}]
+    made = told(serve, "openai", "openai", messages=messages)
+    assert made.losses == [(), (NOWHERE.format(1),)]
+    assert made.notes == [None, f"left out: {NOWHERE.format(1)}"]
+    unmarked = [{"role": "user", "content": [{"type": "text", "text": "Where?"}]}]
+    assert [body["messages"] for body in made.bodies] == [messages, unmarked]
 
 
 ODD_PART = {"type": "text", "text": "Where?", "mood": "merry"}
 ODD_TOOL = {"type": "function", "function": {**FUNCTION, "input_examples": [{"mood": "merry"}]}, "defer_loading": True}
 
 
-@pytest.mark.parametrize("api", PROTOCOLS)
 def test_members_of_parts_and_tools_that_nobody_reads_are_told(api: str, serve: Any) -> None:
     answer = {"role": "tool", "tool_call_id": "c1", "content": [ODD_PART]}
     messages = [USER, CALLING, answer, {"role": "user", "content": [ODD_PART, "Hm?"]}]
     if api == "openai":
         messages[-1] = {"role": "user", "content": [ODD_PART]}
-    body, told = sent(serve, api, messages, tools=[ODD_TOOL])
+    body, lost = sent(serve, api, messages, tools=[ODD_TOOL])
     expected = [
         "input_examples of the tools, 1 x: it has no form here",
         "defer_loading of the tools, 1 x: it has no form here",
         "mood in the messages, 2 x: it has no form here",
     ]
-    assert told == ([] if api == "openai" else expected)
+    assert lost == ([] if api == "openai" else expected)
     assert ("merry" in json.dumps(body)) is (api == "openai")
 
 
@@ -137,22 +128,19 @@ def test_members_within_a_part_of_any_form_are_told(given: Any, told: str, serve
 
 def test_what_is_told_by_name_is_bounded(serve: Any) -> None:
     odd = {"type": "text", "text": "Where?", **{f"odd_{count}\n{'x' * 500}": 1 for count in range(500)}}
-    with Client(backend("gemini", serve(ANSWER).base_url)) as client:
-        [found] = client.check([{"role": "user", "content": [odd]}]).backends
-    assert found.losses[-1] == "480 other things in the messages: they have no form here"
-    assert len(found.losses) == 21
-    assert all(len(loss) < 150 and "\n" not in loss for loss in found.losses)
+    losses = told(serve, "gemini", messages=[{"role": "user", "content": [odd]}]).lost
+    assert losses[-1] == "480 other things in the messages: they have no form here"
+    assert len(losses) == 21
+    assert all(len(loss) < 150 and "\n" not in loss for loss in losses)
 
 
-@pytest.mark.parametrize("api", PROTOCOLS)
 def test_the_place_of_an_item_that_a_server_keeps_is_told(api: str, serve: Any) -> None:
     item = {"type": "item_reference", "id": "msg_1"}
-    body, told = sent(serve, api, [USER, item, USER])
-    assert told == ([] if api == "responses" else ["item_reference in the messages, 1 x: it has no form here"])
+    body, lost = sent(serve, api, [USER, item, USER])
+    assert lost == ([] if api == "responses" else ["item_reference in the messages, 1 x: it has no form here"])
     assert ("msg_1" in json.dumps(body)) is (api == "responses")
 
 
-@pytest.mark.parametrize("api", PROTOCOLS)
 def test_code_that_gemini_ran_is_said_in_words(api: str, serve: Any) -> None:
     ran = [
         {"executableCode": {"language": "PYTHON", "code": "print(2 + 3)"}},
@@ -160,8 +148,8 @@ def test_code_that_gemini_ran_is_said_in_words(api: str, serve: Any) -> None:
         {"text": "Five."},
     ]
     asked = {"role": "user", "parts": [{"text": "How many?"}]}
-    body, told = sent(serve, api, [asked, {"role": "model", "parts": ran}, asked])
-    assert told == []
+    body, lost = sent(serve, api, [asked, {"role": "model", "parts": ran}, asked])
+    assert lost == []
     if api == "gemini":
         assert body["contents"][1]["parts"] == ran
     else:
@@ -177,21 +165,20 @@ PAGE = {"type": "text", "media_type": "text/plain", "data": "Herons nest in reed
 @pytest.mark.parametrize("source", [PDF, PAGE])
 def test_what_is_said_of_a_document_goes_along(source: Any, api: str, serve: Any) -> None:
     document = {"type": "document", "source": source, "title": "Herons", "context": "From the shore."}
-    body, told = sent(serve, api, [{"role": "user", "content": [document]}])
+    body, lost = sent(serve, api, [{"role": "user", "content": [document]}])
     said = json.dumps(body)
     assert "From the shore." in said
     has_no_place = source is PDF and api in ("gemini", "ollama")
     assert ("Herons" in said.replace("Herons nest", "")) is not (has_no_place and api == "gemini")
-    assert ("name of a file in the messages, 1 x: it has no form here" in told) is (has_no_place and api == "gemini")
+    assert ("name of a file in the messages, 1 x: it has no form here" in lost) is (has_no_place and api == "gemini")
 
 
-@pytest.mark.parametrize("api", PROTOCOLS)
 @pytest.mark.parametrize("strict", [True, False])
 def test_a_tool_that_is_to_be_strict_is_told_where_none_is(api: str, strict: bool, serve: Any) -> None:
     tools = [{"type": "function", "function": {**FUNCTION, "strict": strict}}]
-    body, told = sent(serve, api, [USER], tools=tools)
+    body, lost = sent(serve, api, [USER], tools=tools)
     is_lost = api in ("gemini", "ollama")
-    assert told == (["strict of the tools, 1 x: it has no form here"] if is_lost and strict else [])
+    assert lost == (["strict of the tools, 1 x: it has no form here"] if is_lost and strict else [])
     assert ("strict" in json.dumps(body)) is not is_lost
 
 
@@ -211,18 +198,16 @@ def test_a_turn_of_plain_functions_tells_nothing_of_strictness(api: str, serve: 
     assert "look" in json.dumps(second.requests[0].body)
 
 
-@pytest.mark.parametrize("api", PROTOCOLS)
 @pytest.mark.parametrize("detail", ["low", "high", "auto"])
 def test_how_closely_a_picture_is_to_be_looked_at_is_told(api: str, detail: str, serve: Any) -> None:
     image = {"url": "data:image/png;base64,iVBORw0KGgo=", "detail": detail}
-    body, told = sent(serve, api, [{"role": "user", "content": [{"type": "image_url", "image_url": image}]}])
+    body, lost = sent(serve, api, [{"role": "user", "content": [{"type": "image_url", "image_url": image}]}])
     takes = api in ("openai", "responses")
     is_told = not takes and detail != "auto"  # which is what every server does that is told nothing
-    assert told == (["detail of a picture in the messages, 1 x: it has no form here"] if is_told else [])
+    assert lost == (["detail of a picture in the messages, 1 x: it has no form here"] if is_told else [])
     assert (f'"detail": "{detail}"' in json.dumps(body)) is takes
 
 
-@pytest.mark.parametrize("api", PROTOCOLS)
 def test_a_long_history_of_plain_text_costs_next_to_nothing(api: str) -> None:
     request = Request([USER, {"role": "assistant", "content": "In the reeds."}] * 1000)
     link = backend(api, "http://localhost:1/v1")

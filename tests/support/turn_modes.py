@@ -8,6 +8,7 @@ from attrs import define
 
 import rungwise
 from rungwise import Client, ToolCall
+from rungwise import TurnResult as Result
 from rungwise.fsm.turn.explained import read_turn
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.validity import problems_of
@@ -107,9 +108,7 @@ async def _no_wait(seconds: float) -> None:
     pass
 
 
-def _run(
-    client: Client, mode: str, messages: Any, events: list[Any], each: Any, options: dict[str, Any]
-) -> rungwise.TurnResult:
+def _run(client: Client, mode: str, messages: Any, events: list[Any], each: Any, options: dict[str, Any]) -> Result:
     if mode == "turn":
         return client.turn(messages, **options)
     with client.stream_turn(messages, **options) as stream:
@@ -123,7 +122,7 @@ def _run(
 
 async def _run_and_close(
     client: Client, mode: str, messages: Any, events: list[Any], each: Any, options: dict[str, Any]
-) -> rungwise.TurnResult:
+) -> Result:
     async with client:
         if mode == "aturn":
             return await client.aturn(messages, **options)
@@ -134,6 +133,16 @@ async def _run_and_close(
                 if each is not None and each(event, stream):
                     break
         return stream.result
+
+
+def ask(client: Client, mode: str, messages: Any = "Where?", **options: Any) -> Result:
+    """Run a turn, in a new event loop if the mode needs one, and return the result of whatever came of it."""
+    try:
+        if is_async(mode):
+            return anyio.run(_run_and_close, client, mode, messages, [], None, options)
+        return _run(client, mode, messages, [], None, options)
+    except rungwise.TurnError as error:
+        return error.result
 
 
 def _check(turned: Turned, mode: str, messages: Any) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -148,42 +148,106 @@ def in_one_loop(way: str, client: Client) -> Iterator[Callable[..., Asked]]:
         runner.run(aclose(client))
 
 
-def several(way: str, client: Client, count: int, between: Callable[[], Any] = lambda: None) -> list[Any]:
-    """Make several calls one after another, in one event loop if the way needs one."""
-    if not is_async(way):
-        asked = []
-        for number in range(count):
-            if number:
-                between()
-            asked.append(ask(way, client, f"question {number}", streams=False))
-        return asked
+class Either:
+    """A client that goes a way, used from coroutines: what is synchronous runs in threads.
 
-    async def main() -> list[Any]:
+    Arguments:
+        way: to the network.
+        chain, options: for the client; a client in the place of the chain is used as it is.
+    """
+
+    def __init__(self, way: str, chain: Any, **options: Any) -> None:
+        self._way, self._threads = way, None if is_async(way) else ThreadPoolExecutor(64)
+        self.client = chain if isinstance(chain, Client) else client_for(way, chain, **options)
+
+    async def ask(self, *asked: Any, **options: Any) -> Asked:
+        """Make a call."""
+        if self._threads is None:
+            return await aask(self.client, *asked, **options)
+        asking = partial(ask, self._way, self.client, *asked, **options)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, asking)
+
+    def stream(self, asked: Any = "Where?", **options: Any) -> "Reading":
+        """Begin to stream a call."""
+        return Reading((self.client.astream if self._threads is None else self.client.stream)(asked, **options))
+
+    async def close(self) -> None:
+        """Close the client, and leave an HTTP client that was passed in."""
+        if self._threads is None:
+            await self.client.aclose()
+        else:
+            self.client.close()
+
+    async def __aenter__(self) -> "Either":
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        if self._threads is None:
+            await aclose(self.client)
+        else:
+            self._threads.shutdown()
+
+
+class Reading:
+    """A stream of either kind."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream, self._is_async = stream, hasattr(stream, "__anext__")
+
+    async def next(self) -> Any:
+        """Return the next event; None behind the last one."""
+        return await (anext(self._stream, None) if self._is_async else asyncio.to_thread(next, self._stream, None))
+
+    async def text(self) -> str:
+        """Read to the first text, and return it."""
+        while not isinstance(event := await self.next(), rungwise.Text):
+            assert event is not None
+        return event.text
+
+    async def close(self) -> None:
+        """Close the stream."""
+        if self._is_async:
+            await self._stream.aclose()
+        else:
+            self._stream.close()
+
+    async def leave(self) -> None:
+        """Leave a `with` block around the stream."""
+        if self._is_async:
+            async with self._stream:
+                return
+        with self._stream:
+            return
+
+    @property
+    def result(self) -> rungwise.Result:
+        result: rungwise.Result = self._stream.result
+        return result
+
+
+def several(way: str, client: Client, count: int, between: Callable[[], Any] = lambda: None) -> list[Asked]:
+    """Make several calls one after another, in one event loop if the way needs one."""
+
+    async def main() -> list[Asked]:
         asked = []
-        for number in range(count):
-            if number:
-                await asyncio.to_thread(between)
-            asked.append(await aask(client, f"question {number}", streams=False))
-        await aclose(client)
+        async with Either(way, client) as one:
+            for number in range(count):
+                if number:
+                    await asyncio.to_thread(between)
+                asked.append(await one.ask(f"question {number}", streams=False))
         return asked
 
     return asyncio.run(main())
 
 
-def at_once(way: str, client: Client, count: int) -> list[Any]:
-    """Make several calls at the same time, in one event loop if the way needs one, and close the client."""
-    if is_async(way):
+def at_once(way: str, client: Client, calls: Iterable[dict[str, Any]]) -> list[Asked]:
+    """Make calls with these arguments at the same time, in threads or in tasks."""
 
-        async def main() -> list[Any]:
-            asked = await asyncio.gather(*(aask(client, f"q {number}", streams=False) for number in range(count)))
-            await aclose(client)
-            return asked
+    async def main() -> list[Asked]:
+        async with Either(way, client) as one:
+            return await asyncio.gather(*(one.ask(**each) for each in calls))
 
-        return asyncio.run(main())
-    with ThreadPoolExecutor(count) as threads:
-        ended = list(threads.map(lambda number: ask(way, client, f"q {number}", streams=False), range(count)))
-    client.close()
-    return ended
+    return asyncio.run(main())
 
 
 WALL = 1_795_168_800.0  # Fri, 20 Nov 2026 10:00:00 GMT

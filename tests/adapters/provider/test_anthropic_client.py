@@ -19,7 +19,6 @@ from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 MODES = pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
 ASKED: dict[str, Any] = {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "Where?"}]}
-COUNTED = {"input_tokens": 7, "output_tokens": 8, "cache_read_input_tokens": 9}
 CALL = ToolCall("toolu_1", "look", '{"bird": "heron"}')
 
 

@@ -62,66 +62,39 @@ def read(api: str, counts: tuple[Any, ...] = (), stops: tuple[str, ...] = ("stop
     return reply
 
 
+NAMES: Final = {
+    "anthropic": {"in": "input_tokens", "out": "output_tokens", "cached": "cache_read_input_tokens"},
+    "openai": {"in": "prompt_tokens", "out": "completion_tokens"},
+    "gemini": {"in": "promptTokenCount", "out": "candidatesTokenCount", "thought": "thoughtsTokenCount"},
+}
+
+
 @pytest.mark.parametrize(
     ("api", "counts", "usage"),
     [
-        (  # as servers of other models have it, in the protocol of Anthropic
-            "anthropic",
-            ({"input_tokens": 1000, "output_tokens": 1}, {"input_tokens": 0, "output_tokens": 50}),
-            Usage(1000, 50),
-        ),
+        # Thus servers of other models have it, in the protocol of Anthropic.
+        ("anthropic", ({"in": 1000, "out": 1}, {"in": 0, "out": 50}), Usage(1000, 50)),
+        ("anthropic", ({"in": 600, "cached": 400}, {"out": 5, "cached": 0}), Usage(1000, 5, cache_read_tokens=400)),
+        ("anthropic", ({"in": 1000, "out": 1}, {"out": 0}), Usage(1000, ESTIMATE, estimated=True)),
+        ("anthropic", ({"in": 1000, "out": 1}, {}), Usage(1000, ESTIMATE, estimated=True)),
+        ("openai", ({"in": 1000, "out": 50}, {"in": 0, "out": 0}), Usage(1000, 50, estimated=True)),
+        ("openai", ({"in": 1000, "out": 1}, {"in": -1, "out": 10**15}), Usage(1000, ESTIMATE, estimated=True)),
+        ("gemini", ({"in": 1000}, {"in": 1000, "thought": 500}), Usage(1000, 500, reasoning_tokens=500)),
         (
-            "anthropic",
-            ({"input_tokens": 600, "cache_read_input_tokens": 400}, {"output_tokens": 5, "cache_read_input_tokens": 0}),
-            Usage(1000, 5, cache_read_tokens=400),
-        ),
-        (
-            "anthropic",
-            ({"input_tokens": 1000, "output_tokens": 1}, {"output_tokens": 0}),
-            Usage(1000, ESTIMATE, estimated=True),
-        ),
-        ("anthropic", ({"input_tokens": 1000, "output_tokens": 1}, {}), Usage(1000, ESTIMATE, estimated=True)),
-        (
-            "openai",
-            ({"prompt_tokens": 1000, "completion_tokens": 50}, {"prompt_tokens": 0, "completion_tokens": 0}),
-            Usage(1000, 50, estimated=True),
-        ),
-        (
-            "openai",
-            ({"prompt_tokens": 1000, "completion_tokens": 1}, {"prompt_tokens": -1, "completion_tokens": 10**15}),
-            Usage(1000, ESTIMATE, estimated=True),
-        ),
-        (  # thoughts alone
-            "gemini",
-            ({"promptTokenCount": 1000}, {"promptTokenCount": 1000, "thoughtsTokenCount": 500}),
-            Usage(1000, 500, reasoning_tokens=500),
-        ),
-        (
-            "gemini",
-            (
-                {"promptTokenCount": 1000, "candidatesTokenCount": 2, "thoughtsTokenCount": 500},
-                {"promptTokenCount": 1000, "candidatesTokenCount": 10},
-            ),
+            *("gemini", ({"in": 1000, "out": 2, "thought": 500}, {"in": 1000, "out": 10})),
             Usage(1000, 510, reasoning_tokens=500),
         ),
         (
-            "gemini",
-            (
-                {"promptTokenCount": 1000, "candidatesTokenCount": 2, "thoughtsTokenCount": 500},
-                {"promptTokenCount": 1000},
-            ),
+            *("gemini", ({"in": 1000, "out": 2, "thought": 500}, {"in": 1000})),
             Usage(1000, 502, reasoning_tokens=500, estimated=True),
         ),
-        (
-            "gemini",
-            ({"promptTokenCount": 1000, "candidatesTokenCount": 2}, {"promptTokenCount": 0, "candidatesTokenCount": 0}),
-            Usage(1000, ESTIMATE, estimated=True),
-        ),
+        ("gemini", ({"in": 1000, "out": 2}, {"in": 0, "out": 0}), Usage(1000, ESTIMATE, estimated=True)),
     ],
 )
 def test_what_was_counted_once_is_used(api: str, counts: tuple[Any, ...], usage: Usage) -> None:
     stop = {"anthropic": "end_turn", "gemini": "STOP"}.get(api, "stop")
-    assert read(api, counts, (stop,)).usage == usage
+    reports = tuple({NAMES[api][name]: count for name, count in each.items()} for each in counts)
+    assert read(api, reports, (stop,)).usage == usage
 
 
 @pytest.mark.parametrize(

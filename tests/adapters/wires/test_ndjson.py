@@ -127,16 +127,6 @@ def test_halves_of_characters_are_joined_across_lines() -> None:
     assert text_of(line("a"), *halves, END) == "a🐦"
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>It works!</html>", b"[]", b"{", b'{"a": 1}', b"null", b"data: {}\n\n"])
-def test_what_is_no_reply_is_none(body: bytes) -> None:
-    reply, said = read(body)
-    assert said == ""
-    if isinstance(reply, Reply):
-        assert reply.interrupted
-    else:
-        assert reply.reason == "malformed"
-
-
 GROWING: dict[str, Callable[[int], list[bytes]]] = {
     "lines alike": lambda n: [line(f"w{k}", f"2026-08-21T18:48:22.{k}Z") for k in range(n)],
     "lines that differ": lambda n: [line(f"w{k}", **{f"x{k}": k}) for k in range(n)],

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import OpenAIChat, Text, Usage
+from rungwise import OpenAIChat, Text
 from rungwise.adapters.wires.json_text import HalfHolder, ObjectScanner, is_heavy, mended
 from rungwise.core import Failure, Reply
+from support import protocols
 from support.error_bodies import minimax
 from support.sampling import sampled
 from support.work import grows_within, seconds
@@ -295,13 +296,6 @@ def test_every_call_has_an_id_of_its_own(ids: list[Any]) -> None:
         assert {call.id for call in replies[0].tool_calls}.isdisjoint(call.id for call in replies[1].tool_calls)
 
 
-@pytest.mark.parametrize("index", [{"index": 0}, {}])
-def test_two_calls_under_one_index_are_told_apart_by_their_names(index: dict[str, int]) -> None:
-    pieces = [("f", ""), (None, '{"x"'), (None, ":1}"), ("g", ""), (None, "{}"), ("g", "")]
-    reply = streamed(*(tools({**index, "function": {"name": n, "arguments": a}}) for n, a in pieces))
-    assert [(call.name, call.arguments) for call in reply.tool_calls] == [("f", '{"x":1}'), ("g", "{}")]
-
-
 def test_the_id_of_a_reply_is_looked_at_once_however_many_calls_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: list[int] = []
 
@@ -332,34 +326,6 @@ def test_the_same_call_of_two_replies_without_ids_has_two_ids(other: dict[str, A
     assert set(found[0]).isdisjoint(found[1])
 
 
-def pieces_of_calls(index: dict[str, Any], *pieces: tuple[str | None, str]) -> list[tuple[str, str]]:
-    """Return the names and arguments of what pieces with these names and arguments come to."""
-    reply = streamed(*(tools({**index, "function": {"name": n, "arguments": a}}) for n, a in pieces))
-    return [(call.name, call.arguments) for call in reply.tool_calls]
-
-
-@pytest.mark.parametrize("index", [{"index": 0}, {"index": "0"}, {}])
-@pytest.mark.parametrize("unnamed", ["", None])
-def test_a_name_that_comes_before_its_arguments_begins_another_call(index: dict[str, Any], unnamed: str | None) -> None:
-    call = [("f", ""), (unnamed, '{"a"'), (unnamed, ":1}")]
-    assert pieces_of_calls(index, *call, *call) == [("f", '{"a":1}')] * 2
-    assert pieces_of_calls(index, *call, ("f", ""), ("f", "\n"), (unnamed, "{}")) == [("f", '{"a":1}\n'), ("f", "{}")]
-
-
-@pytest.mark.parametrize("last", ["", "\n", " "])
-def test_a_name_that_is_repeated_in_each_piece_begins_no_other_call(last: str) -> None:
-    pieces = [("f", ""), ("f", ""), ("f", '{"a"'), ("f", ":1}"), ("f", last), ("f", last)]
-    assert pieces_of_calls({"index": 0}, *pieces) == [("f", '{"a":1}' + last * 2)]
-
-
-@pytest.mark.parametrize("kind", [int, str, float])
-def test_pieces_of_two_calls_may_alternate_under_an_index_of_any_kind(kind: Callable[[int], Any]) -> None:
-    named = [{"index": kind(n), "id": f"c{n}", "function": {"name": "f", "arguments": '{"a"'}} for n in (0, 1)]
-    rest = [{"index": kind(n), "function": {"arguments": f":{n}}}"}} for n in (0, 1)]
-    reply = streamed(*map(tools, named), *map(tools, rest))
-    assert [(call.id, call.arguments) for call in reply.tool_calls] == [("c0", '{"a":0}'), ("c1", '{"a":1}')]
-
-
 @pytest.mark.parametrize("first", [0, "0", 0.0, None])
 def test_the_first_choice_may_be_told_by_an_index_of_any_kind(first: Any) -> None:
     others = [{"index": index, "delta": {"content": "b"}} for index in (1, "1")]
@@ -368,23 +334,6 @@ def test_the_first_choice_may_be_told_by_an_index_of_any_kind(first: Any) -> Non
 
 
 # usage and refusals
-
-
-@pytest.mark.parametrize(
-    ("counts", "expected"),
-    [
-        ({"prompt_tokens": 100, "total_tokens": 110, "cached_tokens": 80, "cache_write_tokens": 80}, (100, 80, 20)),
-        ({"prompt_tokens": 100, "total_tokens": 110, "cached_tokens": 200}, (100, 100, 0)),
-        ({"prompt_tokens": 100, "cached_tokens": 80, "cache_write_tokens": 80}, (260, 80, 80)),
-        ({"prompt_tokens": 100, "total_tokens": 190, "cached_tokens": 80}, (180, 80, 0)),
-    ],
-)
-def test_the_total_tells_whether_cached_tokens_are_among_the_prompt(
-    counts: dict[str, int], expected: tuple[int, int, int]
-) -> None:
-    prompt, cached, written = expected
-    usage = whole({"content": "x"}, usage={"completion_tokens": 10, **counts}).usage
-    assert usage == Usage(prompt, 10, cached, written)
 
 
 @pytest.mark.parametrize("where", ["message", "choice"])
@@ -456,3 +405,26 @@ def test_a_stream_that_nobody_asked_for_may_begin_in_any_way(start: bytes) -> No
     assert (cut.text, cut.interrupted) == ("a", True)
     nothing = CHAT.decode(200, {}, start)
     assert nothing.reason == "malformed"
+
+
+# what is no reply
+
+NOTHINGS = [
+    *(b"", b" ", b"<html><body>Bad gateway</body></html>", b"null", b"[]", b"[null]", b"42", b'"x"', b"x", b"{}", b"{"),
+    *(b'{"a": 1}', b"\xff\xfe", b"[" * 100_000, b"data: x\n\n", b"data: {}\n\n", b'{"candidates": []}'),
+    *(b'{"output": 5}', b'{"id": "resp_1"}', b'{"choices": []}', b'{"choices": null}', b'{"choices": [null]}'),
+    *(b'{"choices": [{}]}', b'{"choices": {"0": 1}}', b'{"choices": [{"message": null}]}'),
+    b'{"choices": [{"message": {"content": "he',
+]
+
+
+@pytest.mark.parametrize("api", protocols.PROTOCOLS)
+@pytest.mark.parametrize("body", NOTHINGS, ids=lambda body: repr(body[:20]))
+def test_a_200_without_a_usable_shape_is_malformed(api: str, body: bytes) -> None:
+    came = protocols.backend(api, "http://localhost/v1").decode(200, {}, body)
+    assert (came.reason, came.status) == ("malformed", 200)
+    decoder = protocols.backend(api, "http://localhost/v1").decoder({})
+    assert decoder.feed(body) == []
+    came = decoder.close()
+    assert came.interrupted if isinstance(came, Reply) else came.reason == "malformed"
+    assert not isinstance(came, Reply) or came.failure is None or came.failure.reason == "malformed"

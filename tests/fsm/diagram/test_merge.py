@@ -100,7 +100,7 @@ def test_a_picture_laid_over_itself_shows_no_change(policy: Any) -> None:
     )
 
 
-def test_what_is_removed_stands_where_it_stood() -> None:
+def test_a_removed_line_stays_in_its_place() -> None:
     assert merged("abcd", "ad") == list("abcd")
     assert merged("abc", "xcb") == list("axcb")
     assert merged("ab", "ba") == list("ba")

@@ -94,5 +94,5 @@ FAULTS = {
 
 @pytest.mark.full
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_is_planted_is_found(fault: str, tmp_path: Path) -> None:
+def test_finds_each_planted_fault(fault: str, tmp_path: Path) -> None:
     assert checked(FAULTY[fault], LITTLE, tmp_path).error == FAULTS[fault]

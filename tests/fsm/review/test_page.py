@@ -67,7 +67,7 @@ def test_ten_questions_of_a_reviewer_are_answered_from_the_one_page() -> None:
     assert all(f"{each.name} : {journal_text(each)}." in shown for each in last_week())
 
 
-def test_past_calls_say_where_they_differ_and_what_is_not_known() -> None:
+def test_past_calls_say_where_they_differ_and_what_is_unknown() -> None:
     monday, tuesday, friday = map(journal_text, last_week())
     assert monday == "the same path to the end (done), with as many attempts and 1.1 s less of waits"
     assert tuesday == (
@@ -78,7 +78,7 @@ def test_past_calls_say_where_they_differ_and_what_is_not_known() -> None:
 
 
 @pytest.mark.full
-def test_the_ladders_show_what_is_new_gone_and_moved() -> None:
+def test_the_ladders_show_new_removed_and_moved_rows() -> None:
     shown = visible(to_other_table().to_html())
     assert "5 rows are new; 5 rows are gone; the order of malformed changes" in shown
     assert "retry ×3 · 2→60 s (was 2.) may_retry" in shown

@@ -81,7 +81,7 @@ def test_a_moment_is_written_down_to_the_millisecond(seconds: float, text: str) 
 
 
 @given(st.floats(min_value=0, max_value=LAST))
-def test_what_is_written_is_read_again_and_is_no_later(seconds: float) -> None:
+def test_a_written_moment_reads_back_and_is_no_later(seconds: float) -> None:
     again = read_moment(write_moment(seconds))
     assert again <= seconds + 0.00001 + 0.00005  # of years far off a float tells no more
     assert seconds - again < 0.0011
@@ -151,7 +151,7 @@ def test_wherever_it_enters_a_step_is_one_line(text: str) -> None:
     assert rungwise.replay(again).outcome == call.result.outcome
 
 
-def test_what_is_no_text_is_left_to_whoever_checks_it() -> None:
+def test_leaves_what_is_no_text_unchanged() -> None:
     assert label(None) is None
     assert label(3) == 3
     assert label("\x1b[1mbold\x1b[0m move") == "bold move"

@@ -423,14 +423,6 @@ def test_what_a_provider_has_rejected_is_left_out_in_either_words() -> None:
     assert "stream" not in sent(stream=False)
 
 
-@pytest.mark.parametrize("name", ["model", "messages", "system", "stream"])
-def test_what_has_its_own_place_is_refused(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"parameters cannot set '{name}'"):
-        backend(parameters={name: "x"})
-    with pytest.raises(ConfigurationError, match=f"Request.parameters cannot set '{name}'"):
-        sent(parameters={name: "x"})
-
-
 # the cap
 
 
@@ -572,17 +564,3 @@ def test_parameters_of_its_own_do_not_go_to_another_protocol() -> None:
     chat = OpenAIChat("m", base_url="http://localhost/v1")
     assert dict(parameters_for(request, backend(), chat)) == {"stop": "END"}
     assert dict(parameters_for(request, backend(), backend(OLD))) == dict(request.parameters)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "expected"),
-    [
-        ({"response_format": WANTED}, True),
-        ({"response_format": {"type": "text"}}, False),
-        ({"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}, True),
-        ({"output_config": {"effort": "low"}}, None),
-        ({}, None),
-    ],
-)
-def test_json_is_asked_for_in_either_words(parameters: Any, expected: bool | None) -> None:
-    assert ANTHROPIC.asks_for_json(parameters) is expected

@@ -367,18 +367,6 @@ def test_what_a_provider_has_rejected_is_left_out_in_either_words() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
-    [
-        *[{name: "x"} for name in ("model", "modelId", "messages", "system", "stream", "maxTokens", "toolConfig")],
-        {"inferenceConfig": {"maxTokens": 5}},
-    ],
-)
-def test_what_has_its_own_place_is_refused(given: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"Request\.parameters cannot set"):
-        sent(parameters=given)
-
-
-@pytest.mark.parametrize(
     ("model", "parameters", "expected"),
     [
         (OLD, {}, True),

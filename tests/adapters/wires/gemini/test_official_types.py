@@ -14,7 +14,6 @@ from rungwise.testing import conversations
 from support import official
 from support.protocols import body_of
 
-PIXEL = "iVBORw0KGgo="
 SCHEMA = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "additionalProperties": False}
 TOOLS = [
     {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": SCHEMA, "strict": True}},

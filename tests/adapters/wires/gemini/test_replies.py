@@ -303,16 +303,6 @@ def test_a_refusal_in_mid_stream_has_its_words() -> None:
     assert (reply.text, reply.refusal, reply.stop_raw) == ("In the reeds.", "Not this.", "PROHIBITED_CONTENT")
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"{}", b"[]", b"null", b"[null]", b'"x"', b'{"candidates": []}', b"<html>", b"data: x\n\n"]
-)
-def test_what_has_no_candidate_is_malformed(body: bytes) -> None:
-    for reply in (GEMINI.decode(200, {}, body), read(body)[0]):
-        told = reply.failure if isinstance(reply, Reply) else reply
-        assert told is None or told.reason == "malformed"
-        assert isinstance(reply, Failure) or reply.interrupted
-
-
 def test_like_events_take_the_quick_way_and_bring_the_same() -> None:
     """Events that differ in their text alone are not parsed again; a part between them ends the block all the same."""
     texts = [f"word{number} " for number in range(50)]

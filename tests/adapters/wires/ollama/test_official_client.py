@@ -8,14 +8,12 @@ import httpx
 import ollama
 import pytest
 
-from rungwise import MediaPart, Ollama, ToolCall, ToolResult
+from rungwise import Ollama, ToolCall
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 USER = {"role": "user", "content": "What is this?"}
 CALL = ToolCall("call_1", "look", '{"bird": "heron", "far": true}')
-RESULT = ToolResult("call_1", "look", "A heron.", media=(MediaPart("image", data=PIXEL),))
-SCHEMA = {"type": "object", "properties": {"bird": {"type": "string"}}, "required": ["bird"]}
 BACKEND: Any = Ollama("m")
 
 

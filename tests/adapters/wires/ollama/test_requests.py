@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rungwise import Capabilities, ConfigurationError, MediaPart, Message, Ollama, TextPart, ToolCall, ToolResult
+from rungwise import Capabilities, MediaPart, Message, Ollama, TextPart, ToolCall, ToolResult
 from rungwise.core import ReasoningPart
 from support import official, protocols
 from support.protocols import encoded
@@ -132,24 +132,6 @@ def test_what_cannot_be_said_is_named_and_not_sent(asked: dict[str, Any], why: s
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"num_predict": 5}, "max_tokens"),
-        ({"options": {"num_predict": 5}}, "max_tokens"),
-        ({"options": 5}, "must be a mapping, not int"),
-        ({"model": "n"}, "give it to the backend"),
-        ({"messages": []}, "give them to the call"),
-        ({"stream": True}, "choose the method that streams"),
-    ],
-)
-def test_what_has_its_own_place_is_refused(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        Ollama("m", parameters=given)
-    with pytest.raises(ConfigurationError, match=message):
-        body_of(parameters=given)
-
-
-@pytest.mark.parametrize(
     ("dropped", "left"),
     [
         ("temperature", {"think": True, "format": "json", "options": {"seed": 7, "num_predict": 50}}),
@@ -179,14 +161,6 @@ def test_what_was_rejected_is_left_out(dropped: str, left: dict[str, Any]) -> No
 def test_thinking_is_lowered(model: str, think: Any, expected: Any) -> None:
     given = {} if think is None else {"think": think}
     assert body_of(to=Ollama(model), parameters=given, lower_reasoning=True)["think"] == expected
-
-
-def test_a_backend_that_asks_for_json_says_so() -> None:
-    assert Ollama("m", parameters={"format": "json"}).expects_json
-    assert Ollama("m", parameters={"format": SCHEMA}).expects_json
-    assert Ollama("m", parameters={"response_format": {"type": "json_object"}}).expects_json
-    assert not Ollama("m", parameters={"format": ""}).expects_json
-    assert not Ollama("m").expects_json
 
 
 # ---- messages --------------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import pytest
 import rungwise
 from rungwise import (
     Capabilities,
-    ConfigurationError,
     MediaPart,
     Message,
     OpenAIResponses,
@@ -304,29 +303,6 @@ def test_what_is_lost_is_named() -> None:
     lost = OpenAIResponses.lost_parameters({"stop": ["x"], "seed": 0, "temperature": 1})
     assert lost.keys() == {"stop", "seed"}
     assert OpenAIResponses.lost_parameters({"stop": None}) == {}
-
-
-@pytest.mark.parametrize(
-    ("parameters", "is_json"),
-    [
-        ({"text": {"format": {"type": "json_object"}}}, True),
-        ({"text": {"format": {"type": "text"}}}, False),
-        ({"response_format": JSON_SCHEMA}, True),
-        ({"text": {"verbosity": "low"}}, None),
-        ({}, None),
-    ],
-)
-def test_a_request_for_json_is_known(parameters: dict[str, Any], is_json: bool | None) -> None:
-    assert BACKEND.shapes.asks_for_json(parameters) is is_json
-    assert OpenAIResponses("m", base_url=URL, parameters=parameters).expects_json is bool(is_json)
-
-
-@pytest.mark.parametrize("name", ["max_output_tokens", "input", "messages", "model", "stream", "background"])
-def test_what_has_its_own_place_is_no_parameter(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=name):
-        OpenAIResponses("m", base_url=URL, parameters={name: 1})
-    with pytest.raises(ConfigurationError, match=name):
-        sent(parameters={name: 1})
 
 
 def test_the_cap_goes_out_as_it_was_reserved_also_below_what_openai_takes() -> None:
