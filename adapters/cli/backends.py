@@ -16,7 +16,7 @@ from rungwise.adapters.cli.options import choice_option, text
 from rungwise.adapters.cli.output import bad_input
 from rungwise.adapters.wires.endpoint import read_url, shown_url, variables_of
 from rungwise.adapters.wires.http_backend import HttpBackend, backend_class
-from rungwise.adapters.wires.registry import APIS
+from rungwise.adapters.wires.registry import APIS, WIRES
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.label import close_to
@@ -165,8 +165,8 @@ _OPTIONS: Final = (
     choice_option(
         "--api",
         tuple(APIS),
-        "The protocol: chat completions of OpenAI and all that speak them, OpenAI's Responses, Anthropic's Messages, "
-        "Gemini's generateContent, Ollama's own chat, Bedrock's Converse.",
+        f"The protocol: {', '.join(f'{wire.protocol} ({api})' for api, wire in WIRES.items())}. "
+        "Most other servers speak the first.",
     ),
     click.option(
         "--base-url",

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from attrs import frozen
 
-from rungwise.adapters.provider.languages import language_of
+from rungwise.adapters.provider.languages import CHAT, language_of
 from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.wires.plain.messages import read_message
 from rungwise.adapters.wires.registry import WIRES
-
-_CAPS: Final = frozenset(
-    {"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "num_predict", "maxTokens"}
-)
-_HOLD_CAPS: Final = ("generationConfig", "options", "inferenceConfig")
 
 
 @frozen
@@ -39,14 +34,11 @@ def pointers(base_url: str) -> Iterator[str]:
 def summary_of(request: ReceivedRequest) -> RequestSummary:
     """Return what matters of a request in any protocol."""
     body, path = request.body, request.path.partition("?")[0]
-    language = language_of(path)
-    parsed = None if language is None else language.read_request(path, body, 0)
-    value: Any = next((body[name] for name in ("messages", "contents", "input") if name in body), [])
+    language = language_of(path) or CHAT
+    parsed, value = language.read_request(path, body, 0), body.get(language.conversation)
     messages = [{"role": "user", "content": value}] if isinstance(value, str) else value
-    places = [body, *[place for name in _HOLD_CAPS if isinstance(place := body.get(name), Mapping)]]
-    cap = next((place[name] for place in places for name in place if name in _CAPS), None)
-    model, streams = (body.get("model"), False) if parsed is None else (parsed.model, parsed.streams)
-    return RequestSummary(str(model), messages if isinstance(messages, list) else [], cap, streams)
+    messages = messages if isinstance(messages, list) else []
+    return RequestSummary(parsed.model, messages, language.cap_in(body), parsed.streams)
 
 
 def text_of(message: object) -> tuple[str, object]:

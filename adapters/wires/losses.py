@@ -83,7 +83,7 @@ def _in_block(block: Any, kind: str = "") -> Iterator[str]:
             block.get("type") or ("block" if "text" not in block and not _read()["block"].isdisjoint(block) else "text")
         )
     read = _read().get(kind, frozenset())
-    if kind == "tool_use":
+    if kind in declared("calls"):
         yield from (MARKED_CALL,) if block.get(MARK) else ()
     elif any(name != "type" and _camel(name) in read for name in block):  # any other block is reported as a whole
         yield from _members(block, kind)
@@ -104,7 +104,7 @@ def _members(block: Mapping[str, Any], kind: str) -> Iterator[str]:
 
 
 def _camel(name: str) -> str:
-    """Return a name in camel case; Gemini's API accepts both spellings."""
+    """Return a name in camel case; a protocol may accept both spellings."""
     first, *rest = name.split("_")
     return first + "".join(map(str.capitalize, rest))
 
@@ -172,7 +172,7 @@ def _is_mark(tool: Mapping[str, Any]) -> bool:
 
 
 def _name_of(tool: Mapping[str, Any]) -> object:
-    """Name a tool that a provider runs; Gemini's have only a field of that name."""
+    """Name a tool that a provider runs; it may have only a field of that name."""
     return tool.get("name") or tool.get("type") or next(iter(tool), "without a name")
 
 

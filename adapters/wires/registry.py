@@ -49,6 +49,7 @@ class Wire:
         untyped_parts: the same for parts without a type, by the name of their only member.
         messages: what reads its messages if they have a form of their own, by a member that no others have; "" stands
             for messages without a role.
+        calls: the types of parts that are tool calls.
         results: the names of parts that are tool results, and may hold parts themselves.
         definitions: the names of a tool's members that hold its definition.
         marks: the types of parts that are nothing but a cache mark.
@@ -65,6 +66,7 @@ class Wire:
     parts: Mapping[str, PartReader] = field(factory=dict)
     untyped_parts: Mapping[str, PartReader] = field(factory=dict)
     messages: Mapping[str, MessageReader] = field(factory=dict)
+    calls: str = ""
     results: str = ""
     definitions: str = ""
     marks: str = ""
@@ -117,6 +119,6 @@ WIRES: Final[Mapping[str, Wire]] = _Wires()
 
 
 @cache
-def declared(name: Literal["results", "definitions", "marks", "references"]) -> frozenset[str]:
+def declared(name: Literal["calls", "results", "definitions", "marks", "references"]) -> frozenset[str]:
     """Return the names that any wire declares in a field."""
     return frozenset(each for wire in WIRES.values() for each in getattr(wire, name).split())

@@ -63,7 +63,7 @@ def race(
         workers: the processes of the contestants.
         entries: each contestant with the name of what it does, and the options that are added to its own.
         url: where the answers are.
-        by_processor: whether the time of the processor is compared, where most of the time is the server's.
+        by_processor: whether to compare CPU time, because most of the time is the server's.
     """
     ready = []
     for contestant, way, options in entries:

@@ -1,4 +1,4 @@
-"""What the READMEs say of the costs, written from the results of the last run that was kept."""
+"""Write the READMEs' sections on costs from the stored results of the last run."""
 
 import json
 import re
@@ -29,7 +29,7 @@ MOST_IN_FRONT = 4
 
 
 def kept() -> dict[str, Any]:
-    """Return the results that are kept."""
+    """Return the stored results."""
     found: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
     return found
 
@@ -122,26 +122,26 @@ def _circumstances(results: Mapping[str, Any]) -> list[str]:
 
 
 def page(results: Mapping[str, Any]) -> str:
-    """Return the section of the page beside the benchmarks."""
+    """Return the section of the benchmarks' own page."""
     day = date.fromisoformat(results["date"])
     lines = [
         f"{day.day} {day:%B %Y}, Python {results['python']}, {results['system']}, {results['cpu']},"
-        f" {results['cores']} cores; the fixed loop of plain Python took {results['reference_ms']} ms.",
+        f" {results['cores']} cores; a fixed loop of plain Python took {results['reference_ms']} ms.",
         "",
     ]
     for environment, versions in results["versions"].items():
         lines.append(f"* {environment}: {', '.join(f'{name} {version}' for name, version in versions.items())}")
-    lines += ["", "| goal | figure | wanted | |", "| --- | --- | --- | --- |"]
+    lines += ["", "| what | figure | goal | |", "| --- | --- | --- | --- |"]
     for section in results["sections"]:
         for each in section["verdicts"]:
             held = each["figure"] <= each["goal"] if each["sense"] == "≤" else each["figure"] >= each["goal"]
-            lines.append(f"| {each['what']} | {_found(each)} | {_goal(each)} | {'held' if held else 'missed'} |")
+            lines.append(f"| {each['what']} | {_found(each)} | {_goal(each)} | {'met' if held else 'missed'} |")
     lines += ["", "![Cost against size](charts/growth.svg)", "", "![Calls a second](charts/at_once.svg)"]
     for section in results["sections"]:
         if section["figures"]:
             lines += ["", f"### {section['title']}", "", *_figures(section)]
     growths = [growth for section in results["sections"] for growth in section["growths"]]
-    lines += ["", "### Growth", "", "| what | slope | sizes and time of the processor |", "| --- | --- | --- |"]
+    lines += ["", "### Growth", "", "| what | slope | sizes and CPU time |", "| --- | --- | --- |"]
     for each in growths:
         points = ", ".join(f"{size}: {told(at, 's')}" for size, at in zip(each["sizes"], each["seconds"], strict=True))
         lines.append(f"| {each['name']} | {each['slope']:.2f} | {points} |")

@@ -61,8 +61,9 @@ def answer(head: bytes, body: bytes) -> tuple[float, tuple[bytes, ...]]:
     delay, chunks, kind = wanted.split("-")
     language = language_of(f"/{path}")
     assert language is not None, path
-    asked = language.asked(f"/{path.partition('?')[0]}", {"stream": b'"stream":true' in body.replace(b": ", b":")}, 1)
-    return int(delay) / 1000, response(kind, int(chunks), f"/{path}", asked.streams, b'"assistant"' in body)
+    streams = {"stream": b'"stream":true' in body.replace(b": ", b":")}
+    request = language.read_request(f"/{path.partition('?')[0]}", streams, 1)
+    return int(delay) / 1000, response(kind, int(chunks), f"/{path}", request.streams, b'"assistant"' in body)
 
 
 class Canned(asyncio.Protocol):

@@ -46,9 +46,7 @@ STOPS: Final[Mapping[str, str]] = {
 class Messages(Language):
     """Write replies as Anthropic's messages."""
 
-    def speaks(self, path: str) -> bool:
-        """Tell whether a POST to this path is a request in this protocol."""
-        return path.endswith("/messages")
+    paths = "/messages"
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         """Return the body of an error."""

@@ -48,10 +48,8 @@ class Converse(Language):
     """Write replies of Converse."""
 
     stream_type = "application/vnd.amazon.eventstream"
-
-    def speaks(self, path: str) -> bool:
-        """Tell whether a POST to this path is a request in this protocol."""
-        return path.endswith(("/converse", "/converse-stream"))
+    paths = ("/converse", "/converse-stream")
+    caps = ("inferenceConfig.maxTokens",)
 
     def read_request(self, path: str, body: Mapping[str, Any], number: int) -> ScriptRequest:
         """Return what matters of a request; the path holds the model, and whether it streams."""

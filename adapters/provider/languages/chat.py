@@ -39,9 +39,8 @@ ERRORS: Final[Mapping[int, tuple[str, str | None, str]]] = {
 class ChatCompletions(Language):
     """Write replies as chat completions."""
 
-    def speaks(self, path: str) -> bool:
-        """Tell whether a POST to this path is a request in this protocol."""
-        return path.endswith("/chat/completions")
+    paths = "/chat/completions"
+    caps = ("max_tokens", "max_completion_tokens")
 
     def listing(self, path: str, models: Iterable[str]) -> Any:
         """Return the answer to a GET of this path: the list of models."""

@@ -44,6 +44,9 @@ METHODS: Final = re.compile(r"/(?P<model>[^/]+):(?P<method>generateContent|strea
 class GeminiLanguage(Language):
     """Write replies of generateContent, whole or as events."""
 
+    conversation = "contents"
+    caps = ("generationConfig.maxOutputTokens",)
+
     def speaks(self, path: str) -> bool:
         """Tell whether a POST to this path is a request in this protocol."""
         return METHODS.search(path) is not None

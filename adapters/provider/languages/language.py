@@ -33,10 +33,25 @@ class Language(ABC):
 
     stream_type = "text/event-stream"
     """The content type of a stream."""
+    paths: str | tuple[str, ...] = ()
+    """How the path of a request ends."""
+    conversation = "messages"
+    """The member of a request's body that holds the conversation."""
+    caps: tuple[str, ...] = ("max_tokens",)
+    """The members that may hold the output cap; a dot stands between an object and its member."""
 
-    @abstractmethod
     def speaks(self, path: str) -> bool:
         """Tell whether a POST to this path, without its query, is a request in this protocol."""
+        return path.endswith(self.paths)
+
+    def cap_in(self, body: Mapping[str, Any]) -> object:
+        """Return the output cap in a request's body, or None."""
+        for name in self.caps:
+            place, _, member = name.rpartition(".")
+            fields = body.get(place) if place else body
+            if isinstance(fields, Mapping) and fields.get(member) is not None:
+                return fields[member]
+        return None
 
     def read_request(self, path: str, body: Mapping[str, Any], number: int) -> ScriptRequest:
         """Return what matters of a request."""

@@ -45,10 +45,8 @@ class OllamaChat(Language):
     """Write replies as Ollama's server does."""
 
     stream_type = "application/x-ndjson"
-
-    def speaks(self, path: str) -> bool:
-        """Tell whether a POST to this path is a request in this protocol."""
-        return path.endswith("/api/chat")
+    paths = "/api/chat"
+    caps = ("options.num_predict",)
 
     def read_request(self, path: str, body: Mapping[str, Any], number: int) -> ScriptRequest:
         """Return what matters of a request; replies are streamed by default."""

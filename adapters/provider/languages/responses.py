@@ -39,9 +39,9 @@ Item = dict[str, Any]
 class Responses(Language):
     """Write replies as responses."""
 
-    def speaks(self, path: str) -> bool:
-        """Tell whether a POST to this path is a request in this protocol."""
-        return path.endswith("/responses")
+    paths = "/responses"
+    conversation = "input"
+    caps = ("max_output_tokens",)
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         """Return the body of an error."""

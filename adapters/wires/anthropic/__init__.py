@@ -20,5 +20,6 @@ WIRE = Wire(
         "tool": "type name description strict input_schema",
     },
     parts=READERS,
+    calls="tool_use",
     results="tool_result",
 )

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from attrs import frozen
 
 from rungwise.adapters.wires.form import Body
+from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.plain.tools import chat_choice, forced_name
 from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
@@ -148,7 +149,7 @@ def _lost_effort(effort: Any, generation: Generation, cap: int | None, *, is_for
 
 def _lost_thinking(parameters: Mapping[str, Any], cap: int | None, *, is_forced: bool) -> dict[str, str]:
     """Return what is left out of Anthropic's own `thinking` parameter."""
-    if _mapping(parameters.get("thinking")).get("type") not in _THINKING_ON:
+    if mapping_of(parameters.get("thinking")).get("type") not in _THINKING_ON:
         return {}
     if is_forced:
         return {"thinking": _FORCES}
@@ -168,7 +169,7 @@ def translated(parameters: Mapping[str, Any], generation: Generation, *, cap: in
         body.setdefault("stop_sequences", sequences)
     json_format = _format(parameters.get("response_format"), generation)
     if json_format is not None and "output_format" not in body:
-        body["output_config"] = {"format": json_format, **_mapping(body.get("output_config"))}
+        body["output_config"] = {"format": json_format, **mapping_of(body.get("output_config"))}
     _set_effort(body, parameters.get("reasoning_effort"), generation, cap)
     _set_choice(body, parameters.get("tool_choice"), parameters.get("parallel_tool_calls"))
     return body
@@ -190,7 +191,7 @@ def thinks(parameters: Mapping[str, Any], generation: Generation) -> bool:
 
 def budget_in(parameters: Mapping[str, Any]) -> int:
     """Return the reasoning budget in Anthropic's own parameters, in tokens; 0 if there is none."""
-    thinking = _mapping(parameters.get("thinking"))
+    thinking = mapping_of(parameters.get("thinking"))
     budget = thinking.get("budget_tokens")
     return budget if thinking.get("type") == "enabled" and type(budget) is int and budget > 0 else 0
 
@@ -212,7 +213,7 @@ def _lower_budget(cap: int) -> int | None:
 
 def lower_reasoning(body: Body, generation: Generation) -> None:
     """Lower the reasoning that a body asks for, or switch it off."""
-    config, thinking = _mapping(body.get("output_config")), _mapping(body.get("thinking"))
+    config, thinking = mapping_of(body.get("output_config")), mapping_of(body.get("thinking"))
     if thinking.get("type") == "enabled":
         less = {**thinking, "budget_tokens": LEAST_BUDGET}
         body["thinking"] = less if budget_in(body) > LEAST_BUDGET else {"type": "disabled"}
@@ -229,7 +230,7 @@ def _set_effort(body: Body, effort: Any, generation: Generation, cap: int) -> No
         return
     if generation.thinking == "adaptive":
         body.setdefault("thinking", {"type": "adaptive"})
-        body["output_config"] = {"effort": _EFFORTS[effort], **_mapping(body.get("output_config"))}
+        body["output_config"] = {"effort": _EFFORTS[effort], **mapping_of(body.get("output_config"))}
     elif cap > LEAST_BUDGET and "thinking" not in body:
         budget = min(cap - 1, max(LEAST_BUDGET, int(cap * _SHARES[effort])))
         body["thinking"] = {"type": "enabled", "budget_tokens": budget}
@@ -265,7 +266,3 @@ def stops(stop: Any) -> list[str]:
     """Return the stop sequences that are not blank; the API refuses blank ones."""
     sequences = [stop] if isinstance(stop, str) else stop if isinstance(stop, list | tuple) else []
     return [each for each in sequences if isinstance(each, str) and each.strip()]
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

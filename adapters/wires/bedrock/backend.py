@@ -10,7 +10,7 @@ from attrs import evolve, field, frozen
 
 from rungwise.adapters.wires.anthropic.parameters import Generation, generation_of
 from rungwise.adapters.wires.backend import HttpRequest
-from rungwise.adapters.wires.bedrock.parameters import lost_parameters, mapping, thinks
+from rungwise.adapters.wires.bedrock.parameters import lost_parameters, thinks
 from rungwise.adapters.wires.bedrock.request import RESERVED, ConverseBody
 from rungwise.adapters.wires.bedrock.shapes import CONVERSE, lost_marks, marks_tools
 from rungwise.adapters.wires.bedrock.signing import OWN_HOST, Account
@@ -18,6 +18,7 @@ from rungwise.adapters.wires.bedrock.stream import ConverseDecoder
 from rungwise.adapters.wires.endpoint import as_secret, check_key, merged
 from rungwise.adapters.wires.fields import optional
 from rungwise.adapters.wires.http_backend import HttpBackend
+from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.secret import Secret, fingerprint, hides_arguments
@@ -103,16 +104,12 @@ class Bedrock(HttpBackend):
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse reserved parameters, and an output cap under another name.
-
-        Raises:
-            ConfigurationError: a parameter is reserved.
-        """
+        """Refuse reserved parameters, and an output cap under another name, with a ConfigurationError."""
         super().refuse_reserved(parameters, where)
-        if "maxTokens" in mapping(parameters.get("inferenceConfig")):
+        if "maxTokens" in mapping_of(parameters.get("inferenceConfig")):
             raise ConfigurationError(f"{where} cannot set 'inferenceConfig.maxTokens': it is called 'max_tokens'")
         for name in ("max_tokens", "maxTokens", "max_gen_len", "max_new_tokens", "maxTokenCount"):
-            if name in mapping(parameters.get("additionalModelRequestFields")):
+            if name in mapping_of(parameters.get("additionalModelRequestFields")):
                 problem = f"{where} cannot set 'additionalModelRequestFields.{name}'"
                 raise ConfigurationError(f"{problem}: it is called 'max_tokens', among the parameters themselves")
 

@@ -9,6 +9,7 @@ from rungwise.adapters.wires.anthropic import parameters as anthropic
 from rungwise.adapters.wires.anthropic.parameters import Generation
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import dump
+from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.plain.tools import chat_choice, forced_name
 from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
@@ -47,15 +48,15 @@ def translated(parameters: Mapping[str, Any], generation: Generation | None, *, 
     body: Body = {name: each for name, each in parameters.items() if name not in COMMON_PARAMETERS | {*CAP_PARAMETERS}}
     inference = _inference(parameters, generation, cap)
     if inference:
-        body["inferenceConfig"] = {**inference, **mapping(body.get("inferenceConfig"))}
+        body["inferenceConfig"] = {**inference, **mapping_of(body.get("inferenceConfig"))}
     json_format = _format(parameters.get("response_format"))
     if json_format is not None and (generation is None or generation.schemas):
-        body["outputConfig"] = {"textFormat": json_format, **mapping(body.get("outputConfig"))}
+        body["outputConfig"] = {"textFormat": json_format, **mapping_of(body.get("outputConfig"))}
     effort = parameters.get("reasoning_effort")
     if generation is not None:
         _set_thinking(body, effort, generation, cap)
     elif isinstance(effort, str):
-        body["outputConfig"] = {"effort": effort, **mapping(body.get("outputConfig"))}
+        body["outputConfig"] = {"effort": effort, **mapping_of(body.get("outputConfig"))}
     return body
 
 
@@ -72,17 +73,17 @@ def choice_of(choice: Any) -> Body | None:
 
 def forbids_tools(choice: Any) -> bool:
     """Tell whether a tool choice forbids tools."""
-    return choice == "none" or mapping(choice).get("type") == "none"
+    return choice == "none" or mapping_of(choice).get("type") == "none"
 
 
 def forces_tool(choice: Any) -> bool:
     """Tell whether a tool choice forces a call."""
-    return not mapping(choice_of(choice)).keys().isdisjoint(("any", "tool"))
+    return not mapping_of(choice_of(choice)).keys().isdisjoint(("any", "tool"))
 
 
 def thinking_in(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return Claude's `thinking` from Converse's own parameters."""
-    return mapping(mapping(parameters.get("additionalModelRequestFields")).get("thinking"))
+    return mapping_of(mapping_of(parameters.get("additionalModelRequestFields")).get("thinking"))
 
 
 def thinks(parameters: Mapping[str, Any], generation: Generation | None) -> bool:
@@ -95,7 +96,7 @@ def thinks(parameters: Mapping[str, Any], generation: Generation | None) -> bool
 
 def lower_reasoning(body: Body, generation: Generation | None) -> None:
     """Lower the reasoning that a body asks for, or switch it off."""
-    fields, config = mapping(body.get("additionalModelRequestFields")), mapping(body.get("outputConfig"))
+    fields, config = mapping_of(body.get("additionalModelRequestFields")), mapping_of(body.get("outputConfig"))
     settings = {"thinking": fields.get("thinking"), "output_config": config}
     lowered: Body = {name: value for name, value in settings.items() if value}
     if generation is None:
@@ -120,16 +121,11 @@ def fit_budget(body: Body, cap: int | None) -> None:
 
 def set_thinking(body: Body, thinking: Any) -> None:
     """Set Claude's `thinking` in a body; None removes it."""
-    fields = {**mapping(body.pop("additionalModelRequestFields", None)), "thinking": thinking}
+    fields = {**mapping_of(body.pop("additionalModelRequestFields", None)), "thinking": thinking}
     if thinking is None:
         del fields["thinking"]
     if fields:
         body["additionalModelRequestFields"] = fields
-
-
-def mapping(value: Any) -> Mapping[str, Any]:
-    """Return a mapping unchanged, and an empty one for anything else."""
-    return value if isinstance(value, Mapping) else {}
 
 
 def _inference(parameters: Mapping[str, Any], generation: Generation | None, cap: int | None) -> Body:
@@ -149,7 +145,7 @@ def _set_thinking(body: Body, effort: Any, generation: Generation, cap: int | No
     if written.get("thinking") and not own:
         set_thinking(body, written["thinking"])
     if written.get("output_config"):
-        body["outputConfig"] = {**written["output_config"], **mapping(body.get("outputConfig"))}
+        body["outputConfig"] = {**written["output_config"], **mapping_of(body.get("outputConfig"))}
 
 
 def _format(value: Any) -> Body | None:

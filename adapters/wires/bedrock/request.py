@@ -15,13 +15,13 @@ from rungwise.adapters.wires.bedrock.parameters import (
     fit_budget,
     forbids_tools,
     lower_reasoning,
-    mapping,
     set_thinking,
     thinking_in,
     translated,
 )
 from rungwise.adapters.wires.bedrock.shapes import CONVERSE, UNMARKED, unmarked, without_marks
 from rungwise.adapters.wires.form import Body
+from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written
 from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, PlainMessage
@@ -88,7 +88,7 @@ def _drop(body: Body, names: frozenset[str]) -> None:
     for name in names - {"messages", "system", "toolConfig"}:
         body.pop(name, None)
         for place in ("inferenceConfig", "additionalModelRequestFields", "outputConfig"):
-            fields = mapping(body.get(place))
+            fields = mapping_of(body.get(place))
             for key in {name, INFERENCE.get(name, name)} & fields.keys():
                 fields = {each: value for each, value in fields.items() if each != key}
                 body[place] = fields
@@ -146,11 +146,11 @@ def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
     kind = thinking_in(body).get("type")
     if kind not in ("enabled", "adaptive"):
         return
-    choice = mapping(mapping(body.get("toolConfig")).get("toolChoice"))
+    choice = mapping_of(mapping_of(body.get("toolConfig")).get("toolChoice"))
     if choice.keys() & {"any", "tool"} or (kind == "enabled" and _lacks_thinking(turns)):
         set_thinking(body, None)
         return
-    config = mapping(body.pop("inferenceConfig", None))
+    config = mapping_of(body.pop("inferenceConfig", None))
     inference = {name: value for name, value in config.items() if name not in ("temperature", "topP")}
     if inference:
         body["inferenceConfig"] = inference

@@ -10,7 +10,7 @@ from typing import Any, Final
 from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, FOREIGN_PARTS, Dialect
 from rungwise.adapters.wires.form import Body, Form
 from rungwise.adapters.wires.plain.blocks import is_untyped
-from rungwise.adapters.wires.plain.parts import list_of
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.adapters.wires.plain.writing import chat_messages
 from rungwise.fsm.call.conversation.parts import Message, ToolResult
@@ -74,8 +74,7 @@ class ChatShapes(Form):
     # tools
 
     def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:
-        function = tool.get("function", tool)
-        return function if isinstance(function, Mapping) else {}
+        return mapping_of(tool.get("function", tool))
 
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
         """Return the definition of a tool."""

@@ -240,10 +240,7 @@ class ChatDecoder(StreamDecoder):
             self._calls.go_on(kind, text)
             self.unshown += len(text)
             return
-        if kind != self._kind:
-            self._flush()
-            self._kind = kind
-        self._new.append(text)
+        super().take_piece(kind, text)
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take any other chunk."""

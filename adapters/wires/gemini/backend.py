@@ -58,11 +58,7 @@ class Gemini(HttpBackend):
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse reserved parameters, and more than one answer.
-
-        Raises:
-            ConfigurationError: a parameter is reserved.
-        """
+        """Refuse reserved parameters, and more than one answer, with a ConfigurationError."""
         super().refuse_reserved(parameters, where)
         refuse_own(parameters, where)
 

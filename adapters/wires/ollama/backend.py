@@ -49,11 +49,7 @@ class Ollama(HttpBackend):
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse reserved parameters.
-
-        Raises:
-            ConfigurationError: a parameter is reserved, or the options are malformed.
-        """
+        """Refuse reserved parameters and malformed options, with a ConfigurationError."""
         super().refuse_reserved(parameters, where)
         refuse_options(parameters, where)
 

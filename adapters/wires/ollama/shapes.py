@@ -9,7 +9,7 @@ from attrs import evolve
 
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.json_text import object_of
-from rungwise.adapters.wires.plain.parts import in_words
+from rungwise.adapters.wires.plain.parts import in_words, mapping_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,
@@ -46,8 +46,7 @@ class OllamaForm(Form):
     # tools
 
     def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:
-        function = tool.get("function", tool)
-        return function if isinstance(function, Mapping) else {}
+        return mapping_of(tool.get("function", tool))
 
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
         """Return the definition of a tool."""

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Final
 
 from rungwise.adapters.wires.plain.blocks import parts_of
-from rungwise.adapters.wires.plain.parts import json_of, list_of, picture, result_of, split, text_in
+from rungwise.adapters.wires.plain.parts import json_of, list_of, media, result_of, split, text_in
 from rungwise.adapters.wires.registry import WIRES, MessageReader
 from rungwise.fsm.call.conversation.parts import (
     Message,
@@ -112,7 +112,7 @@ def _parts(role: Role, message: PlainMessage) -> Iterator[Part]:
         yield from _thoughts(message)
     yield from parts_of(message.get("content"))
     for image in list_of(message.get("images")):  # base64, without a type
-        if isinstance(image, str) and (media_part := picture(image)):
+        if isinstance(image, str) and (media_part := media("image", data=image)):
             yield media_part
     if role != "assistant":
         return

@@ -48,11 +48,6 @@ def media(
     return MediaPart(kind_of(media_type, kind), data, media_type or _type_of(data), url, name, detail, cache)
 
 
-def picture(data: str) -> MediaPart | None:
-    """Return a picture from its data."""
-    return media("image", data=data)
-
-
 def in_words(part: MediaPart) -> str:
     """Name a media part that cannot be sent, so that the model can say that it did not get it."""
     return f"({part.kind}: {part.url or part.name or part.media_type or 'not shown'})"
@@ -109,6 +104,11 @@ def text_in(value: Any, *names: str) -> str:
             if isinstance(value.get(name), str) and value[name]:
                 return str(value[name])
     return ""
+
+
+def mapping_of(value: Any) -> Mapping[str, Any]:
+    """Return a mapping unchanged, and an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def list_of(value: Any) -> list[Any]:

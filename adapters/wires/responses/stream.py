@@ -88,10 +88,7 @@ class ResponsesDecoder(StreamDecoder):
         if isinstance(kind, int):
             self.unshown += write(self._slots[kind].written, text, is_whole=False)
             return
-        if kind != self._kind:
-            self._flush()
-            self._kind = kind
-        self._new.append(text)
+        super().take_piece(kind, text)
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take the object of any other event."""

@@ -792,7 +792,7 @@ def test_the_demo_speaks_ascii_where_it_must() -> None:
     assert run.returncode == 0
     assert run.stdout.isascii()
     assert b"?" not in run.stdout.replace(b'?"', b"").replace(b'? "', b"")
-    assert b"-> fallback: same user" in run.stdout
+    assert b"fallback      -> second: same user" in run.stdout
     assert b"rate-limit" not in run.stdout
 
 

@@ -142,7 +142,10 @@ def test_other_framings_are_read_as_h11_reads_them(
     assert Reading(fields).feed(*pieces) == expected
 
 
-@pytest.mark.parametrize("broken", [b"no size\r\n", b"4\r\ndata--"])
+@pytest.mark.parametrize(
+    "broken",
+    [b"no size\r\n", b"4\r\ndata--", b"-4\r\ndata\r\n", b"0x4\r\ndata\r\n", b" 4\r\ndata\r\n", b"\r\n"],
+)
 @pytest.mark.parametrize("came_before", [0, 3])
 def test_what_came_before_a_broken_chunk_is_handed_out_first_and_the_error_stays(
     broken: bytes, came_before: int
@@ -154,6 +157,7 @@ def test_what_came_before_a_broken_chunk_is_handed_out_first_and_the_error_stays
     for _ in range(2):
         with pytest.raises(httpx.RemoteProtocolError):
             reading.reader.take()
+    assert reading.protocol.their_state is h11.ERROR  # so that the connection is not used again
 
 
 def test_the_end_of_a_body_is_seen_with_the_chunk_before_it() -> None:

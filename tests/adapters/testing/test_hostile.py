@@ -237,6 +237,17 @@ def test_each_assertion_can_fail(property: str, factory: Any, responses: Any, op
     assert caught.value.property == property
 
 
+def test_a_slow_machine_may_pass_the_seconds_of_a_certificate_and_nothing_else() -> None:
+    def with_none_of(name: str) -> Certificate:
+        proved = certificate()
+        worst = tuple(attrs.evolve(each, value=0) if each.name == name else each for each in proved.worst)
+        return attrs.evolve(proved, worst=worst)
+
+    assert assert_survives(client_of, healthy(), certificate=with_none_of("seconds")).seconds > 0
+    with pytest.raises(testing.Dishonest, match="1 attempts, and at worst there are 0"):
+        assert_survives(client_of, healthy(), certificate=with_none_of("attempts"))
+
+
 def test_a_client_without_a_short_budget_is_refused() -> None:
     for seconds in (None, 60.0):
         policy = rungwise.Policy(budget=rungwise.Budget(seconds=seconds))

@@ -225,26 +225,6 @@ def test_where_every_tool_is_left_out_no_choice_of_one_is_sent(api: str, own: st
         official.check(api, body)
 
 
-@pytest.mark.parametrize(
-    ("theirs", "ours"),
-    [
-        ({"type": "tool", "name": "note"}, {"type": "function", "function": {"name": "note"}}),
-        ({"type": "function", "name": "note"}, {"type": "function", "function": {"name": "note"}}),
-        ({"type": "any"}, "required"),
-        ({"type": "none"}, "none"),
-    ],
-)
-@pytest.mark.parametrize("api", APIS)
-def test_a_choice_of_tools_in_another_form_says_the_same(api: str, theirs: Any, ours: Any) -> None:
-    asked = [{"role": "user", "content": "Which bird?"}]
-    bodies = [
-        body_of(api, asked, is_portable=False, tools=TOOLS, parameters={"tool_choice": choice})
-        for choice in (theirs, ours)
-    ]
-    official.check(api, bodies[0])
-    assert bodies[0] == bodies[1]
-
-
 @pytest.mark.parametrize("api", ["anthropic", "bedrock"])
 def test_a_format_that_is_left_out_is_told_in_whatever_form_it_came(api: str) -> None:
     given = {"response_format": "json"}

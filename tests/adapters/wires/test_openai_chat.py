@@ -55,11 +55,8 @@ def test_identities_see_through_the_spelling_of_a_url() -> None:
     "key",
     [
         *(None, "", "  ", "\n", "sk-...", "sk-xxxxxxxx", "YOUR_API_KEY", "your-key-here", "sk-your-key", "changeme"),
-        *(
-            *("<your key>", "${OPENAI_API_KEY}", "$OPENAI_API_KEY", "{{ key }}", "EMPTY", "none", "OPENAI_API_KEY"),
-            *("xxx", "****"),
-        ),
-        *("insert key", "todo", "placeholder", "api-key"),
+        *("<your key>", "${OPENAI_API_KEY}", "$OPENAI_API_KEY", "{{ key }}", "EMPTY", "none", "OPENAI_API_KEY"),
+        *("xxx", "****", "insert key", "todo", "placeholder", "api-key"),
     ],
 )
 def test_a_missing_or_placeholder_key_is_a_problem_except_locally(key: str | None) -> None:
@@ -947,16 +944,8 @@ deltas_of_all_kinds = st.one_of(
     ),
     st.sampled_from(
         [
-            *(
-                USAGE,
-                DONE,
-                delta("stop"),
-                delta("length"),
-                delta("error"),
-                delta("null"),
-                event(**OVERLOADED),
-                b": ping\n\n",
-            ),
+            *(USAGE, DONE, event(**OVERLOADED), b": ping\n\n"),
+            *map(delta, ("stop", "length", "error", "null")),
             *(
                 *(b"event: error\n", b"event: x\n", b"data: {\ndata: }\n\n", b"data: {\n\n", b"\n", b"<html>\n"),
                 *(b"{", b"\r"),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rungwise import ConfigurationError
-from support import protocols
+from support import official, protocols
 from support.protocols import body_of
 
 URL = "http://localhost:1/v1"
@@ -77,3 +77,34 @@ def test_json_is_asked_for_in_either_words(api: str, given: dict[str, Any], expe
     backend = protocols.backend(api, URL, parameters=given)
     assert backend.shapes.asks_for_json(given) is expected
     assert backend.expects_json is bool(expected)
+
+
+NAMED = {"type": "function", "function": {"name": "note"}}
+CHOICES: dict[str, list[Any]] = {
+    "auto": ["auto", {"type": "auto"}],
+    "required": ["required", {"type": "any"}, {"any": {}}],
+    "none": ["none", {"type": "none"}],
+    "note": [NAMED, {"type": "function", "name": "note"}, {"type": "tool", "name": "note"}, {"tool": {"name": "note"}}],
+}
+"""Choices of a tool in the forms of all protocols."""
+CHOSEN: dict[str, dict[str, Any]] = {
+    "openai": {"note": NAMED},
+    "responses": {"note": CHOICES["note"][1]},
+    "anthropic": {**{name: {"type": name} for name in ("auto", "none")}, "required": {"type": "any"}},
+    "gemini": {"auto": {"mode": "AUTO"}, "required": {"mode": "ANY"}, "none": {"mode": "NONE"}},
+    "bedrock": {"auto": {"auto": {}}, "required": {"any": {}}, "none": None, "note": {"tool": {"name": "note"}}},
+}
+CHOSEN["anthropic"]["note"] = CHOICES["note"][2]
+CHOSEN["gemini"]["note"] = {"mode": "ANY", "allowedFunctionNames": ["note"]}
+
+
+@pytest.mark.parametrize(
+    ("api", "meaning", "choice"), [(api, name, each) for api in CHOSEN for name in CHOICES for each in CHOICES[name]]
+)
+def test_a_choice_of_a_tool_is_sent_in_the_protocols_own_form(api: str, meaning: str, choice: Any) -> None:
+    tool = {"type": "function", "function": {"name": "note", "parameters": {"type": "object", "properties": {}}}}
+    body = body_of(protocols.backend(api, URL), tools=[tool], parameters={"tool_choice": choice})
+    place = body.get({"gemini": "toolConfig", "bedrock": "toolConfig"}.get(api, "tool_choice")) or {}
+    said = {"gemini": "functionCallingConfig", "bedrock": "toolChoice"}
+    assert (place.get(said[api]) if api in said else place) == CHOSEN[api].get(meaning, meaning)
+    official.check(api, {**body, "max_tokens": 9} if api == "anthropic" else body)

@@ -29,5 +29,5 @@ def measure(bench: Bench) -> Iterator[Section]:
     # Continuations have no goal: each of them sends the text so far, and looks for its seam.
     happy, _, *failing, _ = (each.best * 1e6 for each in figures)
     verdicts = [HAPPY.of(happy, bench.pace), LONG.of(max(failing), bench.pace)]
-    yield Section("core.calls", "The core, time of the processor", "s", figures, verdicts)
+    yield Section("core.calls", "The core, CPU time", "s", figures, verdicts)
     yield Section("core.memory", "Memory", "bytes", [Figure("a call that waits", held, held)], [HELD.of(held)])

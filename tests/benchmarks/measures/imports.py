@@ -49,7 +49,7 @@ def measure(bench: Bench) -> Iterator[Section]:
     [own] = [each.best for each in figures if each.who == CORE]
     yield Section(
         "imports",
-        "Imports, time of the processor over a bare interpreter",
+        "Imports, CPU time over a bare interpreter",
         "s",
         figures,
         [GOAL.of(own * 1e3, bench.pace)],

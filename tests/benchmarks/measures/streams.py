@@ -16,7 +16,7 @@ PATHS = {
     "Bedrock": "model/bench/converse-stream",
 }
 KINDS = {"plain": "", "think": ", half of it inline reasoning", "seam": ", after a cut"}
-APART = {"apart": ", one after another, time of the processor"}
+APART = {"apart": ", one after another, CPU time"}
 SIZES = (200, 2000)
 OVER_RAW_BYTES = 1.35
 PEERS = ((OPENAI, "stream"), (LITELLM, "stream"), (PYDANTIC_AI, "astream"), (LANGCHAIN, "stream"), (TENACITY, "stream"))

@@ -96,7 +96,7 @@ def asked(path: str, stream_in_body: bool) -> tuple[str, bool]:
     language = language_of(path)
     if language is None:
         return "/chat/completions", stream_in_body
-    return path, language.asked(path.partition("?")[0], {"stream": stream_in_body, "model": "soak"}, 1).streams
+    return path, language.read_request(path.partition("?")[0], {"stream": stream_in_body, "model": "soak"}, 1).streams
 
 
 class Soaked(asyncio.Protocol):

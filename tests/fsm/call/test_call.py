@@ -61,7 +61,7 @@ def rungs(sends):
     return [send.rung for send in sends]
 
 
-def test_the_whitespace_that_the_wire_left_out_is_not_said_twice():
+def test_does_not_repeat_whitespace_that_the_wire_left_out():
     replies = [cut("verse one\n"), Reply("\nverse two", stop_reason="stop")]
     call, _ = drive(*replies, chain=[PlainLink(prefills=True)])
     assert call.result.text == "verse one\nverse two"
@@ -126,7 +126,7 @@ def test_cancelling_ends_at_once_in_every_state():
     assert call.cancel().outcome == "done"
 
 
-def test_a_driver_that_is_out_of_step_is_told_and_nothing_changes():
+def test_a_driver_out_of_step_gets_an_error_and_nothing_changes():
     call = Call(Request("hi"))
     with pytest.raises(IllegalEvent):
         call.receive(ANSWER)
@@ -249,7 +249,7 @@ class TestSilence:
         assert call.result.usage.estimated
 
     @pytest.mark.parametrize("reason", ["timeout", "connection"])
-    def test_an_attempt_that_brought_nothing_costs_its_cap(self, reason):
+    def test_an_attempt_without_a_reply_costs_its_cap(self, reason):
         policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=250))
         call, sends = drive(failed(reason), policy=policy, request=Request("hi", max_tokens=100))
         assert [send.max_tokens for send in sends] == [100, 100, 42]
@@ -316,7 +316,7 @@ class TestSilence:
         (lambda: rungwise.CALL.with_rows(("answered", "await", None, "done")), "with_rows takes rows"),
     ],
 )
-def test_what_is_of_the_wrong_type_is_named(build, says):
+def test_names_a_value_of_the_wrong_type(build, says):
     with pytest.raises(rungwise.ConfigurationError, match=says):
         build()
 

@@ -34,7 +34,7 @@ def test_the_same_is_asked_again_first_as_often_as_the_policy_says() -> None:
     assert backends == [0, 0, 1]
 
 
-def test_text_that_nobody_goes_on_from_is_partial() -> None:
+def test_text_that_cannot_continue_is_partial() -> None:
     call = sent(Policy(budget=UNLIMITED, limits=Limits(continuations=0, retries=0)), CHAIN[:1])
     call.receive(HEARD)
     assert (call.result.outcome, call.result.text) == ("partial", SAID)
@@ -47,7 +47,7 @@ def test_a_few_letters_are_asked_for_again() -> None:
 
 
 @pytest.mark.parametrize("begun", ["Sto", "Storks ne", "Storks nest"])
-def test_a_restart_that_breaks_off_soon_is_not_said_twice(begun: str) -> None:
+def test_does_not_repeat_a_restart_that_breaks_off_early(begun: str) -> None:
     call = sent(Policy(budget=UNLIMITED, switch_after={"silence": 9}), CHAIN[:1])
     call.receive(Reply("Storks nest by the l", interrupted=True, failure=SILENCE))
     call.receive(Reply(begun, interrupted=True, failure=SILENCE))
@@ -91,7 +91,7 @@ def test_it_may_not_where_the_tokens_do_not_last_for_another_attempt() -> None:
         assert call.clocks().before_text == moment
 
 
-def test_text_that_is_not_kept_is_no_text_to_go_on_from() -> None:
+def test_does_not_continue_discarded_text() -> None:
     policy = Policy(budget=UNLIMITED, limits=Limits(retries=0))
     assert sent(policy, CHAIN[:1], max_tokens=10).clocks().after_text is None
     assert sent(policy, CHAIN[:1], max_tokens=100).clocks().after_text == math.inf

@@ -74,7 +74,7 @@ def test_those_who_read_the_journal_are_told() -> None:
     assert LOST in str(call.journal.steps[0])
 
 
-def test_parameters_that_are_another_protocols_are_left_out_and_said() -> None:
+def test_drops_parameters_of_another_protocol_and_reports_them() -> None:
     primary = OpenAIChat("m", base_url="http://localhost:1", name="primary")
     asked = {"parameters": {"temperature": 0, "top_k": 5}}
     call = ended([primary, PlainLink("second")], PERMANENT, Reply("In reeds.", stop_reason="stop"), **asked)
@@ -105,7 +105,7 @@ def test_losses_are_texts() -> None:
         PlainLink(losses=(1,))  # type: ignore[arg-type]
 
 
-def test_what_is_said_of_a_loss_is_one_short_line() -> None:
+def test_describes_a_loss_in_one_short_line() -> None:
     call = ended([PlainLink("rude", losses=("seed:\n" + "x" * 10_000,))], Reply("In reeds.", stop_reason="stop"))
     [(_, note)] = notes(call.journal)
     assert "\n" not in note

@@ -113,7 +113,7 @@ def test_limits_are_a_mapping_that_cannot_be_changed():
         _ = few.retires
 
 
-def test_a_preset_is_one_line_of_toml_and_what_is_said_besides_wins():
+def test_a_preset_is_one_line_of_toml_and_other_keys_win():
     assert rungwise.Policy.from_toml('preset = "interactive"') == rungwise.Policy.interactive()
     policy = rungwise.Policy.from_toml('preset = "interactive"\nbase_cap = 7\n[timeouts]\nstall = 3\n')
     assert (policy.timeouts.stall, policy.timeouts.first_token, policy.base_cap) == (3, 10.0, 7)

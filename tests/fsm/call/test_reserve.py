@@ -77,7 +77,7 @@ def test_a_wait_that_was_asked_for_and_would_use_the_reserve_does_not_fit() -> N
         assert call.position.state == target
 
 
-def test_a_wait_of_ones_own_that_would_use_the_reserve_is_not_begun() -> None:
+def test_does_not_begin_a_custom_wait_that_would_use_the_reserve() -> None:
     call = sent(Budget(seconds=100))
     send = call.receive(BUSY, 74.0)
     assert (send.backend, send.wait) == (1, 0.0)
@@ -253,7 +253,7 @@ def test_a_backend_that_cannot_be_paid_for_is_passed_over() -> None:
     assert_replays(call)
 
 
-def test_money_is_kept_for_a_prompt_with_the_text_that_is_gone_on_from() -> None:
+def test_reserves_money_for_a_prompt_with_the_continued_text() -> None:
     call = sent(Budget(money=0.1), input_tokens=100, max_tokens=1000)
     call.receive(Reply("The bittern booms by", interrupted=True, usage=Usage(100, 1000)), 0.0)
     assert call.sending(0.0) is not None
@@ -265,7 +265,7 @@ def test_money_is_kept_for_a_prompt_with_the_text_that_is_gone_on_from() -> None
 
 
 @pytest.mark.parametrize("now", [math.nan, math.inf, -math.inf, 10**400, "1", None])
-def test_what_is_no_time_is_refused_and_changes_nothing(now: Any) -> None:
+def test_refuses_what_is_no_time_and_changes_nothing(now: Any) -> None:
     call = Call(Request("Where?"), Policy(), CHAIN, within=SharedBudget(Budget()))
     with pytest.raises(rungwise.ConfigurationError, match="now must be seconds, a finite number, not"):
         call.begin(now)
@@ -288,7 +288,7 @@ def test_attempts_that_end_exactly_when_they_must_replay(began: float) -> None:
     assert_replays(call)
 
 
-def test_a_chain_of_a_thousand_that_nobody_can_pay_ends_at_once() -> None:
+def test_a_chain_of_a_thousand_unaffordable_backends_ends_at_once() -> None:
     chain = tuple(PlainLink(f"link {number}", prices=PRICES) for number in range(1000))
     call = Call(Request("Where?", max_tokens=10, input_tokens=10**9), Policy(budget=Budget(money=0.001)), chain)
     assert call.begin(0.0) is None

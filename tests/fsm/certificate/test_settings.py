@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from rungwise import CALL, Budget, Limits, Policy, TurnPolicy, Waits
+from rungwise import CALL, Budget, Limits, Policy, Reserve, TurnPolicy, Waits
 from rungwise.adapters.testing.fuzzing import Fuzzer
 from rungwise.core import Reply
-from rungwise.fsm.call.policy import Reserve
 from rungwise.fsm.certificate.shown.settings import off_rows, settings_of
 from rungwise.fsm.checker.walk import ALIVE, walk
 from rungwise.testing import run
@@ -101,7 +100,7 @@ def test_the_budget_is_the_caption() -> None:
         (TurnPolicy(auto_continues=0), "overflowed", "may_compact", "the limit of auto_continues is 0"),
     ],
 )
-def test_what_is_off_has_a_reason(policy: Policy | TurnPolicy, event: str, guard: str, why: str) -> None:
+def test_each_row_that_is_off_has_a_reason(policy: Policy | TurnPolicy, event: str, guard: str, why: str) -> None:
     found = {text for row, text in off_rows(policy).items() if (row.event, row.guard) == (event, guard)}
     assert found == {why}
 

@@ -328,7 +328,7 @@ def test_a_turn_fails_with_its_calls() -> None:
     assert broken.to_text().startswith("# Certificate: turn\n\nFails: its calls are not proved.\n")
 
 
-def test_what_is_no_policy_is_an_error() -> None:
+def test_refuses_anything_but_a_policy() -> None:
     with pytest.raises(ConfigurationError, match="must be a Policy or a TurnPolicy, not str"):
         verify("turn.toml")  # type: ignore[arg-type]
 

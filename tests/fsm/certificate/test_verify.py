@@ -262,7 +262,7 @@ LOST = [
 
 
 @pytest.mark.parametrize(("table", "says"), sampled(LOST, one_in=6), ids=[says for _, says in LOST])
-def test_a_table_that_loses_a_backend_is_told_so_and_is_not_refused(table: Table, says: str) -> None:
+def test_a_table_that_skips_a_backend_is_reported_and_not_refused(table: Table, says: str) -> None:
     found = property_of(Policy(table=table))
     assert (found.holds, found.verdict, found.is_required) == (False, "not held", False)
     assert says in found.detail

@@ -422,7 +422,7 @@ def test_what_a_server_counts_beside_each_cap_is_within_the_worst_case() -> None
     assert result.cost == pytest.approx(money.value)
 
 
-def test_a_seed_that_is_said_twice_counts_twice() -> None:
+def test_a_repeated_seed_counts_twice() -> None:
     """In the prompt, and in the worst case."""
     given, hints = limits(prefills=1), Hints(seed="{reasoning}, and again: {reasoning}")
     policy = Policy(limits=Limits(**given), hints=hints, budget=Budget(money=10_000.0))
@@ -435,7 +435,7 @@ def test_a_seed_that_is_said_twice_counts_twice() -> None:
     assert money >= sum(filter(None, counted))
 
 
-def test_an_assistant_turn_at_the_end_is_gone_on_from_within_the_worst_case() -> None:
+def test_continuing_a_final_assistant_turn_stays_within_the_worst_case() -> None:
     messages = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "It was"}]
     cost, policy = spent(limits(), messages, 9, Reply("me.", stop_reason="stop")), Policy(limits=Limits(**limits()))
     hint = estimate_tokens(policy.hints.continuation) + 8
@@ -567,7 +567,7 @@ def test_huge_limits_give_a_bound_at_once() -> None:
 
 
 @pytest.mark.full
-def test_a_huge_chain_is_no_trouble_either() -> None:
+def test_a_huge_chain_works_too() -> None:
     huge = Limits(**dict.fromkeys(COUNTERS, 1000))
     found = worst_cases(Policy(limits=huge), limits_of(Policy(limits=huge), 1000), [PRICES[0]] * 1001, 4096, 1000)
     assert found[0].value == 24

@@ -8,9 +8,8 @@ import pytest
 import tree_sitter
 import tree_sitter_tlaplus
 
-from rungwise.core import Table
+from rungwise.core import TURN, Table
 from rungwise.fsm.checker.walk import walk
-from rungwise.fsm.turn.table import TURN
 from support.formal.faults import FAULTY, LITTLE
 from support.formal.tla import configuration, specification
 from support.formal.tlc import Checked, tlc
@@ -95,5 +94,5 @@ FAULTS = {
 
 @pytest.mark.full
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_is_planted_is_found(fault: str, tmp_path: Path) -> None:
+def test_finds_each_planted_fault(fault: str, tmp_path: Path) -> None:
     assert checked(FAULTY[fault], LITTLE, tmp_path).error == FAULTS[fault]

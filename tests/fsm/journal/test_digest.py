@@ -84,7 +84,7 @@ def test_a_call_that_was_cancelled_before_it_sent_anything_has_no_line() -> None
     assert (digest.lines, digest.headline) == ((), "cancelled: the caller ended the call")
 
 
-def test_a_backend_that_was_passed_over_is_told() -> None:
+def test_reports_a_backend_that_was_passed_over() -> None:
     policy = rungwise.Policy(limits=rungwise.Limits(retries=0))
     chain = [PlainLink("one"), PlainLink("two", problem="no key"), PlainLink("three")]
     call = Call(Request("?"), policy, chain)

@@ -151,7 +151,7 @@ def test_copies_and_pickles_of_a_shipped_table_are_that_table() -> None:
         assert copied is CALL
 
 
-def test_copies_and_pickles_of_a_table_of_ones_own_are_like_it_and_begin_anew() -> None:
+def test_copies_and_pickles_of_a_custom_table_equal_it_and_start_fresh() -> None:
     own = CALL.with_rung(PLEAD, refused=None)
     machine_of(own)
     for table in (own, evolve(CALL)):

@@ -62,7 +62,7 @@ def test_it_is_walked() -> None:
 
 
 @pytest.mark.parametrize(("attempts", "heaviest"), [(None, 35), (9, 35), (5, 35), (3, 1 + 2 + 5), (1, 1)])
-def test_its_worst_case_is_found_by_weights_of_ones_own(attempts: int | None, heaviest: int) -> None:
+def test_finds_its_worst_case_by_custom_weights(attempts: int | None, heaviest: int) -> None:
     found = longest(moves_of(TOY, LIMITS), TOY.start, LIMITS, TOY.ranks, lambda at: 1 + at.knocks**2, attempts)
     assert found.value == heaviest
     assert [move.row.event for move in found.path] == ["stayed_quiet"] * (min(attempts or 1, 5) - 1)

@@ -140,7 +140,7 @@ def test_a_journal_holds_the_calls_that_its_steps_made() -> None:
 @pytest.mark.parametrize(
     ("journal", "policy"), [(None, None), (played(END).journal, Policy()), (played(END).journal.calls[0], TurnPolicy())]
 )
-def test_what_is_no_journal_or_no_policy_of_it_is_refused(journal: Any, policy: Any) -> None:
+def test_refuses_what_is_no_journal_or_has_no_policy(journal: Any, policy: Any) -> None:
     with pytest.raises(ConfigurationError, match="must be a"):
         replay(journal, policy)
 

@@ -121,7 +121,7 @@ def test_a_greeting_of_the_assistant_may_go() -> None:
         (FIRST, answer("x"), SECOND, asks("a", "b"), says("a"), answer("y"), THIRD),
     ],
 )
-def test_what_is_unpaired_already_is_left_alone(messages: Conversation) -> None:
+def test_leaves_results_alone_that_were_unpaired_before(messages: Conversation) -> None:
     assert OldestFirst(keep=1)(messages, ALL) is messages
 
 
@@ -233,7 +233,7 @@ def test_without_a_figure_a_quarter_goes() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"keep": 0}, {"keep": True}, {"keep": 2.0}, {"keep": None}, {"counter": 5}])
-def test_what_is_no_compactor_is_refused(fields: dict[str, Any]) -> None:
+def test_refuses_what_is_no_compactor(fields: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=f"OldestFirst.{next(iter(fields))} must be"):
         OldestFirst(**fields)
 

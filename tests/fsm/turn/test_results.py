@@ -76,7 +76,7 @@ Pair = namedtuple("Pair", "a b")
         ([timedelta(seconds=2), UUID(int=1)], '[2.0,"00000000-0000-0000-0000-000000000001"]'),
     ],
 )
-def test_a_value_is_told(value: object, text: str) -> None:
+def test_reports_a_value(value: object, text: str) -> None:
     assert result_text(value) == text
 
 

@@ -235,7 +235,7 @@ def test_what_does_not_fit_a_given_schema_is_named(properties: Any, arguments: A
     assert fault in told
 
 
-def test_arguments_that_fit_a_given_schema_are_left_as_they_are() -> None:
+def test_leaves_arguments_unchanged_that_fit_a_given_schema() -> None:
     arguments = {"a": [{"n": "x"}], "other": 1.5}
     assert plan(given_schema(a={"items": ITEM}), arguments) == arguments
 
@@ -265,7 +265,7 @@ def test_an_older_draft_counts_where_the_schema_names_it() -> None:
         ("text", "must be a JSON schema, not str"),
     ],
 )
-def test_what_is_no_schema_is_refused_at_once(schema: Any, fault: str) -> None:
+def test_refuses_what_is_no_schema_at_once(schema: Any, fault: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Tool(print, name="tool", parameters=schema)
     assert fault in str(caught.value)
@@ -301,7 +301,7 @@ BIG = {
     ],
 )
 @pytest.mark.parametrize("is_hinted", sampled([False, True], one_in=2))
-def test_hostile_arguments_are_told_shortly_and_soon(arguments: Any, is_hinted: bool) -> None:
+def test_reports_hostile_arguments_briefly_and_fast(arguments: Any, is_hinted: bool) -> None:
     def hinted(
         strings: list[str] | None = None,
         unique: set[int] | None = None,
@@ -352,7 +352,7 @@ def test_the_quick_checks_say_what_the_librarys_own_say(schema: dict[str, Any], 
 
 @given(st.dictionaries(NAMES, VALUES, max_size=4))
 @settings(max_examples=examples(150))
-def test_arguments_either_fit_or_are_told_of(arguments: dict[str, Any]) -> None:
+def test_arguments_either_fit_or_are_reported(arguments: dict[str, Any]) -> None:
     def tool(a: int, b: list[str], c: dict[str, float | None] | None = None) -> None: ...
 
     hinted = plan(tool, arguments)

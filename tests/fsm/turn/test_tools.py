@@ -75,7 +75,7 @@ def test_definitions_are_written_in_the_form_of_the_wire() -> None:
     json.dumps(neutral)
 
 
-def test_a_description_of_ones_own_counts_and_one_of_a_base_class_does_not() -> None:
+def test_uses_its_own_description_and_not_that_of_a_base_class() -> None:
     class Plain(dict):  # type: ignore[type-arg]
         pass
 
@@ -111,13 +111,13 @@ def test_a_description_of_ones_own_counts_and_one_of_a_base_class_does_not() -> 
         (lambda: Toolbox.of([3]), "tools[0] must be a function, a Tool or a definition, not int"),  # type: ignore[list-item]
     ],
 )
-def test_what_is_no_tool_is_refused(build: Any, fault: str) -> None:
+def test_refuses_what_is_no_tool(build: Any, fault: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         build()
     assert fault in str(caught.value)
 
 
-def test_a_terminating_tool_needs_nobody_to_run_it() -> None:
+def test_a_terminating_tool_needs_no_function() -> None:
     box = Toolbox.of([Tool(name="finish", terminating=True)])
     run = box.plan(ToolCall("1", "finish", '{"any": 1}'), 5.0)
     assert isinstance(run, ToolRun)
@@ -160,7 +160,7 @@ def test_blank_arguments_are_none(blank: str) -> None:
         ("[1]", "search", "the arguments are no JSON object but [1]; give one JSON object"),
     ],
 )
-def test_what_cannot_be_run_is_told_in_words(arguments: str, name: str, fault: str) -> None:
+def test_tells_the_model_what_cannot_run(arguments: str, name: str, fault: str) -> None:
     told = plan(arguments, name)
     assert isinstance(told, str)
     assert told.startswith(fault)

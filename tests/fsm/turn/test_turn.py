@@ -125,7 +125,7 @@ def test_an_answer_finishes_the_turn_after_one_call() -> None:
     assert result.usage == USAGE
 
 
-def test_tools_run_and_the_model_is_told_in_the_order_of_its_calls() -> None:
+def test_tools_run_and_report_in_the_order_of_their_calls() -> None:
     played = play(calls("look", "breaks", text="I look."), said(TEXT))
     assert played.result.outcome == "finished"
     assert played.ran == [["look", "breaks"]]
@@ -205,7 +205,7 @@ def test_a_terminating_tool_among_others_hands_off_when_they_have_run() -> None:
     assert plain(played)[-2:] == [("tool", "three herons"), ("tool", "Handed over.")]
 
 
-def test_cut_text_is_gone_on_from_and_stands_as_one_answer() -> None:
+def test_continues_cut_text_into_one_answer() -> None:
     parts = ["Herons nest in reeds", " by the lake", " and in trees", " near water", " where it is quiet."]
     played = play(*map(cut, parts[:4]), said(parts[4]))
     assert (played.result.outcome, played.result.text) == ("finished", "".join(parts))
@@ -226,7 +226,7 @@ def test_the_journal_of_a_call_that_never_went_on_tells_what_it_went_on_from(end
 
 
 @pytest.mark.parametrize("request_", [Request("Where?", max_tokens=16), Request("Where?")])
-def test_hopeless_text_is_not_gone_on_from(request_: Request) -> None:
+def test_does_not_continue_hopeless_text(request_: Request) -> None:
     text = "one two three" if request_.max_tokens else "the same line again and again\n" * 40
     played = play(cut(text), messages=request_)
     assert (played.result.outcome, played.result.calls, played.result.text) == ("limit_reached", 1, text)

@@ -132,7 +132,7 @@ def test_replies_that_came_back_are_sent_such_ids_too() -> None:
     assert re.fullmatch("[A-Za-z0-9]{9}", calls[0])
 
 
-def test_ids_that_are_taken_go_out_as_they_are() -> None:
+def test_accepted_ids_go_out_unchanged() -> None:
     own = history("abcDEF123")
     assert body_of(OpenAIChat("m", base_url=MISTRAL), *own)["messages"] == own
     others = history("call_0fypS1hVX")

@@ -345,20 +345,12 @@ def test_own_parameters_go_to_their_places_in_either_spelling() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("choice", "config"),
-    [
-        ("none", {"mode": "NONE"}),
-        (
-            {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [LOOK]}},
-            {"mode": "VALIDATED", "allowedFunctionNames": ["look"]},
-        ),
-    ],
-)
-def test_the_choice_of_tools(choice: Any, config: Any) -> None:
-    body = body_of(tools=[LOOK], parameters={"tool_choice": choice})
-    assert body["toolConfig"] == {"functionCallingConfig": config}
-    assert "toolConfig" not in body_of(parameters={"tool_choice": choice})
+def test_tools_that_are_allowed_are_named_and_no_choice_is_sent_without_tools() -> None:
+    choice = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [LOOK]}}
+    config = {"mode": "VALIDATED", "allowedFunctionNames": ["look"]}
+    assert body_of(tools=[LOOK], parameters={"tool_choice": choice})["toolConfig"] == {"functionCallingConfig": config}
+    for each in (choice, "none"):
+        assert "toolConfig" not in body_of(parameters={"tool_choice": each})
 
 
 @pytest.mark.parametrize(

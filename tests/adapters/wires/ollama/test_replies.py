@@ -100,13 +100,6 @@ def test_an_error_in_a_stream_keeps_what_came_before() -> None:
     assert (reply.failure.message, reply.failure.status) == ("unexpected EOF", None)
 
 
-@pytest.mark.parametrize("is_stream", [True, False])
-def test_an_error_alone_is_a_failure(is_stream: bool) -> None:
-    body = lines({"error": "server busy, please try again.  maximum pending requests exceeded"})
-    failure = streamed(body)[0] if is_stream else OLLAMA.decode(200, {}, body)
-    assert failure.reason == "overloaded"
-
-
 def test_a_reply_up_to_its_cap_without_a_reason_was_cut_by_it() -> None:
     assert event_of(whole({"content": "In the"}, done_reason="", eval_count=8), cap=8) == "truncated"
 
@@ -114,7 +107,7 @@ def test_a_reply_up_to_its_cap_without_a_reason_was_cut_by_it() -> None:
 # ---- tool calls ------------------------------------------------------------------------------------------------------
 
 
-def test_calls_without_ids_are_told_apart() -> None:
+def test_distinguishes_calls_without_ids() -> None:
     calls = [CALL, CALL, {"id": "call_x", **CALL}, {"id": "call_x", **CALL}]
     found = reply_of(piece(tool_calls=calls[:1]), piece(tool_calls=calls[1:]), END).tool_calls
     assert found == whole({"tool_calls": calls}).tool_calls
@@ -243,7 +236,7 @@ def test_log_probabilities_harm_nothing() -> None:
     assert whole({"content": "a"}, logprobs=held).raw["logprobs"] == held
 
 
-def test_a_stream_that_nobody_asked_for_is_read() -> None:
+def test_reads_an_unrequested_stream() -> None:
     body = lines(piece(content="In the"), piece(content=" reeds."), END)
     reply = OLLAMA.decode(200, {"content-type": "application/x-ndjson"}, body)
     assert (reply.text, reply.interrupted) == ("In the reeds.", False)

@@ -92,5 +92,10 @@ ERRORS = {
 def failed(status: int | None, message: str) -> list[Any]:
     error = {"error": message}
     if status is None:
-        return [(read(error), {}), (read({"message": {"content": "In the"}}, error), {"text": "In the"})]
+        body = json.dumps(error).encode()
+        return [
+            (BACKEND.decode(200, {}, body), {}),
+            (read(error), {}),
+            (read({"message": {"content": "In the"}}, error), {"text": "In the"}),
+        ]
     return [(BACKEND.decode(status, {}, json.dumps(error).encode()), {"status": status})]
