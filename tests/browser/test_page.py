@@ -10,15 +10,12 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise.core import IllegalEvent
-from rungwise.fsm.call.table import CALL
-from rungwise.fsm.certificate.verify import verify
+from rungwise import CALL, verify
+from rungwise.core import TURN, IllegalEvent, Table
 from rungwise.fsm.checker.walk import walk
 from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
 from rungwise.fsm.diagram.page.machine import machine_data
 from rungwise.fsm.machine.run import Run
-from rungwise.fsm.machine.table import Table
-from rungwise.fsm.turn.table import TURN
 from support.colours import channels_of, contrast
 from support.page_checks import assert_contrast, assert_page_fits
 from support.pages import shown, with_table

@@ -159,7 +159,9 @@ def test_the_seconds_hold_for_all_of_them(way: str) -> None:
         ended = at_once(way, client, of_shared(shared, count=30))
     assert {each.outcome for each in ended} <= {"over_budget", "failed"}
     assert max(each.seconds for each in ended) < 3
-    assert all(request.at <= (shared.deadline or 0.0) for request in provider.requests)
+    sent = [step.at for each in ended for step in each.result.journal.steps if step.event == "sent"]
+    assert len(provider.requests) <= len(sent)
+    assert max(sent) <= 0.4  # a busy server may note the request later
     assert shared.deadline == pytest.approx(began + 0.4, abs=2)
     causes = {each.result.cause for each in ended if each.result.attempts == 0}
     assert causes == {"the next attempt would begin after the 0.4 s of the shared budget"}

@@ -3,11 +3,9 @@
 from functools import lru_cache
 
 import rungwise
-from rungwise.core import Call, Failure, PlainLink, Reply, Request, Table
-from rungwise.fsm.call.table import CALL
-from rungwise.fsm.machine.declare import Rung
+from rungwise import CALL, Rung, diff_policies
+from rungwise.core import Call, Failure, PlainLink, PolicyDiff, Reply, Request, Table
 from rungwise.fsm.replay.what_if import WhatIf, what_if
-from rungwise.fsm.review.diff import PolicyDiff, diff_policies
 from support.played import play
 
 PRICES = rungwise.Prices(2.5, 10)

@@ -15,10 +15,6 @@ def google(code: int, status: str, message: str, *details: dict[str, Any]) -> di
     return {"error": {"code": code, "status": status, "message": message, "details": list(details)}}
 
 
-def quota(*ids: str) -> dict[str, Any]:
-    return {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": name} for name in ids]}
-
-
 def minimax(code: int, message: str = "x") -> dict[str, Any]:
     return {"base_resp": {"status_code": code, "status_msg": message}}
 

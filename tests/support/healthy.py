@@ -6,12 +6,9 @@ from attrs import define, evolve, field, frozen
 from hypothesis import strategies as st
 
 from rungwise import Budget, Limits, Policy, Prices, Reserve, Timeouts, ToolCall, Usage, Waits
-from rungwise.core import Failure, PlainLink, Reply, Request
+from rungwise.core import Call, Clocks, Failure, PlainLink, Reply, Request, Send
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.budget.reserve import reserved_seconds
-from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.clocks.silence import Clocks
-from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.failures.failure import Reason
 
 ANSWER = "and here is the end of it."

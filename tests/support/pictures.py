@@ -6,13 +6,12 @@ from typing import Any
 
 from attrs import evolve
 
-from rungwise import CALL, Budget, Fact, Limits, Policy, Rung, TurnPolicy, Waits
-from rungwise.fsm.call.policy import Reserve
+from rungwise import CALL, Budget, Fact, Limits, Policy, Reserve, Rung, TurnPolicy, Waits
+from rungwise.core import Row, Table
 from rungwise.fsm.certificate.shown.settings import settings_of, table_of
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.merge import change_of
 from rungwise.fsm.diagram.model import Marks, Picture
-from rungwise.fsm.machine.table import Row, Table
 
 
 def changed(table: Table, *rows: Row, **fields: Any) -> Table:

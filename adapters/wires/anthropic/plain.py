@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rungwise.adapters.wires.plain.blocks import parts_of
+from rungwise.adapters.wires.plain.messages import parts_of
 from rungwise.adapters.wires.plain.parts import json_of, media, result_of, text_in
 from rungwise.adapters.wires.registry import PartReader
 from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from rungwise.adapters.wires.json_text import as_json
-from rungwise.adapters.wires.plain.blocks import is_untyped, parts_of
+from rungwise.adapters.wires.plain.messages import is_untyped, parts_of
 from rungwise.adapters.wires.plain.parts import json_of, list_of, media, text_in
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,

@@ -12,8 +12,7 @@ from rungwise.adapters.wires.anthropic.shapes import NO_REPORT
 from rungwise.adapters.wires.form import BlockForm, Body, among
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.losses import MARK, MARKED_CALL
-from rungwise.adapters.wires.plain.blocks import is_untyped
-from rungwise.adapters.wires.plain.messages import read_messages
+from rungwise.adapters.wires.plain.messages import is_untyped, read_messages
 from rungwise.adapters.wires.plain.parts import in_words, list_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
 from rungwise.fsm.call.conversation.parts import (

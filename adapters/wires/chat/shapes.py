@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, FOREIGN_PARTS, Dialect
 from rungwise.adapters.wires.form import Body, Form
-from rungwise.adapters.wires.plain.blocks import is_untyped
+from rungwise.adapters.wires.plain.messages import is_untyped
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.adapters.wires.plain.writing import chat_messages

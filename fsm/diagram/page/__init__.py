@@ -1,7 +1,6 @@
 """One self-contained HTML page: the path of a recorded run, or the machine for a reviewer to play."""
 
-from rungwise.fsm.diagram.page.machine import NO_BUDGET, Setup
-from rungwise.fsm.diagram.page.play import play_page
+from rungwise.fsm.diagram.page.machine import NO_BUDGET, Setup, play_page
 from rungwise.fsm.diagram.page.run import Page, RunDetails, explain_page, page_of
 
 __all__ = ["NO_BUDGET", "Page", "RunDetails", "Setup", "explain_page", "page_of", "play_page"]

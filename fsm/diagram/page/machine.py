@@ -1,4 +1,4 @@
-"""The machine as plain data, for the script of the page: what its table declares, and what it runs with."""
+"""The page on which a reviewer plays a machine, and the plain data that its script needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 from attrs import asdict, frozen
 
 from rungwise.fsm.checker.moves import moves_of
-from rungwise.fsm.diagram.extract import kind_of
+from rungwise.fsm.diagram import Settings, draw
+from rungwise.fsm.diagram.extract import kind_of, picture_of
+from rungwise.fsm.diagram.page.templates import embedded, html, ladders_html, render
 from rungwise.fsm.machine.declare import Effect, Fact, Guard
 from rungwise.fsm.machine.table import Table
 
@@ -23,6 +25,34 @@ class Setup:
 
     limits: Mapping[str, int]
     budget: Mapping[str, float | None] = NO_BUDGET  # of a whole run; None for no limit
+
+
+def play_page(
+    table: Table,
+    setup: Setup,
+    *,
+    heading: str,
+    at_first: Sequence[str] = (),
+    facts: Mapping[str, Any] | None = None,
+    unit: str = "attempt",
+    settings: Settings | None = None,
+) -> str:
+    """Write the page on which a reviewer plays a machine that has been proved."""
+    picture = picture_of(table, settings=settings)
+    data = {
+        "machine": machine_data(table, setup.limits),
+        "budget": setup.budget,
+        "usual": {"at_first": list(at_first), "events": facts or {}, "unit": unit},
+    }
+    return render(
+        "play",
+        title=f"Play the {table.name}",
+        name=table.name,
+        heading=heading,
+        ladders=ladders_html(picture),
+        svg=html(draw(picture, "svg")),
+        data=embedded(data),
+    )
 
 
 def machine_data(table: Table, limits: Mapping[str, int]) -> Plain:

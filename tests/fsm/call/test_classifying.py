@@ -97,7 +97,7 @@ def test_an_estimated_count_proves_no_cut():
 # what causes an event, in the words of HTTP
 
 
-def test_every_event_of_a_call_is_told_in_the_words_of_http() -> None:
+def test_describes_every_event_of_a_call_in_terms_of_http() -> None:
     assert list(CAUSES) == [each.name for each in CALL.declared_events]
 
 

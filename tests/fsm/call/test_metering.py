@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rungwise import Budget, Hints, Policy, Prices, ToolCall, Usage
-from rungwise.core import Call, PlainLink, Reply, Request
+from rungwise.core import Call, PlainLink, Reply, Request, Send
 from rungwise.fsm.call.budget.metering import (
     AT_ONCE,
     BYTES_A_TOKEN,
@@ -18,7 +18,6 @@ from rungwise.fsm.call.budget.metering import (
     reserve_of,
 )
 from rungwise.fsm.call.conversation.observation import Observation
-from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.call.conversation.transcript import Transcript
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.testing.strategies import chunkings

@@ -10,12 +10,11 @@ import rungwise
 from rungwise import CALL, CallError, Result
 from rungwise.adapters.cli import describe, shown
 from rungwise.adapters.demo import screen
-from rungwise.core import BrokenMachine, Call, Reply, Request
+from rungwise.core import TURN, BrokenMachine, Call, Reply, Request
 from rungwise.fsm.call import rules
 from rungwise.fsm.call.run import outcome, result
 from rungwise.fsm.turn import observe
 from rungwise.fsm.turn import result as turn_result
-from rungwise.fsm.turn.table import TURN
 from support.imports import MODULES
 
 SUCCESSES = {"done", "salvaged", "partial"}

@@ -6,8 +6,7 @@ import pytest
 
 import rungwise
 from rungwise import Message, TextPart, ToolCall
-from rungwise.core import Call, OpaquePart, PlainLink, ReasoningPart, Reply, Request, Send
-from rungwise.fsm.failures.failure import Failure
+from rungwise.core import Call, Failure, OpaquePart, PlainLink, ReasoningPart, Reply, Request, Send
 
 SEARCH, FOUND = OpaquePart("p/m", {"type": "search"}), OpaquePart("p/m", {"type": "found"})
 CALL = ToolCall("1", "look", "{}")

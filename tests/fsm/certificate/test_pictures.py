@@ -8,10 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from rungwise import CALL, Budget, Policy, Reserve, Timeouts, TurnPolicy, Waits
-from rungwise.core import PlainLink, Table
+from rungwise.core import TURN, PlainLink, Table
 from rungwise.fsm.certificate.shown import pictures
 from rungwise.fsm.certificate.shown.pictures import drift, fill, numbers, write_all
-from rungwise.fsm.turn.table import TURN
 
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"
 README = (DIAGRAMS / "README.md").read_text(encoding="utf-8")

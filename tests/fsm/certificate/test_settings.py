@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from rungwise import CALL, Budget, Limits, Policy, TurnPolicy, Waits
+from rungwise import CALL, Budget, Limits, Policy, Reserve, TurnPolicy, Waits
 from rungwise.adapters.testing.fuzzing import Fuzzer
 from rungwise.core import Reply
-from rungwise.fsm.call.policy import Reserve
 from rungwise.fsm.certificate.shown.settings import off_rows, settings_of
 from rungwise.fsm.checker.walk import ALIVE, walk
 from rungwise.testing import run

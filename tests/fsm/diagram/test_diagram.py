@@ -5,19 +5,17 @@ import pygraphviz
 import pytest
 from attrs import evolve
 
+from rungwise import CALL, ConfigurationError, Limits
+from rungwise.core import Row
 from rungwise.fsm.call.clocks.waiting import cap_of, longest_backoff
-from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import DEFAULT_POLICY
-from rungwise.fsm.call.table import CALL
 from rungwise.fsm.diagram import FORMATS, VIEWS, Format, Marks, View, render
 from rungwise.fsm.diagram.colours import LIGHT, MARK
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.markdown import counters
 from rungwise.fsm.diagram.model import Picture
-from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.machine import machine_of
 from rungwise.fsm.machine.run import Run
-from rungwise.fsm.machine.table import Row
 from support.parsed_pictures import PARSERS, Full, Short, parts, words
 from support.pictures import PATHS, TABLES, changed
 

@@ -9,17 +9,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise.core import Call, Effect, Failure, Guard, PlainLink, Reply, Request, Row, Table
+from rungwise import CALL
+from rungwise.core import TURN, Call, Effect, Failure, Guard, PlainLink, Reply, Request, Row, Table
 from rungwise.fsm.call.run.digest import digest_of_call
 from rungwise.fsm.call.run.explained import explain_call, read_call
-from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.shown.page import play_policy, usual_facts, usual_facts_of_turn
 from rungwise.fsm.diagram.page.machine import machine_data
 from rungwise.fsm.diagram.page.timeline import bars_of, ticks
 from rungwise.fsm.journal.path import Path as Route
 from rungwise.fsm.journal.path import path_of
 from rungwise.fsm.machine.run import Run
-from rungwise.fsm.turn.table import TURN
 from support.command_line import invoke
 from support.elements import Elements
 from support.played import play

@@ -7,16 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise.fsm.call.table import CALL, REASK, RETRY
+from rungwise import CALL, ConfigurationError, Rung
+from rungwise.core import TURN, Table
+from rungwise.fsm.call.table import REASK, RETRY
 from rungwise.fsm.certificate.shown.settings import settings_of, table_of
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.merge import change_of, merged
 from rungwise.fsm.diagram.model import Line, Picture, Settings
-from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.machine.declare import Rung
-from rungwise.fsm.machine.table import Table
-from rungwise.fsm.turn.table import TURN
 from support.sampling import examples
 
 APOLOGIZE = Rung("apologize", limit=2, hint="Sorry; say it again.")

@@ -9,9 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise import CALL, Budget, Limits, Policy, Rung, TurnPolicy, Waits
-from rungwise.fsm.call.hints import Hints
-from rungwise.fsm.call.policy import Reserve, Timeouts
+from rungwise import CALL, Budget, Hints, Limits, Policy, Reserve, Rung, Timeouts, TurnPolicy, Waits
 from rungwise.fsm.certificate.shown.settings import settings_of, table_of
 from rungwise.fsm.diagram import FORMATS, VIEWS, Format, View, draw
 from rungwise.fsm.diagram.extract import picture_of

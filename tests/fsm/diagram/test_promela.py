@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rungwise import CALL, Fact, Rung
-from rungwise.core import Table
-from rungwise.fsm.certificate.verify import verify
+from rungwise import CALL, Fact, Rung, verify
+from rungwise.core import TURN, Table
 from rungwise.fsm.checker.walk import walk
 from rungwise.fsm.machine.build import build_table
 from rungwise.fsm.machine.declare import Ending
-from rungwise.fsm.turn.table import TURN
 from support.formal import promela
 from support.formal.faults import FAULTY, LAST_OF_ROUND, LITTLE
 from support.formal.shared import most_attempts

@@ -8,9 +8,8 @@ import pytest
 import tree_sitter
 import tree_sitter_tlaplus
 
-from rungwise.core import Table
+from rungwise.core import TURN, Table
 from rungwise.fsm.checker.walk import walk
-from rungwise.fsm.turn.table import TURN
 from support.formal.faults import FAULTY, LITTLE
 from support.formal.tla import configuration, specification
 from support.formal.tlc import Checked, tlc

@@ -9,8 +9,21 @@ from hypothesis import strategies as st
 
 from rungwise.fsm.failures.asked_wait import asked_wait, has_date
 
-DATE = {"date": "Fri, 20 Nov 2026 10:00:00 GMT"}
+NOW, LATER = "Fri, 20 Nov 2026 10:00:00 GMT", "Fri, 20 Nov 2026 10:00:30 GMT"
+DATE = {"date": NOW}
 RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "14s"}
+
+
+def used_up(**resets: str) -> dict[str, str]:
+    """Write the headers of limits that are used up, by name, each with its time until it is reset."""
+    left = {f"x-ratelimit-remaining-{name}": "0" for name in resets}
+    return left | {f"x-ratelimit-reset-{name}": reset for name, reset in resets.items()}
+
+
+def of_anthropic(name: str, remaining: str, reset: str) -> dict[str, str]:
+    limit = f"anthropic-ratelimit-{name}"
+    return {f"{limit}-remaining": remaining, f"{limit}-reset": f"2026-11-20T{reset}:00Z"}
+
 
 HEADERS: list[tuple[dict[str, str], float | None]] = [
     ({"retry-after-ms": "1500"}, 1.5),
@@ -18,10 +31,10 @@ HEADERS: list[tuple[dict[str, str], float | None]] = [
     ({"retry-after": "7"}, 7),
     ({"retry-after": " 0.25 "}, 0.25),
     ({"Retry-After": "30s"}, 30),
-    ({"RETRY-AFTER": "Fri, 20 Nov 2026 10:00:30 GMT", "DATE": DATE["date"]}, 30),
-    ({"retry-after": "Fri, 20 Nov 2026 10:00:30 GMT"}, None),
+    ({"RETRY-AFTER": LATER, "DATE": NOW}, 30),
+    ({"retry-after": LATER}, None),
     ({"retry-after": "Fri, 20 Nov 2026 09:59:30 GMT", **DATE}, None),
-    ({"retry-after": "Fri, 20 Nov 2026 10:00:30 GMT", "date": "yesterday"}, None),
+    ({"retry-after": LATER, "date": "yesterday"}, None),
     ({"retry-after": "-1"}, None),
     ({"retry-after": "0"}, None),
     ({"retry-after": "nan"}, None),
@@ -33,13 +46,7 @@ HEADERS: list[tuple[dict[str, str], float | None]] = [
     ({"retry-after": "30s,30s ,30s"}, 30),
     ({"retry-after": "7, 8"}, None),
     ({"retry-after": ",".join(["7"] * 1000)}, None),
-    (
-        {
-            "retry-after": "Fri, 20 Nov 2026 10:00:30 GMT, Fri, 20 Nov 2026 10:00:30 GMT",
-            "date": "Fri, 20 Nov 2026 10:00:00 GMT, Fri, 20 Nov 2026 10:00:00 GMT",
-        },
-        30,
-    ),
+    ({"retry-after": f"{LATER}, {LATER}", "date": f"{NOW}, {NOW}"}, 30),
     ({"retry-after": ""}, None),
     ({"retry-after": "1795168830"}, None),
     ({"retry-after": "1795168830", **DATE}, 30),
@@ -48,36 +55,19 @@ HEADERS: list[tuple[dict[str, str], float | None]] = [
     ({"retry-after": "2026-11-20T10:00:30.000001Z", **DATE}, 30.000001),
     ({"retry-after": "2026-11-20T10:00:30.0000010001Z", **DATE}, 30.000002),
     ({"retry-after": "9999-12-31T23:59:59.9999999Z", **DATE}, None),
-    ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "12ms"}, 0.012),
-    ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6m0s"}, 360),
-    ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1h2m3.5s"}, 3723.5),
+    (used_up(requests="12ms"), 0.012),
+    (used_up(tokens="6m0s"), 360),
+    (used_up(tokens="1h2m3.5s"), 3723.5),
     ({"x-ratelimit-remaining-tokens-minute": "0", "x-ratelimit-reset-tokens-minute": "27.5"}, 27.5),
     ({"x-ratelimit-remaining-tokens": "5", "x-ratelimit-reset-tokens": "6m0s"}, None),
     ({"x-ratelimit-remaining-tokens": "-1", "x-ratelimit-reset-tokens": "-1"}, None),
-    ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "0"}, None),
+    (used_up(tokens="0"), None),
     ({"x-ratelimit-remaining-tokens": "0"}, None),
     ({"x-ratelimit-reset-tokens": "5s"}, None),
     ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1795168830000", **DATE}, 30),
-    (
-        {
-            "x-ratelimit-remaining-requests": "0",
-            "x-ratelimit-reset-requests": "1s",
-            "x-ratelimit-remaining-tokens": "0",
-            "x-ratelimit-reset-tokens": "2m",
-        },
-        120,
-    ),
-    ({"anthropic-ratelimit-tokens-remaining": "0", "anthropic-ratelimit-tokens-reset": "2026-11-20T10:01:00Z"}, None),
-    (
-        {
-            "anthropic-ratelimit-input-tokens-remaining": "0",
-            "anthropic-ratelimit-input-tokens-reset": "2026-11-20T10:01:00Z",
-            "anthropic-ratelimit-requests-remaining": "12",
-            "anthropic-ratelimit-requests-reset": "2026-11-20T11:00:00Z",
-            **DATE,
-        },
-        60,
-    ),
+    (used_up(requests="1s", tokens="2m"), 120),
+    (of_anthropic("tokens", "0", "10:01"), None),
+    ({**of_anthropic("input-tokens", "0", "10:01"), **of_anthropic("requests", "12", "11:00"), **DATE}, 60),
 ]
 
 BODIES: list[tuple[Any, float | None]] = [
@@ -177,7 +167,7 @@ NAMES = st.sampled_from(
         *("x-ratelimit-reset-tokens", "anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
     ]
 )
-VALUES = st.text() | st.sampled_from(["0", "-1", "1e9", "6m0s", "9" * 400, DATE["date"], "2026-11-20T10:00:00Z"])
+VALUES = st.text() | st.sampled_from(["0", "-1", "1e9", "6m0s", "9" * 400, NOW, "2026-11-20T10:00:00Z"])
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | VALUES,
     lambda inner: (
@@ -265,18 +255,18 @@ def test_an_endless_number_among_quoted_headers_is_passed_over() -> None:
 @pytest.mark.parametrize(
     ("headers", "expected"),
     [
-        ({"Date": DATE["date"]}, True),
+        ({"Date": NOW}, True),
         ({"DATE": f" {DATE['date']} " + " " * 5_000}, True),
         ({"date": "yesterday"}, False),
-        ({"date": DATE["date"], "Date": "yesterday"}, False),
-        ({"Date": "yesterday", "date": DATE["date"]}, True),
-        ({"date": DATE["date"], "Date": 5}, True),
-        ({"date": 5, 5: DATE["date"]}, False),
+        ({"date": NOW, "Date": "yesterday"}, False),
+        ({"Date": "yesterday", "date": NOW}, True),
+        ({"date": NOW, "Date": 5}, True),
+        ({"date": 5, 5: NOW}, False),
         ({}, False),
         (None, False),
     ],
 )
 def test_there_is_a_date_where_a_wait_until_a_moment_is_counted_from_one(headers: Any, expected: bool) -> None:
     assert has_date(headers) is expected
-    until = {"retry-after": "Fri, 20 Nov 2026 10:00:30 GMT", **(headers or {})}
+    until = {"retry-after": LATER, **(headers or {})}
     assert asked_wait(until, None) == (30 if expected else None)

@@ -7,10 +7,8 @@ import pytest
 from attrs import evolve
 
 import rungwise
-from rungwise import Budget, Hints, Limits, Policy, Timeouts, Waits
+from rungwise import CALL, Budget, Fact, Hints, Limits, Policy, Rung, Timeouts, Waits
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
-from rungwise.fsm.call.table import CALL
-from rungwise.fsm.machine.declare import Fact, Rung
 from rungwise.fsm.replay.what_if import WhatIf, what_if
 from rungwise.fsm.replay.what_if_turn import what_if_recorded, what_if_turn
 from support.changes import recorded

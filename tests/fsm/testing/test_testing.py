@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase, find, given, seed, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise import Client, OpenAIChat, testing
+from rungwise import Client, OpenAIChat, testing, verify
 from rungwise.adapters.testing.runner import MemoryProvider, MemoryTransport
 from rungwise.core import (
     BrokenMachine,
@@ -36,7 +36,6 @@ from rungwise.core import (
 )
 from rungwise.fsm.call.run.overrides import Overrides, set_overrides, waits_are_off, with_overrides
 from rungwise.fsm.call.run.result import error_of
-from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.testing import backend, callers, compactors, strategies
 from rungwise.fsm.testing.backend import ScriptedLink

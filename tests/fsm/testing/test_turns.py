@@ -8,8 +8,8 @@ from attrs import evolve
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 import rungwise
-from rungwise import Budget, Limits, Message, Policy, ToolCall, TurnPolicy, Usage, testing
-from rungwise.core import Call, Failure, MakeCall, Reply, Request, Turn
+from rungwise import Budget, Limits, Message, Policy, Toolbox, ToolCall, TurnPolicy, Usage, testing
+from rungwise.core import TURN, Call, Failure, MakeCall, Reply, Request, Turn
 from rungwise.fsm.call.conversation import reading
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.testing.checks import honesty, path, privacy, success
@@ -24,8 +24,6 @@ from rungwise.fsm.testing.turn_script import Stop, ToolPlay, write_turn_script
 from rungwise.fsm.turn import compaction, tool_round, turn
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.fsm.turn.recording import TurnRecorder
-from rungwise.fsm.turn.table import TURN
-from rungwise.fsm.turn.tools import Toolbox
 from support.sampling import examples
 
 USAGE = Usage(10, 5)

@@ -7,11 +7,8 @@ import orjson
 import pytest
 
 import rungwise
-from rungwise import Budget, Policy, SharedBudget, TurnPolicy
-from rungwise.core import Action, Call, MakeCall, Request, RunTools, ToolOutcome, Turn
-from rungwise.fsm.replay.replay import replay
-from rungwise.fsm.turn.actions import Compact
-from rungwise.fsm.turn.journal import TurnJournal
+from rungwise import Budget, Policy, SharedBudget, TurnJournal, TurnPolicy, replay
+from rungwise.core import Action, Call, Compact, MakeCall, Request, RunTools, ToolOutcome, Turn
 from support.turns import HISTORY, OVERFLOW, QUESTION, TOOLS, calling, said
 
 NOW, DEADLINE = 100.0, 130.0

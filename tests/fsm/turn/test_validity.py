@@ -69,56 +69,50 @@ AGAIN = "is not the first one of its call"
         ([USER, calling("a", "b"), says("a"), results("b")], []),
         ([SYSTEM, {**SYSTEM, "role": "developer"}, ANSWER, USER], []),
         ([USER, NEUTRAL_CALL, {"role": "tool", "id": "a", "content": SECRET}], []),
-        ([USER, FREE_CALL, says("a")], [f"messages[1]: tool call 0 {BAD_ARGUMENTS}"]),
+        ([USER, FREE_CALL, says("a")], [(1, f"tool call 0 {BAD_ARGUMENTS}")]),
         ([USER, asks("a"), says("a"), asks("a"), says("a"), USER, USER], []),
-        (
-            [USER, asks("a"), USER, says("a")],
-            [f"messages[1]: tool call 0 {BEHIND}", f"messages[3]: tool result 0 {BEFORE}"],
-        ),
-        ([USER, asks("a", "b"), says("b")], [f"messages[1]: tool call 0 {BEHIND}"]),
-        ([USER, calling("a", "b"), results("a")], [f"messages[1]: tool call 1 {BEHIND}"]),
-        ([says("a"), USER], [f"messages[0]: tool result 0 {BEFORE}"]),
-        ([USER, results("a", "b")], [f"messages[1]: tool result {number} {BEFORE}" for number in (0, 1)]),
-        ([USER, asks("a"), says("b")], [f"messages[1]: tool call 0 {BEHIND}", f"messages[2]: tool result 0 {BEFORE}"]),
-        ([USER, asks("a", "b"), says("b"), says("a")], [f"messages[3]: tool result 0 {ORDER}"]),
-        ([USER, calling("a", "b", "c"), results("a", "c", "b")], [f"messages[2]: tool result 2 {ORDER}"]),
-        ([USER, asks("a"), says("a"), says("a")], [f"messages[3]: tool result 0 {AGAIN}"]),
-        ([USER, asks("a", "a"), says("a")], ["messages[1]: tool call 1 has the id of another one of this message"]),
-        ([USER, asks(""), says("")], ["messages[1]: tool call 0 has no id"]),
-        ([USER, {"role": "assistant", "content": " \n"}], [f"messages[1]: {EMPTY}"]),
-        ([USER, {"role": "assistant"}], [f"messages[1]: {EMPTY}"]),
-        ([USER, Message("assistant", [ReasoningPart(SECRET)])], [f"messages[1]: {EMPTY}"]),
-        (
-            [USER, {"role": "assistant", "content": [{"type": "thinking", "thinking": SECRET}]}],
-            [f"messages[1]: {EMPTY}"],
-        ),
+        ([USER, asks("a"), USER, says("a")], [(1, f"tool call 0 {BEHIND}"), (3, f"tool result 0 {BEFORE}")]),
+        ([USER, asks("a", "b"), says("b")], [(1, f"tool call 0 {BEHIND}")]),
+        ([USER, calling("a", "b"), results("a")], [(1, f"tool call 1 {BEHIND}")]),
+        ([says("a"), USER], [(0, f"tool result 0 {BEFORE}")]),
+        ([USER, results("a", "b")], [(1, f"tool result {number} {BEFORE}") for number in (0, 1)]),
+        ([USER, asks("a"), says("b")], [(1, f"tool call 0 {BEHIND}"), (2, f"tool result 0 {BEFORE}")]),
+        ([USER, asks("a", "b"), says("b"), says("a")], [(3, f"tool result 0 {ORDER}")]),
+        ([USER, calling("a", "b", "c"), results("a", "c", "b")], [(2, f"tool result 2 {ORDER}")]),
+        ([USER, asks("a"), says("a"), says("a")], [(3, f"tool result 0 {AGAIN}")]),
+        ([USER, asks("a", "a"), says("a")], [(1, "tool call 1 has the id of another one of this message")]),
+        ([USER, asks(""), says("")], [(1, "tool call 0 has no id")]),
+        ([USER, {"role": "assistant", "content": " \n"}], [(1, f"{EMPTY}")]),
+        ([USER, {"role": "assistant"}], [(1, f"{EMPTY}")]),
+        ([USER, Message("assistant", [ReasoningPart(SECRET)])], [(1, f"{EMPTY}")]),
+        ([USER, {"role": "assistant", "content": [{"type": "thinking", "thinking": SECRET}]}], [(1, f"{EMPTY}")]),
         ([USER, {"role": "assistant", "content": [{"type": "text", "text": SECRET}]}], []),
-        ([USER, Message("tool", ())], ["messages[1]: a tool's message holds no result"]),
-        ([USER, ANSWER, ANSWER], [f"messages[2]: {IN_A_ROW}"]),
-        ([USER, ANSWER, Message("assistant", [TextPart(SECRET)])], [f"messages[2]: {IN_A_ROW}"]),
-        ([USER, SYSTEM, ANSWER], ["messages[1]: a system message in the middle that is not the caller's"]),
-        ([USER, {"role": SECRET}, 5], [f"messages[{place}]: is no message of a known role" for place in (1, 2)]),
-        ([USER, asks("a", name="look up"), says("a")], [f"messages[1]: tool call 0 {BAD_NAME}"]),
-        ([USER, asks("a", name="x" * 65), says("a")], [f"messages[1]: tool call 0 {BAD_NAME}"]),
-        ([USER, asks("a", name="look\n"), says("a")], [f"messages[1]: tool call 0 {BAD_NAME}"]),
-        ([USER, asks("a", name=""), says("a")], [f"messages[1]: tool call 0 {BAD_NAME}"]),
+        ([USER, Message("tool", ())], [(1, "a tool's message holds no result")]),
+        ([USER, ANSWER, ANSWER], [(2, f"{IN_A_ROW}")]),
+        ([USER, ANSWER, Message("assistant", [TextPart(SECRET)])], [(2, f"{IN_A_ROW}")]),
+        ([USER, SYSTEM, ANSWER], [(1, "a system message in the middle that is not the caller's")]),
+        ([USER, {"role": SECRET}, 5], [(place, "is no message of a known role") for place in (1, 2)]),
+        ([USER, asks("a", name="look up"), says("a")], [(1, f"tool call 0 {BAD_NAME}")]),
+        ([USER, asks("a", name="x" * 65), says("a")], [(1, f"tool call 0 {BAD_NAME}")]),
+        ([USER, asks("a", name="look\n"), says("a")], [(1, f"tool call 0 {BAD_NAME}")]),
+        ([USER, asks("a", name=""), says("a")], [(1, f"tool call 0 {BAD_NAME}")]),
         *[
-            ([USER, asks("a", arguments=arguments), says("a")], [f"messages[1]: tool call 0 {BAD_ARGUMENTS}"])
+            ([USER, asks("a", arguments=arguments), says("a")], [(1, f"tool call 0 {BAD_ARGUMENTS}")])
             for arguments in (
                 *("", "[]", "null", '{"a": ', '{"a": NaN}', "{'a': 1}", '{"a": "\ud800"}', None, 5, "[" * 9_999),
             )
         ],
         ([USER, uses("a", "b"), blocks("a", "b"), ANSWER], []),
         ([USER, uses("a", "b"), blocks("a"), blocks("b")], []),
-        ([USER, uses("a", "b"), blocks("b", "a")], [f"messages[2]: tool result 1 {ORDER}"]),
-        ([USER, uses("a"), says("a")], [f"messages[1]: tool call 0 {BEHIND}", f"messages[2]: tool result 0 {BEFORE}"]),
+        ([USER, uses("a", "b"), blocks("b", "a")], [(2, f"tool result 1 {ORDER}")]),
+        ([USER, uses("a"), says("a")], [(1, f"tool call 0 {BEHIND}"), (2, f"tool result 0 {BEFORE}")]),
         (
             [USER, uses("a"), {"role": "user", "content": ["so", *blocks("a")["content"]]}],
-            ["messages[2]: something else stands before the results of tools"],
+            [(2, "something else stands before the results of tools")],
         ),
         (
             [USER, {**uses("a"), "content": uses("a")["content"] + blocks("a")["content"]}],
-            ["messages[1]: an assistant's message holds the result of a tool", f"messages[1]: tool call 0 {BEHIND}"],
+            [(1, "an assistant's message holds the result of a tool"), (1, f"tool call 0 {BEHIND}")],
         ),
         (
             [
@@ -132,12 +126,12 @@ AGAIN = "is not the first one of its call"
                 {"role": "assistant", "function_call": {"name": "look", "arguments": "{}"}},
                 {"role": "function", "name": "note"},
             ],
-            [f"messages[0]: tool call 0 {BEHIND}", f"messages[1]: tool result 0 {BEFORE}"],
+            [(0, f"tool call 0 {BEHIND}"), (1, f"tool result 0 {BEFORE}")],
         ),
     ],
 )
-def test_each_problem_is_told_with_its_place(messages: Any, problems: list[str]) -> None:
-    assert problems_of(messages) == tuple(problems)
+def test_each_problem_is_told_with_its_place(messages: Any, problems: list[tuple[int, str]]) -> None:
+    assert problems_of(messages) == tuple(f"messages[{place}]: {problem}" for place, problem in problems)
     assert SECRET not in str(problems)
 
 

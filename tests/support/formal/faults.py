@@ -5,8 +5,7 @@ from typing import Final
 
 from attrs import evolve
 
-from rungwise.core import Effect, Guard, Row, Table
-from rungwise.fsm.turn.table import TURN
+from rungwise.core import TURN, Effect, Guard, Row, Table
 from support.tables import redeclaring, replacing
 
 LITTLE: Final = {"faults": 2, "compactions": 1, "summaries": 1, "auto_continues": 2}
