@@ -8,14 +8,13 @@ from typing import Any, Final
 import pytest
 
 from rungwise.adapters.wires import losses, registry
-from rungwise.adapters.wires.plain import blocks, messages
+from rungwise.adapters.wires.plain import messages
 from rungwise.adapters.wires.registry import APIS, WIRES, Wire, declared
 from rungwise.fsm.call.conversation.parts import Message, OpaquePart, TextPart
 
 ROOM: Final = Path(registry.__file__).parent
-SHARED: Final = [ROOM / name for name in ("form.py", "losses.py", "pairing.py", "portability.py")]
-SHARED += [ROOM / "plain" / name for name in ("blocks.py", "messages.py")]
-CACHES: Final = (blocks._typed, blocks._untyped, messages._message_readers, declared, losses._read)
+SHARED: Final = [ROOM / name for name in ("form.py", "losses.py", "pairing.py", "plain/messages.py", "portability.py")]
+CACHES: Final = (messages._typed, messages._untyped, messages._message_readers, declared, losses._read)
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
         messages={"toy_turn": lambda message: (Message.saying("user", message["toy_turn"]),)},
         marks="toyMark",
     )
-    for module in (blocks, messages, losses, registry):
+    for module in (messages, losses, registry):
         monkeypatch.setattr(module, "WIRES", {**WIRES, "toy": wire})
     for each in CACHES:
         each.cache_clear()
