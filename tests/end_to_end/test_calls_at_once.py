@@ -18,7 +18,7 @@ from support.ways import backend, client_for
 pytestmark = pytest.mark.sampled(1)
 
 
-@pytest.mark.parametrize(("streams", "most"), [(False, 1_450), (True, 1_850)])
+@pytest.mark.parametrize(("streams", "most"), [(False, 1_400), (True, 1_850)])
 def test_a_happy_call_over_http_takes_few_steps(streams: bool, most: int) -> None:
     reply = stream_of("Herons ", "nest ", "here.") if streams else answer("Herons nest here.")
     with RawServer(answering(reply)) as server:
@@ -27,7 +27,7 @@ def test_a_happy_call_over_http_takes_few_steps(streams: bool, most: int) -> Non
             assert client.call("Where?").text == "Herons nest here."
         steps = min(calls_made(lambda: client.call("Where?")) for _ in range(3))
         client.close()
-    assert steps < most
+    assert steps <= most
 
 
 class Served:
