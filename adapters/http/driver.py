@@ -59,9 +59,10 @@ class Driver:
 
     def exchange(self, send: Send, call: Call, *, is_fresh: bool) -> Exchange:
         """Begin an attempt and start its clocks."""
-        backend, clocks = self.chain[send.backend], call.clocks()
+        backend = self.chain[send.backend]
         wants = call.is_streaming or self.stream_calls
         streams = wants and getattr(backend, "streams", False) and "stream" not in send.dropped
+        clocks = call.clocks(streams=streams)
         limits = AttemptLimits.of(
             send,
             self.timeouts,

@@ -29,7 +29,6 @@ from rungwise.adapters.http.waiting import Bell, Mailbox, Nothing, Operation, ar
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.endpoint import DEFAULT_PORTS, is_this_machine, merged
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.secret import SecretMap
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 CERTIFICATES = ("ssl_cert_file", "ssl_cert_dir")
@@ -141,7 +140,7 @@ class _PooledHttp:
             self.pool.add(connection)
         body = request.body
         length = {"content-length": str(len(body))}
-        headers = SecretMap({"host": host, **HEADERS}, merged(request.headers), length)
+        headers = merged({"host": host, **HEADERS}, request.headers, length)
         idle_seconds = connection.idle_seconds
         try:
             head = yield from connection.ask(request.method, path, headers, body, limits)

@@ -196,13 +196,13 @@ class Call:
         self.spending.pass_time(now)
         return self._send_out()
 
-    def clocks(self) -> Clocks:
-        """Return the clocks of the attempt in flight, for a driver that keeps them.
+    def clocks(self, *, streams: bool = True) -> Clocks:
+        """Return the clocks of the attempt in flight, for a driver that keeps them; only in streams silence counts.
 
         Raises:
             IllegalEvent: nothing is in flight.
         """
-        return clocks_of(self._context, self._ensure_sent(), self._facts)
+        return clocks_of(self._context, self._ensure_sent(), self._facts, streams=streams)
 
     def text_watch(self) -> TextWatch:
         """Return what detects the first visible text of the attempt in flight; see `Clocks`.

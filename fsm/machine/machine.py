@@ -6,7 +6,7 @@ every run on its table, in any number of threads: it has no models of its own, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from graphlib import TopologicalSorter
 from typing import Any, Final
 
@@ -87,12 +87,12 @@ def fact_bits_of(table: Table) -> FactBits:
     return bits
 
 
-def rows_tried(machine: Machine, event: str, state: str) -> tuple[tuple[Row, tuple[Condition, ...]], ...]:
-    """Return the rows that a machine tries for an event in a state, in order, each with its compiled conditions."""
-    if event not in machine.events:
-        return ()
-    transitions: list[Any] = machine.events[event].transitions.get(state, [])
-    return tuple((each.before[-1].row, tuple(condition.func for condition in each.conditions)) for each in transitions)
+def rows_tried(machine: Machine, event: str, state: str) -> Iterator[tuple[Row, list[Any]]]:
+    """Yield the rows that a machine tries for an event in a state, in order, each with its compiled conditions."""
+    if event in machine.events:
+        transitions: list[Any] = machine.events[event].transitions.get(state, [])
+        for each in transitions:
+            yield each.before[-1].row, [condition.func for condition in each.conditions]
 
 
 def _build(table: Table) -> Machine:

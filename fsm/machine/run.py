@@ -105,10 +105,8 @@ class Run:
         """
         facts_before, self.facts = self.facts, self._fact_bits.mask(facts)
         try:
-            for row, conditions in rows_tried(self.machine, event, self.table.hub):
-                if all(holds(self) for holds in conditions):
-                    return row
-            return None
+            tried = rows_tried(self.machine, event, self.table.hub)
+            return next((row for row, conditions in tried if all(holds(self) for holds in conditions)), None)
         finally:
             self.facts = facts_before
 

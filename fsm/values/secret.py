@@ -70,7 +70,9 @@ class SecretMap(_Shared, Mapping[str, str]):
     __slots__ = ("_values",)
 
     def __init__(self, *layers: Mapping[str, str]) -> None:
-        self._values = {name: value for layer in layers for name, value in layer.items()}
+        self._values: dict[str, str] = {}
+        for layer in layers:
+            self._values.update(layer._values if isinstance(layer, SecretMap) else layer)
 
     def __getitem__(self, name: str) -> str:
         return self._values[name]

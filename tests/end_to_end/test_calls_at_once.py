@@ -1,6 +1,7 @@
 """What calls over HTTP cost, one by one and thousands at once: counted in functions called, connections and turns."""
 
 import asyncio
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -106,4 +107,5 @@ def test_an_event_that_comes_by_itself_asks_little_of_each_layer() -> None:
         read(client, 5)
         few, many = (calls_made(partial(read, client, events)) for events in (40, 140))
         client.close()
-    assert many - few < 100 * 115
+    # From Python 3.12 on, the profiler counts the calls of the server's thread, too.
+    assert many - few < 100 * (115 if sys.version_info < (3, 12) else 135)

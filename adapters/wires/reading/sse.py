@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 import orjson
-from attrs import define, field
+from attrs import Factory, define, field
 
 from rungwise.adapters.wires.backend import PIECE
 from rungwise.adapters.wires.json_text import LIGHT, is_heavy, load
@@ -107,7 +107,8 @@ class StreamReader(ABC):
 class LineSplitter(StreamReader):
     """Split a stream into lines; those like an earlier one are not read again."""
 
-    _alike: AlikeLines = field(factory=AlikeLines, init=False)
+    _volatile: re.Pattern[bytes] | None = field(default=None, kw_only=True)
+    _alike: AlikeLines = field(default=Factory(lambda self: AlikeLines(self._volatile), takes_self=True), init=False)
 
     def feed(self, data: bytes, handler: EventHandler) -> None:
         """Take bytes cut anywhere and hand over what they bring, until the handler has finished."""
@@ -150,15 +151,11 @@ class EventReader(LineSplitter):
     """
 
     ignores_names: bool = False
-    _volatile: re.Pattern[bytes] | None = None
     _ended_in_return: bool = field(default=False, init=False)
     _name: bytes = field(default=b"", init=False)  # of the event that has not ended
     _ignored: bytes = field(default=b"\n", init=False)  # the last line of a name that says nothing
     _pending: bytearray = field(factory=bytearray, init=False)  # its lines that are not JSON yet, with line feeds
     _strays: int = field(default=0, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._alike = AlikeLines(self._volatile)
 
     def take_last_alike(self) -> bytes:
         """Return the last event that was not parsed, once; nothing if none came since."""

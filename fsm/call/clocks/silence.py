@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from attrs import frozen
 
@@ -61,25 +62,32 @@ class Clocks:
 SILENCE = "fell_silent"
 
 
-def clocks_of(context: CallContext, proposal: Proposal, facts: FactFinder) -> Clocks:
+def clocks_of(context: CallContext, proposal: Proposal, facts: FactFinder, *, streams: bool) -> Clocks:
     """Return the clocks of an attempt that goes out now; `facts` finds what would hold if nothing came of it."""
-    timeouts, chain, spending = context.policy.timeouts, context.chain, context.spending
-    first_token = getattr(chain.link, "first_token", None) or timeouts.first_token
-    limit, has_next = spending.limit, chain.next_usable() is not None
-    rungs = [_rung_after(context, each) for each in facts.of_silence(proposal, has_next_backend=has_next)]
-    before = after = None
-    if has_next and any(rungs) and may_fall_back(context):
-        before, after = (None if rung is None else math.inf for rung in rungs)
-    elif any(rungs) and _pays_for_another(context, proposal):
-        before, after = (_latest(context, rung, limit, first_token or 0.0) for rung in rungs)
-    ends_after = limit if context.reserved.ends_after is None else context.reserved.ends_after
+    timeouts, link, spending = context.policy.timeouts, context.chain.link, context.spending
+    first_token = getattr(link, "first_token", None) or timeouts.first_token
+    before, after = _latest_silence(context, proposal, facts, first_token or 0.0) if streams else (None, None)
+    ends_after = spending.limit if context.reserved.ends_after is None else context.reserved.ends_after
     return Clocks(
         first_token=first_token,
-        stall=getattr(chain.link, "stall", None) or timeouts.stall,
+        stall=getattr(link, "stall", None) or timeouts.stall,
         ends_by=None if ends_after is None else (spending.began or 0.0) + ends_after,
         before_text=before,
         after_text=after,
     )
+
+
+def _latest_silence(
+    context: CallContext, proposal: Proposal, facts: FactFinder, first_token: float
+) -> Iterable[float | None]:
+    """Return the latest moments at which silence may end an attempt: without visible text, and with some."""
+    has_next = context.chain.next_usable() is not None
+    rungs = [_rung_after(context, each) for each in facts.of_silence(proposal, has_next_backend=has_next)]
+    if has_next and any(rungs) and may_fall_back(context):
+        return [None if rung is None else math.inf for rung in rungs]
+    if any(rungs) and _pays_for_another(context, proposal):
+        return [_latest(context, rung, context.spending.limit, first_token) for rung in rungs]
+    return None, None
 
 
 def _rung_after(context: CallContext, facts: tuple[str, ...]) -> Rung | None:
