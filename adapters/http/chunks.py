@@ -1,8 +1,8 @@
-"""Read the body of a response: h11 does, except for whole chunks that follow a chunk.
+"""Read the body of a response: h11 does, except for whole chunks that follow the head or a chunk.
 
 h11 takes about 10 µs to parse a chunk. A stream that comes chunk by chunk would cost 1.2 to 1.4 times its raw bytes for
-that alone. So where h11 stands between two chunks and only whole chunks come, they pass it by: it stands between two
-chunks afterwards, too. Everything else goes to h11, the end of the body and what is broken included.
+that alone. So where h11 stands before a chunk and whole chunks come, they pass it by: it stands before a chunk
+afterwards, too. Everything else goes to h11, the end of the body and what is broken included.
 """
 
 from __future__ import annotations
@@ -28,14 +28,18 @@ class BodyReader:
 
     Arguments:
         protocol: has read the head of the response.
+        response: that head, if h11 holds nothing behind it.
+        ahead: what came behind the head and h11 was not given.
     """
 
-    def __init__(self, protocol: h11.Connection) -> None:
+    def __init__(self, protocol: h11.Connection, response: h11.Response | None = None, ahead: bytes = b"") -> None:
         self._protocol = protocol
         self._passed = b""  # whole chunks, ahead of what h11 was given last
         self._fault: str | None = None  # h11 reports it only once
         self._fed = 0  # bytes that h11 was given last
-        self._needs_data = self._is_between = False
+        self._needs_data = self._is_between = response is not None and _is_chunked(response)
+        if ahead:
+            self._passed = self.feed(ahead) or self._passed
 
     def feed(self, data: bytes) -> bytes:
         """Take what was read from the connection. Return the body if all of it is whole chunks; else ask `take`."""
@@ -56,7 +60,8 @@ class BodyReader:
             httpx.RemoteProtocolError: the body is broken.
         """
         if self._needs_data:
-            return b""
+            passed, self._passed = self._passed, b""
+            return passed
         if self._fault is not None:
             raise httpx.RemoteProtocolError(self._fault)
         if self._protocol.their_state is not h11.SEND_BODY:
@@ -79,6 +84,11 @@ class BodyReader:
         if pieces:
             return b"".join(pieces)
         return b"" if self._needs_data else None
+
+
+def _is_chunked(response: h11.Response) -> bool:
+    """Tell whether h11 reads the body in chunks: it refuses every other encoding (RFC 9112, section 6.3)."""
+    return response.status_code not in {204, 304} and any(name == b"transfer-encoding" for name, _ in response.headers)
 
 
 def _whole_chunks(data: bytes) -> tuple[bytes, int]:

@@ -133,7 +133,7 @@ class Connection:
     _has_read: bool = field(default=False, init=False)
     _early: h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED] | None = field(default=None, init=False)
     _is_cut_short: bool = field(default=False, init=False)
-    _body: BodyReader | None = field(default=None, init=False)
+    _body: BodyReader = field(init=False)  # from the head of a response on
     _closing: weakref.finalize[[], Connection] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -216,14 +216,17 @@ class Connection:
         return self._is_cut_short
 
     def _read_head(self, unsent: httpx.WriteError | None, limits: AttemptLimits) -> Operation[h11.Response]:
+        ahead = b""  # what came behind the end of a head: whole chunks need not go through h11
         while True:
             early, self._early = self._early, None
             event = early or (self._next_event() if self._has_read else h11.NEED_DATA)
             if isinstance(event, h11.Response):
+                is_all = self._protocol.trailing_data == (b"", False)
+                self._body = BodyReader(self._protocol, event if is_all else None, ahead)
                 return event
             if event is h11.NEED_DATA:
                 try:
-                    data = yield from read(self.sock, limits)
+                    data = ahead or (yield from read(self.sock, limits))
                 except httpx.NetworkError as error:
                     if unsent is None:
                         raise
@@ -231,7 +234,8 @@ class Connection:
                 if not data:
                     raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
                 self._has_read = True
-                self._protocol.receive_data(data)
+                head, end, ahead = data.partition(b"\r\n\r\n")
+                self._protocol.receive_data(head + end)
             elif not isinstance(event, h11.InformationalResponse) or event.status_code == 101:
                 raise httpx.RemoteProtocolError(CHANGED)
 
@@ -243,7 +247,6 @@ class Connection:
         Raises:
             httpx.RemoteProtocolError: the body is broken.
         """
-        self._body = self._body or BodyReader(self._protocol)
         return self._body.take()
 
     def fill(self, limits: AttemptLimits, *, waits_first: bool = False) -> Operation[bytes]:
@@ -256,7 +259,6 @@ class Connection:
             httpx.TransportError: the connection is broken, or its time is up.
         """
         data = yield from read(self.sock, limits, waits_first=waits_first)
-        self._body = self._body or BodyReader(self._protocol)
         return self._body.feed(data)
 
     def finish(self) -> bool:
@@ -269,7 +271,6 @@ class Connection:
         if not is_done or self._is_cut_short or protocol.trailing_data != (b"", False):
             return False
         protocol.start_next_cycle()
-        self._body = None
         self.idle_since = time.monotonic()
         return True
 

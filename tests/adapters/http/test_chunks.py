@@ -23,19 +23,22 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-def behind_head(fields: bytes = CHUNKED, data: bytes = b"") -> h11.Connection:
-    """Return a connection that has read the head of a response, which `data` came with."""
+def behind_head(
+    fields: bytes = CHUNKED, data: bytes = b"", status: bytes = b"200 OK"
+) -> tuple[h11.Connection, h11.Response]:
+    """Return a connection that has read the head of a response, which `data` came with, and that head."""
     protocol = h11.Connection(h11.CLIENT, LARGEST_HEAD)
     protocol.send(h11.Request(method="GET", target="/", headers=[("host", "h")]))
     protocol.send(h11.EndOfMessage())
-    protocol.receive_data(b"HTTP/1.1 200 OK\r\n" + fields + b"\r\n" + data)
-    assert isinstance(protocol.next_event(), h11.Response)
-    return protocol
+    protocol.receive_data(b"HTTP/1.1 " + status + b"\r\n" + fields + b"\r\n" + data)
+    response = protocol.next_event()
+    assert isinstance(response, h11.Response)
+    return protocol, response
 
 
-def read_by_h11(fields: bytes, pieces: Iterable[bytes]) -> tuple[bytes, str]:
+def read_by_h11(fields: bytes, pieces: Iterable[bytes], status: bytes = b"200 OK") -> tuple[bytes, str]:
     """Return a body as h11 alone reads it, and how it ends."""
-    protocol, body = behind_head(fields), b""
+    (protocol, _), body = behind_head(fields, status=status), b""
     for piece in pieces:
         protocol.receive_data(piece)
         try:
@@ -49,11 +52,13 @@ def read_by_h11(fields: bytes, pieces: Iterable[bytes]) -> tuple[bytes, str]:
 
 
 class Reading:
-    """Read a body as the drivers do: what was read already, then what is fed."""
+    """Read a body as the drivers do: what was read already, by h11 or not, then what is fed."""
 
-    def __init__(self, fields: bytes = CHUNKED, data: bytes = b"") -> None:
-        self.protocol = behind_head(fields, data)
-        self.reader = BodyReader(self.protocol)
+    def __init__(
+        self, fields: bytes = CHUNKED, data: bytes = b"", *, is_ahead: bool = False, status: bytes = b"200 OK"
+    ) -> None:
+        self.protocol, response = behind_head(fields, b"" if is_ahead else data, status)
+        self.reader = BodyReader(self.protocol, response, data) if is_ahead else BodyReader(self.protocol)
         self.body, self.state = b"", "unfinished"
         self._take()
 
@@ -108,6 +113,7 @@ BROKEN = st.sampled_from(
 STREAM = st.lists(SOUND | SOUND | SOUND | UNUSUAL | BROKEN | st.binary(max_size=8), max_size=8).map(b"".join)
 
 
+@pytest.mark.parametrize("is_ahead", [True, False])
 @given(STREAM, PLACES, st.booleans(), st.integers(0, 40))
 @example(chunk(b"x") + chunk(b"yyyy") + END, [14], False, 0)  # both in one reading, no longer than one chunk
 @example(chunk(b"data") + END, [7, 9], False, 0)  # the end of a chunk by itself
@@ -116,10 +122,15 @@ STREAM = st.lists(SOUND | SOUND | SOUND | UNUSUAL | BROKEN | st.binary(max_size=
 @example(chunk(b"data") + b"%021x\r\ndata\r\n" % 4 + END, [9], False, 0)
 @example(chunk(b"data") + chunk(b"--5\r\nhello\r\n") + END, [9, 14], False, 0)  # what looks like a chunk, within one
 @example(chunk(b"data") * 2, [9], True, 0)  # the connection ends between two chunks
-def test_chunks_are_read_as_h11_reads_them(data: bytes, places: list[int], is_closed: bool, with_head: int) -> None:
+@example(chunk(b"data") * 2 + END, [], False, 18)  # whole chunks with the head
+@example(chunk(b"data") * 2 + END, [], False, 23)  # all of the body
+def test_chunks_are_read_as_h11_reads_them(
+    is_ahead: bool, data: bytes, places: list[int], is_closed: bool, with_head: int
+) -> None:
     pieces = [*cut(data[with_head:], places), *([EOF] if is_closed else [])]
     first = data[:with_head]
-    assert Reading(data=first).feed(*pieces) == read_by_h11(CHUNKED, [*([first] if first else []), *pieces])
+    reading = Reading(data=first, is_ahead=is_ahead)
+    assert reading.feed(*pieces) == read_by_h11(CHUNKED, [*([first] if first else []), *pieces])
 
 
 @given(st.lists(BYTES, max_size=8), PLACES)
@@ -130,16 +141,28 @@ def test_a_whole_body_comes_whole_and_leaves_the_connection_ready(chunks: Sequen
     assert reading.protocol.trailing_data == (b"", False)
 
 
-@pytest.mark.parametrize("fields", [b"content-length: 20\r\n", b"", b"content-length: 0\r\n", b"connection: close\r\n"])
-@given(st.binary(max_size=40), PLACES, st.booleans())
-@example(b"x" * 20 + b"\r\n", [], False)
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        *(
+            (each, b"200 OK")
+            for each in (b"content-length: 20\r\n", b"", b"content-length: 0\r\n", b"connection: close\r\n")
+        ),
+        *((CHUNKED, each) for each in (b"204 No Content", b"304 Not Modified")),
+    ],
+)
+@pytest.mark.parametrize("is_ahead", [True, False])
+@given(st.binary(max_size=40) | SOUND, PLACES, st.booleans(), st.booleans())
+@example(b"x" * 20 + b"\r\n", [], False, False)
 def test_other_framings_are_read_as_h11_reads_them(
-    fields: bytes, data: bytes, places: list[int], is_closed: bool
+    fields: bytes, status: bytes, is_ahead: bool, data: bytes, places: list[int], is_closed: bool, with_head: bool
 ) -> None:
     pieces = [*cut(data, places), *([EOF] if is_closed else [])]
+    first = pieces.pop(0) if with_head and data else b""
     # A body of no bytes has ended before anything comes.
-    expected = (b"", "ended") if fields == b"content-length: 0\r\n" else read_by_h11(fields, pieces)
-    assert Reading(fields).feed(*pieces) == expected
+    is_empty = status != b"200 OK" or fields == b"content-length: 0\r\n"
+    expected = (b"", "ended") if is_empty else read_by_h11(fields, [*([first] if first else []), *pieces])
+    assert Reading(fields, first, is_ahead=is_ahead, status=status).feed(*pieces) == expected
 
 
 @pytest.mark.parametrize(
@@ -187,7 +210,7 @@ def test_a_line_without_an_end_is_broken_after_as_many_bytes_as_a_head_may_have(
 def test_no_more_is_held_than_a_piece(is_one: bool) -> None:
     piece = b"x" * 2**16
     pieces = [b"%x\r\n" % 2**31, *[piece] * 100] if is_one else [chunk(piece)[:-1], b"\n", *[chunk(piece)] * 99]
-    reader, count = BodyReader(behind_head()), 0
+    reader, count = BodyReader(behind_head()[0]), 0
     tracemalloc.start()
     try:
         for each in pieces:
