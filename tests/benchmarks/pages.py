@@ -94,7 +94,8 @@ def _found(verdict: Mapping[str, Any]) -> str:
 
 
 def _goal(verdict: Mapping[str, Any]) -> str:
-    return f"{verdict['sense']} {round(verdict['goal'], 2):g} {verdict['unit']}"
+    goal = verdict["goal"]  # in seconds, it depends on the machine
+    return f"{verdict['sense']} {goal if goal < 100 else round(goal):g} {verdict['unit']}"
 
 
 def _peers(section: Mapping[str, Any], key: str, unit: str, *, bare: bool = False) -> str:
