@@ -22,6 +22,7 @@ from rungwise.adapters.provider.languages.language import (
     tokens,
 )
 from rungwise.adapters.provider.script import ScriptedReply
+from rungwise.fsm.call.conversation.parts import ToolCall
 
 ERRORS: Final[Mapping[int, tuple[str, str]]] = {
     400: ("ValidationException", "The request is not valid."),
@@ -126,7 +127,7 @@ def _blocks(reply: ScriptedReply) -> Iterator[dict[str, Any]]:
     if reply.text or reply.refusal:
         yield {"text": reply.text + reply.refusal}
     for call in reply.tool_calls:
-        yield {"toolUse": {"toolUseId": call.id, "name": call.name, "input": input_of(call.arguments)}}
+        yield {"toolUse": {**_use(call), "input": input_of(call.arguments)}}
 
 
 def _streamed(reply: ScriptedReply) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
@@ -138,8 +139,11 @@ def _streamed(reply: ScriptedReply) -> Iterator[tuple[dict[str, Any], list[dict[
     if reply.text or reply.refusal:
         yield {}, [{"text": piece} for piece in split(reply.text + reply.refusal, size)]
     for call in reply.tool_calls:
-        start = {"toolUse": {"toolUseId": call.id, "name": call.name}}
-        yield start, [{"toolUse": {"input": piece}} for piece in split(call.arguments, size)]
+        yield {"toolUse": _use(call)}, [{"toolUse": {"input": piece}} for piece in split(call.arguments, size)]
+
+
+def _use(call: ToolCall) -> dict[str, Any]:
+    return {"toolUseId": call.id, "name": call.name, "type": "tool_use"}
 
 
 def _usage(reply: ScriptedReply, request: ScriptRequest) -> dict[str, Any]:

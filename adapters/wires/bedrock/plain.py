@@ -57,14 +57,19 @@ def _read_media(kind: str) -> Callable[[Block], Part | None]:
     return read
 
 
+def is_servers(use: Block) -> bool:
+    """Tell whether a call is one of a tool that the server runs; the caller's may have a type too, `tool_use`."""
+    return use.get("type") == "server_tool_use"
+
+
 def _read_use(inner: Block) -> Part | None:
-    if inner.get("type"):  # a tool of the server's own
+    if is_servers(inner):
         return None
     return ToolCall(text_in(inner, "toolUseId"), text_in(inner, "name"), json_of(inner.get("input")))
 
 
 def _read_result(inner: Block) -> Part | None:
-    if inner.get("type"):
+    if inner.get("type") not in (None, "", "tool_use", "tool_result"):  # of a tool that the server runs
         return None
     texts: list[str] = []
     shown: list[MediaPart] = []

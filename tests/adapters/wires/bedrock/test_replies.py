@@ -145,6 +145,19 @@ def test_half_a_call_is_half_a_call() -> None:
     assert read([START, begin(0, toolUse=SERVER), delta(0, toolUse={"input": '{"q'})])[0].parts == ()
 
 
+@pytest.mark.parametrize("kind", [None, "tool_use", "server_tool_use"])
+def test_only_a_call_of_the_servers_own_tools_is_the_servers(kind: str | None) -> None:
+    use = {"toolUseId": "t", "name": "look", **({"type": kind} if kind else {})}
+    body = whole(output={"message": {"content": [{"toolUse": {**use, "input": {"bird": "heron"}}}]}})
+    for reply in (
+        body,
+        read([START, begin(0, toolUse=use), delta(0, toolUse={"input": '{"bird":"heron"}'}), end(0)])[0],
+    ):
+        is_servers = kind == "server_tool_use"
+        assert reply.tool_calls == (() if is_servers else (ToolCall("t", "look", '{"bird":"heron"}'),))
+        assert isinstance(reply.parts[0], OpaquePart) is is_servers
+
+
 def test_a_body_in_the_place_of_a_stream_is_read() -> None:
     told = {"output": {"message": {"content": [{"text": "In the reeds."}]}}, "stopReason": "end_turn"}
     body = json.dumps(told).encode()
