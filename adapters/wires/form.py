@@ -103,6 +103,10 @@ class Form(Shapes, ABC):
     def is_own(self, message: PlainMessage) -> bool:
         """Tell whether a plain message can be sent unchanged."""
 
+    def is_common(self, message: PlainMessage) -> bool:
+        """Tell whether a message in this form has no members or types of parts but those that all its servers take."""
+        return True
+
     def with_results(self, message: PlainMessage, results: Sequence[ToolResult]) -> PlainMessage | None:
         """Add results to a user message or a message of results; None if results are messages of their own."""
         return None

@@ -14,6 +14,7 @@ from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.losses import MARK
 from rungwise.adapters.wires.plain.parts import in_words
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
+from rungwise.adapters.wires.registry import is_foreign
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,
     Message,
@@ -69,23 +70,6 @@ def _text(part: MediaPart) -> Body | None:
 
 _MEMBERS: Final = frozenset({"role", "content"})
 _ROLES: Final = ("system", "user", "assistant")
-_FOREIGN: Final = frozenset(
-    {
-        *(
-            "image_url",
-            "video_url",
-            "input_audio",
-            "file",
-            "refusal",
-            "input_text",
-            "output_text",
-            "input_image",
-            "input_file",
-        ),
-        *("function_call", "function_call_output", "reasoning", "reasoning_text"),
-    }
-)
-"""Blocks of other protocols. Any other unknown block is taken for a later one of Anthropic's own."""
 _NEEDED: Final[Mapping[str, tuple[str, type]]] = {
     "text": ("text", str),
     "image": ("source", Mapping),
@@ -97,6 +81,7 @@ _NEEDED: Final[Mapping[str, tuple[str, type]]] = {
 }
 """What distinguishes Anthropic's blocks from blocks of other protocols with the same name."""
 _PORTABLE: Final = ("text", "image", "document", "tool_use", "tool_result", "search_result")
+_THINKING: Final = ("thinking", "redacted_thinking")
 _SERVER_TOOL: Final = re.compile(r".+_20\d{6}|mcp_toolset")
 """The types of tools that Anthropic runs or defines: all but one end in a date."""
 
@@ -116,6 +101,11 @@ class AnthropicShapes(BlockForm):
 
     def _is_portable(self, block: Mapping[str, Any]) -> bool:
         return block.get("type") in _PORTABLE
+
+    def is_common(self, message: PlainMessage) -> bool:
+        """Tell whether a message has no types of blocks but those that all servers of the protocol take."""
+        content = message["content"]
+        return isinstance(content, str) or all(each["type"] in (*_PORTABLE, *_THINKING) for each in content)
 
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
         """Tell whether parameters ask for JSON; None if they do not say."""
@@ -184,7 +174,9 @@ class AnthropicShapes(BlockForm):
 
 
 def _is_own_block(block: Any) -> bool:
-    if not isinstance(block, Mapping) or not isinstance(block.get("type"), str) or block["type"] in _FOREIGN:
+    if not isinstance(block, Mapping) or not isinstance(block.get("type"), str):
+        return False
+    if is_foreign(block["type"], "anthropic"):
         return False
     name, kind = _NEEDED.get(block["type"], ("type", str))
     return isinstance(block.get(name), kind)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from rungwise.adapters.wires.json_text import as_json
-from rungwise.adapters.wires.plain.messages import is_untyped, parts_of
+from rungwise.adapters.wires.plain.messages import is_untyped, parts_of, read_passage
 from rungwise.adapters.wires.plain.parts import json_of, list_of, media, text_in
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,
@@ -81,9 +81,17 @@ def _read_result(inner: Block) -> Part | None:
         elif isinstance(block.get("text"), str):
             texts.append(block["text"])
         elif is_untyped(block):
-            shown += [part for part in parts_of(block) if isinstance(part, MediaPart)]
+            read = [*parts_of(block)]
+            texts += [part.text for part in read if isinstance(part, TextPart)]
+            shown += [part for part in read if isinstance(part, MediaPart)]
     is_fault = inner.get("status") == "error"
     return ToolResult(text_in(inner, "toolUseId"), "", "\n".join(texts), is_fault, tuple(shown))
+
+
+def _read_guarded(inner: Block) -> Part | None:
+    """Read what a guardrail is to look at."""
+    text = text_in(inner.get("text"), "text")
+    return TextPart(text) if text else None
 
 
 def _read_reasoning(inner: Block) -> Part | None:
@@ -100,7 +108,9 @@ READERS: Final[Mapping[str, Callable[[Block], Part | None]]] = {
     "toolUse": _read_use,
     "toolResult": _read_result,
     "reasoningContent": _read_reasoning,
-    **dict.fromkeys(("text", "cachePoint", "guardContent", "citationsContent", "searchResult"), _read_nothing),
+    "searchResult": read_passage,
+    "guardContent": _read_guarded,
+    **dict.fromkeys(("text", "cachePoint", "citationsContent"), _read_nothing),
     **dict.fromkeys(("toolAddition", "toolRemoval"), _read_nothing),
 }
 """What reads each kind of block."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rungwise.adapters.wires.plain.parts import media, text_in
-from rungwise.fsm.call.conversation.parts import Part, TextPart
+from rungwise.fsm.call.conversation.parts import MediaKind, Part, TextPart
 
 Block = Mapping[str, Any]
 
@@ -24,11 +24,13 @@ def read_image_url(block: Block) -> Part | None:
     return media("image", url=inner.get("url"), detail=inner.get("detail"), cache=block.get("cache_control"))
 
 
-def read_video(block: Block) -> Part | None:
-    """Read a film."""
-    inner = block.get("video_url")
+def read_url(block: Block) -> Part | None:
+    """Read a film, a recording or a document at the URL in the member that is called as the part's type."""
+    kind = str(block.get("type"))
+    inner = block.get(kind)
     url = inner.get("url") if isinstance(inner, Mapping) else inner
-    return media("video", url=url, cache=block.get("cache_control"))
+    what: MediaKind = {"video_url": "video", "audio_url": "audio"}.get(kind, "file")  # type: ignore[assignment]
+    return media(what, url=url, name=block.get("document_name"), cache=block.get("cache_control"))
 
 
 def read_audio(block: Block) -> Part | None:
