@@ -241,6 +241,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
         host=r"(^|\.)openrouter\.ai$",
         less_reasoning={"reasoning": {"effort": "low"}},
         tool_types="openrouter:*",
+        own_fields="images",
         reasoning_fields="reasoning reasoning_details",
     ),
     Dialect(

@@ -8,6 +8,7 @@ from typing import Any, Final
 from rungwise.adapters.wires.chat.dialects import (
     COUNTS,
     ERRORS,
+    PICTURES,
     REASONING_FIELDS,
     REFUSALS,
     REFUSED,
@@ -40,7 +41,7 @@ def draft_of(
     """Return the draft of a reply; `texts` are its text, its reasoning and its refusal."""
     text, reasoning, refusal = mended([*texts])
     thought = (ReasoningPart(reasoning, provider=provider if own else ""),) if reasoning else ()
-    opaque = (OpaquePart(provider, own),) if own else ()
+    opaque = (OpaquePart(provider, own, is_answer=PICTURES in own),) if own else ()
     return Draft(
         parts=(*thought, *opaque, *((TextPart(text),) if text else ()), *calls),
         stop=stop_of(finish, STOP_REASONS),

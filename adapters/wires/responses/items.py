@@ -16,6 +16,7 @@ from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart
 CUSTOM: Final = "custom_tool_call"
 """The call of a free-text tool. As for all tools its arguments are an object, `{"input": text}`."""
 
+_ACTIONS: Final = ("computer_call", "shell_call", "local_shell_call", "apply_patch_call", "mcp_approval_request")
 _CALL: Final = frozenset({"type", "call_id", "name", "arguments"})
 _CUSTOM: Final = frozenset({"call_id", "name", "input"})
 
@@ -32,6 +33,8 @@ def parts_of_items(items: Iterable[Any], provider: str, about: object = None) ->
     parts: list[Part] = []
     refusals: list[str] = []
     ids: set[str] = set()
+    items = [*items]
+    ran = {text_at(item, "call_id") for item in items if text_at(item, "type").endswith("_output")}
     for item in items:
         kind = item.get("type") if isinstance(item, dict) else None
         if kind == "message":
@@ -41,8 +44,17 @@ def parts_of_items(items: Iterable[Any], provider: str, about: object = None) ->
         elif kind == "reasoning":
             parts += _reasoning(item, provider)
         elif isinstance(kind, str) and provider and (own := own_copy(mended_item(item))):
-            parts.append(OpaquePart(provider, own))
+            parts.append(OpaquePart(provider, own, _is_answer(item) and text_at(item, "call_id") not in ran))
     return tuple(parts), "".join(refusals)
+
+
+def _is_answer(item: Mapping[str, Any]) -> bool:
+    """Tell whether an item is a picture, or an action that the caller is to take."""
+    kind = item["type"]
+    if kind == "image_generation_call":
+        return bool(text_at(item, "result"))
+    is_action = kind in _ACTIONS or (kind == "tool_search_call" and item.get("execution") == "client")
+    return is_action and item.get("status") != "incomplete"
 
 
 def mended_item(item: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -112,10 +112,12 @@ class OpaquePart:
     Arguments:
         provider: the owner of the block.
         block: JSON data.
+        is_answer: whether it is an answer by itself: an action that the caller is to take, or a picture.
     """
 
     provider: str
     block: Any = field(repr=False, hash=False, converter=_unchanging)
+    is_answer: bool = field(default=False, eq=False)
 
 
 @frozen
