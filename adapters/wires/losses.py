@@ -12,7 +12,15 @@ from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.plain.messages import parts_of, read_message, read_messages, readable
 from rungwise.adapters.wires.plain.tools import parted
 from rungwise.adapters.wires.registry import WIRES, declared
-from rungwise.fsm.call.conversation.parts import MediaPart, Message, OpaquePart, Part, TextPart, ToolResult
+from rungwise.fsm.call.conversation.parts import (
+    CitationPart,
+    MediaPart,
+    Message,
+    OpaquePart,
+    Part,
+    TextPart,
+    ToolResult,
+)
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER
 from rungwise.fsm.values.label import label
@@ -25,8 +33,7 @@ MARKED_MESSAGE: Final = "cache_control of a message"
 _OF_MESSAGES: Final = frozenset({"role", "content", "parts", "images", "type", "id", "status", "phase"})
 _OF_ANSWERS: Final = frozenset({"tool_calls", "function_call", "refusal", "name"})
 _OF_RESULTS: Final = frozenset({"name", "tool_name", "tool_call_id"})
-"""What is read of a message, or belongs to an item of Responses alone; and what besides of an answer, or of the result
-of a tool."""
+"""What is read of any message, or belongs to an item of Responses; and what besides of an answer, and of a result."""
 
 
 @cache
@@ -216,17 +223,20 @@ def _unread(messages: Iterable[PlainMessage | Message], form: Form, provider: st
     counted: Counter[str] = Counter()
     messages = [*messages]
     for each in messages:
-        counted.update(_marks(each) if isinstance(each, Message) else unread_of_message(each))
-        counted.update(_lost_in_results(each))
+        lost = (*unread_of_message(each), *_lost_in_results(each)) if isinstance(each, Mapping) else _marks(each)
+        counted.update(lost)
     for message in read_messages(messages):
         for part in message.parts:
-            if not (isinstance(part, OpaquePart) and part.provider == provider and provider):
+            if not (isinstance(part, OpaquePart | CitationPart) and part.provider == provider and provider):
                 counted.update(_lost_of(part, form, is_answer=message.role == "assistant"))
     return counted
 
 
-def _kind_of(part: OpaquePart) -> Iterator[str]:
+def _kind_of(part: OpaquePart | CitationPart) -> Iterator[str]:
     """Yield the type of a part that only its provider can read, unless it is reasoning, or has words for all."""
+    if isinstance(part, CitationPart):
+        yield "citation"
+        return
     block = part.block if isinstance(part.block, Mapping) else {}
     kind = label(str(block.get("type") or next(iter(block), "something"))) or "something"
     if kind in declared("marks"):
@@ -235,26 +245,23 @@ def _kind_of(part: OpaquePart) -> Iterator[str]:
         yield kind
 
 
-def _lost_in_results(message: PlainMessage | Message) -> Iterator[str]:
+def _lost_in_results(message: PlainMessage) -> Iterator[str]:
     """Yield the same of parts within the results of tools, which are read as text and media."""
-    if isinstance(message, Message):
-        return
-    is_result = message.get("role") in ("tool", "function")
-    contents = [message.get("output"), message.get("content") if is_result else None]
-    blocks = [each for each in _list_of(message.get("content")) if isinstance(each, Mapping)]
-    contents += [each.get("content") for each in blocks if each.get("type") in declared("results")]
-    for part in (part for each in contents for part in parts_of(each)):
-        if isinstance(part, OpaquePart):
-            yield from _kind_of(part)
+    for each in (message, *_list_of(message.get("content"))):
+        if not isinstance(each, Mapping):
+            continue
+        if each.get("role") in ("tool", "function") or each.get("type") in declared("results") or "output" in each:
+            for part in parts_of(each.get("output", each.get("content"))):
+                yield from _kind_of(part) if isinstance(part, OpaquePart) else ()
 
 
 def fits(message: PlainMessage, form: Form, *, is_portable: bool) -> bool:
     """Tell whether a message goes out unchanged, or but for its reasoning if it may be another server's."""
     if not form.is_own(message) or not is_portable:
         return form.is_own(message)
-    opaque = [part for read in read_message(message) for part in read.parts if isinstance(part, OpaquePart)]
-    private = {*_lost_in_results(message), *(kind for part in opaque for kind in _kind_of(part))}
-    return form.is_common(message) and private <= _MARKS
+    parts = [part for read in read_message(message) for part in read.parts]
+    private = {kind for part in parts if isinstance(part, OpaquePart | CitationPart) for kind in _kind_of(part)}
+    return form.is_common(message) and private.union(_lost_in_results(message)) <= _MARKS
 
 
 def _marks(message: Message) -> Iterator[str]:
@@ -262,7 +269,7 @@ def _marks(message: Message) -> Iterator[str]:
 
 
 def _lost_of(part: Part, form: Form, *, is_answer: bool = False) -> Iterator[str]:
-    if isinstance(part, OpaquePart):
+    if isinstance(part, OpaquePart | CitationPart):
         yield from _kind_of(part)
     elif is_answer:
         return

@@ -18,6 +18,7 @@ from rungwise.adapters.wires.losses import fits
 from rungwise.adapters.wires.pairing import Results, answered, is_own_call, stand_in
 from rungwise.adapters.wires.plain.messages import read_messages, read_together, readable
 from rungwise.fsm.call.conversation.parts import (
+    CitationPart,
     Message,
     OpaquePart,
     Part,
@@ -109,10 +110,10 @@ def _without_foreign(message: Message, provider: str, rules: Rules) -> Message:
 
 
 def _own(part: Part, provider: str, rules: Rules) -> Iterator[Part]:
-    if isinstance(part, OpaquePart):
+    if isinstance(part, OpaquePart | CitationPart):
         if part.provider == provider and provider:
             yield part
-        elif part.provider:
+        elif part.provider and isinstance(part, OpaquePart):
             yield from readable(part.block)
     elif isinstance(part, ReasoningPart) and (part.provider != provider or not provider):
         if rules.keeps_reasoning and part.text:

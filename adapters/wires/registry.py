@@ -47,8 +47,7 @@ class Wire:
         members: the names of what Rungwise reads of each kind of message part and of tools in this form, by kind.
         parts: what reads the parts of its messages, by their type.
         kinds: the types of its other parts, which no other protocol has a form for.
-        sealed: the types of parts, or the members, that are reasoning for their provider alone. They are left out for
-            others without a word, as signatures are.
+        sealed: the types of parts, or the members, that are reasoning or a signature for their provider alone.
         untyped_parts: the same for parts without a type, by the name of their only member.
         messages: what reads its messages if they have a form of their own, by a member that no others have; "" stands
             for messages without a role.

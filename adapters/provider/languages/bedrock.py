@@ -22,7 +22,6 @@ from rungwise.adapters.provider.languages.language import (
     tokens,
 )
 from rungwise.adapters.provider.script import ScriptedReply
-from rungwise.fsm.call.conversation.parts import ToolCall
 
 ERRORS: Final[Mapping[int, tuple[str, str]]] = {
     400: ("ValidationException", "The request is not valid."),
@@ -127,7 +126,9 @@ def _blocks(reply: ScriptedReply) -> Iterator[dict[str, Any]]:
     if reply.text or reply.refusal:
         yield {"text": reply.text + reply.refusal}
     for call in reply.tool_calls:
-        yield {"toolUse": {**_use(call), "input": input_of(call.arguments)}}
+        yield {
+            "toolUse": {"toolUseId": call.id, "name": call.name, "input": input_of(call.arguments), "type": "tool_use"}
+        }
 
 
 def _streamed(reply: ScriptedReply) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
@@ -139,11 +140,8 @@ def _streamed(reply: ScriptedReply) -> Iterator[tuple[dict[str, Any], list[dict[
     if reply.text or reply.refusal:
         yield {}, [{"text": piece} for piece in split(reply.text + reply.refusal, size)]
     for call in reply.tool_calls:
-        yield {"toolUse": _use(call)}, [{"toolUse": {"input": piece}} for piece in split(call.arguments, size)]
-
-
-def _use(call: ToolCall) -> dict[str, Any]:
-    return {"toolUseId": call.id, "name": call.name, "type": "tool_use"}
+        start = {"toolUse": {"toolUseId": call.id, "name": call.name, "type": "tool_use"}}
+        yield start, [{"toolUse": {"input": piece}} for piece in split(call.arguments, size)]
 
 
 def _usage(reply: ScriptedReply, request: ScriptRequest) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from rungwise.adapters.wires.anthropic.blocks import CITATIONS
@@ -16,6 +16,7 @@ from rungwise.adapters.wires.plain.parts import in_words
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
 from rungwise.adapters.wires.registry import is_foreign
 from rungwise.fsm.call.conversation.parts import (
+    CitationPart,
     MediaPart,
     Message,
     OpaquePart,
@@ -104,8 +105,8 @@ class AnthropicShapes(BlockForm):
 
     def is_common(self, message: PlainMessage) -> bool:
         """Tell whether a message has no types of blocks but those that all servers of the protocol take."""
-        content = message["content"]
-        return isinstance(content, str) or all(each["type"] in (*_PORTABLE, *_THINKING) for each in content)
+        blocks = message["content"] if not isinstance(message["content"], str) else ()
+        return all(each["type"] in (*_PORTABLE, *_THINKING) for each in blocks)
 
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
         """Tell whether parameters ask for JSON; None if they do not say."""
@@ -168,7 +169,7 @@ class AnthropicShapes(BlockForm):
         """Return a message in this form, with this provider's own parts and no other provider's."""
         if message.role == "tool":
             return [{"role": "user", "content": [_result(each) for each in message.tool_results]}]
-        blocks = [*_blocks(message.parts, provider)]
+        blocks = _blocks(message.parts, provider)
         only_text = len(blocks) == 1 and blocks[0].keys() == {"type", "text"}
         return [{"role": message.role, "content": blocks[0]["text"] if only_text else blocks}]
 
@@ -182,25 +183,25 @@ def _is_own_block(block: Any) -> bool:
     return isinstance(block.get(name), kind)
 
 
-def _blocks(parts: Iterable[Part], provider: str) -> Iterator[Body]:
-    cited: Any = None
+def _blocks(parts: Iterable[Part], provider: str) -> list[Body]:
+    blocks: list[Body] = []
     for part in parts:
         if isinstance(part, TextPart):
             if not is_blank(part.text):  # no block may be blank
-                yield {"type": "text", "text": part.text, **_cache(part.cache), **({CITATIONS: cited} if cited else {})}
-            cited = None
+                blocks.append({"type": "text", "text": part.text, **_cache(part.cache)})
         elif isinstance(part, MediaPart):
-            yield {**media_block(part), **_cache(part.cache)}
+            blocks.append({**media_block(part), **_cache(part.cache)})
         elif isinstance(part, ToolCall):
-            yield _call(part, provider)
+            blocks.append(_call(part, provider))
         elif not isinstance(part, ToolResult) and provider and part.provider == provider:
             if isinstance(part, ReasoningPart):
                 if part.signature:
-                    yield {"type": "thinking", "thinking": part.text, "signature": part.signature}
-            elif isinstance(part.block, Mapping) and part.block.keys() == {CITATIONS}:
-                cited = part.block[CITATIONS]
+                    blocks.append({"type": "thinking", "thinking": part.text, "signature": part.signature})
+            elif isinstance(part, CitationPart) and blocks and "text" in blocks[-1]:
+                blocks[-1].setdefault(CITATIONS, []).append(part.block)
             elif isinstance(part, OpaquePart) and isinstance(part.block, Mapping):
-                yield dict(part.block)
+                blocks.append(dict(part.block))
+    return blocks
 
 
 def _call(call: ToolCall, provider: str) -> Body:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from rungwise.adapters.wires.citations import citations_of
 from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.plain.messages import is_untyped, parts_of, read_passage
 from rungwise.adapters.wires.plain.parts import json_of, list_of, media, text_in
+from rungwise.adapters.wires.registry import PartReader
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,
     Part,
@@ -35,6 +37,8 @@ _TYPES: Final = {
     "three_gp": "video/3gpp",
 }
 """The media types of formats with another name."""
+SERVERS: Final = "server_tool_use"
+"""The type of a call of a tool that the server runs; calls for the caller may have a type too."""
 _KIND: Final = {"document": "application", "image": "image", "audio": "audio", "video": "video"}
 
 
@@ -57,13 +61,8 @@ def _read_media(kind: str) -> Callable[[Block], Part | None]:
     return read
 
 
-def is_servers(use: Block) -> bool:
-    """Tell whether a call is one of a tool that the server runs; the caller's may have a type too, `tool_use`."""
-    return use.get("type") == "server_tool_use"
-
-
 def _read_use(inner: Block) -> Part | None:
-    if is_servers(inner):
+    if inner.get("type") == SERVERS:
         return None
     return ToolCall(text_in(inner, "toolUseId"), text_in(inner, "name"), json_of(inner.get("input")))
 
@@ -88,10 +87,9 @@ def _read_result(inner: Block) -> Part | None:
     return ToolResult(text_in(inner, "toolUseId"), "", "\n".join(texts), is_fault, tuple(shown))
 
 
-def _read_guarded(inner: Block) -> Part | None:
-    """Read what a guardrail is to look at."""
-    text = text_in(inner.get("text"), "text")
-    return TextPart(text) if text else None
+def _read_cited(inner: Block) -> tuple[Part, ...] | None:
+    text = "".join([text_in(each, "text") for each in list_of(inner.get("content"))])
+    return (TextPart(text), *citations_of(inner.get("citations"))) if text else None
 
 
 def _read_reasoning(inner: Block) -> Part | None:
@@ -103,14 +101,15 @@ def _read_nothing(inner: Block) -> None:
     """Leave a block to its provider."""
 
 
-READERS: Final[Mapping[str, Callable[[Block], Part | None]]] = {
+READERS: Final[Mapping[str, PartReader]] = {
     **{kind: _read_media(kind) for kind in _KIND},
     "toolUse": _read_use,
     "toolResult": _read_result,
     "reasoningContent": _read_reasoning,
     "searchResult": read_passage,
-    "guardContent": _read_guarded,
-    **dict.fromkeys(("text", "cachePoint", "citationsContent"), _read_nothing),
+    "guardContent": lambda inner: next(parts_of(inner.get("text")), None),
+    "citationsContent": _read_cited,
+    **dict.fromkeys(("text", "cachePoint"), _read_nothing),
     **dict.fromkeys(("toolAddition", "toolRemoval"), _read_nothing),
 }
 """What reads each kind of block."""

@@ -1,6 +1,6 @@
 """Chat completions: the protocol of OpenAI, and of every server that speaks it."""
 
-from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, FOREIGN_PARTS, PICTURES
+from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, FOREIGN_PARTS
 from rungwise.adapters.wires.chat.plain import read_audio, read_file, read_image_url, read_text, read_url
 from rungwise.adapters.wires.registry import KeyPlace, Wire
 
@@ -44,6 +44,6 @@ WIRE = Wire(
         "file": read_file,
     },
     kinds=" ".join(("reference", *FOREIGN_PARTS)),
-    sealed=" ".join(FOREIGN_FIELDS - {PICTURES}),
+    sealed=" ".join(FOREIGN_FIELDS - {"images"}),
     definitions="function custom",
 )

@@ -63,9 +63,6 @@ REASONING_FIELDS: Final = tuple(dict.fromkeys(name for row in DIALECTS for name 
 FOREIGN_FIELDS: Final = frozenset(REASONING_FIELDS).union(*(row.own_fields.split() for row in DIALECTS))
 """Members of a message that one provider sends and others reject or cannot read."""
 
-PICTURES: Final = "images"
-"""The member of an answer that holds pictures; they go back as they came."""
-
 FOREIGN_PARTS: Final = tuple(dict.fromkeys(kind for row in DIALECTS for kind in row.own_parts.split()))
 
 STEERING: Final = frozenset(name for row in DIALECTS for name in row.less_reasoning)

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rungwise.adapters.wires.citations import citations_of
 from rungwise.adapters.wires.plain.parts import media, text_in
 from rungwise.fsm.call.conversation.parts import MediaKind, Part, TextPart
 
 Block = Mapping[str, Any]
 
 
-def read_text(block: Block) -> Part | None:
-    """Read a text or a refusal."""
+def read_text(block: Block) -> Part | tuple[Part, ...] | None:
+    """Read a text, with its sources if it names any, or a refusal."""
     text = block.get("text", block.get("refusal"))
-    return TextPart(text, block.get("cache_control")) if isinstance(text, str) else None
+    if not isinstance(text, str):
+        return None
+    return TextPart(text, block.get("cache_control")), *citations_of(block.get("citations"))
 
 
 def read_image_url(block: Block) -> Part | None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from rungwise.adapters.wires.chat.own import own_copy
+from rungwise.adapters.wires.citations import citations_of
 from rungwise.adapters.wires.draft import text_at
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import HeldText, as_json, digest_of, load, mended
@@ -66,11 +67,11 @@ def mended_item(item: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _message(item: Mapping[str, Any], provider: str, refusals: list[str]) -> Iterator[Part]:
-    texts = []
+    texts: list[Part] = []
     for part in contents_of(item):
         text = text_at(part, "text")
         if part.get("type") == "output_text" and text:
-            texts.append(TextPart(str(mended(text))))
+            texts += (TextPart(str(mended(text))), *citations_of(part.get("annotations"), provider))
         elif part.get("type") == "refusal":
             refusals.append(str(mended(text_at(part, "refusal"))))
     if texts and provider and (own := own_copy(mended_item(envelope_of(item)))):

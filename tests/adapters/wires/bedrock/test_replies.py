@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rungwise import Bedrock, Reasoning, Text, TextPart, ToolCall, Usage
 from rungwise.adapters.provider.languages.bedrock import frame
-from rungwise.core import Failure, OpaquePart, ReasoningPart, Reply
+from rungwise.core import CitationPart, Failure, OpaquePart, ReasoningPart, Reply
 from support.sampling import examples, sampled
 from support.work import grows_within
 
@@ -32,8 +32,8 @@ PARTS = (
     ReasoningPart("Herons like reeds.", "c2ln", ME),
     OpaquePart(ME, BLOCKS[1]),
     OpaquePart(ME, BLOCKS[2]),
-    OpaquePart(ME, {"citations": [CITATION]}),
     TextPart("In the reeds."),
+    CitationPart("", "", "Birds", ("pages", 1, 2), CITATION, ME),
     ToolCall("tooluse_1", "look", '{"bird":"heron"}'),
 )
 USAGE = {
