@@ -188,3 +188,16 @@ def test_a_reply_keeps_for_its_provider_what_others_get_in_words(api: str, strea
     assert SECRET not in json.dumps(made.body)
     assert "Herons nest." in json.dumps(made.body)
     assert made.lost == ()
+
+
+@pytest.mark.parametrize("place", range(len(KNOWN_TO_ONE)), ids=lambda place: f"{place}")
+def test_one_of_another_protocol_does_not_reach_the_first_server_either(api: str, place: int, serve: Any) -> None:
+    own, messages, kind = KNOWN_TO_ONE[place]
+    made = told(serve, api, messages=messages)
+    # What no protocol declares may be new, so the server gets it that it was written for: the first one.
+    is_kept = own == api or kind_of(messages, kind) in ("crystal_ball", "crystalBall")
+    assert SECRET in json.dumps(made.body) or not (own == api)
+    if not is_kept:
+        assert SECRET not in json.dumps(made.body)
+        assert LOST.format(kind_of(messages, kind)) in made.lost
+        assert made.lost[0] in str(made.notes[0])

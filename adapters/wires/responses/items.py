@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from attrs import define, field
@@ -25,7 +25,7 @@ _CUSTOM: Final = frozenset({"call_id", "name", "input"})
 # what came
 
 
-def parts_of_items(items: Iterable[Any], provider: str, about: object = None) -> tuple[tuple[Part, ...], str]:
+def parts_of_items(items: Sequence[Any], provider: str, about: object = None) -> tuple[tuple[Part, ...], str]:
     """Return items in neutral parts, and the text of a refusal in them.
 
     A message becomes a provider's own part with everything but its texts (its id, citations, log probabilities),
@@ -34,7 +34,6 @@ def parts_of_items(items: Iterable[Any], provider: str, about: object = None) ->
     parts: list[Part] = []
     refusals: list[str] = []
     ids: set[str] = set()
-    items = [*items]
     ran = {text_at(item, "call_id") for item in items if text_at(item, "type").endswith("_output")}
     for item in items:
         kind = item.get("type") if isinstance(item, dict) else None
