@@ -54,6 +54,6 @@ def grounding_of(candidate: Mapping[str, Any], provider: str) -> Iterator[Citati
     raw = [
         {**mapping_of(source), **{name: mapping_of(segment).get(name) for name in ("startIndex", "endIndex")}}
         for segment, at in islice(pairs, _MOST)
-        for source in (chunks[at][:1] if at in range(len(chunks)) else ())
+        for source in (chunks[at][:1] if type(at) is int and 0 <= at < len(chunks) else ())
     ]
     yield from citations_of([*raw, *list_of(cited.get("citationSources", cited.get("citations")))], provider)

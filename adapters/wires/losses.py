@@ -250,7 +250,7 @@ def _lost_in_results(message: PlainMessage) -> Iterator[str]:
     for each in (message, *_list_of(message.get("content"))):
         if not isinstance(each, Mapping):
             continue
-        if each.get("role") in ("tool", "function") or each.get("type") in declared("results") or "output" in each:
+        if each.get("role") in ("tool", "function") or str(each.get("type")) in declared("results") or "output" in each:
             for part in parts_of(each.get("output", each.get("content"))):
                 yield from _kind_of(part) if isinstance(part, OpaquePart) else ()
 

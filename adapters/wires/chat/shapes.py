@@ -122,7 +122,7 @@ class ChatShapes(Form):
     def is_common(self, message: PlainMessage) -> bool:
         """Tell whether a message has no members or types of parts but those that all servers of this dialect take."""
         taken = _PORTABLE.union(self._dialect.part_types.split(), FOREIGN_PARTS)  # `unsigned` removes the last ones
-        kinds = {each.get("type", "text") for each in list_of(message.get("content")) if isinstance(each, Mapping)}
+        kinds = {str(each.get("type", "text")) for each in list_of(message.get("content")) if isinstance(each, Mapping)}
         return kinds <= taken and not any(message[name] for name in message.keys() - _MEMBERS - FOREIGN_FIELDS)
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
