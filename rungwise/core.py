@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.call.conversation.link import Lessons as Lessons
     from rungwise.fsm.call.conversation.link import Link as Link
     from rungwise.fsm.call.conversation.link import PlainLink as PlainLink
+    from rungwise.fsm.call.conversation.parts import CitationPart as CitationPart
     from rungwise.fsm.call.conversation.parts import OpaquePart as OpaquePart
     from rungwise.fsm.call.conversation.parts import Part as Part
     from rungwise.fsm.call.conversation.parts import ReasoningPart as ReasoningPart

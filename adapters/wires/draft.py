@@ -215,14 +215,9 @@ def final_text_of(parts: Sequence[Part]) -> str | None:
     """Return the text after the last tool call, server tools included; None if no text stands before it."""
     start = 0
     for index, part in enumerate(parts):
-        if isinstance(part, ToolCall) or (isinstance(part, OpaquePart) and not _says_sources(part)):
+        if isinstance(part, ToolCall | OpaquePart):
             start = index + 1
     return text_of(parts[start:]) if any(isinstance(part, TextPart) for part in parts[:start]) else None
-
-
-def _says_sources(part: OpaquePart) -> bool:
-    """Tell whether a part holds nothing but the sources of the next text."""
-    return isinstance(part.block, Mapping) and part.block.keys() == {"citations"}
 
 
 def estimated(text: str, reasoning: str, calls: Iterable[ToolCall]) -> Usage:

@@ -19,7 +19,8 @@ from rungwise.fsm.call.conversation.shapes import Shapes
 
 Body = dict[str, Any]
 
-_ROLES: Final[Mapping[object, str]] = {"function_call_output": "tool", "custom_tool_call_output": "tool"}
+_RESULTS: Final = ("_output", "_response")
+"""The ends of the types of items that hold what came of a call, or whether one is approved."""
 _ANY_ID: Final = re.compile(r".{1,1000}", re.DOTALL)
 
 
@@ -90,7 +91,7 @@ class Form(Shapes, ABC):
     def _role_of(self, message: Mapping[str, Any]) -> str:
         role = message.get("role")
         if role is None:  # an item of Responses
-            return _ROLES.get(message.get("type"), "assistant")
+            return "tool" if str(message.get("type")).endswith(_RESULTS) else "assistant"
         return "assistant" if role == "model" else str(role)
 
     def _calls_of(self, message: Mapping[str, Any]) -> list[ToolCall]:
@@ -102,6 +103,10 @@ class Form(Shapes, ABC):
     @abstractmethod
     def is_own(self, message: PlainMessage) -> bool:
         """Tell whether a plain message can be sent unchanged."""
+
+    def is_common(self, message: PlainMessage) -> bool:
+        """Tell whether a message in this form has no members or types of parts but those that all its servers take."""
+        return True
 
     def with_results(self, message: PlainMessage, results: Sequence[ToolResult]) -> PlainMessage | None:
         """Add results to a user message or a message of results; None if results are messages of their own."""

@@ -226,7 +226,7 @@ class HttpBackend(ABC):
         """Return what this protocol leaves out of a request, in a short sentence each."""
         unsupported, form = self._unsupported(request), self.shapes
         json_format = in_words(self._parameters_of(request), unsupported, form, frozenset())
-        return losses(request, unsupported, form, json_format, is_portable=is_portable)
+        return losses(request, unsupported, form, json_format, provider=self.provider, is_portable=is_portable)
 
     def lost_behind(self, request: Request) -> tuple[str, ...]:
         """Return the same for a request that was written for another backend, the first of the chain."""

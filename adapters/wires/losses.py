@@ -9,10 +9,18 @@ from itertools import chain
 from typing import Any, Final
 
 from rungwise.adapters.wires.form import Form
-from rungwise.adapters.wires.plain.messages import read_messages
+from rungwise.adapters.wires.plain.messages import parts_of, read_message, read_messages, readable
 from rungwise.adapters.wires.plain.tools import parted
 from rungwise.adapters.wires.registry import WIRES, declared
-from rungwise.fsm.call.conversation.parts import MediaPart, Message, OpaquePart, Part, TextPart, ToolResult
+from rungwise.fsm.call.conversation.parts import (
+    CitationPart,
+    MediaPart,
+    Message,
+    OpaquePart,
+    Part,
+    TextPart,
+    ToolResult,
+)
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER
 from rungwise.fsm.values.label import label
@@ -23,8 +31,9 @@ MARKED_MESSAGE: Final = "cache_control of a message"
 """The names under which cache marks of parts and tools, of calls, and of messages are counted."""
 
 _OF_MESSAGES: Final = frozenset({"role", "content", "parts", "images", "type", "id", "status", "phase"})
+_OF_ANSWERS: Final = frozenset({"tool_calls", "function_call", "refusal", "name"})
 _OF_RESULTS: Final = frozenset({"name", "tool_name", "tool_call_id"})
-"""What is read of a message, or belongs to an item of Responses alone; and what besides of the result of a tool."""
+"""What is read of any message, or belongs to an item of Responses; and what besides of an answer, and of a result."""
 
 
 @cache
@@ -46,8 +55,9 @@ def unread_of_message(message: PlainMessage) -> Iterator[str]:
             yield MARKED_MESSAGE
         elif name == "name" and role is not None and name not in read and value:
             yield name
-        elif not is_answer and role is not None and name not in read and value not in (None, ""):
-            yield label(name)
+        elif role is not None and name not in read and value not in (None, ""):
+            is_known = name in _OF_ANSWERS or name in declared("sealed") or not value
+            yield from () if is_answer and is_known else (label(name),)
     for place in ("content", "parts", "output", "tool_calls"):
         for block in _list_of(message.get(place)):
             unread = _in_call(block) if place == "tool_calls" else _in_block(block, "part" if place == "parts" else "")
@@ -137,6 +147,7 @@ def losses(
     form: Form,
     json_format: Mapping[str, Any] | None = None,
     *,
+    provider: str = "",
     is_portable: bool = False,
 ) -> tuple[str, ...]:
     """Return what is left out, in a short sentence each; `json_format` is the JSON format that the prompt asks for."""
@@ -145,18 +156,17 @@ def losses(
     foreign: list[PlainMessage | Message] = []
     own: list[PlainMessage] = []
     for one in request.messages:
-        if not isinstance(one, Message) and form.is_own(one):
+        if not isinstance(one, Message) and fits(one, form, is_portable=is_portable):
             own.append(one)
         else:
             foreign.append(one)
     if not (foreign or request.tools or unsupported or is_portable):
         return ()  # nearly always
-    in_messages, tools = _unread(foreign, form), _unread_of_tools(request.tools, form)
+    in_messages, tools = _unread(foreign, form, provider), _unread_of_tools(request.tools, form)
     lost_tools = form.lost_tools(request.tools)
     marks = sum(map(_is_mark, lost_tools)) + sum((in_messages + tools)[each] for each in _MARKS - form.MARKS)
     if is_portable:
         marks += sum([_marks_of(one) - _marks_of(form.unsigned(one)) for one in own])
-        in_messages.update(kind for one in own if (kind := str(one.get("type"))) in declared("references"))
     return (
         *[f"{name}: {why}" for name, why in unsupported.items()],
         *[f"the tool {_name_of(tool)}: it has no form here" for tool in lost_tools if not _is_mark(tool)],
@@ -208,16 +218,50 @@ def _unread_of_tools(tools: Iterable[Mapping[str, Any]], form: Form) -> Counter[
     return counted
 
 
-def _unread(messages: Iterable[PlainMessage | Message], form: Form) -> Counter[str]:
+def _unread(messages: Iterable[PlainMessage | Message], form: Form, provider: str) -> Counter[str]:
     """Count the parts that the target protocol does not have, by type or name."""
     counted: Counter[str] = Counter()
     messages = [*messages]
     for each in messages:
-        counted.update(_marks(each) if isinstance(each, Message) else unread_of_message(each))
+        lost = (*unread_of_message(each), *_lost_in_results(each)) if isinstance(each, Mapping) else _marks(each)
+        counted.update(lost)
     for message in read_messages(messages):
         for part in message.parts:
-            counted.update(_lost_of(part, form, is_answer=message.role == "assistant"))
+            if not (isinstance(part, OpaquePart | CitationPart) and part.provider == provider and provider):
+                counted.update(_lost_of(part, form, is_answer=message.role == "assistant"))
     return counted
+
+
+def _kind_of(part: OpaquePart | CitationPart) -> Iterator[str]:
+    """Yield the type of a part that only its provider can read, unless it is reasoning, or has words for all."""
+    if isinstance(part, CitationPart):
+        yield "citation"
+        return
+    block = part.block if isinstance(part.block, Mapping) else {}
+    kind = label(str(block.get("type") or next(iter(block), "something"))) or "something"
+    if kind in declared("marks"):
+        yield MARKED_MESSAGE
+    elif kind not in declared("sealed") and not (part.provider and readable(block)):
+        yield kind
+
+
+def _lost_in_results(message: PlainMessage) -> Iterator[str]:
+    """Yield the same of parts within the results of tools, which are read as text and media."""
+    for each in (message, *_list_of(message.get("content"))):
+        if not isinstance(each, Mapping):
+            continue
+        if each.get("role") in ("tool", "function") or str(each.get("type")) in declared("results") or "output" in each:
+            for part in parts_of(each.get("output", each.get("content"))):
+                yield from _kind_of(part) if isinstance(part, OpaquePart) else ()
+
+
+def fits(message: PlainMessage, form: Form, *, is_portable: bool) -> bool:
+    """Tell whether a message goes out unchanged, or but for its reasoning if it may be another server's."""
+    if not form.is_own(message) or not is_portable:
+        return form.is_own(message)
+    parts = [part for read in read_message(message) for part in read.parts]
+    private = {kind for part in parts if isinstance(part, OpaquePart | CitationPart) for kind in _kind_of(part)}
+    return form.is_common(message) and private.union(_lost_in_results(message)) <= _MARKS
 
 
 def _marks(message: Message) -> Iterator[str]:
@@ -225,12 +269,8 @@ def _marks(message: Message) -> Iterator[str]:
 
 
 def _lost_of(part: Part, form: Form, *, is_answer: bool = False) -> Iterator[str]:
-    if isinstance(part, OpaquePart):
-        block = part.block if isinstance(part.block, Mapping) else {}
-        kind = label(str(block.get("type") or next(iter(block), "something"))) or "something"
-        # Other parts of an assistant are its provider's own, except for references and cache marks.
-        if not part.provider and (not is_answer or kind in declared("references") | declared("marks")):
-            yield MARKED_MESSAGE if kind in declared("marks") else kind
+    if isinstance(part, OpaquePart | CitationPart):
+        yield from _kind_of(part)
     elif is_answer:
         return
     elif isinstance(part, ToolResult):

@@ -14,9 +14,11 @@ from typing import Any, Final
 from attrs import define, evolve, field
 
 from rungwise.adapters.wires.form import Form, Rules
+from rungwise.adapters.wires.losses import fits
 from rungwise.adapters.wires.pairing import Results, answered, is_own_call, stand_in
-from rungwise.adapters.wires.plain.messages import read_messages, read_together
+from rungwise.adapters.wires.plain.messages import read_messages, read_together, readable
 from rungwise.fsm.call.conversation.parts import (
+    CitationPart,
     Message,
     OpaquePart,
     Part,
@@ -58,15 +60,15 @@ def written(
             origins[id(neutral[-1])] = plains
     plain = _grouped(neutral)
     sound = _mended(plain, rules, provider)
-    if sound == plain and all(isinstance(one, Message) or form.is_own(one) for one in messages):
+    if sound == plain and all(isinstance(one, Message) or fits(one, form, is_portable=is_portable) for one in messages):
         # Only the signatures were wrong: everything else of the caller's messages is sent.
-        return [
-            each
+        kept = [
+            _without_foreign(one, provider, rules)
+            if isinstance(one, Message)
+            else (form.unsigned(one) if is_portable else one)
             for one in messages
-            for each in _as_it_is(
-                form.unsigned(one) if is_portable and not isinstance(one, Message) else one, form, provider
-            )
         ]
+        return [each for one in kept for each in _as_it_is(one, form, provider)]
     return [each for one in sound for each in origins.get(id(one)) or form.sent_to(provider, one)]
 
 
@@ -86,7 +88,7 @@ def _read(
 ) -> Iterator[tuple[Message, list[PlainMessage] | None]]:
     """Yield messages in neutral parts, each with the equivalent plain messages of this form, if there are any."""
     for group, read in read_together(messages):
-        plains = [one for one in group if not isinstance(one, Message) and form.is_own(one)]
+        plains = [one for one in group if not isinstance(one, Message) and fits(one, form, is_portable=is_portable)]
         if len(read) == 1 and len(plains) == len(group):
             yield read[0], [form.unsigned(one) for one in plains] if is_portable else plains
         else:
@@ -108,9 +110,11 @@ def _without_foreign(message: Message, provider: str, rules: Rules) -> Message:
 
 
 def _own(part: Part, provider: str, rules: Rules) -> Iterator[Part]:
-    if isinstance(part, OpaquePart):
+    if isinstance(part, OpaquePart | CitationPart):
         if part.provider == provider and provider:
             yield part
+        elif part.provider and isinstance(part, OpaquePart):
+            yield from readable(part.block)
     elif isinstance(part, ReasoningPart) and (part.provider != provider or not provider):
         if rules.keeps_reasoning and part.text:
             yield ReasoningPart(part.text)

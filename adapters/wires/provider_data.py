@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.json_text import as_json, weight_of
+from rungwise.adapters.wires.json_text import as_json, mended, weight_of
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.frozen_map import sendable_copy
 
@@ -17,8 +17,8 @@ _MOST: Final = 2**18  # the most bytes of memory for data besides a reply, which
 def copy_if_sendable(value: Any) -> Any:
     """Return a read-only copy, or None if no server would accept the value: too deep, or with `NaN` in it."""
     try:
-        return sendable_copy(value, "the provider's own")
-    except ConfigurationError:
+        return sendable_copy(mended(value), "the provider's own")
+    except (ConfigurationError, RecursionError):
         return None
 
 

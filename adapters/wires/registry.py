@@ -46,6 +46,8 @@ class Wire:
         capabilities: rows of the capability table that hold for this protocol alone.
         members: the names of what Rungwise reads of each kind of message part and of tools in this form, by kind.
         parts: what reads the parts of its messages, by their type.
+        kinds: the types of its other parts, which no other protocol has a form for.
+        sealed: the types of parts, or the members, that are reasoning or a signature for their provider alone.
         untyped_parts: the same for parts without a type, by the name of their only member.
         messages: what reads its messages if they have a form of their own, by a member that no others have; "" stands
             for messages without a role.
@@ -64,6 +66,8 @@ class Wire:
     capabilities: tuple[CapabilityRow, ...] = ()
     members: Mapping[str, str] = field(factory=dict)
     parts: Mapping[str, PartReader] = field(factory=dict)
+    kinds: str = ""
+    sealed: str = ""
     untyped_parts: Mapping[str, PartReader] = field(factory=dict)
     messages: Mapping[str, MessageReader] = field(factory=dict)
     calls: str = ""
@@ -119,6 +123,15 @@ WIRES: Final[Mapping[str, Wire]] = _Wires()
 
 
 @cache
-def declared(name: Literal["calls", "results", "definitions", "marks", "references"]) -> frozenset[str]:
+def declared(name: Literal["calls", "results", "definitions", "marks", "references", "sealed"]) -> frozenset[str]:
     """Return the names that any wire declares in a field."""
     return frozenset(each for wire in WIRES.values() for each in getattr(wire, name).split())
+
+
+def is_foreign(kind: str, api: str) -> bool:
+    """Tell whether other protocols declare a type of parts, and this one does not."""
+
+    def has(wire: Wire) -> bool:
+        return kind in wire.parts or kind in wire.kinds.split()
+
+    return not has(WIRES[api]) and any(map(has, WIRES.values()))

@@ -152,7 +152,8 @@ RULES: Final = (
         r"|input token count is \d+ but|number of input tokens.{0,20}(cannot exceed|exceeds)"
         r"|(range of|maximum allowed) input length|exceeds maximum allowed token|must have less than \d+ tokens"
         r"|message size:? \d+ exceeds|max size: \d+ tokens|input .{0,30}is too large to process"
-        r"|'(messages|input)[\w.\[\]]{0,60}': string too long",
+        # A text, and no id or name, which no compaction shortens.
+        r"|'(input|(messages|input)[\w.\[\]]{0,60}\.(content|text|output|arguments|input|url|data))': string too long",
         unless=_THROTTLE,
     ),
     # These words alone say little: what asks for the same once more is a throttle.
@@ -215,7 +216,8 @@ RULES: Final = (
         "model_not_found",
         _CLIENT - {401, 429},
         r"(model|deployment)_?not_?found|model_not_(available|supported)|model_decommissioned|(invalid|unknown)_model",
-        r"\bmodels?\b.{0,150}?\b((does not|doesn't) exist|not found|not available|decommissioned|retired|no longer)"
+        r"\bmodels?\b.{0,150}?\b((does not|doesn't) exist|not found|not available|decommissioned|retired|no longer"
+        r"|discontinued|end of (its )?life|marked by provider as legacy)"
         r"|(no such|unknown|invalid|unsupported|not found the) model|not a valid model|model identifier is invalid"
         r"|\Amodel: "
         r"|models/\S{1,200} is not|\bmodel\b \S{1,200} (is|has been) (not supported|deprecated)|no endpoints found"

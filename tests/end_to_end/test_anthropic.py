@@ -261,6 +261,78 @@ def test_cut_text_goes_on_behind_itself_where_the_model_takes_that_on_bedrock(co
     assert sent[1]["messages"][-1] == {"role": "assistant", "content": [{"text": "In the reeds,"}]}
 
 
+COMPACTED = {
+    "and an answer": (
+        {"input_tokens": 3, "cache_read_input_tokens": 55_096, "output_tokens": 1},
+        {
+            **{"input_tokens": 281, "cache_read_input_tokens": 0, "output_tokens": 20},
+            "iterations": [
+                {"type": "compaction", "input_tokens": 3, "cache_read_input_tokens": 55_096, "output_tokens": 500},
+                {"type": "message", "input_tokens": 281, "cache_read_input_tokens": 0, "output_tokens": 20},
+            ],
+        },
+        rungwise.Usage(55_380, 520, 55_096),
+    ),
+    "alone": (
+        {"input_tokens": 54_453, "output_tokens": 0},
+        {
+            **{"input_tokens": 0, "output_tokens": 0},
+            "iterations": [{"type": "compaction", "input_tokens": 54_453, "output_tokens": 883}],
+        },
+        rungwise.Usage(54_453, 883),
+    ),
+    "and what was written to the cache": (
+        {"input_tokens": 106_576, "output_tokens": 5, "cache_creation_input_tokens": 3146},
+        {
+            **{"output_tokens": 74, "cache_creation_input_tokens": 445, "cache_read_input_tokens": 3146},
+            "iterations": [
+                {
+                    "type": "compaction",
+                    "input_tokens": 106_576,
+                    "output_tokens": 312,
+                    "cache_creation_input_tokens": 3146,
+                },
+                {
+                    **{"type": "message", "input_tokens": 2, "output_tokens": 74},
+                    **{"cache_creation_input_tokens": 445, "cache_read_input_tokens": 3146},
+                },
+            ],
+        },
+        rungwise.Usage(113_315, 386, 3146, 3591),
+    ),
+    "nothing, by a server that says so": (
+        {"input_tokens": 10, "output_tokens": 1},
+        {"output_tokens": 7, "iterations": [{"type": "message", "input_tokens": 10, "output_tokens": 7}]},
+        rungwise.Usage(10, 7),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", COMPACTED)
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_what_a_compaction_read_is_counted_once(kind: str, is_whole: bool, serve: Any) -> None:
+    begun, ended, usage = COMPACTED[kind]
+    content = [{"type": "text", "text": "Reeds."}]
+    message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": []}
+    events = [
+        {"type": "message_start", "message": {**message, "usage": begun}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Reeds."}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": ended},
+        {"type": "message_stop"},
+    ]
+    body = "".join(f"event: {each['type']}\ndata: {orjson.dumps(each).decode()}\n\n" for each in events)
+    reply = ScriptedReply(body=body, headers={"content-type": "text/event-stream"})
+    if is_whole:
+        whole = {**message, "content": content, "stop_reason": "end_turn", "usage": {"input_tokens": 0, **ended}}
+        reply = ScriptedReply(body=orjson.dumps(whole).decode())
+    provider = serve(reply)
+    with rungwise.Client(rungwise.Anthropic(NEW, base_url=provider.base_url, api_key="sk-ant-9d2f6b1c44")) as client:
+        result = client.call("Where?")
+    assert (result.text, result.usage) == ("Reeds.", usage)
+
+
 def test_a_throttle_inside_a_reply_keeps_its_text(converses: Any) -> None:
     broken = ScriptedReply(text="In the reeds, ", error_event={"type": "ThrottlingException", "message": "Slow down"})
     with converses(broken, ScriptedReply(text="mostly.")) as (one, _, _):

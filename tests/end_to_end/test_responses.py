@@ -93,6 +93,20 @@ def test_a_model_that_gives_no_encrypted_reasoning_is_asked_without() -> None:
     assert ["include" in request.body for request in provider.requests] == [True, False]
 
 
+@pytest.mark.parametrize("mode", ["call", "stream", "astream"])
+@pytest.mark.parametrize("index", [10**9, -1])
+def test_an_item_where_no_reply_has_one_is_malformed_and_asked_for_again(index: int, mode: str) -> None:
+    text = {"type": "response.output_text.delta", "item_id": "m", "content_index": 0, "delta": "Reeds."}
+    ended = {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": []}}
+    events = [{"type": "response.created", "response": {"id": "r"}}, {**text, "output_index": index}, ended]
+    body = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+    broken = ScriptedReply(body=body, headers={"content-type": "text/event-stream"})
+    with serve(broken, ScriptedReply(text="There.")) as provider:
+        result = ask(mode, backend(provider))
+    assert (result.outcome, result.text, len(provider.requests)) == ("done", "There.", 2)
+    assert [step.event for step in result.journal.steps if step.event != "sent"] == ["malformed", "answered"]
+
+
 @pytest.mark.parametrize("mode", EVERY)
 def test_a_refusal_in_its_own_part_falls_back(mode: str) -> None:
     with serve(ScriptedReply(refusal="I will not.")) as provider, serve(ScriptedReply(text="There.")) as other:

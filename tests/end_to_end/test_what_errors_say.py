@@ -65,6 +65,28 @@ def test_an_overflow_runs_the_compactor_however_it_is_framed(run: Any, too_long:
     assert ended.bodies[1]["messages"] == LONG[-1:]
 
 
+@pytest.mark.parametrize("place", ["messages[1].tool_calls[0].id", "messages[0].name", "input[2].call_id"])
+def test_an_id_that_is_too_long_is_no_overflow(run: Any, place: str) -> None:
+    message = f"Invalid '{place}': string too long. Expected a string with maximum length 40, but got one of 83."
+    ended = run([error(400, message, code="string_above_max_length")], messages=LONG, compactor=shorten)
+    ended.was("failed", counts=[1])
+    assert ended.bodies[0]["messages"] == LONG
+
+
+@pytest.mark.parametrize("place", ["messages[1].content", "messages[0].content[2].text", "input"])
+def test_a_text_that_is_too_long_is_an_overflow(run: Any, place: str) -> None:
+    message = f"Invalid '{place}': string too long. Expected a string with maximum length 10485760."
+    ended = run([error(400, message), ANSWER], messages=LONG, compactor=shorten)
+    ended.was("done", path="compact done")
+
+
+def test_a_model_at_the_end_of_its_life_is_asked_once(run: Any) -> None:
+    gone = error(404, "This model version has reached the end of its life. Please refer to the AWS documentation.")
+    ended = run([gone], [ANSWER])
+    ended.was("done", counts=[1, 1])
+    assert ended.result.failures[0][1].reason == "model_not_found"
+
+
 def test_a_refusal_that_is_framed_as_an_event_is_not_asked_again(run: Any) -> None:
     body = 'event: error\ndata: {"error":{"message":"x","code":"content_filter"}}\n\n'
     run([ScriptedReply(status=400, body=body)]).was("refused", counts=[1])

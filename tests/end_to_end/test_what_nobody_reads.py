@@ -141,6 +141,21 @@ def test_the_place_of_an_item_that_a_server_keeps_is_told(api: str, serve: Any) 
     assert ("msg_1" in json.dumps(body)) is (api == "responses")
 
 
+def test_a_call_of_bedrocks_that_says_its_type_is_a_call_anywhere(api: str, serve: Any) -> None:
+    use = {"toolUseId": "t1", "name": "look", "input": {"bird": "heron"}, "type": "tool_use"}
+    result = {"toolUseId": "t1", "content": [{"text": "Ardea."}], "type": "tool_result"}
+    messages = [
+        {"role": "user", "content": [{"text": "Where?"}]},
+        {"role": "assistant", "content": [{"toolUse": use}]},
+        {"role": "user", "content": [{"toolResult": result}]},
+    ]
+    body, lost = sent(serve, api, messages)
+    assert lost == []
+    written = json.dumps(body)
+    assert all(each in written for each in ("look", "heron", "Ardea."))
+    assert ("tool_use" in written) is (api in ("bedrock", "anthropic"))
+
+
 def test_code_that_gemini_ran_is_said_in_words(api: str, serve: Any) -> None:
     ran = [
         {"executableCode": {"language": "PYTHON", "code": "print(2 + 3)"}},

@@ -126,7 +126,9 @@ def _blocks(reply: ScriptedReply) -> Iterator[dict[str, Any]]:
     if reply.text or reply.refusal:
         yield {"text": reply.text + reply.refusal}
     for call in reply.tool_calls:
-        yield {"toolUse": {"toolUseId": call.id, "name": call.name, "input": input_of(call.arguments)}}
+        yield {
+            "toolUse": {"toolUseId": call.id, "name": call.name, "input": input_of(call.arguments), "type": "tool_use"}
+        }
 
 
 def _streamed(reply: ScriptedReply) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
@@ -138,7 +140,7 @@ def _streamed(reply: ScriptedReply) -> Iterator[tuple[dict[str, Any], list[dict[
     if reply.text or reply.refusal:
         yield {}, [{"text": piece} for piece in split(reply.text + reply.refusal, size)]
     for call in reply.tool_calls:
-        start = {"toolUse": {"toolUseId": call.id, "name": call.name}}
+        start = {"toolUse": {"toolUseId": call.id, "name": call.name, "type": "tool_use"}}
         yield start, [{"toolUse": {"input": piece}} for piece in split(call.arguments, size)]
 
 

@@ -7,25 +7,17 @@ from typing import Any, Final
 
 from attrs import evolve
 
+from rungwise.adapters.wires.citations import citations_of
 from rungwise.adapters.wires.draft import arguments_of, text_at
 from rungwise.adapters.wires.json_text import as_json, digest_of, mended
+from rungwise.adapters.wires.provider_data import copy_if_sendable
 from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
-from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.frozen_map import sendable_copy
 
 CITATIONS: Final = "citations"
-"""The only member of a part that holds the sources of the next text."""
+"""The member of a text that holds its sources."""
 
 _CALL_EXTRAS: Final = ("caller", "toolset_name")
 """Members of a tool call that only Anthropic has."""
-
-
-def own_copy(value: Any) -> Any:
-    """Return a read-only copy of JSON data, or None if no server would accept it; see `copy_if_sendable`."""
-    try:
-        return sendable_copy(mended(value), "the provider's own")
-    except (ConfigurationError, RecursionError):
-        return None
 
 
 def parts_of(block: Any, provider: str) -> Iterator[Part]:
@@ -44,11 +36,10 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
 
 
 def text_parts(text: str, citations: Any, provider: str) -> Iterator[Part]:
-    """Yield the sources of a text, then the text."""
-    if citations and isinstance(citations, list) and text:
-        yield from opaque_parts({CITATIONS: citations}, provider)
+    """Yield a text, then its sources."""
     if text:
         yield TextPart(str(mended(text)))
+        yield from citations_of(citations, provider)
 
 
 def thinking_parts(text: str, signature: Any, provider: str) -> Iterator[Part]:
@@ -62,12 +53,12 @@ def tool_call(block: Mapping[str, Any], arguments: str, provider: str) -> ToolCa
     """Return the tool call of a block; the arguments are JSON text."""
     extras = {name: block[name] for name in _CALL_EXTRAS if block.get(name)}
     id, name = str(mended(text_at(block, "id"))), str(mended(text_at(block, "name")))
-    return ToolCall(id, name, str(mended(arguments)), own_copy(extras) or {}, provider)
+    return ToolCall(id, name, str(mended(arguments)), copy_if_sendable(extras) or {}, provider)
 
 
 def opaque_parts(block: Mapping[str, Any], provider: str) -> Iterator[Part]:
     """Yield a block that only its provider can read."""
-    copied = own_copy(block)
+    copied = copy_if_sendable(block)
     if copied is not None:
         yield OpaquePart(provider, copied)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rungwise.adapters.wires.plain.messages import parts_of
+from rungwise.adapters.wires.plain.messages import parts_of, read_passage
 from rungwise.adapters.wires.plain.parts import json_of, media, result_of, text_in
 from rungwise.adapters.wires.registry import PartReader
 from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
@@ -52,6 +52,12 @@ def _read_result(block: Block) -> Part:
     return result_of(text_in(block, "tool_use_id"), "", parts, is_fault=is_fault, cache=block.get("cache_control"))
 
 
+def _read_summary(block: Block) -> Part | None:
+    """Read what stands for the conversation so far, which the caller may have dropped."""
+    summary = text_in(block, "content")
+    return TextPart(f"{summary}\n\n") if summary else None
+
+
 def _read_thinking(block: Block) -> Part:
     return ReasoningPart(text_in(block, "thinking", "text", "reasoning"))
 
@@ -61,6 +67,8 @@ READERS: Final[Mapping[str, PartReader]] = {
     "document": _read_document,
     "tool_use": _read_use,
     "tool_result": _read_result,
+    "search_result": read_passage,
+    "compaction": _read_summary,
     **dict.fromkeys(("thinking", "reasoning"), _read_thinking),
 }
 """What reads each type of block."""

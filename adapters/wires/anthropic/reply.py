@@ -51,9 +51,9 @@ def usage_of(reports: Sequence[Counts]) -> Usage | None:
     for report in reports:
         report_so_far |= {name: value for name, value in report.items() if value is not None}
     made = report_so_far.get("iterations")
-    counted = [_counts(report_so_far)]
-    if isinstance(made, list):
-        counted += [_counts(each) for each in made if isinstance(each, dict) and each.get("type") == "compaction"]
+    passes = [each for each in made if isinstance(each, dict)] if isinstance(made, list) else []
+    own = [each for each in passes if each.get("type") == "message"] or [report_so_far]
+    counted = [*map(_counts, own), *[_counts(each) for each in passes if each.get("type") == "compaction"]]
     fresh, output, read, created = (sum(numbers) for numbers in zip(*counted, strict=True))
     details = report_so_far.get("output_tokens_details")
     reasoning = count_of(details.get("thinking_tokens")) if isinstance(details, dict) else 0

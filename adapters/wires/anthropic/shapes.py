@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from rungwise.adapters.wires.anthropic.blocks import CITATIONS
@@ -14,7 +14,9 @@ from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.losses import MARK
 from rungwise.adapters.wires.plain.parts import in_words
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
+from rungwise.adapters.wires.registry import is_foreign
 from rungwise.fsm.call.conversation.parts import (
+    CitationPart,
     MediaPart,
     Message,
     OpaquePart,
@@ -69,23 +71,6 @@ def _text(part: MediaPart) -> Body | None:
 
 _MEMBERS: Final = frozenset({"role", "content"})
 _ROLES: Final = ("system", "user", "assistant")
-_FOREIGN: Final = frozenset(
-    {
-        *(
-            "image_url",
-            "video_url",
-            "input_audio",
-            "file",
-            "refusal",
-            "input_text",
-            "output_text",
-            "input_image",
-            "input_file",
-        ),
-        *("function_call", "function_call_output", "reasoning", "reasoning_text"),
-    }
-)
-"""Blocks of other protocols. Any other unknown block is taken for a later one of Anthropic's own."""
 _NEEDED: Final[Mapping[str, tuple[str, type]]] = {
     "text": ("text", str),
     "image": ("source", Mapping),
@@ -97,6 +82,7 @@ _NEEDED: Final[Mapping[str, tuple[str, type]]] = {
 }
 """What distinguishes Anthropic's blocks from blocks of other protocols with the same name."""
 _PORTABLE: Final = ("text", "image", "document", "tool_use", "tool_result", "search_result")
+_THINKING: Final = ("thinking", "redacted_thinking")
 _SERVER_TOOL: Final = re.compile(r".+_20\d{6}|mcp_toolset")
 """The types of tools that Anthropic runs or defines: all but one end in a date."""
 
@@ -116,6 +102,11 @@ class AnthropicShapes(BlockForm):
 
     def _is_portable(self, block: Mapping[str, Any]) -> bool:
         return block.get("type") in _PORTABLE
+
+    def is_common(self, message: PlainMessage) -> bool:
+        """Tell whether a message has no types of blocks but those that all servers of the protocol take."""
+        blocks = message["content"] if not isinstance(message["content"], str) else ()
+        return all(each["type"] in (*_PORTABLE, *_THINKING) for each in blocks)
 
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
         """Tell whether parameters ask for JSON; None if they do not say."""
@@ -178,37 +169,39 @@ class AnthropicShapes(BlockForm):
         """Return a message in this form, with this provider's own parts and no other provider's."""
         if message.role == "tool":
             return [{"role": "user", "content": [_result(each) for each in message.tool_results]}]
-        blocks = [*_blocks(message.parts, provider)]
+        blocks = _blocks(message.parts, provider)
         only_text = len(blocks) == 1 and blocks[0].keys() == {"type", "text"}
         return [{"role": message.role, "content": blocks[0]["text"] if only_text else blocks}]
 
 
 def _is_own_block(block: Any) -> bool:
-    if not isinstance(block, Mapping) or not isinstance(block.get("type"), str) or block["type"] in _FOREIGN:
+    if not isinstance(block, Mapping) or not isinstance(block.get("type"), str):
+        return False
+    if is_foreign(block["type"], "anthropic"):
         return False
     name, kind = _NEEDED.get(block["type"], ("type", str))
     return isinstance(block.get(name), kind)
 
 
-def _blocks(parts: Iterable[Part], provider: str) -> Iterator[Body]:
-    cited: Any = None
+def _blocks(parts: Iterable[Part], provider: str) -> list[Body]:
+    blocks: list[Body] = []
     for part in parts:
         if isinstance(part, TextPart):
             if not is_blank(part.text):  # no block may be blank
-                yield {"type": "text", "text": part.text, **_cache(part.cache), **({CITATIONS: cited} if cited else {})}
-            cited = None
+                blocks.append({"type": "text", "text": part.text, **_cache(part.cache)})
         elif isinstance(part, MediaPart):
-            yield {**media_block(part), **_cache(part.cache)}
+            blocks.append({**media_block(part), **_cache(part.cache)})
         elif isinstance(part, ToolCall):
-            yield _call(part, provider)
+            blocks.append(_call(part, provider))
         elif not isinstance(part, ToolResult) and provider and part.provider == provider:
             if isinstance(part, ReasoningPart):
                 if part.signature:
-                    yield {"type": "thinking", "thinking": part.text, "signature": part.signature}
-            elif isinstance(part.block, Mapping) and part.block.keys() == {CITATIONS}:
-                cited = part.block[CITATIONS]
+                    blocks.append({"type": "thinking", "thinking": part.text, "signature": part.signature})
+            elif isinstance(part, CitationPart) and blocks and "text" in blocks[-1]:
+                blocks[-1].setdefault(CITATIONS, []).append(part.block)
             elif isinstance(part, OpaquePart) and isinstance(part.block, Mapping):
-                yield dict(part.block)
+                blocks.append(dict(part.block))
+    return blocks
 
 
 def _call(call: ToolCall, provider: str) -> Body:

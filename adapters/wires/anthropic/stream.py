@@ -146,7 +146,8 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
 
     def _report(self, usage: Any) -> None:
         if isinstance(usage, dict):
-            self._reports = [grown(self._reports[0] if self._reports else {}, usage)]
+            # What was counted before a compaction stands again in `iterations`.
+            self._reports = [grown(self._reports[0] if self._reports and not usage.get("iterations") else {}, usage)]
 
     def _take_block(self, index: object, start: Any, data: bytes) -> None:
         if not isinstance(start, dict) or not isinstance(start.get("type"), str):
@@ -211,7 +212,7 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
             self._held += len(data)
         usage = value.get("usage")
         if isinstance(usage, dict):
-            self._is_counted = bool(count_of(usage.get("output_tokens")))
+            self._is_counted = bool(count_of(usage.get("output_tokens")) or usage.get("iterations"))
             self._report(usage)
 
     def take_end(self) -> None:

@@ -34,6 +34,7 @@ WIRE = Wire(
         "tool": "name description toolSpec strict inputSchema",
     },
     untyped_parts=READERS,
+    sealed="reasoningContent",
     results="toolResult",
     definitions="toolSpec",
     marks="cachePoint",

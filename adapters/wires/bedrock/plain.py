@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from rungwise.adapters.wires.citations import citations_of
 from rungwise.adapters.wires.json_text import as_json
-from rungwise.adapters.wires.plain.messages import is_untyped, parts_of
+from rungwise.adapters.wires.plain.messages import is_untyped, parts_of, read_passage
 from rungwise.adapters.wires.plain.parts import json_of, list_of, media, text_in
+from rungwise.adapters.wires.registry import PartReader
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,
     Part,
@@ -35,6 +37,8 @@ _TYPES: Final = {
     "three_gp": "video/3gpp",
 }
 """The media types of formats with another name."""
+SERVERS: Final = "server_tool_use"
+"""The type of a call of a tool that the server runs; calls for the caller may have a type too."""
 _KIND: Final = {"document": "application", "image": "image", "audio": "audio", "video": "video"}
 
 
@@ -58,13 +62,13 @@ def _read_media(kind: str) -> Callable[[Block], Part | None]:
 
 
 def _read_use(inner: Block) -> Part | None:
-    if inner.get("type"):  # a tool of the server's own
+    if inner.get("type") == SERVERS:
         return None
     return ToolCall(text_in(inner, "toolUseId"), text_in(inner, "name"), json_of(inner.get("input")))
 
 
 def _read_result(inner: Block) -> Part | None:
-    if inner.get("type"):
+    if inner.get("type") not in (None, "", "tool_use", "tool_result"):  # of a tool that the server runs
         return None
     texts: list[str] = []
     shown: list[MediaPart] = []
@@ -76,9 +80,16 @@ def _read_result(inner: Block) -> Part | None:
         elif isinstance(block.get("text"), str):
             texts.append(block["text"])
         elif is_untyped(block):
-            shown += [part for part in parts_of(block) if isinstance(part, MediaPart)]
+            read = [*parts_of(block)]
+            texts += [part.text for part in read if isinstance(part, TextPart)]
+            shown += [part for part in read if isinstance(part, MediaPart)]
     is_fault = inner.get("status") == "error"
     return ToolResult(text_in(inner, "toolUseId"), "", "\n".join(texts), is_fault, tuple(shown))
+
+
+def _read_cited(inner: Block) -> tuple[Part, ...] | None:
+    text = "".join([text_in(each, "text") for each in list_of(inner.get("content"))])
+    return (TextPart(text), *citations_of(inner.get("citations"))) if text else None
 
 
 def _read_reasoning(inner: Block) -> Part | None:
@@ -90,12 +101,15 @@ def _read_nothing(inner: Block) -> None:
     """Leave a block to its provider."""
 
 
-READERS: Final[Mapping[str, Callable[[Block], Part | None]]] = {
+READERS: Final[Mapping[str, PartReader]] = {
     **{kind: _read_media(kind) for kind in _KIND},
     "toolUse": _read_use,
     "toolResult": _read_result,
     "reasoningContent": _read_reasoning,
-    **dict.fromkeys(("text", "cachePoint", "guardContent", "citationsContent", "searchResult"), _read_nothing),
+    "searchResult": read_passage,
+    "guardContent": lambda inner: next(parts_of(inner.get("text")), None),
+    "citationsContent": _read_cited,
+    **dict.fromkeys(("text", "cachePoint"), _read_nothing),
     **dict.fromkeys(("toolAddition", "toolRemoval"), _read_nothing),
 }
 """What reads each kind of block."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from rungwise.adapters.wires.anthropic.blocks import identified, opaque_parts, text_parts, thinking_parts
+from rungwise.adapters.wires.bedrock.plain import SERVERS
 from rungwise.adapters.wires.draft import Draft, arguments_of, count_of, stop_of, text_at
 from rungwise.adapters.wires.json_text import mended
 from rungwise.fsm.call.conversation.parts import Part, ToolCall
@@ -68,7 +69,7 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
     reasoning = thought.get("reasoningText") if isinstance(thought, dict) else None
     if isinstance(block.get("text"), str):
         yield from text_parts(block["text"], None, provider)
-    elif isinstance(call, dict) and not call.get("type"):
+    elif isinstance(call, dict) and call.get("type") != SERVERS:
         yield tool_call(call, arguments_of(call.get("input")))
     elif isinstance(reasoning, dict):
         yield from thinking_parts(text_at(reasoning, "text"), reasoning.get("signature"), provider)

@@ -16,6 +16,7 @@ from rungwise.adapters.wires.plain.messages import is_untyped, read_messages
 from rungwise.adapters.wires.plain.parts import in_words, list_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
 from rungwise.fsm.call.conversation.parts import (
+    CitationPart,
     MediaPart,
     Message,
     OpaquePart,
@@ -146,30 +147,36 @@ class ConverseShapes(BlockForm):
         if message.role == "tool":
             blocks = [each for result in message.tool_results for each in _result(result)]
             return [{"role": "user", "content": blocks}]
-        return [{"role": message.role, "content": [*_blocks(message.parts, provider)]}]
+        return [{"role": message.role, "content": _blocks(message.parts, provider)}]
 
 
 def _is_own_block(block: Any) -> bool:
     return isinstance(block, Mapping) and is_untyped(block)
 
 
-def _blocks(parts: Iterable[Part], provider: str) -> Iterator[Body]:
+def _blocks(parts: Iterable[Part], provider: str) -> list[Body]:
+    blocks: list[Body] = []
     for part in parts:
         if isinstance(part, TextPart):
             if not is_blank(part.text):  # no block may be blank
-                yield {"text": part.text}
-                yield from _cache(part.cache)
+                blocks += ({"text": part.text}, *_cache(part.cache))
         elif isinstance(part, MediaPart):
-            yield media_block(part)
-            yield from _cache(part.cache)
+            blocks += (media_block(part), *_cache(part.cache))
         elif isinstance(part, ToolCall):
-            yield {"toolUse": {"toolUseId": part.id, "name": part.name, "input": object_of(part.arguments)}}
+            use = {"toolUseId": part.id, "name": part.name, "input": object_of(part.arguments)}
+            blocks.append({"toolUse": use})
         elif not isinstance(part, ToolResult) and provider and part.provider == provider:
             if isinstance(part, ReasoningPart):
                 if part.signature:
-                    yield {"reasoningContent": {"reasoningText": {"text": part.text, "signature": part.signature}}}
-            elif isinstance(part, OpaquePart) and isinstance(part.block, Mapping) and "citations" not in part.block:
-                yield dict(part.block)
+                    signed = {"text": part.text, "signature": part.signature}
+                    blocks.append({"reasoningContent": {"reasoningText": signed}})
+            elif isinstance(part, OpaquePart) and isinstance(part.block, Mapping):
+                blocks.append(dict(part.block))
+            elif isinstance(part, CitationPart) and blocks and (text := blocks[-1].pop("text", "")):
+                blocks[-1] = {"citationsContent": {"content": [{"text": text}], "citations": [part.block]}}
+            elif isinstance(part, CitationPart) and blocks and "citationsContent" in blocks[-1]:
+                blocks[-1]["citationsContent"]["citations"].append(part.block)
+    return blocks
 
 
 def _result(result: ToolResult) -> Iterator[Body]:

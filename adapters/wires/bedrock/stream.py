@@ -10,6 +10,7 @@ from attrs import Factory, define, field
 
 from rungwise.adapters.wires.anthropic.blocks import opaque_parts, text_parts, thinking_parts
 from rungwise.adapters.wires.bedrock.events import FrameReader
+from rungwise.adapters.wires.bedrock.plain import SERVERS
 from rungwise.adapters.wires.bedrock.reply import STOP_REASONS, parts_of, reply_of, tool_call
 from rungwise.adapters.wires.draft import classified, malformed, raw_of, stop_of, text_at
 from rungwise.adapters.wires.json_text import HeldText, load, weight_of
@@ -34,7 +35,7 @@ class _ConverseBlock(Block):
             yield from thinking_parts(text, self.signature, provider)
             if self.sealed and self.is_whole:
                 yield from opaque_parts({"reasoningContent": {"redactedContent": _joined(self.sealed)}}, provider)
-        elif self.kind == "toolUse" and not self.start.get("type"):
+        elif self.kind == "toolUse" and self.start.get("type") != SERVERS:
             yield tool_call(self.start, self.input.getvalue() or ("{}" if self.is_whole else ""))
         elif self.kind == "toolUse" and self.is_whole:  # of a tool that the server runs
             try:

@@ -1,7 +1,11 @@
 """Chat completions: the protocol of OpenAI, and of every server that speaks it."""
 
-from rungwise.adapters.wires.chat.plain import read_audio, read_file, read_image_url, read_text, read_video
+from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, FOREIGN_PARTS
+from rungwise.adapters.wires.chat.plain import read_audio, read_file, read_image_url, read_text, read_url
 from rungwise.adapters.wires.registry import KeyPlace, Wire
+
+URLS = ("video_url", "audio_url", "document_url", "file_url")
+"""The types of parts that are something at a URL."""
 
 WIRE = Wire(
     protocol="chat completions",
@@ -27,7 +31,7 @@ WIRE = Wire(
     members={
         **dict.fromkeys(("text", "refusal"), "type text refusal"),
         "image_url": "type image_url url detail file_id",
-        "video_url": "type video_url url",
+        **{kind: f"type url document_name {kind}" for kind in URLS},
         "input_audio": "type input_audio data format",
         "file": "type file file_data filename file_url file_id",
         "tool": "type name description format function custom strict parameters",
@@ -35,9 +39,11 @@ WIRE = Wire(
     parts={
         **dict.fromkeys(("text", "refusal"), read_text),
         "image_url": read_image_url,
-        "video_url": read_video,
+        **dict.fromkeys(URLS, read_url),
         "input_audio": read_audio,
         "file": read_file,
     },
+    kinds=" ".join(("reference", *FOREIGN_PARTS)),
+    sealed=" ".join(FOREIGN_FIELDS - {"images"}),
     definitions="function custom",
 )

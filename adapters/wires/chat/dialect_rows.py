@@ -41,6 +41,7 @@ class Dialect:
         longest_id: the most characters of a tool call's id; None for any number.
         tool_types: the types of tools that the server runs itself, besides the protocol's own; `*` ends a prefix
             of several.
+        part_types: the types of message parts that it takes besides those that all servers do.
         takes_other_tools: whether it may accept types that are not listed here; they are sent if the caller passes them
             for this server.
         key_header: the header for a key, instead of a bearer token.
@@ -67,6 +68,7 @@ class Dialect:
     id_length: int | None = None
     longest_id: int | None = None
     tool_types: str = ""
+    part_types: str = ""
     takes_other_tools: bool = True
     key_header: str = ""
     less_reasoning: Mapping[str, Any] = {}
@@ -162,6 +164,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     # "Tool call id was ... but must be a-z, A-Z, 0-9, with a length of 9", 400, 3280 [anomalyco/opencode #1680].
     Dialect(
         host=r"(^|\.)mistral\.ai$",
+        part_types="document_url reference",
         prefill="prefix",
         echoes=True,
         id_length=9,
@@ -238,6 +241,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
         host=r"(^|\.)openrouter\.ai$",
         less_reasoning={"reasoning": {"effort": "low"}},
         tool_types="openrouter:*",
+        own_fields="images",
         reasoning_fields="reasoning reasoning_details",
     ),
     Dialect(

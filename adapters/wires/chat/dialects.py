@@ -27,7 +27,7 @@ __all__ = ["DIALECTS", "CapField", "Count", "Dialect", "Path", "PrefillMode"]
 _USUAL: Final = Dialect()
 _WRITTEN: Final = (
     *("cap_field", "prefill", "echoes", "id_length", "key_header", "less_reasoning", "lower_efforts"),
-    *("longest_id", "tool_types", "takes_other_tools"),
+    *("longest_id", "tool_types", "part_types", "takes_other_tools"),
 )
 
 

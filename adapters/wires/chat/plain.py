@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rungwise.adapters.wires.citations import citations_of
 from rungwise.adapters.wires.plain.parts import media, text_in
-from rungwise.fsm.call.conversation.parts import Part, TextPart
+from rungwise.fsm.call.conversation.parts import MediaKind, Part, TextPart
 
 Block = Mapping[str, Any]
 
 
-def read_text(block: Block) -> Part | None:
-    """Read a text or a refusal."""
+def read_text(block: Block) -> Part | tuple[Part, ...] | None:
+    """Read a text, with its sources if it names any, or a refusal."""
     text = block.get("text", block.get("refusal"))
-    return TextPart(text, block.get("cache_control")) if isinstance(text, str) else None
+    if not isinstance(text, str):
+        return None
+    return TextPart(text, block.get("cache_control")), *citations_of(block.get("citations"))
 
 
 def read_image_url(block: Block) -> Part | None:
@@ -24,11 +27,13 @@ def read_image_url(block: Block) -> Part | None:
     return media("image", url=inner.get("url"), detail=inner.get("detail"), cache=block.get("cache_control"))
 
 
-def read_video(block: Block) -> Part | None:
-    """Read a film."""
-    inner = block.get("video_url")
+def read_url(block: Block) -> Part | None:
+    """Read a film, a recording or a document at the URL in the member that is called as the part's type."""
+    kind = str(block.get("type"))
+    inner = block.get(kind)
     url = inner.get("url") if isinstance(inner, Mapping) else inner
-    return media("video", url=url, cache=block.get("cache_control"))
+    what: MediaKind = {"video_url": "video", "audio_url": "audio"}.get(kind, "file")  # type: ignore[assignment]
+    return media(what, url=url, name=block.get("document_name"), cache=block.get("cache_control"))
 
 
 def read_audio(block: Block) -> Part | None:

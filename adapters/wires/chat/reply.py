@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from rungwise.adapters.wires.chat.dialects import (
@@ -17,14 +17,15 @@ from rungwise.adapters.wires.chat.dialects import (
     found_at,
 )
 from rungwise.adapters.wires.chat.tools import index_of
+from rungwise.adapters.wires.citations import citations_of
 from rungwise.adapters.wires.draft import Draft, count_of, stop_of
 from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.call.conversation.reading import is_complete
 from rungwise.fsm.values.usage import Usage
 
-ABOUT: Final = ("id", "created", "model")
-"""Members that distinguish one reply from others."""
+ABOUT: Final = ("id", "created", "model", "citations")
+"""Members that distinguish one reply from others; the last one holds the sources of Perplexity's."""
 
 
 def draft_of(
@@ -35,14 +36,16 @@ def draft_of(
     usage: Mapping[str, Any] | None,
     model: object,
     own: Mapping[str, Any],
+    cited: Iterable[Any],
     provider: str,
 ) -> Draft:
-    """Return the draft of a reply; `texts` are its text, its reasoning and its refusal."""
+    """Return the draft of a reply; `texts` are its text, its reasoning and its refusal, `cited` lists of sources."""
     text, reasoning, refusal = mended([*texts])
     thought = (ReasoningPart(reasoning, provider=provider if own else ""),) if reasoning else ()
-    opaque = (OpaquePart(provider, own),) if own else ()
+    sources = [source for each in cited for source in citations_of(each, provider)]
+    opaque = (OpaquePart(provider, own, is_answer="images" in own),) if own else ()
     return Draft(
-        parts=(*thought, *opaque, *((TextPart(text),) if text else ()), *calls),
+        parts=(*thought, *opaque, *((TextPart(text),) if text else ()), *sources, *calls),
         stop=stop_of(finish, STOP_REASONS),
         usage=usage_of(usage) if usage else None,
         model=model,

@@ -71,9 +71,6 @@ class _ReasonedChat(ChatShapes):
         return {**portable, "reasoning_content": reasoning} if reasoning else portable
 
 
-REASONED: Final = _ReasonedChat()
-
-
 @frozen(kw_only=True)
 class ChatBody(BodyWriter):
     """Write the body of a chat-completions request."""
@@ -83,9 +80,9 @@ class ChatBody(BodyWriter):
     def body(self) -> Body:
         """Return the body."""
         send, dialect, parameters = self.send, self.dialect, self.send.parameters
-        form, history = CHAT, send.messages
+        form, history = ChatShapes(dialect), send.messages
         if send.restore_reasoning:
-            form, history = REASONED, tuple(map(reasoned, history))
+            form, history = _ReasonedChat(dialect), tuple(map(reasoned, history))
         rules = form.rules
         if dialect.id_length is not None:
             rules = evolve(rules, call_id=_ids_of(dialect.id_length), id_length=dialect.id_length)
@@ -95,7 +92,7 @@ class ChatBody(BodyWriter):
         messages = written(history, form, self.own, is_portable=is_portable, rules=rules)
         body: Body = {"model": self.model, "messages": messages, "stream": self.stream, **self.all_parameters}
         if send.request.tools and "tools" not in parameters:
-            ChatShapes(dialect).set_tools(body, send.tools)
+            form.set_tools(body, send.tools)
         if "tool_choice" in body:
             body["tool_choice"] = chat_choice(body["tool_choice"], body.get("tools"))
             if type_not_sent(body["tool_choice"], body.get("tools")):

@@ -13,19 +13,14 @@ from rungwise.adapters.wires.plain.messages import is_untyped
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.adapters.wires.plain.writing import chat_messages
+from rungwise.adapters.wires.registry import is_foreign
 from rungwise.fsm.call.conversation.parts import Message, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage
 
 _TOOL_RESULTS: Final = ("tool_result", "function_call_output")
-_FOREIGN_BLOCKS: Final = frozenset(
-    {
-        *("tool_use", "tool_result", "input_text", "output_text", "input_image", "document", "redacted_thinking"),
-        *("server_tool_use", "mcp_tool_use"),
-    }
-)
-"""Message parts of other protocols; an `image` with a `source` is one too."""
-_FOREIGN_RESULT: Final = "_tool_result"
-"""The suffix of the types of results of Anthropic's own tools."""
+_MEMBERS: Final = frozenset({"role", "content", "name", "refusal", "tool_calls", "tool_call_id", "function_call"})
+_PORTABLE: Final = frozenset({"text", "refusal", "image_url", "video_url", "input_audio", "file"})
+"""The members and the parts of messages that any server may take; a dialect names parts that its own takes besides."""
 _FOREIGN_MEMBERS: Final = frozenset({"parts", "images", "thinking", "tool_name"})
 """Message members of Gemini and of Ollama's own chat."""
 _CACHE_MARK: Final = "cache_control"
@@ -124,6 +119,12 @@ class ChatShapes(Form):
             return False
         return "role" in message and message["role"] != "model" and _FOREIGN_MEMBERS.isdisjoint(message)
 
+    def is_common(self, message: PlainMessage) -> bool:
+        """Tell whether a message has no members or types of parts but those that all servers of this dialect take."""
+        taken = _PORTABLE.union(self._dialect.part_types.split(), FOREIGN_PARTS)  # `unsigned` removes the last ones
+        kinds = {str(each.get("type", "text")) for each in list_of(message.get("content")) if isinstance(each, Mapping)}
+        return kinds <= taken and not any(message[name] for name in message.keys() - _MEMBERS - FOREIGN_FIELDS)
+
     def unsigned(self, message: PlainMessage) -> PlainMessage:
         """Return a message without signatures, reasoning and cache marks of other providers."""
         if message.get("role") != "assistant":
@@ -153,10 +154,9 @@ def _is_foreign(part: Any) -> bool:
     if not isinstance(part, Mapping):
         return False
     kind = str(part.get("type"))
-    is_block = kind in _FOREIGN_BLOCKS or kind.endswith(_FOREIGN_RESULT)
     # Mistral's thinking is a list; Anthropic signs a text.
     is_thought = kind == "thinking" and isinstance(part.get("thinking"), str) and "signature" in part
-    return is_block or is_thought or "source" in part or "citations" in part or is_untyped(part)
+    return is_foreign(kind, "openai") or is_thought or "source" in part or "citations" in part or is_untyped(part)
 
 
 def _is_foreign_call(call: Any) -> bool:

@@ -143,6 +143,7 @@ class ChatDecoder(StreamDecoder):
             usage=self._usage,
             model=self._about.get("model"),
             own=self._own.gathered(),
+            cited=(self._aside.said.get("message", {}).get("annotations"), self._about.get("citations")),
             provider=self.provider,
         )
         reply = draft.reply(
@@ -177,6 +178,7 @@ class ChatDecoder(StreamDecoder):
             usage=usage,
             model=value.get("model"),
             own=own_in(message),
+            cited=(message.get("annotations"), value.get("citations")),
             provider=self.provider,
         )
         return draft.reply(

@@ -16,6 +16,7 @@ from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.plain.parts import in_words, list_of
 from rungwise.adapters.wires.plain.tools import DECLARATIONS, NOT_GEMINIS, ToolDefinition, json_schema_of
 from rungwise.fsm.call.conversation.parts import (
+    CitationPart,
     MediaPart,
     Message,
     OpaquePart,
@@ -68,7 +69,7 @@ class Writer:
             self._append(self._call(part))
         elif isinstance(part, ToolResult):
             self._append(self._result(part))
-        elif self.provider and part.provider == self.provider:
+        elif not isinstance(part, CitationPart) and self.provider and part.provider == self.provider:
             self._add_own(part)
 
     def _append(self, written: Body) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
+from rungwise.adapters.wires.citations import grounding_of
 from rungwise.adapters.wires.draft import Draft, at_least, count_of, grown, malformed, raw_of, settled, stop_of, text_at
 from rungwise.adapters.wires.gemini.reply import ENDS, FAILURES, STOP_REASONS, GatheredCall, is_usage, unique, usage_of
 from rungwise.adapters.wires.json_text import as_json, load, mended
@@ -281,7 +282,7 @@ class GeminiDecoder(StreamDecoder):
         failure = FAILURES.get(word.lower()) if word else None
         if failure and not error:
             error = Failure(failure, status=200, code=word, message=message)
-        parts = self.parts()
+        parts = (*self.parts(), *grounding_of(self._aside.said, self.provider))
         draft = Draft(
             parts=parts,
             stop=(reason, word),

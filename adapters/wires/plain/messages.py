@@ -13,6 +13,7 @@ from typing import Any, Final
 from rungwise.adapters.wires.plain.parts import json_of, list_of, media, result_of, split, text_in
 from rungwise.adapters.wires.registry import WIRES, MessageReader, PartReader
 from rungwise.fsm.call.conversation.parts import (
+    MediaPart,
     Message,
     OpaquePart,
     Part,
@@ -179,6 +180,21 @@ def _read(block: Mapping[str, Any]) -> tuple[Part, ...]:
         part = read(block) if read else None
     part = part or OpaquePart("", block)
     return part if isinstance(part, tuple) else (part,)
+
+
+def read_passage(block: Mapping[str, Any]) -> Part:
+    """Read a passage that the caller has found: its title, where it stands, and its text."""
+    texts = [part.text for part in parts_of(block.get("content")) if isinstance(part, TextPart)]
+    return TextPart("\n".join(filter(None, (text_in(block, "title"), text_in(block, "source"), *texts))))
+
+
+def readable(block: Any) -> list[Part]:
+    """Return the texts and media in a provider's own part, in whichever form, that any other can read as well."""
+    if not isinstance(block, Mapping):
+        return []
+    places = [{"role": "assistant", name: [block]} for name in ("content", *_message_readers()) if name]
+    read = read_messages([*places, *([] if "role" in block else [block])])
+    return [part for message in read for part in message.parts if isinstance(part, TextPart | MediaPart)]
 
 
 def is_untyped(block: Mapping[str, Any]) -> bool:

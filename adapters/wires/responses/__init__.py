@@ -43,5 +43,6 @@ WIRE = Wire(
         "input_file": read_file,
     },
     messages={"": read_item},
+    sealed="message reasoning",
     references="item_reference",
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from attrs import define, field
 
 from rungwise.adapters.wires.chat.own import own_copy
+from rungwise.adapters.wires.citations import citations_of
 from rungwise.adapters.wires.draft import text_at
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import HeldText, as_json, digest_of, load, mended
@@ -16,6 +17,7 @@ from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart
 CUSTOM: Final = "custom_tool_call"
 """The call of a free-text tool. As for all tools its arguments are an object, `{"input": text}`."""
 
+_ACTIONS: Final = ("computer_call", "shell_call", "local_shell_call", "apply_patch_call", "mcp_approval_request")
 _CALL: Final = frozenset({"type", "call_id", "name", "arguments"})
 _CUSTOM: Final = frozenset({"call_id", "name", "input"})
 
@@ -23,7 +25,7 @@ _CUSTOM: Final = frozenset({"call_id", "name", "input"})
 # what came
 
 
-def parts_of_items(items: Iterable[Any], provider: str, about: object = None) -> tuple[tuple[Part, ...], str]:
+def parts_of_items(items: Sequence[Any], provider: str, about: object = None) -> tuple[tuple[Part, ...], str]:
     """Return items in neutral parts, and the text of a refusal in them.
 
     A message becomes a provider's own part with everything but its texts (its id, citations, log probabilities),
@@ -32,6 +34,7 @@ def parts_of_items(items: Iterable[Any], provider: str, about: object = None) ->
     parts: list[Part] = []
     refusals: list[str] = []
     ids: set[str] = set()
+    ran = {text_at(item, "call_id") for item in items if text_at(item, "type").endswith("_output")}
     for item in items:
         kind = item.get("type") if isinstance(item, dict) else None
         if kind == "message":
@@ -41,8 +44,17 @@ def parts_of_items(items: Iterable[Any], provider: str, about: object = None) ->
         elif kind == "reasoning":
             parts += _reasoning(item, provider)
         elif isinstance(kind, str) and provider and (own := own_copy(mended_item(item))):
-            parts.append(OpaquePart(provider, own))
+            parts.append(OpaquePart(provider, own, _is_answer(item) and text_at(item, "call_id") not in ran))
     return tuple(parts), "".join(refusals)
+
+
+def _is_answer(item: Mapping[str, Any]) -> bool:
+    """Tell whether an item is a picture, or an action that the caller is to take."""
+    kind = item["type"]
+    if kind == "image_generation_call":
+        return bool(text_at(item, "result"))
+    is_action = kind in _ACTIONS or (kind == "tool_search_call" and item.get("execution") == "client")
+    return is_action and item.get("status") != "incomplete"
 
 
 def mended_item(item: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -54,11 +66,11 @@ def mended_item(item: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _message(item: Mapping[str, Any], provider: str, refusals: list[str]) -> Iterator[Part]:
-    texts = []
+    texts: list[Part] = []
     for part in contents_of(item):
         text = text_at(part, "text")
         if part.get("type") == "output_text" and text:
-            texts.append(TextPart(str(mended(text))))
+            texts += (TextPart(str(mended(text))), *citations_of(part.get("annotations"), provider))
         elif part.get("type") == "refusal":
             refusals.append(str(mended(text_at(part, "refusal"))))
     if texts and provider and (own := own_copy(mended_item(envelope_of(item)))):

@@ -11,6 +11,7 @@ from rungwise.adapters.wires.plain.parts import in_words
 from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.adapters.wires.responses.items import CUSTOM, is_message, item_of_call, item_of_message, sends_back
 from rungwise.fsm.call.conversation.parts import (
+    CitationPart,
     MediaPart,
     Message,
     OpaquePart,
@@ -130,6 +131,8 @@ def _items(parts: Sequence[Part], provider: str) -> Iterator[Body]:
     texts: list[str] = []
     envelope: Mapping[str, Any] | None = None
     for part in parts:
+        if isinstance(part, CitationPart):
+            continue  # the envelope holds it
         if isinstance(part, TextPart):
             texts.append(part.text)
             continue

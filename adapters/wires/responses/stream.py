@@ -92,7 +92,10 @@ class ResponsesDecoder(StreamDecoder):
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take the object of any other event."""
-        kind = value.get("type")
+        kind, at = value.get("type"), value.get("output_index")
+        if type(at) is int and not 0 <= at <= _LARGEST_INDEX:
+            self.stop(malformed("an item stands where no reply has one"))
+            return
         if is_error or kind == "error" or (kind is None and value.get("error")):
             self.take_error(data)
         elif not isinstance(kind, str):
@@ -153,7 +156,7 @@ class ResponsesDecoder(StreamDecoder):
     def _slot(self, value: Mapping[str, Any], kind: str = "") -> tuple[int, Slot]:
         """Return the item of an event, by its index or its id, or else the last one."""
         at, id = value.get("output_index"), text_at(value, "item_id")
-        if type(at) is not int or not 0 <= at <= _LARGEST_INDEX:
+        if type(at) is not int:
             at = self._places_of.get(id, max(self._slots, default=0)) if id else max(self._slots, default=0)
         slot = self._slots.get(at)
         if slot is None:

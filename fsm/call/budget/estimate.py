@@ -9,7 +9,7 @@ from typing import Any
 from attrs import astuple
 
 from rungwise.fsm.call.budget.metering import bytes_of, is_beyond, least_tokens
-from rungwise.fsm.call.conversation.parts import PARTS, MediaPart, Message
+from rungwise.fsm.call.conversation.parts import PARTS, CitationPart, MediaPart, Message
 
 BYTES_A_TOKEN = 3
 """UTF-8 bytes that count as one input token when money is reserved; English prose has about four."""
@@ -76,6 +76,8 @@ def measures_of(value: Any) -> tuple[int, int]:
                     as_json.append({name: part})
         elif isinstance(item, MediaPart) and item.kind == "image":
             total += PICTURE_TOKENS
+        elif isinstance(item, CitationPart):
+            todo.append(item.block)  # only this is sent
         elif isinstance(item, (Message, *PARTS)):
             todo += astuple(item, recurse=False)
         else:

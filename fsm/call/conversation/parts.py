@@ -112,10 +112,34 @@ class OpaquePart:
     Arguments:
         provider: the owner of the block.
         block: JSON data.
+        is_answer: whether it is an answer by itself: an action that the caller is to take, or a picture.
     """
 
     provider: str
     block: Any = field(repr=False, hash=False, converter=_unchanging)
+    is_answer: bool = field(default=False, eq=False)
+
+
+@frozen
+class CitationPart:
+    """Hold one of the sources of the text before it.
+
+    Arguments:
+        text: the passage that it quotes; "" if none is quoted.
+        source: its URL, or else the name or the id of a document.
+        title: its title.
+        position: what is counted, and where the passage starts and ends: "characters", "pages", "blocks" or "chunks"
+            of the source, "answer" or "answer bytes" for what of the answer it supports. None if unknown.
+        block: what its provider wants back with the text.
+        provider: the owner of the block.
+    """
+
+    text: str = field(repr=False)
+    source: str = field(repr=False)
+    title: str = field(repr=False)
+    position: tuple[str, int, int] | None = None
+    block: Any = field(default=None, repr=False, eq=False)
+    provider: str = field(default="", eq=False)
 
 
 @frozen
@@ -147,9 +171,9 @@ class ToolResult:
             raise ConfigurationError("ToolResult.media must be a tuple of MediaParts")
 
 
-Part = TextPart | MediaPart | ReasoningPart | ToolCall | ToolResult | OpaquePart
+Part = TextPart | MediaPart | ReasoningPart | CitationPart | ToolCall | ToolResult | OpaquePart
 
-PARTS = (TextPart, MediaPart, ReasoningPart, ToolCall, ToolResult, OpaquePart)
+PARTS = (TextPart, MediaPart, ReasoningPart, CitationPart, ToolCall, ToolResult, OpaquePart)
 
 
 def as_parts(value: Iterable[Part]) -> tuple[Part, ...]:

@@ -9,6 +9,7 @@ from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,
+    OpaquePart,
     Part,
     ReasoningPart,
     TextPart,
@@ -102,6 +103,11 @@ class Reply:
         reasoning = (ReasoningPart(self.reasoning),) if self.reasoning else ()
         text = (TextPart(self.text),) if self.text else ()
         return (*reasoning, *text, *self.tool_calls)
+
+    @property
+    def has_own_answer(self) -> bool:
+        """Tell whether a provider's own part is an answer by itself; see `OpaquePart`."""
+        return self._parts is not None and any(isinstance(part, OpaquePart) and part.is_answer for part in self._parts)
 
     @property
     def has_media(self) -> bool:

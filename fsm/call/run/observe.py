@@ -132,7 +132,7 @@ def _event_of(read: ReadReply, proposal: Proposal, transcript: Transcript) -> st
     event = event_of_reply(read, proposal.send.max_tokens, expects_json=proposal.for_backend.expects_json)
     if event == "came_empty" and read.reply.stop_reason in ("stop", None) and _continues(proposal, transcript, read):
         event = "answered"  # the text was whole, and there was nothing left to say
-    if event == "answered" and not read.stays_json:
+    if event == "answered" and not (read.stays_json or read.reply.has_own_answer):
         event = "malformed"  # another backend of the chain was asked for prose
     return event
 
@@ -171,6 +171,8 @@ def _event_of_cut(read: ReadReply, *, expects_json: bool) -> str:
 
 
 def _event_of_whole(read: ReadReply, *, expects_json: bool) -> str:
+    if read.reply.has_own_answer:
+        return "answered"
     if not read.is_blank:
         return "answered" if read.is_json else "malformed"
     if read.reply.has_media:

@@ -18,7 +18,7 @@ from rungwise import (
     ToolResult,
 )
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
-from rungwise.core import OpaquePart, ReasoningPart, Request
+from rungwise.core import CitationPart, OpaquePart, ReasoningPart, Request
 from rungwise.testing import conversations
 from support import official
 from support.protocols import body_of, encoded
@@ -150,8 +150,8 @@ def test_what_it_has_said_goes_back_word_for_word_and_in_order() -> None:
         THOUGHT,
         OpaquePart(ME, {"type": "redacted_thinking", "data": "ZW5j"}),
         OpaquePart(ME, search),
-        OpaquePart(ME, {"citations": cited}),
         TextPart("A heron."),
+        CitationPart("x", "", "", ("characters", 0, 1), cited[0], ME),
         TextPart("\n\n"),
         ToolCall("toolu_1", "look", '{"bird": "heron"}', {"caller": {"type": "direct"}}, ME),
     )

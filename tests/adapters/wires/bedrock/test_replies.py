@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rungwise import Bedrock, Reasoning, Text, TextPart, ToolCall, Usage
 from rungwise.adapters.provider.languages.bedrock import frame
-from rungwise.core import Failure, OpaquePart, ReasoningPart, Reply
+from rungwise.core import CitationPart, Failure, OpaquePart, ReasoningPart, Reply
 from support.sampling import examples, sampled
 from support.work import grows_within
 
@@ -32,8 +32,8 @@ PARTS = (
     ReasoningPart("Herons like reeds.", "c2ln", ME),
     OpaquePart(ME, BLOCKS[1]),
     OpaquePart(ME, BLOCKS[2]),
-    OpaquePart(ME, {"citations": [CITATION]}),
     TextPart("In the reeds."),
+    CitationPart("", "", "Birds", ("pages", 1, 2), CITATION, ME),
     ToolCall("tooluse_1", "look", '{"bird":"heron"}'),
 )
 USAGE = {
@@ -143,6 +143,19 @@ def test_half_a_call_is_half_a_call() -> None:
     cut = delta(0, toolUse={"input": '{"bird": "he'})
     assert read([START, use, cut, end(0), STOP])[0].tool_calls == (ToolCall("t", "look", '{"bird": "he'),)
     assert read([START, begin(0, toolUse=SERVER), delta(0, toolUse={"input": '{"q'})])[0].parts == ()
+
+
+@pytest.mark.parametrize("kind", [None, "tool_use", "server_tool_use"])
+def test_only_a_call_of_the_servers_own_tools_is_the_servers(kind: str | None) -> None:
+    use = {"toolUseId": "t", "name": "look", **({"type": kind} if kind else {})}
+    body = whole(output={"message": {"content": [{"toolUse": {**use, "input": {"bird": "heron"}}}]}})
+    for reply in (
+        body,
+        read([START, begin(0, toolUse=use), delta(0, toolUse={"input": '{"bird":"heron"}'}), end(0)])[0],
+    ):
+        is_servers = kind == "server_tool_use"
+        assert reply.tool_calls == (() if is_servers else (ToolCall("t", "look", '{"bird":"heron"}'),))
+        assert isinstance(reply.parts[0], OpaquePart) is is_servers
 
 
 def test_a_body_in_the_place_of_a_stream_is_read() -> None:

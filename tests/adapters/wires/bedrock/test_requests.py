@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rungwise import Bedrock, Capabilities, ConfigurationError, MediaPart, Message, TextPart, ToolCall, ToolResult
 from rungwise.adapters.wires.bedrock.shapes import CONVERSE
 from rungwise.adapters.wires.plain.messages import read_messages
-from rungwise.core import OpaquePart, ReasoningPart, Request
+from rungwise.core import CitationPart, OpaquePart, ReasoningPart, Request
 from rungwise.testing import conversations
 from support import official, protocols
 from support.protocols import encoded
@@ -107,8 +107,8 @@ def test_what_it_has_said_goes_back_word_for_word() -> None:
     said = (
         ReasoningPart("Grey.", "c2ln", ME),
         OpaquePart(ME, sealed),
-        OpaquePart(ME, {"citations": [{"title": "x"}]}),
         TextPart("I look."),
+        CitationPart("", "", "x", None, {"title": "x"}, ME),
         CALL,
     )
     result = Message("tool", (ToolResult("tooluse_1", "look", "", is_fault=True),))
@@ -116,7 +116,7 @@ def test_what_it_has_said_goes_back_word_for_word() -> None:
     assert body["messages"][1]["content"] == [
         {"reasoningContent": {"reasoningText": {"text": "Grey.", "signature": "c2ln"}}},
         sealed,
-        {"text": "I look."},
+        {"citationsContent": {"content": [{"text": "I look."}], "citations": [{"title": "x"}]}},
         {"toolUse": {"toolUseId": "tooluse_1", "name": "look", "input": {"bird": "heron"}}},
     ]
     told = {"toolUseId": "tooluse_1", "content": [{"text": "(the tool failed and said nothing)"}], "status": "error"}

@@ -220,6 +220,7 @@ def test_what_is_a_providers_own_goes_back_to_its_place_and_to_nobody_else() -> 
     ]
     bare = [
         {"text": "I look."},
+        {"text": "\n```python\n1\n```\n"},  # as in plain messages
         {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": DUMMY},
         {"functionCall": {"name": "look", "args": {}}},
     ]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rungwise import Message, OpenAIResponses, Reasoning, Text, TextPart, ToolCall, Usage
 from rungwise.adapters.provider.handler import render
 from rungwise.adapters.wires.responses.shapes import RESPONSES
-from rungwise.core import Failure, OpaquePart, ReasoningPart, Reply
+from rungwise.core import CitationPart, Failure, OpaquePart, ReasoningPart, Reply
 from rungwise.testing import ScriptedReply
 from support.sampling import sampled
 from support.work import grows_within
@@ -122,7 +122,8 @@ def test_a_whole_response_is_read_part_by_part() -> None:
     assert (reply.text, reply.reasoning, reply.model) == ("In the reeds.", "First.\n\nSecond.", "gpt-5-x")
     assert reply.tool_calls == (ToolCall("c1", "f", '{"a": 1}'), ToolCall("c2", "g", '{"input":"free"}'))
     assert reply.usage == Usage(100, 50, 60, 10, reasoning_tokens=30)
-    assert [type(part) for part in reply.parts] == [ReasoningPart, OpaquePart, OpaquePart, TextPart, ToolCall, ToolCall]
+    kinds = [ReasoningPart, OpaquePart, OpaquePart, TextPart, CitationPart, ToolCall, ToolCall]
+    assert [type(part) for part in reply.parts] == kinds
     envelope = reply.parts[2]
     assert isinstance(envelope, OpaquePart)
     (content,) = envelope.block["content"]
