@@ -183,7 +183,7 @@ def merged(*layers: Mapping[str, str]) -> SecretMap:
 def variables_of(origin: str) -> tuple[str, ...]:
     """Return the variables that may hold the key for an origin; none unless it is a provider's, with TLS."""
     places = (place for wire in WIRES.values() for place in wire.keys)
-    return next((place.variables for place in places if place.origin.fullmatch(origin)), ())
+    return next((place.variables for place in places if place.origins.fullmatch(origin)), ())
 
 
 def key_of_environment(origin: str) -> Secret | None:
