@@ -279,6 +279,10 @@ class HttpBackend(ABC):
         """Return the scheme, host and port that the key and the headers of a request may go to."""
         return self._endpoint.origin
 
+    def is_secret(self, word: str) -> bool:
+        """Tell whether a word is the key or the value of a header, or a part of one."""
+        return self._sent_headers.shows(word)
+
     @property
     def problem(self) -> str | None:
         """Say why the backend cannot be used: its URL is not HTTP, or its key is missing or a placeholder; or None."""

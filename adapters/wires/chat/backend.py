@@ -99,7 +99,8 @@ class OpenAIChat(HttpBackend):
     def lessons(self) -> Lessons:
         """Return what this process learned from the server, and the server's name."""
         lessons = super().lessons
-        return lessons if self.server is None else evolve(lessons, server=self.server.name)
+        is_shown = self.server is not None and not self.is_secret(self.server.name)
+        return evolve(lessons, server=self.server.name) if self.server and is_shown else lessons
 
     def _credentials(self, key: Secret) -> dict[str, str]:
         """Return the headers that carry the key; an Entra token is always a bearer token."""

@@ -26,8 +26,8 @@ _FOREIGN_BLOCKS: Final = frozenset(
 """Message parts of other protocols; an `image` with a `source` is one too."""
 _FOREIGN_RESULT: Final = "_tool_result"
 """The suffix of the types of results of Anthropic's own tools."""
-_FOREIGN_MEMBERS: Final = frozenset({"parts", "images", "thinking", "tool_name"})
-"""Message members of Gemini and of Ollama's own chat."""
+_FOREIGN_MEMBERS: Final = frozenset({"parts", "images", "thinking", "tool_name", "type"})
+"""Message members of Gemini, of Ollama's own chat, and of Responses."""
 _CACHE_MARK: Final = "cache_control"
 _DATED: Final = re.compile(r"_\d{8}$")
 """The suffix of the types of tools that Anthropic runs, such as `web_search_20250305`."""
