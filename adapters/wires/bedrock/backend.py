@@ -100,7 +100,7 @@ class Bedrock(HttpBackend):
 
     @property
     def _lacks_key(self) -> bool:
-        return not self._key and not self._has_key_header
+        return not (self._key or self.renews_key or self._has_key_header)
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:

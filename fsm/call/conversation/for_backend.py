@@ -31,8 +31,9 @@ class ForBackend:
 
     backend: int
     request: Request
-    headers: SecretMap
+    headers: Mapping[str, str]
     is_secret: Callable[[str], bool] | None
+    renews_key: bool
     tools: tuple[Mapping[str, Any], ...]
     max_tokens: int | None
     asks_for_little: bool
@@ -54,8 +55,9 @@ class ForBackend:
         return cls(
             backend=chain.index,
             request=resolved,
-            headers=SecretMap(headers_for(request, first, link)),
+            headers=headers_for(request, first, link),
             is_secret=getattr(link, "is_secret", None),
+            renews_key=getattr(link, "renews_key", False),
             tools=tools_for(request, first, link),
             max_tokens=cap,
             asks_for_little=cap is not None and cap <= handful,
@@ -148,7 +150,7 @@ class Proposal:
     def repeats_secret(self, word: str) -> bool:
         """Tell whether a word is a secret that was sent, or a part of one."""
         is_secret = self.for_backend.is_secret
-        return self.for_backend.headers.shows(word) or (is_secret is not None and is_secret(word))
+        return SecretMap(self.for_backend.headers).shows(word) or (is_secret is not None and is_secret(word))
 
     def _echoes(self, word: str) -> bool:
         return self.repeats_secret(word) or _quotes(self.send.messages, word)

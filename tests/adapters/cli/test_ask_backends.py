@@ -10,8 +10,8 @@ import pytest
 from rungwise import ConfigurationError
 from rungwise.adapters.cli.ask import ask as ask_command
 from rungwise.adapters.cli.backends import Target, chain_of
+from rungwise.adapters.wires.classes import backend_class
 from rungwise.adapters.wires.endpoint import variables_of
-from rungwise.adapters.wires.http_backend import backend_class
 from rungwise.adapters.wires.registry import APIS
 from rungwise.testing import ScriptedReply
 from support.command_line import invoke
