@@ -125,7 +125,6 @@ class Exchange:
     wall_clock: Callable[[], float] = time.time
     deadline_headers: Mapping[str, str] = NO_HEADERS
     keyed: Backend | None = field(default=None, init=False)
-    """The backend with the key that its async function has returned."""
     decoder: Decoder | None = field(default=None, init=False)
     _encoding: Plain | Unpacker | None = field(factory=Plain, init=False)
     _size: int = field(default=0, init=False)

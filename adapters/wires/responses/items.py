@@ -125,7 +125,7 @@ def sends_back(part: ReasoningPart) -> bool:
     return isinstance(part.signature, Mapping) and part.signature.get("type") == "reasoning"
 
 
-def message_item(role: str, content: str | list[Body]) -> Body:
+def as_item(role: str, content: str | list[Body]) -> Body:
     """Return a message as an item. llama.cpp takes no assistant's without its type (400) [ggml-org/llama.cpp]."""
     return {"type": "message", "role": role, "content": content}
 
@@ -137,7 +137,7 @@ def item_of_message(envelope: Mapping[str, Any] | None, texts: Sequence[str]) ->
     content = envelope.get("content") if envelope is not None else None
     parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list | tuple) else []
     if envelope is None or sum(map(_is_open, parts)) != len(texts):
-        yield message_item("assistant", "".join(texts))
+        yield as_item("assistant", "".join(texts))
         return
     rest = iter(texts)
     yield {**envelope, "content": [_filled(part, next(rest)) if _is_open(part) else part for part in parts]}

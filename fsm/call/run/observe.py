@@ -245,17 +245,17 @@ def _continues(proposal: Proposal, transcript: Transcript, read: ReadReply) -> b
 def _evidence(
     event: str,
     usage: Usage,
-    proposal: Proposal,
+    sent: Proposal,
     failure: Failure | None,
     reply: Reply | None = None,
     repair: str | None = None,
 ) -> Evidence:
     stop_raw = None
     if reply is not None:
-        stop_raw = proposal.shown(reply.stop_raw, is_known=reply.stop_reason not in (None, "unknown"))
+        stop_raw = sent.shown(reply.stop_raw, is_known=reply.stop_reason not in (None, "unknown"))
     if failure is None:
         return Evidence(event, usage, stop_raw)
-    code = proposal.shown(failure.code)
+    code = sent.shown(failure.code)
     return Evidence(event, usage, stop_raw, failure.status, failure.reason, code, failure.asked_wait, repair)
 
 

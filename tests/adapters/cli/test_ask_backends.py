@@ -99,7 +99,7 @@ def test_a_server_on_this_machine_needs_no_key() -> None:
 
 def test_a_package_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_spec("no_such_package_at_all") is None
-    monkeypatch.setattr("rungwise.adapters.wires.http_backend.APIS", {"mute": "no_such_package_at_all.backend:Mute"})
+    monkeypatch.setattr("rungwise.adapters.wires.classes.APIS", {"mute": "no_such_package_at_all.backend:Mute"})
     with pytest.raises(ConfigurationError, match=r"^mute needs the package no_such_package_at_all: pip install"):
         backend_class("mute")
 
@@ -115,7 +115,7 @@ def test_a_package_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_what_is_no_backend_in_the_registry_is_refused(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rungwise.adapters.wires.http_backend.APIS", {"mute": named})
+    monkeypatch.setattr("rungwise.adapters.wires.classes.APIS", {"mute": named})
     with pytest.raises(ConfigurationError) as caught:
         backend_class("mute")
     right = "the registry's 'mute' must name a subclass of HttpBackend with API = 'mute'"
