@@ -86,8 +86,9 @@ def calls_of(calls: Iterable[ToolCall]) -> list[dict[str, str]]:
 
 def failures_of(result: Result) -> list[dict[str, Any]]:
     """Return the failures of a call as plain values."""
+    codes = {step.backend: step.code for step in result.journal.steps if step.reason}  # what the provider may repeat
     return [
-        {"backend": name, "reason": failure.reason, "status": failure.status, "code": failure.code}
+        {"backend": name, "reason": failure.reason, "status": failure.status, "code": codes.get(name)}
         for name, failure in result.failures
     ]
 

@@ -18,7 +18,8 @@ from rungwise.adapters.provider.playback import ReceivedRequest, Responder
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.adapters.wires.capabilities.capability import Capabilities
-from rungwise.adapters.wires.http_backend import HttpBackend, backend_class
+from rungwise.adapters.wires.classes import backend_class
+from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.fsm.call.conversation.link import Prices
 
 PRICES: Final = Prices(input=15.0, output=75.0)

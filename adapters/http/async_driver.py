@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
+from typing import Any
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -85,6 +86,10 @@ class AsyncDriver(Driver):
         response = chunks = None
         is_heard = call.is_streaming
         try:
+            if getattr(exchange.backend, "renews_key", False):
+                exchange.keyed = await within(
+                    self.seconds_left(send), _with_key, exchange.backend, cancellation=self.cancellation
+                )
             response = await self.http.send(exchange.encode(send), exchange.limits)
             chunks = response.apieces()
             exchange.begin(response.status_code, response.headers, is_decoded=response.is_decoded)
@@ -151,3 +156,9 @@ class AsyncDriver(Driver):
                 raise
             return False
         return True
+
+
+async def _with_key(backend: Any) -> Any:
+    """Return a backend with the key that its function returns, or will return."""
+    key = backend.api_key()
+    return backend.with_key(await key if isinstance(key, Awaitable) else key)

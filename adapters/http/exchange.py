@@ -124,6 +124,7 @@ class Exchange:
     watch: TextWatch | None = None
     wall_clock: Callable[[], float] = time.time
     deadline_headers: Mapping[str, str] = NO_HEADERS
+    keyed: Backend | None = field(default=None, init=False)
     decoder: Decoder | None = field(default=None, init=False)
     _encoding: Plain | Unpacker | None = field(factory=Plain, init=False)
     _size: int = field(default=0, init=False)
@@ -144,7 +145,7 @@ class Exchange:
         self._send = send
         self._cap = send.max_tokens if send.must_cut and self.is_streaming else None
         self._set_room()
-        request = self.backend.encode(send, stream=self.is_streaming)
+        request = (self.keyed or self.backend).encode(send, stream=self.is_streaming)
         headers = asking(request.headers)
         if self.deadline_headers:
             headers = SecretMap(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -135,6 +135,11 @@ def as_secret(key: Any) -> Any:
     return Secret(key) if isinstance(key, str) else key
 
 
+def is_token(key: Secret) -> bool:
+    """Tell whether a key is a token such as Entra's, which is always sent as a bearer token."""
+    return key.reveal().startswith("ey") and key.reveal().count(".") == 2
+
+
 def key_problem(key: Secret | None, variables: Iterable[str] = ()) -> str | None:
     """Say that a key is missing or a placeholder, or return None."""
     if not key:
@@ -147,12 +152,22 @@ def key_problem(key: Secret | None, variables: Iterable[str] = ()) -> str | None
 
 def check_key(instance: object, attribute: Any, value: Any, where: str = "api_key") -> None:
     """Refuse a key that no header can hold; the error does not show it."""
-    if value is None:
+    if value is None or (callable(value) and where == "api_key"):
         return
     if not isinstance(value, Secret):
-        raise ConfigurationError(f"{where} must be a string or None, not {type(value).__name__}")
+        what = "a string, a function that returns one, or None" if where == "api_key" else "a string or None"
+        raise ConfigurationError(f"{where} must be {what}, not {type(value).__name__}")
     if value and not _is_header_value(value.reveal()):
         raise ConfigurationError(f"{where} has blanks around it, or a character that no header can hold")
+
+
+def check_returned(key: object) -> None:
+    """Refuse what a function has returned that is no key."""
+    if isinstance(key, Coroutine):
+        key.close()
+        raise ConfigurationError("api_key is an async function, which only async calls can ask")
+    if not isinstance(key, str) or not key.strip():
+        raise ConfigurationError(f"the function of api_key must return a key, not {type(key).__name__}")
 
 
 def check_headers(headers: object, where: str) -> None:
@@ -183,7 +198,7 @@ def merged(*layers: Mapping[str, str]) -> SecretMap:
 def variables_of(origin: str) -> tuple[str, ...]:
     """Return the variables that may hold the key for an origin; none unless it is a provider's, with TLS."""
     places = (place for wire in WIRES.values() for place in wire.keys)
-    return next((place.variables for place in places if place.origin.fullmatch(origin)), ())
+    return next((place.variables for place in places if place.origins.fullmatch(origin)), ())
 
 
 def key_of_environment(origin: str) -> Secret | None:

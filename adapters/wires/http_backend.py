@@ -3,11 +3,11 @@
 # Annotations are not strings here: subclasses in other modules have these fields, and tools that read their signatures
 # could not resolve the types there.
 from abc import ABC
-from collections.abc import Mapping
-from importlib import import_module
-from typing import Any, ClassVar
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, ClassVar, Self
 
-from attrs import Factory, field, frozen
+from attrs import Factory, evolve, field, frozen
 
 from rungwise.adapters.wires.backend import PIECE, HttpRequest
 from rungwise.adapters.wires.capabilities.capability import Capabilities
@@ -19,6 +19,7 @@ from rungwise.adapters.wires.endpoint import (
     as_secret,
     check_headers,
     check_key,
+    check_returned,
     key_of_environment,
     key_problem,
     merged,
@@ -40,7 +41,6 @@ from rungwise.adapters.wires.learned import LEARNED
 from rungwise.adapters.wires.losses import in_words, losses
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.sse import is_event_stream, unframed
-from rungwise.adapters.wires.registry import APIS
 from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Prices
 from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
@@ -50,6 +50,9 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.checks import is_flag, must
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
+
+KeyFunction = Callable[[], str | Awaitable[str]]
+"""Return the key for the next request."""
 
 
 def _default_url(backend: "HttpBackend") -> str:
@@ -64,7 +67,9 @@ class HttpBackend(ABC):
         model: the model id that is sent.
         api_key: the key. None sends none, except to a known provider's own host: then the key is taken from the
             environment variable that this provider's own client reads, unless `headers` hold one or
-            `api_key_required` is False. It becomes a secret, which is hidden everywhere.
+            `api_key_required` is False. It becomes a secret, which is hidden everywhere. A function without arguments
+            is called for each request, and once more after a 401; keep its token until shortly before it expires, as
+            Azure's and Google's own libraries do. It may be async for async calls, whose deadline bounds it.
         base_url: the URL up to the path of the protocol; a query is kept.
         name: the backend's name in journals and errors; None is "<host>/<model>".
         headers: HTTP headers for each request to this backend; those of a `rungwise.core.Request` win.
@@ -97,7 +102,7 @@ class HttpBackend(ABC):
     """Parameters that callers cannot set, and what to do instead."""
 
     model: str = field(validator=check_text)
-    api_key: str | Secret | None = field(
+    api_key: str | Secret | KeyFunction | None = field(
         default=None, kw_only=True, repr=False, converter=as_secret, validator=check_key
     )
     base_url: str = field(
@@ -124,17 +129,19 @@ class HttpBackend(ABC):
     _endpoint: Endpoint = field(init=False, eq=False, repr=False)
     _key: Secret | None = field(init=False, eq=False, repr=False)
     _sent_headers: SecretMap = field(init=False, eq=False, repr=False)
+    _renewed: deque[SecretMap] = field(init=False, eq=False, repr=False, factory=lambda: deque(maxlen=4))
     _identities: frozenset[tuple[str, str]] = field(init=False, eq=False, repr=False)
     capabilities: Capabilities = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         endpoint = self._read_endpoint()
-        key = as_secret(self.api_key)
-        if key is None and self.api_key_required is not False and not self._has_key_header:
+        key = None if self.renews_key else as_secret(self.api_key)
+        if self.api_key is None and self.api_key_required is not False and not self._has_key_header:
             key = key_of_environment(endpoint.origin)
         credentials = merged(self._credentials(key) if key else {}, self.headers)
+        known = {**credentials, "key of": str(id(self.api_key))} if self.renews_key else credentials
         # Two keys for one model are two accounts, each with its own limits.
-        who = f"{self.model} ({fingerprint(credentials)})" if credentials else self.model
+        who = f"{self.model} ({fingerprint(known)})" if known else self.model
         capabilities = capabilities_of(self.API, self.base_url, self.model)
         self._set(
             _endpoint=endpoint,
@@ -280,12 +287,28 @@ class HttpBackend(ABC):
         return self._endpoint.origin
 
     @property
+    def renews_key(self) -> bool:
+        """Tell whether a function is asked for the key before each request."""
+        return callable(self.api_key)
+
+    def with_key(self, key: object) -> Self:
+        """Return this backend with what its function has returned; a ConfigurationError if that is no key."""
+        check_returned(key)
+        keyed = evolve(self, api_key=key)
+        self._renewed.append(keyed._sent_headers)
+        return keyed
+
+    def is_secret(self, word: str) -> bool:
+        """Tell whether a word is the key or the value of a header, or a part of one."""
+        return any(headers.shows(word) for headers in (self._sent_headers, *self._renewed))
+
+    @property
     def problem(self) -> str | None:
         """Say why the backend cannot be used: its URL is not HTTP, or its key is missing or a placeholder; or None."""
         if self._endpoint.problem:
             return self._endpoint.problem
         required = not self._endpoint.is_local if self.api_key_required is None else self.api_key_required
-        if not required or self._has_key_header:
+        if not required or self._has_key_header or self.renews_key:
             return None
         return key_problem(self._key, variables_of(self._endpoint.origin))
 
@@ -348,6 +371,8 @@ class HttpBackend(ABC):
         Raises:
             ConfigurationError: a parameter or a header of the request is malformed, or has no JSON form.
         """
+        if callable(self.api_key):
+            return self.with_key(self.api_key()).encode(send, stream=stream)
         headers = self._sent_headers
         if send.headers:
             check_headers(send.headers, "Request.headers")
@@ -372,28 +397,3 @@ class HttpBackend(ABC):
         for start in range(0, len(body), PIECE):
             decoder.feed(body[start : start + PIECE])
         return decoder.close(NO_END)
-
-
-def backend_class(api: str) -> type[HttpBackend]:
-    """Return the class of a protocol's backends.
-
-    Arguments:
-        api: one of `APIS`.
-
-    Raises:
-        ConfigurationError: a package that it needs is not installed, or the registry names no such class.
-    """
-    module, _, name = APIS[api].partition(":")
-    try:
-        kind = getattr(import_module(module), name, None)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] == "rungwise":
-            raise
-        raise ConfigurationError(
-            f"{api} needs the package {error.name.split('.')[0]}: pip install 'rungwise[{api}]'"
-        ) from None
-    if not (isinstance(kind, type) and issubclass(kind, HttpBackend) and getattr(kind, "API", None) == api):
-        raise ConfigurationError(
-            f"the registry's {api!r} must name a subclass of HttpBackend with API = {api!r}, which {APIS[api]} is not"
-        )
-    return kind

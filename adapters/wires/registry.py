@@ -7,24 +7,33 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final, Literal
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from rungwise.adapters.wires.capabilities.capability import CapabilityRow
 from rungwise.fsm.call.conversation.parts import Message, Part
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.patterns import Pattern
 
+_WILDCARDS: Final = {".": r"\.", "*": "[a-z0-9-]+", "REGION": r"[a-z]{2,4}(?:-[a-z]+)+-[0-9]+"}
 
-def _origin(host: str) -> Pattern:
-    return Pattern(rf"https://(?:{host})")
+
+def _origins(place: KeyPlace) -> Pattern:
+    hosts = "|".join(place.hosts.split())
+    return Pattern(f"https://(?:{Pattern(r'[.*]|REGION').sub(lambda sign: _WILDCARDS[sign[0]], hosts)})")
 
 
 @frozen
 class KeyPlace:
-    """Say which host (a regular expression) a key belongs to; of its variables, the first one that is set counts."""
+    """Say which hosts a key belongs to.
 
-    origin: Pattern = field(converter=_origin)
+    Arguments:
+        hosts: their whole names; `*` stands for letters, digits and dashes in one label, REGION for an AWS region.
+        variables: the environment variables that may hold the key; the first one that is set counts.
+    """
+
+    hosts: str
     variables: tuple[str, ...]
+    origins: Pattern = field(init=False, default=Factory(_origins, takes_self=True), repr=False, eq=False)
 
 
 PartReader = Callable[[Mapping[str, Any]], Part | tuple[Part, ...] | None]

@@ -13,6 +13,7 @@ from rungwise.fsm.failures.asked_wait import asked_wait, plain_headers
 from rungwise.fsm.failures.body import ErrorBody, decoded_body
 from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.failures.rules import BY_CODE_FIRST, REFINED_BY_PROSE, RULES, STATUS_CLASSES, STATUSES, Rule
+from rungwise.fsm.text.contents import without_halves
 
 
 def classify_response(status: int | None, headers: Mapping[str, str], body: object) -> Failure:
@@ -29,7 +30,7 @@ def classify_response(status: int | None, headers: Mapping[str, str], body: obje
         reason,
         status=status,
         code=error.code,
-        message=error.prose[0] if error.prose else "",
+        message=without_halves(error.prose[0]) if error.prose else "",
         asked_wait=asked_wait(names, decoded, error.text),
         should_retry={"true": True, "false": False}.get(names.get("x-should-retry", "").lower()),
         parameter=error.parameter if reason == "parameter_unsupported" else None,

@@ -33,7 +33,8 @@ class Failure:
     Arguments:
         reason: the class of the failure.
         status: the HTTP status, or None.
-        code: the provider's structured error code, as a `label`: short, printable, on one line.
+        code: the provider's structured error code, as a `label`: short, printable, on one line; never in `repr`, as it
+            may repeat a prompt or a key.
         message: the provider's message, verbatim; never in `repr` or a log, because providers quote prompts and keys.
         asked_wait: seconds that the service asks to wait, finite and above 0.
         should_retry: the service's own word (`x-should-retry`), or None.
@@ -53,11 +54,11 @@ class Failure:
     status: int | None = field(
         default=None, validator=must("a whole number, or None", or_none(is_whole), names_class=True)
     )
-    code: str | None = field(default=None, converter=label)
+    code: str | None = field(default=None, repr=False, converter=label)
     message: str = field(default="", repr=False)
     asked_wait: float | None = field(default=None, validator=_MUST_BE_SECONDS)
     should_retry: bool | None = None
-    parameter: str | None = field(default=None, converter=label)
+    parameter: str | None = field(default=None, repr=False, converter=label)
     available_tokens: int | None = field(
         default=None, validator=must("a whole number of tokens, or None", or_none(is_whole), names_class=True)
     )

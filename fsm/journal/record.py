@@ -34,7 +34,8 @@ class Step:
         input_tokens: the tokens counted in the prompt, for a budget of money.
         usage: what the reply cost.
         stop_raw: the provider's own finish reason; every text of a step is shortened to one line.
-        status, reason, code: the failure, as far as the provider described it.
+        status, reason, code: the failure, as far as the provider described it. Of a finish reason or code that is no
+            short identifier, or repeats a secret or a part of the prompt, only the length is recorded.
         asked_wait: the seconds of a `Retry-After`.
         draw: the random number that placed the jitter.
         facts: the facts that held when the event fired.

@@ -27,6 +27,8 @@ _ESCAPES: Final = Pattern(
     r"|\x1b[ -/]*[0-~]"
 )
 
+_IDENTIFIER: Final = Pattern(r"[A-Za-z0-9_.-]{1,40}")
+
 _QUOTING: Final = Repr()  # goes no deeper than a few levels, so that nothing is too deep for it
 _QUOTING.maxstring = _QUOTING.maxother = _QUOTING.maxlong = LONGEST_QUOTE
 
@@ -50,6 +52,11 @@ def label(value: Any, longest: int = LONGEST) -> Any:
 def note(value: Any) -> Any:
     """Return a note, or the name of a backend, as a label of their own length."""
     return label(value, LONGEST_NOTE)
+
+
+def is_identifier(word: str) -> bool:
+    """Tell whether a word is short and plain enough to be a code: at most 40 letters, digits, `_`, `-` and `.`."""
+    return _IDENTIFIER.fullmatch(word) is not None
 
 
 def short(value: object) -> str:

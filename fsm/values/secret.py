@@ -83,6 +83,11 @@ class SecretMap(_Shared, Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def shows(self, word: str) -> bool:
+        """Tell whether a word is a part of a value, or has a whole one in it that is no mere flag."""
+        pieces = [piece for value in self._values.values() for piece in value.split()]
+        return any(word in piece or (len(piece) >= 8 and piece in word) for piece in pieces)
+
     def __repr__(self) -> str:
         return f"SecretMap({', '.join(f'{name}={HIDDEN}' for name in self._values)})"
 

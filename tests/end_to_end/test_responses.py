@@ -8,11 +8,11 @@ import pytest
 import rungwise
 from rungwise import Client, OpenAIResponses
 from rungwise.fsm.call.conversation.parts import Message, OpaquePart, ToolCall, ToolResult
-from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
-from support import modes
+from rungwise.testing import EmbeddedProvider, ReceivedRequest, Script, ScriptedReply
+from support import modes, protocols
 from support.modes import EVERY
 
-USER = {"role": "user", "content": "Where?"}
+USER = {"type": "message", "role": "user", "content": "Where?"}
 CALL = ToolCall("call_1", "look", '{"city": "Reykjavik"}')
 TOOL = {
     "type": "function",
@@ -82,8 +82,8 @@ def test_rejected_reasoning_is_sent_no_more(mode: str) -> None:
         ["repair", "done"],
     )
     kinds = [[item.get("type") for item in request.body["input"]] for request in provider.requests]
-    assert kinds[1:] == [[None, "reasoning", "message", None], [None, None, None]]
-    assert provider.requests[2].body["input"][1] == {"role": "assistant", "content": "I look."}
+    assert kinds[1:] == [["message", "reasoning", "message", "message"], ["message"] * 3]
+    assert provider.requests[2].body["input"][1] == {"type": "message", "role": "assistant", "content": "I look."}
 
 
 def test_a_model_that_gives_no_encrypted_reasoning_is_asked_without() -> None:
@@ -166,3 +166,65 @@ def test_the_journal_has_the_providers_own_words() -> None:
     with serve(ScriptedReply(text="In the reeds, ", finish="length"), ScriptedReply(text="mostly.")) as provider:
         result = ask("call", backend(provider))
     assert [step.stop_raw for step in result.journal.steps if step.stop_raw] == ["max_output_tokens", "completed"]
+
+
+# the type of each item
+
+
+def strict(*replies: ScriptedReply) -> EmbeddedProvider:
+    """Refuse items without a type, as the server of llama.cpp does."""
+    left = list(replies)
+
+    def answer(request: ReceivedRequest) -> ScriptedReply:
+        if any("type" not in item for item in request.body.get("input", ())):
+            return ScriptedReply(status=400, error={"message": "Cannot determine type of 'item'"})
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return EmbeddedProvider(answer)
+
+
+OWN = [
+    {"role": "developer", "content": "Be short."},
+    {"role": "user", "content": [{"type": "input_text", "text": "Where?"}]},
+    {"role": "assistant", "content": "In the"},
+    {"role": "assistant", "id": "msg_1", "content": [{"type": "output_text", "text": " reeds.", "annotations": []}]},
+    Message.saying("user", "And when?"),
+    {"role": "user", "content": [{"type": "text", "text": "At night?"}]},
+]
+
+
+@pytest.mark.parametrize("mode", EVERY)
+@pytest.mark.parametrize("prefills", [True, False])
+def test_every_item_has_a_type_also_those_of_a_continuation(mode: str, prefills: bool) -> None:
+    cut = ScriptedReply(text="Herons nest in the tall reeds at the northern", finish="length")
+    with strict(cut, ScriptedReply(text=" lake.")) as provider:
+        knows = rungwise.Capabilities(prefill=prefills)
+        result = ask(mode, backend(provider, model="m", capabilities=knows), OWN)
+    assert (result.outcome, result.attempts) == ("done", 2)
+    first, again = [request.body["input"] for request in provider.requests]
+    assert [item["type"] for item in first] == ["message"] * len(OWN)
+    assert {item["type"] for item in again} == {"message"}
+    assert again[len(OWN)]["content"].strip() == cut.text
+
+
+@pytest.mark.parametrize("mode", EVERY)
+def test_a_plain_message_has_a_type_and_goes_to_any_protocol(mode: str) -> None:
+    with strict(ScriptedReply(text="In the reeds.")) as provider:
+        plain = ask(mode, backend(provider)).plain_message
+        assert plain == {"type": "message", "role": "assistant", "content": "In the reeds."}
+        assert ask(mode, backend(provider), [USER, plain, USER]).outcome == "done"
+        assert provider.requests[-1].body["input"][1] == plain
+        for api in protocols.PROTOCOLS:
+            assert ask(mode, protocols.backend(api, provider.base_url), [USER, plain, USER]).outcome == "done"
+            (_, said, _) = protocols.said(provider.requests[-1])
+            assert (said.role, said.text) == ("assistant", "In the reeds.")
+            messages = provider.requests[-1].body.get("messages", ())
+            assert not any("type" in message for message in messages)
+
+
+@pytest.mark.parametrize("mode", EVERY)
+def test_a_stored_response_is_continued_with_typed_items(mode: str) -> None:
+    with strict(ScriptedReply(text="In the reeds.")) as provider:
+        stored = backend(provider, parameters={"previous_response_id": "resp_1"})
+        assert ask(mode, stored, OWN).outcome == "done"
+    assert {item["type"] for item in provider.requests[0].body["input"]} == {"message"}

@@ -9,7 +9,7 @@ WIRE = Wire(
     protocol="Messages",
     client="anthropic.Anthropic(base_url={!r})",
     client_path="/v1/messages",
-    keys=(KeyPlace(r"([a-z0-9-]+\.)*(anthropic|claude)\.com", ("ANTHROPIC_API_KEY",)),),
+    keys=(KeyPlace("api.anthropic.com api.claude.com", ("ANTHROPIC_API_KEY",)),),
     capabilities=(CapabilityRow(model=CLAUDE_PREFILLS, known=Capabilities(prefill=True)),),
     members={
         "image": "type source title",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
+from urllib.parse import quote, urlsplit
 
 from attrs import field, frozen
 
@@ -11,7 +12,7 @@ from rungwise.adapters.wires.anthropic.parameters import Generation, budget_in, 
 from rungwise.adapters.wires.anthropic.request import RESERVED, AnthropicBody
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.adapters.wires.anthropic.stream import AnthropicDecoder
-from rungwise.adapters.wires.endpoint import is_header_text
+from rungwise.adapters.wires.endpoint import is_header_text, is_token
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.errors import ConfigurationError
@@ -45,10 +46,15 @@ class Anthropic(HttpBackend):
     A reasoning budget that would fill the cap gets half of it, and none under a cap of 1024 tokens. Reasoning is left
     out of a request that forces a tool, and of one in a tool loop that another provider began without it.
 
+    For Claude on Google's Vertex AI, `base_url` is
+    "https://REGION-aiplatform.googleapis.com/v1/projects/PROJECT/locations/REGION/publishers/anthropic", and `api_key`
+    a function that returns an access token. On Azure, it is "https://RESOURCE.services.ai.azure.com/anthropic/v1", with
+    a key, or a function that returns Entra's token.
+
     Arguments:
         every backend's arguments: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends before
             `/messages`.
-        api_key: the key, sent as `x-api-key`.
+        api_key: the key, sent as `x-api-key`; as a bearer token on Vertex AI, and if it is Entra's.
         beta: the beta features to ask for.
 
     Raises:
@@ -86,11 +92,24 @@ class Anthropic(HttpBackend):
         return losses
 
     def _credentials(self, key: Secret) -> dict[str, str]:
+        if self._is_on_vertex or is_token(key):
+            return super()._credentials(key)
         return {"x-api-key": key.reveal()}
+
+    @property
+    def _is_on_vertex(self) -> bool:
+        return urlsplit(self.base_url).path.rstrip("/").endswith("/publishers/anthropic")
+
+    def _url(self, *, stream: bool) -> str:
+        if not self._is_on_vertex:
+            return super()._url(stream=stream)
+        method = "streamRawPredict" if stream else "rawPredict"
+        return f"{self._endpoint.root}/models/{quote(self.model, safe='@-_.')}:{method}{self._endpoint.query}"
 
     def _own_headers(self) -> dict[str, str]:
         beta = {"anthropic-beta": ",".join(self.beta)} if self.beta else {}
         return {"anthropic-version": VERSION, **beta}
 
     def _writing(self, send: Send) -> Mapping[str, Any]:
-        return {"generation": self._generation, "cap": send.max_tokens or self.max_tokens}
+        cap = send.max_tokens or self.max_tokens
+        return {"generation": self._generation, "cap": cap, "is_on_vertex": self._is_on_vertex}

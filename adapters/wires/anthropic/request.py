@@ -27,6 +27,7 @@ RESERVED: Final[Mapping[str, str]] = {
 
 _NEVER_DROPPED: Final = RESERVED.keys() | {"max_tokens"}
 """Fields that stay even if the server rejects them: the API requires them all."""
+VERTEX_VERSION: Final = "2026-10-21"
 _THINKING: Final = ("thinking", "redacted_thinking")
 
 
@@ -36,6 +37,7 @@ class AnthropicBody(BodyWriter):
 
     generation: Generation
     cap: int
+    is_on_vertex: bool
 
     def body(self) -> Body:
         """Return the body."""
@@ -61,6 +63,9 @@ class AnthropicBody(BodyWriter):
         if self.stream:
             body["stream"] = True
         _drop(body, send.dropped)
+        if self.is_on_vertex:  # the URL names the model there [anthropic-sdk-python, lib/vertex]
+            del body["model"]
+            body.setdefault("anthropic_version", VERTEX_VERSION)
         return body
 
 

@@ -1,15 +1,30 @@
 """Amazon Bedrock's Converse."""
 
+from typing import Final
+
 from rungwise.adapters.wires.bedrock.plain import READERS
 from rungwise.adapters.wires.capabilities.capability import Capabilities, CapabilityRow
 from rungwise.adapters.wires.capabilities.table import CLAUDE_PREFILLS
 from rungwise.adapters.wires.registry import KeyPlace, Wire
 
+# The endpoints of every partition [botocore/data/partitions.json], the private ones, and the host of the protocols of
+# OpenAI and Anthropic [docs.aws.amazon.com/bedrock, endpoints].
+_DOMAINS: Final = (
+    *("amazonaws.com", "amazonaws.com.cn", "amazonaws.eu", "c2s.ic.gov", "sc2s.sgov.gov", "cloud.adc-e.uk"),
+    *("csp.hci.ic.gov", "api.aws", "api.amazonwebservices.com.cn", "api.amazonwebservices.eu"),
+)
+_HOSTS: Final = (
+    *(f"bedrock-runtime{kind}.REGION.{domain}" for kind in ("", "-fips") for domain in _DOMAINS),
+    *(f"vpce-*.bedrock-runtime.REGION.vpce.{domain}" for domain in _DOMAINS[:2]),
+)
+KEYS: Final = KeyPlace(" ".join((*_HOSTS, "bedrock-mantle.REGION.api.aws")), ("AWS_BEARER_TOKEN_BEDROCK",))
+"""AWS's own hosts: no others get a key or credentials that the caller did not pass."""
+
 WIRE = Wire(
     protocol="Converse",
     client="boto3.client('bedrock-runtime', endpoint_url={!r})",
     client_path="/model/any/converse",
-    keys=(KeyPlace(r"bedrock-runtime[a-z0-9.-]*\.amazonaws\.com(\.cn)?", ("AWS_BEARER_TOKEN_BEDROCK",)),),
+    keys=(KEYS,),
     capabilities=(
         CapabilityRow(model=CLAUDE_PREFILLS, known=Capabilities(prefill=True)),
         # Claude from 3.7 and 3.5 Haiku on, and Nova [docs.aws.amazon.com/bedrock, prompt caching].

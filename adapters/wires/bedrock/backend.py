@@ -10,10 +10,11 @@ from attrs import evolve, field, frozen
 
 from rungwise.adapters.wires.anthropic.parameters import Generation, generation_of
 from rungwise.adapters.wires.backend import HttpRequest
+from rungwise.adapters.wires.bedrock import KEYS
 from rungwise.adapters.wires.bedrock.parameters import lost_parameters, thinks
 from rungwise.adapters.wires.bedrock.request import RESERVED, ConverseBody
 from rungwise.adapters.wires.bedrock.shapes import CONVERSE, lost_marks, marks_tools
-from rungwise.adapters.wires.bedrock.signing import OWN_HOST, Account
+from rungwise.adapters.wires.bedrock.signing import Account
 from rungwise.adapters.wires.bedrock.stream import ConverseDecoder
 from rungwise.adapters.wires.endpoint import as_secret, check_key, merged
 from rungwise.adapters.wires.fields import optional
@@ -78,8 +79,7 @@ class Bedrock(HttpBackend):
             raise ConfigurationError("access_key_id and secret_access_key are given together, or not at all")
         account = Account.from_environment(self.region, self.profile, signs=False)
         self._set(region=account.region)
-        is_own = self.base_url == self.DEFAULT_URL
-        if is_own:
+        if self.base_url == self.DEFAULT_URL:
             account.needs_region()
             self._set(base_url=f"https://{account.host}")
         key, secret = self.access_key_id, self.secret_access_key
@@ -88,7 +88,7 @@ class Bedrock(HttpBackend):
         super().__attrs_post_init__()
         if key and secret:
             account = Account.from_keys(account.region, key, secret, self.session_token)
-        elif self._lacks_key and (is_own or self.profile is not None or OWN_HOST.fullmatch(self._endpoint.origin)):
+        elif self._lacks_key and (self.profile is not None or KEYS.origins.fullmatch(self._endpoint.origin)):
             account = Account.from_environment(account.region, self.profile, signs=True)
         signs = account.credentials is not None and not self._key
         if signs:
@@ -100,7 +100,7 @@ class Bedrock(HttpBackend):
 
     @property
     def _lacks_key(self) -> bool:
-        return not self._key and not self._has_key_header
+        return not (self._key or self.renews_key or self._has_key_header)
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:

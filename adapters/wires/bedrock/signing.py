@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
@@ -14,11 +13,6 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.secret import Secret
 
 _SERVICE: Final = "bedrock"
-
-OWN_HOST: Final = re.compile(
-    r"https://([a-z0-9-]+\.)*bedrock-runtime[a-z0-9-]*\.[a-z]{2}(-[a-z0-9]+)+\.(vpce\.)?(amazonaws\.com(\.cn)?|api\.aws)"
-)
-"""AWS's own origins, private endpoints included: only these get credentials that the caller did not pass."""
 
 
 def botocore(module: str) -> Any:

@@ -25,6 +25,7 @@ from rungwise.fsm.failures.failure import Failure
 class _ConverseBlock(Block):
     """Gather one block while it arrives."""
 
+    signatures: list[str] = Factory(list)
     sealed: list[str] = Factory(list)
     input: HeldText = Factory(HeldText)
 
@@ -32,7 +33,7 @@ class _ConverseBlock(Block):
         if self.kind == "text":
             yield from text_parts(text, [*self.citations], provider)
         elif self.kind == "reasoningContent":
-            yield from thinking_parts(text, self.signature, provider)
+            yield from thinking_parts(text, "".join(self.signatures), provider)
             if self.sealed and self.is_whole:
                 yield from opaque_parts({"reasoningContent": {"redactedContent": _joined(self.sealed)}}, provider)
         elif self.kind == "toolUse" and self.start.get("type") != SERVERS:
@@ -135,7 +136,7 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
             self.take_piece((Reasoning, index), thought["text"])
         block = self._block(index, "reasoningContent")
         if isinstance(thought.get("signature"), str):
-            block.signature = (block.signature or "") + thought["signature"]
+            block.signatures.append(thought["signature"])
             self.letters_beside += len(thought["signature"])
         sealed = text_at(thought, "redactedContent")
         if sealed:

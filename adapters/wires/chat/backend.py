@@ -13,6 +13,7 @@ from rungwise.adapters.wires.chat.discovery import Server
 from rungwise.adapters.wires.chat.request import OTHER_CAP, RESERVED, ChatBody, refuse_many, type_not_sent
 from rungwise.adapters.wires.chat.shapes import CHAT, ChatShapes
 from rungwise.adapters.wires.chat.stream import ChatDecoder
+from rungwise.adapters.wires.endpoint import is_token
 from rungwise.adapters.wires.fields import optional
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.http_backend import HttpBackend
@@ -99,13 +100,13 @@ class OpenAIChat(HttpBackend):
     def lessons(self) -> Lessons:
         """Return what this process learned from the server, and the server's name."""
         lessons = super().lessons
-        return lessons if self.server is None else evolve(lessons, server=self.server.name)
+        is_shown = self.server is not None and not self.is_secret(self.server.name)
+        return evolve(lessons, server=self.server.name) if self.server and is_shown else lessons
 
     def _credentials(self, key: Secret) -> dict[str, str]:
         """Return the headers that carry the key; an Entra token is always a bearer token."""
         header = dialect_of(self.base_url, self.model).key_header
-        is_token = key.reveal().startswith("ey") and key.reveal().count(".") == 2
-        return {header: key.reveal()} if header and not is_token else super()._credentials(key)
+        return {header: key.reveal()} if header and not is_token(key) else super()._credentials(key)
 
     def _chosen_dialect(self) -> Dialect:
         """Return the dialect for this URL and model, with the caller's own settings applied."""

@@ -205,7 +205,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
         prefill="partial",
     ),
     Dialect(
-        host=r"^dashscope",
+        host=r"^dashscope[a-z-]*\.aliyuncs\.com$",
         model=r"^qwen(-plus|-flash|-turbo|3(?!.*(thinking|instruct|coder)))",
         less_reasoning={"enable_thinking": False},
     ),

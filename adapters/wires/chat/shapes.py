@@ -21,8 +21,8 @@ _TOOL_RESULTS: Final = ("tool_result", "function_call_output")
 _MEMBERS: Final = frozenset({"role", "content", "name", "refusal", "tool_calls", "tool_call_id", "function_call"})
 _PORTABLE: Final = frozenset({"text", "refusal", "image_url", "video_url", "input_audio", "file"})
 """The members and the parts of messages that any server may take; a dialect names parts that its own takes besides."""
-_FOREIGN_MEMBERS: Final = frozenset({"parts", "images", "thinking", "tool_name"})
-"""Message members of Gemini and of Ollama's own chat."""
+_FOREIGN_MEMBERS: Final = frozenset({"parts", "images", "thinking", "tool_name", "type"})
+"""Message members of Gemini, of Ollama's own chat, and of Responses."""
 _CACHE_MARK: Final = "cache_control"
 _DATED: Final = re.compile(r"_\d{8}$")
 """The suffix of the types of tools that Anthropic runs, such as `web_search_20250305`."""

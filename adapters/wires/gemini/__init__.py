@@ -9,7 +9,7 @@ WIRE = Wire(
     protocol="generateContent",
     client="google.genai.Client(http_options={{'base_url': {!r}}})",
     client_path="/v1beta/models/any:generateContent",
-    keys=(KeyPlace(r"generativelanguage\.googleapis\.com", ("GOOGLE_API_KEY", "GEMINI_API_KEY")),),
+    keys=(KeyPlace("generativelanguage.googleapis.com", ("GOOGLE_API_KEY", "GEMINI_API_KEY")),),
     capabilities=(CapabilityRow(model=GEMINI_PREFILLS, known=Capabilities(prefill=True)),),
     members={
         "part": "text thought thoughtSignature inlineData fileData functionCall functionResponse",

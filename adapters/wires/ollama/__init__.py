@@ -6,5 +6,5 @@ WIRE = Wire(
     protocol="Ollama's chat",
     client="ollama.Client(host={!r})",
     client_path="/api/chat",
-    keys=(KeyPlace(r"(www\.)?ollama\.com", ("OLLAMA_API_KEY",)),),
+    keys=(KeyPlace("ollama.com www.ollama.com", ("OLLAMA_API_KEY",)),),
 )

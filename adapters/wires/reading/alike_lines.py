@@ -73,12 +73,12 @@ class AlikeLines:
             return
         self._credit -= _PRICE
         kind, content = piece
-        text = orjson.dumps(content)[1:-1]
-        head, quoted, tail = data.partition(b'"' + text + b'"')
         try:
+            text = orjson.dumps(content)[1:-1]
+            head, quoted, tail = data.partition(b'"' + text + b'"')
             # It is the place of the text only if a longer text there is read as exactly that.
             other = orjson.loads(b"".join((head, b'"', text, b'~"', tail)))
-        except orjson.JSONDecodeError:
+        except (orjson.JSONDecodeError, orjson.JSONEncodeError):  # the latter for half a surrogate pair
             return
         if not quoted or reader.piece_in(other) != (kind, content + "~"):
             return

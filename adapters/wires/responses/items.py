@@ -137,6 +137,11 @@ def sends_back(part: ReasoningPart) -> bool:
     return isinstance(part.signature, Mapping) and part.signature.get("type") == "reasoning"
 
 
+def as_item(role: str, content: str | list[Body]) -> Body:
+    """Return a message as an item. llama.cpp takes no assistant's without its type (400) [ggml-org/llama.cpp]."""
+    return {"type": "message", "role": role, "content": content}
+
+
 def item_of_message(envelope: Mapping[str, Any] | None, texts: Sequence[str]) -> Iterator[Body]:
     """Yield the message of some texts, if any: without the envelope if that has another number of texts."""
     if not texts:
@@ -144,7 +149,7 @@ def item_of_message(envelope: Mapping[str, Any] | None, texts: Sequence[str]) ->
     content = envelope.get("content") if envelope is not None else None
     parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list | tuple) else []
     if envelope is None or sum(map(_is_open, parts)) != len(texts):
-        yield {"role": "assistant", "content": "".join(texts)}
+        yield as_item("assistant", "".join(texts))
         return
     rest = iter(texts)
     yield {**envelope, "content": [_filled(part, next(rest)) if _is_open(part) else part for part in parts]}

@@ -105,7 +105,7 @@ def _items(send: Send, provider: str, *, is_stateful: bool) -> list[PlainMessage
         items = written(send.messages, RESPONSES, provider, is_portable=send.portable)
     if send.prefill and items and items[-1].get("role") == "assistant" and isinstance(items[-1].get("content"), str):
         items[-1] = {**items[-1], "content": items[-1]["content"].rstrip()}
-    return with_custom_outputs(items)
+    return with_custom_outputs([{"type": "message", **item} if "role" in item else item for item in items])
 
 
 def _is_elsewhere(item: Mapping[str, Any]) -> bool:

@@ -9,7 +9,14 @@ from typing import Any, Final
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.plain.parts import in_words
 from rungwise.adapters.wires.plain.tools import ToolDefinition
-from rungwise.adapters.wires.responses.items import CUSTOM, is_message, item_of_call, item_of_message, sends_back
+from rungwise.adapters.wires.responses.items import (
+    CUSTOM,
+    as_item,
+    is_message,
+    item_of_call,
+    item_of_message,
+    sends_back,
+)
 from rungwise.fsm.call.conversation.parts import (
     CitationPart,
     MediaPart,
@@ -76,7 +83,7 @@ class ResponsesForm(Form):
         """Return an item without members that only its provider can read; reasoning was removed before."""
         if message.get("role") == "assistant" and "id" in message and isinstance(message.get("content"), list | tuple):
             texts = [part.get("text", part.get("refusal")) for part in message["content"]]
-            return {"role": "assistant", "content": "".join([text for text in texts if isinstance(text, str)])}
+            return as_item("assistant", "".join([text for text in texts if isinstance(text, str)]))
         return {name: value for name, value in message.items() if name not in _SIGNED}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
@@ -85,7 +92,12 @@ class ResponsesForm(Form):
             return [_output_of(result) for result in message.tool_results]
         if message.role == "assistant":
             return _paired([*_items(message.parts, provider)])
-        return [{"role": message.role, "content": _content(message.parts)}]
+        return [as_item(message.role, _content(message.parts))]
+
+    def plain_of(self, message: Message, *, with_reasoning: bool = False) -> list[Body]:
+        """Return a message as plain messages that are items here, and are read by every other protocol too."""
+        plain = super().plain_of(message, with_reasoning=with_reasoning)
+        return [{"type": "message", **each} if each["role"] in _ROLES else each for each in plain]
 
     # tools
 

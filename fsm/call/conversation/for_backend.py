@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import astuple, evolve, frozen, has
 
 from rungwise.fsm.call.conversation.json_instruction import json_format_of
 from rungwise.fsm.call.conversation.link import Link
@@ -16,8 +16,8 @@ from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.call.run.chain import Chain
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER
 from rungwise.fsm.values.frozen_map import FrozenMap
-from rungwise.fsm.values.label import note
-from rungwise.fsm.values.secret import NO_HEADERS
+from rungwise.fsm.values.label import is_identifier, note
+from rungwise.fsm.values.secret import NO_HEADERS, SecretMap
 
 
 @frozen(eq=False, repr=False)
@@ -32,6 +32,8 @@ class ForBackend:
     backend: int
     request: Request
     headers: Mapping[str, str]
+    is_secret: Callable[[str], bool] | None
+    renews_key: bool
     tools: tuple[Mapping[str, Any], ...]
     max_tokens: int | None
     asks_for_little: bool
@@ -54,6 +56,8 @@ class ForBackend:
             backend=chain.index,
             request=resolved,
             headers=headers_for(request, first, link),
+            is_secret=getattr(link, "is_secret", None),
+            renews_key=getattr(link, "renews_key", False),
             tools=tools_for(request, first, link),
             max_tokens=cap,
             asks_for_little=cap is not None and cap <= handful,
@@ -133,3 +137,37 @@ class Proposal:
     reading: Reading
     for_backend: ForBackend
     prompt_tokens: int | None = None
+
+    def shown(self, word: str | None, *, is_known: bool = False) -> str | None:
+        """Return a provider's word as journals and logs show it: only its length if it might be private.
+
+        That is what is no short identifier, and, unless the word is known, what repeats a secret or the prompt.
+        """
+        if word is None or (is_identifier(word) and (is_known or not self._echoes(word))):
+            return word
+        return f"({len(word)} characters)"
+
+    def repeats_secret(self, word: str) -> bool:
+        """Tell whether a word is a secret that was sent, or a part of one."""
+        is_secret = self.for_backend.is_secret
+        return SecretMap(self.for_backend.headers).shows(word) or (is_secret is not None and is_secret(word))
+
+    def _echoes(self, word: str) -> bool:
+        return self.repeats_secret(word) or _quotes(self.send.messages, word)
+
+
+def _quotes(value: Any, word: str) -> bool:
+    """Tell whether a text in messages has this word."""
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            if word in item:
+                return True
+        elif isinstance(item, Mapping):
+            todo += item.values()
+        elif isinstance(item, (list, tuple)):
+            todo += item
+        elif has(type(item)):
+            todo += astuple(item, recurse=False)
+    return False

@@ -47,6 +47,8 @@ class Link(Protocol):
       `lost_behind(request)` does so where it is not the first of the chain.
     - `in_words(request, dropped)` returns the `response_format` to ask for in words, or None; `dropped` holds the
       parameters that the backend has rejected.
+    - `is_secret(word)` tells whether a word is its key, or a part of it: no journal and no log shows such a word.
+    - `renews_key` tells whether it asks for its key before each request, so that one with a 401 is sent once more.
     - `prefills_with(parameters)` tells whether the backend prefills in a request with these parameters.
     """
 

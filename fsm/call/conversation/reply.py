@@ -42,7 +42,7 @@ class Reply:
         halted: whether the caller's own outer budget stopped the stream.
         reasoning: reasoning from structured fields (inline reasoning stays in `text`).
         stop_reason: the normalised stop reason; None if the provider gave none.
-        stop_raw: the provider's own word for it, as a `label`.
+        stop_raw: the provider's own word for it, as a `label`; never in `repr`, as it may repeat a prompt or a key.
         refusal: the provider's refusal text, if it sent one.
         failure: what cut the stream, if a cause is known.
         raw: the provider's decoded body, for diagnosis only.
@@ -62,7 +62,7 @@ class Reply:
     halted: bool = False
     reasoning: str = field(default="", repr=False)
     stop_reason: StopReason | None = None
-    stop_raw: str | None = field(default=None, converter=label)
+    stop_raw: str | None = field(default=None, repr=False, converter=label)
     refusal: str | None = field(default=None, repr=False)
     failure: Failure | None = None
     raw: Any = field(default=None, repr=False, eq=False)

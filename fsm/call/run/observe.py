@@ -115,7 +115,7 @@ def _observe_reply(
     # Blanks that a cut leaves behind are no text: the request that follows is the same, and brings them again.
     is_kept = not is_spare and _keeps(proposal, event) and (event in ANSWERS or not read.is_blank)
     return Observation(
-        evidence=_evidence(event, usage, read.reply.failure, read.reply.stop_raw),
+        evidence=_evidence(event, usage, proposal, read.reply.failure, read.reply),
         part=read.visible if is_kept else "",
         new=read.new if is_kept else "",
         spare=read.visible if is_spare and not resolved.expects_json else "",
@@ -204,10 +204,14 @@ def _observe_failure(
     repair = repair_of(named)
     if repair in transcript.changes.repaired or (rejected == FORMAT_PARAMETER and not resolved.has_json_instruction):
         repair = None  # without it, nothing would ask for JSON
+    if rejected and proposal.repeats_secret(rejected):
+        repair = None  # no parameter has this name, and the journal would show it
     if send.max_tokens is not None and rejected and without(transcript.changes, rejected) >= {*CAP_PARAMETERS}:
         repair = None  # without a cap that the backend takes, nothing would bound its answer
     event = event_of_failure(failure)
-    return Observation(evidence=_evidence(event, usage, failure, None, repair), **sent)
+    if resolved.renews_key and failure.status == 401:
+        event, repair = "rejected_fixably", None if "key" in transcript.changes.repaired else "key"
+    return Observation(evidence=_evidence(event, usage, proposal, failure, repair=repair), **sent)
 
 
 def _observe_cut(reply: Reply, failure: Failure, proposal: Proposal, usage: Usage, sent: dict[str, Any]) -> Observation:
@@ -218,7 +222,7 @@ def _observe_cut(reply: Reply, failure: Failure, proposal: Proposal, usage: Usag
     is_spare = event != "refused" and is_too_little(text)
     is_kept = not is_spare and _keeps(proposal, event)
     return Observation(
-        evidence=_evidence(event, usage, failure),
+        evidence=_evidence(event, usage, proposal, failure),
         part=text if is_kept else "",
         new=text if is_kept else "",
         spare=text if is_spare and not proposal.for_backend.expects_json else "",
@@ -241,11 +245,20 @@ def _continues(proposal: Proposal, transcript: Transcript, read: ReadReply) -> b
 
 
 def _evidence(
-    event: str, usage: Usage, failure: Failure | None, stop_raw: str | None = None, repair: str | None = None
+    event: str,
+    usage: Usage,
+    sent: Proposal,
+    failure: Failure | None,
+    reply: Reply | None = None,
+    repair: str | None = None,
 ) -> Evidence:
+    stop_raw = None
+    if reply is not None:
+        stop_raw = sent.shown(reply.stop_raw, is_known=reply.stop_reason not in (None, "unknown"))
     if failure is None:
         return Evidence(event, usage, stop_raw)
-    return Evidence(event, usage, stop_raw, failure.status, failure.reason, failure.code, failure.asked_wait, repair)
+    code = sent.shown(failure.code)
+    return Evidence(event, usage, stop_raw, failure.status, failure.reason, code, failure.asked_wait, repair)
 
 
 def repair_of(failure: Failure) -> str | None:

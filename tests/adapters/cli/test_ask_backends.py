@@ -10,8 +10,8 @@ import pytest
 from rungwise import ConfigurationError
 from rungwise.adapters.cli.ask import ask as ask_command
 from rungwise.adapters.cli.backends import Target, chain_of
+from rungwise.adapters.wires.classes import backend_class
 from rungwise.adapters.wires.endpoint import variables_of
-from rungwise.adapters.wires.http_backend import backend_class
 from rungwise.adapters.wires.registry import APIS
 from rungwise.testing import ScriptedReply
 from support.command_line import invoke
@@ -99,7 +99,7 @@ def test_a_server_on_this_machine_needs_no_key() -> None:
 
 def test_a_package_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_spec("no_such_package_at_all") is None
-    monkeypatch.setattr("rungwise.adapters.wires.http_backend.APIS", {"mute": "no_such_package_at_all.backend:Mute"})
+    monkeypatch.setattr("rungwise.adapters.wires.classes.APIS", {"mute": "no_such_package_at_all.backend:Mute"})
     with pytest.raises(ConfigurationError, match=r"^mute needs the package no_such_package_at_all: pip install"):
         backend_class("mute")
 
@@ -115,7 +115,7 @@ def test_a_package_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_what_is_no_backend_in_the_registry_is_refused(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rungwise.adapters.wires.http_backend.APIS", {"mute": named})
+    monkeypatch.setattr("rungwise.adapters.wires.classes.APIS", {"mute": named})
     with pytest.raises(ConfigurationError) as caught:
         backend_class("mute")
     right = "the registry's 'mute' must name a subclass of HttpBackend with API = 'mute'"

@@ -22,7 +22,7 @@ from support.protocols import body_of
 URL = "http://localhost/v1"
 BACKEND: Any = OpenAIResponses("gpt-5", base_url=URL)
 OWN = BACKEND.provider
-USER = {"role": "user", "content": "Where?"}
+USER = {"type": "message", "role": "user", "content": "Where?"}
 SEARCH = {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "x"}}
 THOUGHT = {
     "id": "rs_1",
@@ -106,7 +106,7 @@ def test_nobody_else_is_sent_what_only_their_model_can_read(why: str) -> None:
         assert body["input"][1:6] == OUTPUT
         return
     assert body["input"][1:] == [
-        {"role": "assistant", "content": "I look."},
+        {"type": "message", "role": "assistant", "content": "I look."},
         {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
         {"type": "function_call", "call_id": "c2", "name": "g", "arguments": '{"input":"say \\"hi\\""}'},
         {"type": "function_call_output", "call_id": "c1", "output": "one"},
@@ -145,13 +145,13 @@ def test_reasoning_that_did_not_come_to_its_end_is_not_sent_back() -> None:
 def test_text_that_was_changed_is_a_message_of_its_own() -> None:
     parts, _ = parts_of_items([SAID], OWN)
     body = sent(USER, Message("assistant", (*parts, TextPart(" And on."))), USER)
-    assert body["input"][1] == {"role": "assistant", "content": "I look. And on."}
+    assert body["input"][1] == {"type": "message", "role": "assistant", "content": "I look. And on."}
 
 
 def test_items_of_the_callers_own_go_out_as_they_are() -> None:
     items = [
-        {"role": "developer", "content": "Be brief."},
-        {"role": "user", "content": [{"type": "input_text", "text": "Where?"}]},
+        {"type": "message", "role": "developer", "content": "Be brief."},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Where?"}]},
         *OUTPUT,
         {"type": "function_call_output", "call_id": "c1", "output": "one"},
         {"type": "custom_tool_call_output", "call_id": "c2", "output": "two"},
@@ -164,7 +164,7 @@ def test_items_lose_signatures_where_they_may_be_anothers() -> None:
         USER, THOUGHT, SAID, CALLED, {"type": "function_call_output", "call_id": "c1", "output": "x"}, portable=True
     )
     assert body["input"][1:3] == [
-        {"role": "assistant", "content": "I look."},
+        {"type": "message", "role": "assistant", "content": "I look."},
         {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
     ]
 
@@ -185,16 +185,16 @@ def test_messages_of_any_form_become_items() -> None:
     call = body["input"][3]
     assert len(call["call_id"]) <= 64
     assert body["input"] == [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": [
+        {"type": "message", "role": "system", "content": "Be brief."},
+        {"type": "message", "role": "user", "content": [
             {"type": "input_text", "text": "Look:"},
             {"type": "input_image", "image_url": "https://e.org/a.png", "detail": "low"},
             {"type": "input_image", "image_url": "data:image/png;base64,aGk=", "detail": "auto"},
         ]},
-        {"role": "assistant", "content": "I do."},
+        {"type": "message", "role": "assistant", "content": "I do."},
         {"type": "function_call", "call_id": call["call_id"], "name": "f", "arguments": '{"a": 1}'},
         {"type": "function_call_output", "call_id": call["call_id"], "output": "one"},
-        {"role": "user", "content": "And?"},
+        {"type": "message", "role": "user", "content": "And?"},
     ]  # fmt: skip
 
 
@@ -380,11 +380,11 @@ def test_the_callers_word_on_storing_counts() -> None:
 
 def test_the_whitespace_at_the_end_of_a_prefill_is_left_out() -> None:
     body = sent(USER, Message.saying("assistant", "And so \n"), prefill=True)
-    assert body["input"][-1] == {"role": "assistant", "content": "And so"}
+    assert body["input"][-1] == {"type": "message", "role": "assistant", "content": "And so"}
     assert not BACKEND.prefills
 
 
 @pytest.mark.parametrize("block", [{}, {"type": "message"}, {"type": "message", "content": 1}, [1], "x", {"type": 5}])
 def test_an_own_part_of_any_shape_can_be_written(block: Any) -> None:
     items = body_of(BACKEND, USER, Message("assistant", (OpaquePart(OWN, block), TextPart("a"))), USER)["input"]
-    assert {"role": "assistant", "content": "a"} in items
+    assert {"type": "message", "role": "assistant", "content": "a"} in items

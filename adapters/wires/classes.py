@@ -1,0 +1,32 @@
+"""The class of each protocol's backends, by its name on the command line."""
+
+from importlib import import_module
+
+from rungwise.adapters.wires.http_backend import HttpBackend
+from rungwise.adapters.wires.registry import APIS
+from rungwise.fsm.errors import ConfigurationError
+
+
+def backend_class(api: str) -> type[HttpBackend]:
+    """Return the class of a protocol's backends.
+
+    Arguments:
+        api: one of `APIS`.
+
+    Raises:
+        ConfigurationError: a package that it needs is not installed, or the registry names no such class.
+    """
+    module, _, name = APIS[api].partition(":")
+    try:
+        kind = getattr(import_module(module), name, None)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] == "rungwise":
+            raise
+        raise ConfigurationError(
+            f"{api} needs the package {error.name.split('.')[0]}: pip install 'rungwise[{api}]'"
+        ) from None
+    if not (isinstance(kind, type) and issubclass(kind, HttpBackend) and getattr(kind, "API", None) == api):
+        raise ConfigurationError(
+            f"the registry's {api!r} must name a subclass of HttpBackend with API = {api!r}, which {APIS[api]} is not"
+        )
+    return kind
