@@ -128,10 +128,9 @@ class _CallSearch:
 
         alone: Number | None = None
         try:
-            # Backends that cannot be paid for are passed over, and then the attempts go to those behind them. It costs
-            # less than to ask them, but it may take longer.
-            passing: dict[str, Any] = {"openings": self.openings, "passed": self.passed} if name != "money" else {}
-            heaviest = search(attempts, **passing)
+            # A backend that cannot be paid for is passed over, as is one for which it is too late when the calls that
+            # share a budget have settled. Then the attempts go to those behind it.
+            heaviest = search(attempts, openings=self.openings, passed=self.passed)
             alone = heaviest.value if self.most <= attempts else search(None).value
         except TooLarge as error:
             within = tuple(ceiling * count for count in range(1, min(attempts, self.most) + 1))
@@ -141,7 +140,9 @@ class _CallSearch:
         value, most = heaviest.value, getattr(self.policy.budget, budget) if budget else None
         if most is not None and most + beyond < value:
             value, ended_by = most + beyond, f"budget.{budget}"
-        enacted = self.enacted(heaviest, name) if alone is not None else Enacted()
+        enacted = Enacted()
+        if alone is not None:  # nobody is late in a play, and what cannot be paid for costs nothing
+            enacted = self.enacted(heaviest if name != "money" else search(attempts), name)
         within = tuple(min(each, value) for each in heaviest.within)
         case = WorstCase(name, value, alone, ended_by, enacted, note, within)
         if case.attained is None or case.is_exact or self.passed is None or name == "money":  # which takes long

@@ -101,12 +101,9 @@ def longest(
     The first attempt may be that of one of the `openings`, which leave the first rung with nothing sent. A move that
     takes a unit of `passed` may take more of them for its one attempt; both need a limit of attempts.
     """
-    search = _Search(moves, start, limits, ranks, weight, attempts, kept, passed)
+    search = _Search(moves, start, limits, ranks, weight, attempts, kept, openings, passed)
     search.solve()
-    firsts: list[_Option] = []
-    for opening, after in [(None, search.zero), *search.openings(openings)]:
-        first = search.weigh((start, "") if opening is None else _way(opening), search.spent(after))
-        firsts.append(_Option([value + first for value in search.best[after]], [], opening, after))
+    firsts = list(search.firsts((start, "")))
     heaviest = max(firsts, key=lambda option: option.values[-1])
     path = search.path(heaviest) if attempts is not None else ()
     within = reduce(better, [option.values for option in firsts])
@@ -123,18 +120,20 @@ class _Search:
         weight: Weight,
         attempts: int | None,
         kept: str | None,
+        openings: Sequence[Move],
         passed: str | None,
     ) -> None:
-        self.weight, self.passed = weight, passed
+        self.weight, self.openings, self.passed = weight, openings, passed
         self.nothing: Values = [0] * (attempts or 1)
         # No counter can be taken from more often than there are attempts after the first.
         self.limits = {name: min(limit, attempts - 1) if attempts else limit for name, limit in limits.items()}
         self.moves = [move for move in moves if all(self.limits[name] > 0 for name in _taken(move))]
         self.whole = dict(limits)
+        self.reads = {way: self.read_by(way) for way in {(start, ""), *map(_way, [*self.moves, *openings])}}
         if passed is not None and attempts:  # but it can be used up at once
-            self.whole[passed] = self.limits[passed] = min(limits[passed], attempts)
+            is_read = any(passed in names for names in self.reads.values())
+            self.whole[passed] = self.limits[passed] = limits[passed] if is_read else min(limits[passed], attempts)
         self.order = [[name for name in group if self.limits[name] > 0] for group in ranks]
-        self.reads = {way: self.read_by(way) for way in {(start, ""), *map(_way, self.moves)}}
         self.moves = without_idle_units(self.moves, set().union(*self.reads.values()))
         self.takers = {name: [move for move in self.moves if move.takes == name] for name in self.limits}
         self.read_for = {
@@ -208,6 +207,13 @@ class _Search:
             found = (after_spending(option.values, option.chains) for option in self.options(state))
             self.best[state] = reduce(better, found)
 
+    def firsts(self, start: Way) -> Iterator[_Option]:
+        """List the first attempts: that of the first rung, and those of the openings."""
+        openings = ((move, after) for move in self.openings for after in self.afters(move, self.zero))
+        for move, after in (None, self.zero), *openings:
+            first = self.weigh(start if move is None else _way(move), self.spent(after))
+            yield _Option([value + first for value in self.best[after]], [], move, after)
+
     def options(self, state: State) -> Iterator[_Option]:
         """List the ways to continue from a state; the first is to end there."""
         kept, leaves = self.kept_in(state), [self.chain(leaf, state) for leaf in self.leaves]
@@ -218,7 +224,7 @@ class _Search:
             after = self.after(state, {lump}, frozenset())
             if after is not None:
                 yield _Option(leaving(kept, self.best[after]), merged([self.chain(lump, state)]), None, after)
-        for move, after in ((move, after) for move in self.branching for after in self.afters(move, state)):
+        for move, after in ((each, after) for each in self.branching for after in self.afters(each, state)):
             if self.is_open(move, state):
                 values = after_send(self.best[after], self.weigh(_way(move), self.spent(after)))
                 chains = merged(self.chain(leaf, state) for leaf in self.leaves if leaf in move.refills)
@@ -276,11 +282,6 @@ class _Search:
     def is_open(self, move: Move, state: State) -> bool:
         """Tell whether everything that a move needs to be spent is spent, as far as the state shows."""
         return all(state[self.place[name]] == self.whole[name] for name in move.spent if name in self.place)
-
-    def openings(self, openings: Iterable[Move]) -> Iterator[tuple[Move, State]]:
-        """List the ways to leave the first rung with nothing sent, and the states after them."""
-        for move in openings:
-            yield from ((move, after) for after in self.afters(move, self.zero) if self.is_open(move, self.zero))
 
     def afters(self, move: Move, state: State) -> Iterator[State]:
         """List the states after a move: several if it may pass over units."""

@@ -61,11 +61,10 @@ def detours_of(
     return _freest(found)
 
 
-def openings_of(table: Table, limits: Mapping[str, int], kind: Callable[[Branch], str] = lambda branch: "") -> list[Move]:
+def openings_of(table: Table, limits: Mapping[str, int]) -> list[Move]:
     """List the moves from the start to a rung, with nothing sent."""
     events = [event for event, source in table.ladders if source == table.start]
-    found = [move for event in events for move in _moves_from(table, limits, event, table.start, kind)]
-    return [move for move in _freest(found) if move.row.target != table.start]
+    return [move for event in events for move in _moves_from(table, limits, event, table.start, lambda branch: "")]
 
 
 def without_idle_units(moves: Iterable[Move], weighs: Container[str]) -> list[Move]:

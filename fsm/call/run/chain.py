@@ -77,12 +77,14 @@ class Chain:
                 return index
         return None
 
-    def to_come(self, most: int) -> list[Link]:
+    def to_come(self, most: int | None = None) -> list[Link]:
         """List the backends that a call would fall back to from here, in order.
 
         Arguments:
-            most: the most fallbacks that are possible; the search ends there, so that long chains cost nothing.
+            most: the most fallbacks that are possible; the search ends there, so that long chains cost nothing. None
+                lists all.
         """
+        most = len(self.links) if most is None else most
         coming: list[Link] = []
         if self.is_at_end or most <= 0:
             return coming
