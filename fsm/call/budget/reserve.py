@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from attrs import evolve
 
@@ -146,7 +147,7 @@ def can_pay_another(context: CallContext) -> bool:
     spending = context.spending
     if spending.spent(context.position.attempts) is not None:
         return False
-    caps = [spending.lowered(None, 0, link.prices, NOTHING_RESERVED) for link in context.chain.to_come()]
+    caps = (spending.lowered(None, 0, link.prices, NOTHING_RESERVED) for link in context.chain.to_come())
     if all(spending.shortfall(0.0, cap) is not None for cap in caps):
         return False
     return spending.share is None or spending.share.has_left(spending.now)
@@ -154,9 +155,8 @@ def can_pay_another(context: CallContext) -> bool:
 
 def _to_come(context: CallContext) -> Sequence[Link]:
     """List the backends to reserve for: those that can still be asked, each with an attempt."""
-    if not context.policy.reserve.is_on:
-        return ()
-    return context.chain.to_come(min(_fallbacks_left(context), _attempts_left(context) - 1))
+    most = min(_fallbacks_left(context), _attempts_left(context) - 1)
+    return list(islice(context.chain.to_come(), max(0, most))) if context.policy.reserve.is_on else ()
 
 
 def _fallbacks_left(context: CallContext) -> int:

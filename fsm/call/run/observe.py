@@ -114,6 +114,7 @@ def _observe_reply(
         event = "reasoning_truncated" if is_spare else event  # the cap was spent on something else
     # Blanks that a cut leaves behind are no text: the request that follows is the same, and brings them again.
     is_kept = not is_spare and _keeps(proposal, event) and (event in ANSWERS or not read.is_blank)
+    lacks_json = event == "malformed" and read.reply.stop_reason not in _BY_STOP_WITHOUT_CALLS
     return Observation(
         evidence=_evidence(event, usage, read.reply.failure, read.reply.stop_raw),
         part=read.visible if is_kept else "",
@@ -123,6 +124,7 @@ def _observe_reply(
         reasoning=read.reasoning,
         thinks_inline=read.thinks_inline and event not in ANSWERS,
         reply=read.reply,
+        found="an answer that is no JSON" if lacks_json else None,
         **sent,
     )
 
@@ -205,7 +207,8 @@ def _observe_failure(
     if send.max_tokens is not None and rejected and without(transcript.changes, rejected) >= {*CAP_PARAMETERS}:
         repair = None  # without a cap that the backend takes, nothing would bound its answer
     event = event_of_failure(failure)
-    return Observation(evidence=_evidence(event, usage, failure, None, repair), **sent)
+    found = failure.found if event == "malformed" else None
+    return Observation(evidence=_evidence(event, usage, failure, None, repair), found=found, **sent)
 
 
 def _observe_cut(reply: Reply, failure: Failure, proposal: Proposal, usage: Usage, sent: dict[str, Any]) -> Observation:
