@@ -87,7 +87,7 @@ class Case:
     prices: Prices = PRICES
     is_fair: bool = False  # whether the provider keeps to the caps, and counts prompts as they are
     leaves_after: int | None = None  # events after which the consumer of a stream goes away; None stays
-    squeeze: Squeeze = Squeeze()
+    squeeze: Squeeze = field(factory=Squeeze)
 
     @property
     def is_streaming(self) -> bool:

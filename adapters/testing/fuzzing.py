@@ -10,10 +10,11 @@ from attrs import define, evolve, field, frozen
 from hypothesis import Phase
 from hypothesis import strategies as st
 
-from rungwise.adapters.testing.case import PRICES, Case, cases
+from rungwise.adapters.provider.script import Script, ScriptedReply
+from rungwise.adapters.testing.case import MODES, PRICES, Case, cases
 from rungwise.adapters.testing.hostile_case import HostileCase, hostile_cases
 from rungwise.adapters.testing.runner import KEY, CaseRunner
-from rungwise.adapters.testing.scripts import scripted_replies
+from rungwise.adapters.testing.scripts import scripted_replies, scripts
 from rungwise.adapters.testing.search import Finding, Search, smallest, with_defaults
 from rungwise.adapters.testing.squeeze import Squeeze, squeezes
 from rungwise.adapters.testing.wire_checks import check_answer, check_requests
@@ -33,6 +34,12 @@ from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
 
 SQUEEZED = 4
 """One call in so many has little room."""
+
+STEADY = (
+    *(ScriptedReply(body="<html>"), ScriptedReply(status=500), ScriptedReply()),
+    *(ScriptedReply(status=429, headers={"retry-after": "3"}), ScriptedReply(text="Half", finish="length")),
+)
+"""What a provider may answer for ever, so that the ladders are climbed to their end."""
 
 
 @define(eq=False)
@@ -59,8 +66,8 @@ class Fuzzer(Search):
         hostile = round(count * self.hostile)
         squeezed = 0 if self.over_http else (count - hostile) // SQUEEZED  # other calls hold a budget in virtual time
         return (
-            self._run_scripted(number, count - hostile - squeezed)
-            or self._run_squeezed(number, squeezed)
+            self._run_squeezed(number, squeezed)
+            or self._run_scripted(number, count - hostile - squeezed)
             or self._run_hostile(number, hostile)
         )
 
@@ -69,7 +76,8 @@ class Fuzzer(Search):
         return self._run_batch(cases(replies), f"{self.seed}/{number}", count, (Phase.generate, Phase.shrink))
 
     def _run_squeezed(self, number: int, count: int) -> Finding | None:
-        drawn = st.builds(evolve, cases(scripted_replies()), squeeze=squeezes(), is_fair=st.just(False))
+        steady = st.sampled_from(STEADY).map(lambda reply: Script([reply], after="repeat"))
+        drawn = st.builds(Case, steady | scripts(), mode=st.sampled_from(MODES), squeeze=squeezes())
         return self._run_batch(drawn, f"{self.seed}/{number}/squeezed", count, (Phase.generate, Phase.shrink))
 
     def _run_hostile(self, number: int, count: int) -> Finding | None:
