@@ -50,7 +50,7 @@ from support.tables import redeclaring
 
 ENOUGH = 1_500
 """Calls among which each planted bug is found."""
-SQUEEZED_SEED = 1
+SQUEEZED_SEED = 3
 """A seed that leads soon to calls with little room."""
 
 
