@@ -13,6 +13,7 @@ from hypothesis.strategies import SearchStrategy
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.testing.scripts import scripts
 from rungwise.adapters.testing.search import smallest, with_defaults
+from rungwise.adapters.testing.squeeze import Squeeze
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.conversation.shapes import NEUTRAL
@@ -86,6 +87,7 @@ class Case:
     prices: Prices = PRICES
     is_fair: bool = False  # whether the provider keeps to the caps, and counts prompts as they are
     leaves_after: int | None = None  # events after which the consumer of a stream goes away; None stays
+    squeeze: Squeeze = field(factory=Squeeze)
 
     @property
     def is_streaming(self) -> bool:
@@ -120,6 +122,7 @@ class Case:
             "prices": self.prices if self.prices != PRICES else None,
             "usage": "as a fair provider counts it" if self.is_fair else None,
             "the consumer leaves after": f"{self.leaves_after} events" if self.leaves_after is not None else None,
+            "squeeze": self.squeeze if self.squeeze != Squeeze() else None,
         }
         yield from (f"{name}: {value}" for name, value in facts.items() if value)
 

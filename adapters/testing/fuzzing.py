@@ -8,12 +8,15 @@ from typing import Any, ClassVar
 import attrs
 from attrs import define, evolve, field, frozen
 from hypothesis import Phase
+from hypothesis import strategies as st
 
-from rungwise.adapters.testing.case import PRICES, Case, cases
+from rungwise.adapters.provider.script import Script, ScriptedReply
+from rungwise.adapters.testing.case import MODES, PRICES, Case, cases
 from rungwise.adapters.testing.hostile_case import HostileCase, hostile_cases
 from rungwise.adapters.testing.runner import KEY, CaseRunner
-from rungwise.adapters.testing.scripts import scripted_replies
+from rungwise.adapters.testing.scripts import scripted_replies, scripts
 from rungwise.adapters.testing.search import Finding, Search, smallest, with_defaults
+from rungwise.adapters.testing.squeeze import Squeeze, squeezes
 from rungwise.adapters.testing.wire_checks import check_answer, check_requests
 from rungwise.fsm.call.conversation.link import PlainLink, Prices
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
@@ -29,6 +32,15 @@ from rungwise.fsm.testing.turn_script import TurnScript, write_turn_script
 from rungwise.fsm.testing.turn_strategies import scripts_of_turns
 from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
 
+SQUEEZED = 4
+"""One call in so many has little room."""
+
+STEADY = (
+    *(ScriptedReply(body="<html>"), ScriptedReply(status=500), ScriptedReply()),
+    *(ScriptedReply(status=429, headers={"retry-after": "3"}), ScriptedReply(text="Half", finish="length")),
+)
+"""What a provider may answer for ever, so that the ladders are climbed to their end."""
+
 
 @define(eq=False)
 class Fuzzer(Search):
@@ -38,7 +50,7 @@ class Fuzzer(Search):
     over_http: bool = False
     hostile: float = 0.0  # the share of the calls, from 0 to 1, whose server writes hostile bytes
     _runner: CaseRunner = field(init=False)
-    _certificates: dict[tuple[int | None, int | None, Prices], Certificate] = field(factory=dict, init=False)
+    _certificates: dict[object, Certificate] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._runner = CaseRunner(self.policy, self.backends, self.over_http)
@@ -52,11 +64,21 @@ class Fuzzer(Search):
 
     def _run_numbered(self, number: int, count: int) -> Finding | None:
         hostile = round(count * self.hostile)
-        return self._run_scripted(number, count - hostile) or self._run_hostile(number, hostile)
+        squeezed = 0 if self.over_http else (count - hostile) // SQUEEZED  # other calls hold a budget in virtual time
+        return (
+            self._run_squeezed(number, squeezed)
+            or self._run_scripted(number, count - hostile - squeezed)
+            or self._run_hostile(number, hostile)
+        )
 
     def _run_scripted(self, number: int, count: int) -> Finding | None:
         replies = scripted_replies(hangs=not self.over_http, delays=not self.over_http)
         return self._run_batch(cases(replies), f"{self.seed}/{number}", count, (Phase.generate, Phase.shrink))
+
+    def _run_squeezed(self, number: int, count: int) -> Finding | None:
+        steady = st.sampled_from(STEADY).map(lambda reply: Script([reply], after="repeat"))
+        drawn = st.builds(Case, steady | scripts(), mode=st.sampled_from(MODES), squeeze=squeezes())
+        return self._run_batch(drawn, f"{self.seed}/{number}/squeezed", count, (Phase.generate, Phase.shrink))
 
     def _run_hostile(self, number: int, count: int) -> Finding | None:
         # Hypothesis would try hundreds of smaller cases, each of which takes real time.
@@ -76,7 +98,7 @@ class Fuzzer(Search):
             request=case.request,
             turn=case.turn,
             events=events if stays else None,
-            certificate=self._certify(case.request.max_tokens, case.request.input_tokens, case.prices),
+            certificate=self._certify(case.request.max_tokens, case.request.input_tokens, case.prices, case.squeeze),
             secrets=(KEY,),
             is_fair=case.is_fair,
         )
@@ -90,18 +112,27 @@ class Fuzzer(Search):
     @property
     def certificate(self) -> Certificate:
         """Return the certificate of the policy for an unknown request."""
-        return self._certify(None, None, PRICES)
+        return self._certify(None, None, PRICES, Squeeze())
 
-    def _certify(self, max_tokens: int | None, input_tokens: int | None, prices: Prices) -> Certificate:
-        """Return the certificate for a request; only its worst cases depend on the request."""
-        key = max_tokens, input_tokens, prices
+    def _certify(
+        self, max_tokens: int | None, input_tokens: int | None, prices: Prices, squeeze: Squeeze
+    ) -> Certificate:
+        """Return the certificate for a request; only its worst cases depend on the request and the squeeze."""
+        policy, priced = squeeze.policy(self.policy), squeeze.prices or (prices,) * self.backends
+        key = max_tokens, input_tokens, priced, policy
         if not self._certificates:
-            self._certificates[None, None, PRICES] = verify(self.policy, self._runner.chain())
+            proved = verify(self.policy, self._runner.chain())
+            self._certificates[None, None, (PRICES,) * self.backends, self.policy] = proved
         if key not in self._certificates:
-            proved = self._certificates[None, None, PRICES]
-            worst = worst_cases(self.policy, proved.limits, [prices] * self.backends, max_tokens, input_tokens)
+            proved = next(iter(self._certificates.values()))
+            limits = policy.limits.bounded(policy.table.limits, len(priced))
             self._certificates[key] = attrs.evolve(
-                proved, max_tokens=max_tokens, input_tokens=input_tokens, worst=worst
+                proved,
+                limits=limits,
+                chain=tuple(link.name for link in self._runner.chain(prices=priced)),
+                max_tokens=max_tokens,
+                input_tokens=input_tokens,
+                worst=worst_cases(policy, limits, priced, max_tokens, input_tokens),
             )
         return self._certificates[key]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from copy import deepcopy
 from typing import Any
@@ -173,8 +173,8 @@ class CaseRunner:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def chain(self, prefill: Any = "no", prices: Prices = PRICES) -> list[OpenAIChat]:
-        """Return the backends."""
+    def chain(self, prefill: Any = "no", prices: Sequence[Prices] = ()) -> list[OpenAIChat]:
+        """Return the backends, one for each price."""
         return [
             OpenAIChat(
                 f"model-{number}",
@@ -182,9 +182,9 @@ class CaseRunner:
                 base_url=self._provider.base_url,
                 api_key=KEY,
                 prefill=prefill,
-                prices=prices,
+                prices=price,
             )
-            for number in range(1, self.backends + 1)
+            for number, price in enumerate(prices or (PRICES,) * self.backends, 1)
         ]
 
     def run(self, case: Case, events: list[object]) -> Result:
@@ -197,7 +197,7 @@ class CaseRunner:
             if case.is_async:
                 return anyio.run(self._ask_async, case, events)
             with self._client(case, http=self._http) as client:
-                return ask(client, case.mode, case.request, events, case.leaves_after, turn=case.turn)
+                return ask(client, case.mode, case.request, events, case.leaves_after, **self._options(case))
         except CallError as error:
             return error.result
         except (CompactorFailed, ConfigurationError) as error:
@@ -218,7 +218,10 @@ class CaseRunner:
     async def _ask_async(self, case: Case, events: list[object]) -> Result:
         http = None if self.over_http else httpx.AsyncClient(transport=MemoryTransport(self._provider), trust_env=False)
         async with http or nullcontext(), self._client(case, async_http=http) as client:
-            return await ask_async(client, case.mode, case.request, events, case.leaves_after, turn=case.turn)
+            return await ask_async(client, case.mode, case.request, events, case.leaves_after, **self._options(case))
+
+    def _options(self, case: Case) -> dict[str, Any]:
+        return {"turn": case.turn, **case.squeeze.options(self._clock)}
 
     def _client(self, case: Case, **http: Any) -> Client:
         clock, compactor = self._clock, case.compactor
@@ -229,8 +232,8 @@ class CaseRunner:
             return compactor(messages)
 
         return Client(
-            self.chain(case.prefill, case.prices),
-            policy=self.policy,
+            self.chain(case.prefill, case.squeeze.prices or (case.prices,) * self.backends),
+            policy=case.squeeze.policy(self.policy),
             compactor=compact if compactor is not None else None,
             contents=case.contents,
             clock=clock,

@@ -20,7 +20,7 @@ from typing import Any
 
 from rungwise.fsm.call.budget.counting import TokenCounter
 from rungwise.fsm.call.budget.estimate import estimate_tokens
-from rungwise.fsm.call.budget.reserve import can_pay_next
+from rungwise.fsm.call.budget.reserve import can_pay_another
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.clocks.silence import Clocks, clocks_of
 from rungwise.fsm.call.conversation.for_backend import Proposal
@@ -376,11 +376,11 @@ class Call:
             if shortfall is None:
                 self._affordable_until = self.spending.elapsed + wait
                 return proposal.send
-            wait, can_fall_back = 0.0, can_pay_next(self._context)
-            if can_fall_back and self.position.state == "fallback":  # skip this backend before asking it anything
-                self._recorder.skip(self.position.state, [(self.link, shortfall)], proposal)
+            wait, facts = 0.0, ("has_next_backend", "reserve_left") if can_pay_another(self._context) else ()
+            if facts and self.position.state == "fallback":  # skip this backend before asking it anything
+                self._recorder.skip(self.position.state, [(self.link, shortfall)], proposal, facts)
             else:
-                self._run_out(proposal, shortfall, ("has_next_backend", "reserve_left") if can_fall_back else ())
+                self._run_out(proposal, shortfall, facts)
                 if self.is_over:
                     break
                 if self.spending.share is not None:

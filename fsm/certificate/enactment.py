@@ -132,6 +132,8 @@ class Play:
     def run(self, call: Call, moves: Iterable[Move], last: Reply) -> None:
         """Play a path to a call that has not begun, and end it with a reply."""
         send, todo = call.begin(self.began), deque(moves)
+        if todo and todo[0].row.source == call.policy.table.start:  # nothing is sent there
+            todo.popleft()
         while send is not None and todo and (sent := self.goes_out(call, send)) is not None:
             move = todo.popleft()
             self.number += 1

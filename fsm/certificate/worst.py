@@ -23,7 +23,7 @@ from rungwise.fsm.certificate.verified import NEVER_ALL, WorstCase
 from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.checker.branches import Branch
 from rungwise.fsm.checker.longest import Longest, TooLarge, Weight, longest
-from rungwise.fsm.checker.moves import Move, detours_of, moves_of
+from rungwise.fsm.checker.moves import Move, detours_of, moves_of, openings_of
 from rungwise.fsm.machine.table import Table
 
 
@@ -88,11 +88,15 @@ class _CallSearch:
     response_format: Mapping[str, Any] | None
     table: Table = field(init=False)
     moves: tuple[Move, ...] = field(init=False)
+    openings: Sequence[Move] = field(init=False)
+    passed: str | None = field(init=False)
     most: int = field(init=False)  # attempts
 
     def __attrs_post_init__(self) -> None:
         self.table = self.policy.table
         self.moves = _moves(self.table, self.limits, _is_resent)
+        self.openings = openings_of(self.table, self.limits)
+        self.passed = "fallbacks" if self.limits.get("fallbacks") else None
         # A rung that sends nothing makes no more attempts than one that sends.
         sending = [move for move in self.moves if move.via is None]
         self.most = 1 + sum(_uses(sending, self.limits, self.table.ranks).values())
@@ -119,12 +123,14 @@ class _CallSearch:
         attempts, table = self.policy.budget.attempts, self.table
         moves = self.moves if kind is None else _moves(table, self.limits, kind)
 
-        def search(most: int | None, moves: Sequence[Move] = moves, reserved: str | None = None) -> Longest:
-            return longest(moves, table.start, self.limits, table.ranks, weight, most, reserved)
+        def search(most: int | None, moves: Sequence[Move] = moves, **more: Any) -> Longest:
+            return longest(moves, table.start, self.limits, table.ranks, weight, most, **more)
 
         alone: Number | None = None
         try:
-            heaviest = search(attempts)
+            # A backend that cannot be paid for is passed over, as is one for which it is too late when the calls that
+            # share a budget have settled. Then the attempts go to those behind it.
+            heaviest = search(attempts, openings=self.openings, passed=self.passed)
             alone = heaviest.value if self.most <= attempts else search(None).value
         except TooLarge as error:
             within = tuple(ceiling * count for count in range(1, min(attempts, self.most) + 1))
@@ -134,28 +140,27 @@ class _CallSearch:
         value, most = heaviest.value, getattr(self.policy.budget, budget) if budget else None
         if most is not None and most + beyond < value:
             value, ended_by = most + beyond, f"budget.{budget}"
-        enacted = self.enacted(heaviest, name) if alone is not None else Enacted()
+        enacted = Enacted()
+        if alone is not None:  # nobody is late in a play, and what cannot be paid for costs nothing
+            enacted = self.enacted(heaviest if name != "money" else search(attempts), name)
         within = tuple(min(each, value) for each in heaviest.within)
         case = WorstCase(name, value, alone, ended_by, enacted, note, within)
-        if case.attained is None or case.is_exact or not self.reserves or name == "money":  # which takes long
+        if case.attained is None or case.is_exact or self.passed is None or name == "money":  # which takes long
             return case
-        # The value ignores that an attempt is reserved for each backend to come. And without a deadline nobody is
-        # late, so no rung is spent on the way to the next backend.
+        # All backends may have to be paid for; and the value ignores that an attempt is reserved for each backend to
+        # come. Without a deadline nobody is late, so no rung is spent on the way to the next backend.
         waiting = moves if self.policy.budget.seconds is not None else [move for move in moves if move.via is None]
         with suppress(TooLarge):
-            other = self.enacted(search(attempts, waiting, "fallbacks"), name)
-            return evolve(case, enacted=max(enacted, other, key=lambda each: each.spent[name]))
+            reserved = self.passed if self.policy.reserve.is_on else None
+            others = search(attempts), search(attempts, waiting, kept=reserved)
+            played = [enacted, *(self.enacted(other, name) for other in others)]
+            return evolve(case, enacted=max(played, key=lambda each: each.spent[name]))
         return case
 
     def enacted(self, heaviest: Longest, name: str) -> Enacted:
         """Play a path."""
         request = {"max_tokens": self.max_tokens, "input_tokens": self.input_tokens}
         return enact(self.policy, self.prices, heaviest.path, name, **request)
-
-    @property
-    def reserves(self) -> bool:
-        """Tell whether attempts are reserved for backends to come."""
-        return self.limits.get("fallbacks", 0) > 0 and self.policy.reserve.is_on
 
     def unknown(self, name: str, budget: str, why: str) -> WorstCase:
         """Return a worst case that at most one field of the budget bounds."""

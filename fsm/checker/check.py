@@ -38,7 +38,8 @@ def _check(table: Table) -> None:
         wrong = [f"{proof.row}: {proof.why}" for proof in prove(table) if proof.verdict == "refused"]
         wrong = wrong or [f"{row}: is never taken: the rows before it always win" for row in dead_rows(table)]
         if wrong or not is_shipped(table):
-            failed = [each for each in walk(table, dict.fromkeys(table.counters, 1)).properties if not each.holds]
+            walked = walk(table, dict.fromkeys(table.counters, 1), repeats=False)
+            failed = [each for each in walked.properties if not each.holds]
             wrong += [f"{each.name}: {each.detail}" for each in failed]
             path = next((each.path for each in failed if each.path), ())
     if wrong:

@@ -92,17 +92,22 @@ def longest(
     weight: Weight,
     attempts: int | None,
     kept: str | None = None,
+    openings: Sequence[Move] = (),
+    passed: str | None = None,
 ) -> Longest:
     """Find the heaviest path of at most `attempts` attempts; without that limit, only its weight.
 
     Each unit left of `kept` reserves an attempt for the moves that take it, unless a move leads back to the first rung.
+    The first attempt may be that of one of the `openings`, which leave the first rung with nothing sent. A move that
+    takes a unit of `passed` may take more of them for its one attempt; both need a limit of attempts.
     """
-    search = _Search(moves, start, limits, ranks, weight, attempts, kept)
+    search = _Search(moves, start, limits, ranks, weight, attempts, kept, openings, passed)
     search.solve()
-    path = search.path() if attempts is not None else ()
-    first = search.weigh((start, ""), search.spent(search.zero))
-    within = tuple(value + first for value in search.best[search.zero])
-    return Longest(within[-1], path, within)
+    firsts = list(search.firsts((start, "")))
+    heaviest = max(firsts, key=lambda option: option.values[-1])
+    path = search.path(heaviest) if attempts is not None else ()
+    within = reduce(better, [option.values for option in firsts])
+    return Longest(within[-1], path, tuple(within))
 
 
 class _Search:
@@ -115,15 +120,20 @@ class _Search:
         weight: Weight,
         attempts: int | None,
         kept: str | None,
+        openings: Sequence[Move],
+        passed: str | None,
     ) -> None:
-        self.weight = weight
+        self.weight, self.openings, self.passed = weight, openings, passed
         self.nothing: Values = [0] * (attempts or 1)
-        self.whole = limits
         # No counter can be taken from more often than there are attempts after the first.
         self.limits = {name: min(limit, attempts - 1) if attempts else limit for name, limit in limits.items()}
         self.moves = [move for move in moves if all(self.limits[name] > 0 for name in _taken(move))]
+        self.whole = dict(limits)
+        self.reads = {way: self.read_by(way) for way in {(start, ""), *map(_way, [*self.moves, *openings])}}
+        if passed is not None and attempts:  # but it can be used up at once
+            is_read = any(passed in names for names in self.reads.values())
+            self.whole[passed] = self.limits[passed] = limits[passed] if is_read else min(limits[passed], attempts)
         self.order = [[name for name in group if self.limits[name] > 0] for group in ranks]
-        self.reads = {way: self.read_by(way) for way in {(start, ""), *map(_way, self.moves)}}
         self.moves = without_idle_units(self.moves, set().union(*self.reads.values()))
         self.takers = {name: [move for move in self.moves if move.takes == name] for name in self.limits}
         self.read_for = {
@@ -132,7 +142,7 @@ class _Search:
         is_kept = bool(kept and self.limits.get(kept)) and all(move.row.target != start for move in moves)
         self.kept = kept if is_kept else None
         branching = self.reads[start, ""] | {name for move in self.moves for name in self.structural(move)}
-        branching |= {self.kept} if self.kept else set()
+        branching |= {name for name in (self.kept, passed) if name is not None and self.limits[name] > 0}
         self.track(branching, set())
         perishable = {leaf for leaf in self.leaves if self.is_perishable(leaf)}
         self.track(branching | perishable, {leaf for leaf in perishable if leaf not in self.read_for[leaf]})
@@ -197,6 +207,13 @@ class _Search:
             found = (after_spending(option.values, option.chains) for option in self.options(state))
             self.best[state] = reduce(better, found)
 
+    def firsts(self, start: Way) -> Iterator[_Option]:
+        """List the first attempts: that of the first rung, and those of the openings."""
+        openings = ((move, after) for move in self.openings for after in self.afters(move, self.zero))
+        for move, after in (None, self.zero), *openings:
+            first = self.weigh(start if move is None else _way(move), self.spent(after))
+            yield _Option([value + first for value in self.best[after]], [], move, after)
+
     def options(self, state: State) -> Iterator[_Option]:
         """List the ways to continue from a state; the first is to end there."""
         kept, leaves = self.kept_in(state), [self.chain(leaf, state) for leaf in self.leaves]
@@ -207,9 +224,8 @@ class _Search:
             after = self.after(state, {lump}, frozenset())
             if after is not None:
                 yield _Option(leaving(kept, self.best[after]), merged([self.chain(lump, state)]), None, after)
-        for move in self.branching:
-            after = self.after(state, _taken(move), move.refills)
-            if after is not None and self.is_open(move, state):
+        for move, after in ((each, after) for each in self.branching for after in self.afters(each, state)):
+            if self.is_open(move, state):
                 values = after_send(self.best[after], self.weigh(_way(move), self.spent(after)))
                 chains = merged(self.chain(leaf, state) for leaf in self.leaves if leaf in move.refills)
                 if kept and move.takes == self.kept:
@@ -241,11 +257,11 @@ class _Search:
 
     # the path
 
-    def path(self) -> tuple[Move, ...]:
-        """Follow the best choices from the start."""
+    def path(self, first: _Option) -> tuple[Move, ...]:
+        """Follow the best choices from the first attempt on."""
+        opening = [first.move] if first.move else []
         path: list[Move] = []
-        state: State | None = self.zero
-        attempts = len(self.nothing) - 1
+        state, attempts = first.after, len(self.nothing) - 1
         while state is not None:
             best = max(self.options(state), key=lambda option: after_spending(option.values, option.chains)[attempts])
             for name, unit in _units(best, attempts):
@@ -253,7 +269,7 @@ class _Search:
             path += [best.move] if best.move else []
             attempts = len(self.nothing) - 1 - len(path)
             state = best.after
-        return tuple(path)
+        return (*opening, *path)
 
     def heaviest(self, leaf: str, state: State, unit: int) -> Move:
         """Return the best move to spend a unit of a leaf with."""
@@ -266,6 +282,13 @@ class _Search:
     def is_open(self, move: Move, state: State) -> bool:
         """Tell whether everything that a move needs to be spent is spent, as far as the state shows."""
         return all(state[self.place[name]] == self.whole[name] for name in move.spent if name in self.place)
+
+    def afters(self, move: Move, state: State) -> Iterator[State]:
+        """List the states after a move: several if it may pass over units."""
+        after = self.after(state, _taken(move), move.refills)
+        while after is not None:
+            yield after
+            after = self.after(after, {move.takes}, frozenset()) if move.takes == self.passed else None
 
     def after(self, state: State, takes: Iterable[str], refills: frozenset[str]) -> State | None:
         after = [0 if name in refills else count for name, count in zip(self.tracked, state, strict=True)]

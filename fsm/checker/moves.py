@@ -61,6 +61,12 @@ def detours_of(
     return _freest(found)
 
 
+def openings_of(table: Table, limits: Mapping[str, int]) -> list[Move]:
+    """List the moves from the start to a rung, with nothing sent."""
+    events = [event for event, source in table.ladders if source == table.start]
+    return [move for event in events for move in _moves_from(table, limits, event, table.start, lambda branch: "")]
+
+
 def without_idle_units(moves: Iterable[Move], weighs: Container[str]) -> list[Move]:
     """Let no move take a second unit that has no weight anywhere: to save that one is never a loss."""
     found: dict[object, Move] = {}

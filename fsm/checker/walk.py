@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from rungwise.fsm.checker.combinations import Combinations
 from rungwise.fsm.checker.counterexample import PathStep, Property
@@ -37,12 +37,16 @@ from rungwise.fsm.checker.walked import (
     sometimes_reached,
     sometimes_taken,
 )
+from rungwise.fsm.checker.ways import changes
 from rungwise.fsm.machine.machine import fact_bits_of, rows_tried
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row, Table
 
 PURE = "guards pure"
 PROPERTIES = (TOTAL, ORDERED, ALIVE, REACHED, ABSORB, ILLEGAL, PURE, COUNTS, BOUNDED, FALLS, ENDS)
+
+Change = tuple[str, str | None, tuple[str, ...]]
+"""Where a firing leads, and the counters that it takes from and refills."""
 
 UNKNOWN_EVENT = "no event of any table"
 PROGRESS_EVERY = 1000
@@ -63,9 +67,18 @@ def walk(
     *,
     goal: str | None = None,
     progress: Callable[[int], None] | None = None,
+    repeats: bool = True,
 ) -> Walk:
-    """Visit every configuration of a machine; the goal that must stay reachable is by default the first outcome."""
-    walker = _Walker(table, {name: limits[name] for name in table.counters})
+    """Visit every configuration of a machine.
+
+    Arguments:
+        limits: the limit of each counter.
+        goal: the outcome that must stay reachable; by default the first.
+        progress: called with the number of configurations seen, every thousand of them.
+        repeats: whether an event is fired again where only counters differ that its rows neither read nor
+            take from. It does the same then, unless the machine does other things than its table declares.
+    """
+    walker = _Walker(table, {name: limits[name] for name in table.counters}, repeats=repeats)
     walker.run(progress)
     walker.check_machine()
     goal, walked = goal or table.outcomes[0], walker.walked
@@ -80,8 +93,10 @@ def walk(
 
 
 class _Walker:
-    def __init__(self, table: Table, limits: dict[str, int]) -> None:
-        self.table, self.limits = table, tuple(limits.values())
+    def __init__(self, table: Table, limits: dict[str, int], *, repeats: bool) -> None:
+        self.table, self.limits, self.repeats = table, tuple(limits.values()), repeats
+        self.known: dict[object, dict[Change, Firing]] = {}  # by event, state and the counters that matter to the rows
+        self.counters = {key: _counters(table, rows) for key, rows in table.ladders.items()}
         self.zero = (0,) * len(limits)
         self.real = Run.at_start(table, limits)
         self.combinations = {key: Combinations(table, rows) for key, rows in table.ladders.items()}
@@ -109,9 +124,7 @@ class _Walker:
             counters = zip(self.table.counters, spent, self.limits, strict=True)
             left = {name: count < limit for name, count, limit in counters}
             for event in events[state]:
-                for facts, first in self.combinations[event, state].at(left):
-                    self.fired += 1
-                    self.look(index, event, facts, first)
+                self.fire(index, event, left)
             if progress is not None and (index + 1) % PROGRESS_EVERY == 0:
                 progress(index + 1)
 
@@ -122,8 +135,26 @@ class _Walker:
         self.parents.append(parent)
         return index
 
-    def look(self, index: int, event: str, facts: tuple[str, ...], first: Row | None = None) -> None:
-        """Fire an event in a configuration and check the result against each property."""
+    def fire(self, index: int, event: str, left: dict[str, bool]) -> None:
+        """Fire an event in a configuration with every combination of facts, or take what is known to come of it."""
+        state, spent = self.walked.order[index]
+        key = event, state, tuple([spent[place] for place in self.counters[event, state]])
+        if self.repeats or key not in self.known:
+            found = self.known[key] = {}
+            for facts, first in self.combinations[event, state].at(left):
+                self.fired += 1
+                firing = self.look(index, event, facts, first)
+                if firing is not None and firing.row is not None and not self.repeats:
+                    takes, refills = changes(self.table, firing.row, firing.ask)
+                    found.setdefault((firing.after[0], takes, refills), firing)
+            return
+        for (target, takes, refills), known in self.known[key].items():
+            counters = zip(self.table.counters, spent, strict=True)
+            after = tuple([0 if name in refills else count + (name == takes) for name, count in counters])
+            self.arrive(index, known, (target, after))
+
+    def look(self, index: int, event: str, facts: tuple[str, ...], first: Row | None = None) -> Firing | None:
+        """Fire an event in a configuration, check the result against each property, and return where it leads."""
         before, real = self.walked.order[index], self.real
         real.state, real.spent = before[0], list(before[1])
         self.check_guards(index, event, facts)
@@ -131,9 +162,11 @@ class _Walker:
         wrong = broken_by(firing)
         for name, what in wrong.items():
             self.fault(name, what, index, firing)
-        if firing.row is not None and BOUNDED not in wrong:
-            self.walked.taken.add(firing.row)
-            self.arrive(index, firing)
+        if firing.row is None or BOUNDED in wrong:
+            return None
+        self.walked.taken.add(firing.row)
+        self.arrive(index, firing, firing.after)
+        return firing
 
     def check_guards(self, index: int, event: str, facts: tuple[str, ...]) -> None:
         """Try the compiled guards of an event, and check that they change nothing."""
@@ -149,13 +182,14 @@ class _Walker:
             self.fault(PURE, "a guard changed the run", index, firing)
             real.state, real.spent = before[0], list(before[1])
 
-    def arrive(self, index: int, firing: Firing) -> None:
+    def arrive(self, index: int, firing: Firing, after: Configuration) -> None:
         # With which counters a run ended makes no difference to anything, so an outcome is one configuration.
-        state, spent = firing.after
+        state, spent = after
         end = (state, self.zero) if state in self.table.outcomes else (state, spent)
         target = self.index.get(end)
         if target is None:
-            target = self.add(end, (index, self.step(firing)))
+            step = self.step(evolve(firing, before=self.walked.order[index], after=after))
+            target = self.add(end, (index, step))
         self.walked.edges[index].add(target)
 
     # what was found
@@ -208,3 +242,9 @@ class _Walker:
         changed = {name: (before, value) for name, before, value in pairs if before != value}
         target = firing.after[0] if row else None
         return PathStep(firing.event, firing.before[0], target, row.guard if row else None, firing.facts, changed)
+
+
+def _counters(table: Table, rows: tuple[Row, ...]) -> set[int]:
+    """Return the places of the counters that some rows read or take from."""
+    names = {table.guard(row.guard).counter for row in rows} | {table.effect(row.effect).spends for row in rows}
+    return {table.places[name] for name in names if name is not None}

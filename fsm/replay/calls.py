@@ -140,6 +140,7 @@ def observation_of(step: Step, backend: int) -> Observation:
         delivered=delivered,
         reply=reply,
         failure=failure,
+        found=step.note if step.event == "malformed" else None,
     )
 
 

@@ -61,7 +61,7 @@ class RecordedBudget(SharedBudget):
 
     def share(self) -> Share:
         """Return the share of the call."""
-        verdicts = [step for step in self._steps if step.event in ("sent", "ran_out")]
+        verdicts = [step for step in self._steps if step.event in ("sent", "ran_out") or "reserve_left" in step.facts]
         plain = SharedBudget.share(self)
         return RecordedShare(self, plain._queue, plain._reservation, verdicts)
 
@@ -96,14 +96,13 @@ class RecordedShare(Share):
     def shortfall(self, now: float, wait: float, input_tokens: int | None, prices: Prices | None) -> str | None:
         """Return why no attempt was possible, if the call ended at this very moment for that."""
         following = self._verdicts[0] if self._verdicts else None
-        if following is None or following.event != "ran_out":
+        if following is None or following.event == "sent":
             return None
         return following.note if (following.at, following.input_tokens) == (now, input_tokens) else None
 
     def has_left(self, now: float) -> bool:
         """Tell whether another backend was asked then, for which something was left."""
-        following = self._verdicts[0] if self._verdicts else None
-        if following is None or following.event != "ran_out" or "reserve_left" not in following.facts:
+        if not self._verdicts or "reserve_left" not in self._verdicts[0].facts:
             return False
         del self._verdicts[0]
         return True

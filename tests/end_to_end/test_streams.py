@@ -198,6 +198,13 @@ def test_text_that_was_streamed_before_the_attempt_came_to_nothing_is_salvaged(r
 
 
 @STREAMS
+def test_an_empty_block_in_place_of_the_text_is_an_empty_reply(run: Any) -> None:
+    ended = run([ScriptedReply(text=FIRST, final_message="<think></think>"), ANSWER])
+    ended.was("salvaged", FIRST, counts=[1])
+    assert (ended.steps[1].event, ended.steps[1].guard) == ("came_empty", "has_delivered")
+
+
+@STREAMS
 def test_streamed_text_comes_before_an_answer_of_earlier_in_the_turn(run: Any) -> None:
     turn = TurnContext(prior_answer="I noted the nests.", only_housekeeping=True)
     run([ScriptedReply(text=FIRST, final_message=NOTHING)], turn=turn).was("salvaged", FIRST)

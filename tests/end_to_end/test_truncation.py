@@ -45,7 +45,7 @@ def test_length_for_ever_is_partial_after_four_requests(run: Any) -> None:
     ended = run([part("Part one, "), part("part two, "), part("part three, "), part("part four, ")])
     ended.was("partial", "Part one, part two, part three, part four, ", counts=[4], caps=[None, 8192, 12_288, 16_384])
     assert ended.result.usage.output_tokens == 28
-    assert ended.result.cause
+    assert ended.result.cause == "the reply was cut at the output cap, and no continuation is left"
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_the_fallback_goes_on_from_the_text_so_far(run: Any) -> None:
 def test_a_text_that_goes_in_circles_is_not_continued(run: Any) -> None:
     ended = run([part("The heron wades, and then it wades again.\n" * 12)])
     ended.was("partial", counts=[1])
-    assert "circles" in ended.result.cause
+    assert ended.result.cause == "the reply was cut at the output cap; the text ran in circles"
 
 
 def test_new_text_refills_the_retries(run: Any) -> None:
@@ -177,6 +177,12 @@ def test_a_paused_turn_is_sent_back_as_it_is(run: Any, backends: Any) -> None:
     ended = run([part("Part one, ", finish="pause_turn"), last("part two.")], backends=backends)
     ended.was("done", "Part one, part two.", counts=[2])
     assert [message["role"] for message in ended.added[1]] == ["assistant"]
+
+
+def test_a_turn_that_is_paused_for_ever_says_that_no_continuation_is_left(run: Any) -> None:
+    ended = run([part(f"Part {number}, ", finish="pause_turn") for number in ("one", "two", "three", "four")])
+    ended.was("partial", counts=[4])
+    assert ended.result.cause == "the provider paused the turn, and no continuation is left"
 
 
 @pytest.mark.parametrize("text", ["", "\n", "<think>Trees?</think>"])

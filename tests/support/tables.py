@@ -103,7 +103,7 @@ def replayed(table: Table, steps: tuple[PathStep, ...], given: Mapping[str, int]
 def walk_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Walk tables with the limits of their own counters only, for tests that are not about the walk."""
 
-    def walked(table: Table, limits: Mapping[str, int]) -> Walk:
-        return walk(table, {name: 0 if name in CALL.limits else limit for name, limit in limits.items()})
+    def walked(table: Table, limits: Mapping[str, int], **options: bool) -> Walk:
+        return walk(table, {name: 0 if name in CALL.limits else limit for name, limit in limits.items()}, **options)
 
     monkeypatch.setattr("rungwise.fsm.checker.check.walk", walked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from attrs import evolve
 
@@ -27,7 +28,8 @@ from rungwise.fsm.call.run.context import CallContext
 # Three rules make the reserve work:
 #
 # * The first attempt at a backend ignores the reserve if it could not be paid for otherwise: who comes first is asked
-#   first. Only what follows at that backend stops at the reserve (`shortfall_of_reserve`).
+#   first. Only what follows at that backend stops at the reserve (`shortfall_of_reserve`). The seconds are different:
+#   an attempt that waited for other calls until only the reserve is left would end at once, so it is not sent.
 # * An attempt that would break into the reserve is not sent. The event `ran_out` then leads to the next backend
 #   (`reserve_left`), and the reserve is worked out anew there, for the backends behind it.
 # * The clocks of an attempt end at `ends_after`, not at the end of the call, so that silence cannot use up the seconds.
@@ -107,17 +109,20 @@ def _money(
     return sum([min(each, most) for each in needed]), sum([min(each, shared_most) for each in needed])
 
 
-def shortfall_of_reserve(context: CallContext, cap: int | None, wait: float) -> str | None:
+def shortfall_of_reserve(context: CallContext, cap: int | None, wait: float, *, is_first: bool) -> str | None:
     """Name the part of the reserve that one more attempt at the current backend would use, if any.
 
     Arguments:
         cap: the output cap in tokens, lowered to what is not reserved.
+        is_first: whether it is the first attempt there, which respects the seconds only.
     """
     reserved, spending = context.reserved, context.spending
-    if _attempts_left(context) <= reserved.attempts:
+    if not is_first and _attempts_left(context) <= reserved.attempts:
         return "what is left of the attempts is kept for the backends to come"
     if reserved.seconds > 0 and reserved.ends_after is not None and spending.elapsed + wait >= reserved.ends_after:
         return f"{reserved.seconds:g} s of the budget are kept for each backend to come"
+    if is_first:
+        return None
     amounts = reserved.output_tokens or reserved.money or reserved.shared_tokens or reserved.shared_money
     if amounts and cap is not None and cap < 1:
         return "what is left of the budget is kept for the backends to come"
@@ -137,22 +142,21 @@ def may_fall_back(context: CallContext) -> bool:
     return attempts > 0 and _fallbacks_left(context) > 0 and context.chain.next_usable() is not None
 
 
-def can_pay_next(context: CallContext) -> bool:
-    """Tell whether the budgets allow the next backend an attempt at once, the reserve included."""
-    spending, following = context.spending, context.chain.next_usable()
-    if following is None:
+def can_pay_another(context: CallContext) -> bool:
+    """Tell whether the budgets allow some backend to come an attempt at once, the reserve included."""
+    spending = context.spending
+    if spending.spent(context.position.attempts) is not None:
         return False
-    cap = spending.lowered(None, 0, context.chain.links[following].prices, NOTHING_RESERVED)
-    if (spending.spent(context.position.attempts) or spending.shortfall(0.0, cap)) is not None:
+    caps = (spending.lowered(None, 0, link.prices, NOTHING_RESERVED) for link in context.chain.to_come())
+    if all(spending.shortfall(0.0, cap) is not None for cap in caps):
         return False
     return spending.share is None or spending.share.has_left(spending.now)
 
 
 def _to_come(context: CallContext) -> Sequence[Link]:
     """List the backends to reserve for: those that can still be asked, each with an attempt."""
-    if not context.policy.reserve.is_on:
-        return ()
-    return context.chain.to_come(min(_fallbacks_left(context), _attempts_left(context) - 1))
+    most = min(_fallbacks_left(context), _attempts_left(context) - 1)
+    return list(islice(context.chain.to_come(), max(0, most))) if context.policy.reserve.is_on else ()
 
 
 def _fallbacks_left(context: CallContext) -> int:

@@ -25,6 +25,7 @@ class Observation:
         unsays: whether it shows the text gathered so far to be reasoning.
         overran: whether the reply is longer than that cap, where a budget rests on it.
         delivered: the text that the attempt handed to the consumer.
+        found: what came in place of a usable reply, if that is known.
     """
 
     evidence: Evidence
@@ -40,6 +41,7 @@ class Observation:
     delivered: str = field(default="", repr=False)
     reply: Reply | None = None
     failure: Failure | None = None
+    found: str | None = None
 
     @property
     def event(self) -> str:
@@ -60,8 +62,3 @@ class Observation:
     def has_delivered(self) -> bool:
         """Tell whether the attempt handed out text that shows anything."""
         return not is_blank(self.delivered)
-
-    @property
-    def found(self) -> str | None:
-        """Return what came in place of a reply, if that is known."""
-        return self.failure.found if self.failure is not None and self.event == "malformed" else None

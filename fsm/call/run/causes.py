@@ -49,9 +49,7 @@ def cause_of(
     """
     if row.target == "done":
         return None
-    cause = (
-        table.says(evidence.event, at_last=True) if found is None else f"the reply had no usable shape: it was {found}"
-    )
+    cause = said_of(table, row, facts, found)
     if evidence.asked_wait is not None and "wait_fits" not in facts:
         cause += f"; the wait of {evidence.asked_wait:g} s that it asked for does not fit"
     if "repeats_itself" in facts:
@@ -61,3 +59,13 @@ def cause_of(
     if "overran" in facts:
         cause += "; the provider took no notice of the output cap"
     return cause
+
+
+def said_of(table: Table, row: Row, facts: tuple[str, ...], found: str | None) -> str:
+    """Return the sentence of the last event, with its ending if nothing but a counter kept the call from going on."""
+    if found is not None:
+        return f"the reply had no usable shape: it was {found}"
+    rows = [each for each in table.ladder(row.event, row.source) if each.target in table.rungs]
+    guards = [table.guard(each.guard) for each in rows if each.target != "fallback"]
+    at_last = any({*each.holds} <= {*facts} and {*each.lacks}.isdisjoint(facts) for each in guards)
+    return table.says(row.event, at_last=at_last)

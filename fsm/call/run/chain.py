@@ -77,24 +77,13 @@ class Chain:
                 return index
         return None
 
-    def to_come(self, most: int) -> list[Link]:
-        """List the backends that a call would fall back to from here, in order.
-
-        Arguments:
-            most: the most fallbacks that are possible; the search ends there, so that long chains cost nothing.
-        """
-        coming: list[Link] = []
-        if self.is_at_end or most <= 0:
-            return coming
+    def to_come(self) -> Iterator[Link]:
+        """Yield the backends that a call would fall back to from here, in order."""
         here = self.link.identities
         for link in islice(self.links, self.index + 1, None):
-            if link.problem is None and not (link.identities & here):
-                coming.append(link)
+            if link.problem is None and here.isdisjoint(link.identities):
+                yield link
                 here = link.identities
-                most -= 1
-                if not most:
-                    break
-        return coming
 
     def passed_over(self, following: int | None = None) -> Iterator[tuple[Link, str]]:
         """Yield the backends between the current one and the following one (or the end), each with the reason."""

@@ -11,7 +11,7 @@ from attrs import asdict
 
 from rungwise.fsm.call.budget.budget import Spending
 from rungwise.fsm.call.budget.prices import price_of
-from rungwise.fsm.call.run.causes import cause_of
+from rungwise.fsm.call.run.causes import cause_of, said_of
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.attempts import LEAST_ERROR, RecordedAttempt, attempts_of, word_of
 from rungwise.fsm.journal.digest import AttemptLine, Digest, Spent, digest_of, end_of, with_times
@@ -115,10 +115,11 @@ def _cause(path: Path, attempts: Sequence[RecordedAttempt]) -> str:
     last, row = path.steps[-1], path.rows[-1]
     if path.record.outcome is None or row is None:
         return ""
-    cause = cause_of(path.table, row, Evidence(event=last.event, asked_wait=last.asked_wait), last.facts)
+    found = last.note if last.event == "malformed" else None
+    cause = cause_of(path.table, row, Evidence(event=last.event, asked_wait=last.asked_wait), last.facts, found)
     if cause is None:
         return ""
-    says = path.table.says(last.event, at_last=True)
+    says = said_of(path.table, row, last.facts, found)
     times = sum(attempt.back is not None and word_of(attempt.back) == word_of(last) for attempt in attempts)
     if last.status is not None and last.status >= LEAST_ERROR:
         reason = f" ({plain(last.reason)})" if last.reason else ""

@@ -114,6 +114,7 @@ def _observe_reply(
         event = "reasoning_truncated" if is_spare else event  # the cap was spent on something else
     # Blanks that a cut leaves behind are no text: the request that follows is the same, and brings them again.
     is_kept = not is_spare and _keeps(proposal, event) and (event in ANSWERS or not read.is_blank)
+    lacks_json = event == "malformed" and read.reply.stop_reason not in _BY_STOP_WITHOUT_CALLS
     return Observation(
         evidence=_evidence(event, usage, proposal, read.reply.failure, read.reply),
         part=read.visible if is_kept else "",
@@ -123,6 +124,7 @@ def _observe_reply(
         reasoning=read.reasoning,
         thinks_inline=read.thinks_inline and event not in ANSWERS,
         reply=read.reply,
+        found="an answer that is no JSON" if lacks_json else None,
         **sent,
     )
 
@@ -211,7 +213,8 @@ def _observe_failure(
     event = event_of_failure(failure)
     if resolved.renews_key and failure.status == 401:
         event, repair = "rejected_fixably", None if "key" in transcript.changes.repaired else "key"
-    return Observation(evidence=_evidence(event, usage, proposal, failure, repair=repair), **sent)
+    found = failure.found if event == "malformed" else None
+    return Observation(evidence=_evidence(event, usage, proposal, failure, repair=repair), found=found, **sent)
 
 
 def _observe_cut(reply: Reply, failure: Failure, proposal: Proposal, usage: Usage, sent: dict[str, Any]) -> Observation:

@@ -92,8 +92,8 @@ class Proposer:
         context, cap = self.context, proposal.send.max_tokens
         spending, share = context.spending, context.spending.share
         shortfall = spending.spent(context.position.attempts)  # first: what nobody has left is kept for nobody
-        if shortfall is None and context.reserved is not NOTHING_RESERVED and not self._is_first():
-            shortfall = shortfall_of_reserve(context, cap, wait)
+        if shortfall is None and context.reserved is not NOTHING_RESERVED:
+            shortfall = shortfall_of_reserve(context, cap, wait, is_first=self._is_first())
         shortfall = shortfall or spending.shortfall(wait, cap)
         if shortfall is None and share is not None:  # last, for a replay knows of it only what came of it
             shortfall = None if self._is_first() else shortfall_of_shared_reserve(context)

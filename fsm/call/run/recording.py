@@ -87,13 +87,19 @@ class Recorder:
         if self.delivery.is_streaming or self.observer is not None or logger.isEnabledFor(logging.INFO):
             self._announce(journal)
 
-    def skip(self, state: str, passed_over: Iterable[tuple[Link, str]], proposal: Proposal | None = None) -> None:
+    def skip(
+        self,
+        state: str,
+        passed_over: Iterable[tuple[Link, str]],
+        proposal: Proposal | None = None,
+        facts: tuple[str, ...] = (),
+    ) -> None:
         """Record the backends that are skipped, and why.
 
         Arguments:
             state: the state of the call.
             passed_over: the backends, each with the reason.
-            proposal: what could not be paid for, if that is the reason.
+            proposal, facts: what could not be afforded, if that is the reason, and the facts that held.
         """
         context, position = self.context, self.context.position
         for link, why in passed_over:
@@ -103,6 +109,7 @@ class Recorder:
                     at=context.spending.elapsed,
                     backend=link.name,
                     input_tokens=None if proposal is None else proposal.prompt_tokens,
+                    facts=facts,
                     spent=tuple(position.spent),
                     attempts=position.attempts,
                     note=why,

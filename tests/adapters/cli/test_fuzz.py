@@ -29,8 +29,10 @@ from rungwise.core import Effect, Guard, Link, PlainLink
 from rungwise.fsm.call.budget.budget import Spending
 from rungwise.fsm.call.conversation import reading
 from rungwise.fsm.call.run import delivery, observe
+from rungwise.fsm.certificate import worst
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.machine.machine import machine_of
+from rungwise.fsm.replay.recorded import RecordedBudget
 from rungwise.fsm.testing.compactors import Compactor
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.testing import (
@@ -48,6 +50,8 @@ from support.tables import redeclaring
 
 ENOUGH = 1_500
 """Calls among which each planted bug is found."""
+SQUEEZED_SEED = 3
+"""A seed that leads soon to calls with little room."""
 
 
 @pytest.fixture(autouse=True)
@@ -279,6 +283,45 @@ def test_a_case_is_made_smaller_for_as_long_as_it_fails() -> None:
     case = Case(Script(replies), mode="astream", compactor=Compactor("lengthens"))
     least = case.shrunk(lambda other: other.compactor is not None and any(r.finish for r in other.script.replies))
     assert least == Case(Script([ScriptedReply(finish="length")]), request=case.request, compactor=case.compactor)
+
+
+def unpaid_backends_are_never_passed_over(patch: pytest.MonkeyPatch) -> None:
+    found = worst.longest
+    patch.setattr(worst, "longest", lambda *given, openings=(), passed=None, **more: found(*given, **more))
+
+
+def a_replay_forgets_who_was_passed_over(patch: pytest.MonkeyPatch) -> None:
+    share = RecordedBudget.share
+
+    def forgetful(shared: RecordedBudget) -> Any:
+        found: Any = share(shared)
+        found._verdicts = [step for step in found._verdicts if step.event != "skipped"]
+        return found
+
+    patch.setattr(RecordedBudget, "share", forgetful)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("plant", "property"),
+    [
+        (unpaid_backends_are_never_passed_over, "nothing exceeds the certificate"),
+        (a_replay_forgets_who_was_passed_over, "the journal replays to the same result"),
+    ],
+    ids=lambda each: getattr(each, "__name__", ""),
+)
+def test_a_bug_that_shows_where_there_is_little_room_is_found(
+    plant: Any, property: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with Fuzzer(seed=SQUEEZED_SEED) as fuzzer:
+        found = fuzzer.run(examples=ENOUGH)
+    assert found is not None
+    assert isinstance(found.error, Dishonest)
+    assert found.error.property == property
+    assert isinstance(found.case, Case)
+    assert len(found.case.script.replies) == 1
+    assert "squeeze: " in found.to_toml()
 
 
 # the command

@@ -253,6 +253,22 @@ def test_a_backend_that_cannot_be_paid_for_is_passed_over() -> None:
     assert_replays(call)
 
 
+def test_an_affordable_backend_is_reached_behind_several_that_are_not() -> None:
+    dear = [PlainLink(name, prices=Prices(1e9, 1e9)) for name in ("one", "two", "three")]
+    call = Call(Request("Where does it nest?", max_tokens=100), Policy(budget=Budget(money=0.5)), [*dear, CHAIN[0]])
+    gone = call.begin(0.0)
+    assert gone is not None
+    assert (gone.rung, gone.backend) == ("fallback", 3)
+    call.receive(Reply("In reeds.", stop_reason="stop", usage=Usage(10, 5)), 1.0)
+    assert path(call) == [
+        "ran_out [must_yield] -> fallback",
+        "skipped [None] -> fallback",
+        "skipped [None] -> fallback",
+        "answered [None] -> done",
+    ]
+    assert_replays(call)
+
+
 def test_reserves_money_for_a_prompt_with_the_continued_text() -> None:
     call = sent(Budget(money=0.1), input_tokens=100, max_tokens=1000)
     call.receive(Reply("The bittern booms by", interrupted=True, usage=Usage(100, 1000)), 0.0)

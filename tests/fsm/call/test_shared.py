@@ -15,12 +15,49 @@ from rungwise import Budget, Journal, Policy, Prices, SharedBudget, Usage
 from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request
 from rungwise.fsm.call.budget.ledger import Ledger
 from rungwise.fsm.call.budget.metering import most_counted
+from rungwise.testing import run
 from support.sharing import PRICED, answer, begun, over_budget, sent, spend, waiting
 
 BUSY = Failure("rate_limit", status=429, asked_wait=30.0)
 
 
 # what is reserved
+
+
+@pytest.mark.parametrize("backends", [2, 3])
+def test_a_first_attempt_that_waits_into_the_time_of_the_next_backend_yields(backends: int) -> None:
+    shared = SharedBudget(Budget(seconds=100.0, output_tokens=700))
+    holder, chain = sent(shared, 600), [PlainLink(f"backend {number}") for number in range(backends)]
+    call, woken = waiting(shared, 500, chain=chain)
+    now = 100.0 - 25.0 * (backends - 1)
+    holder.receive(answer(10), now)
+    assert woken.is_set()
+    assert call.reserve(woken.set, now)
+    gone = call.sending(now)
+    assert gone is not None
+    assert (gone.rung, gone.backend, call.position.attempts) == ("fallback", 1, 1)
+    assert call.clocks().ends_by == now + 25.0
+    assert call.receive(answer(10), now + 1.0) is None
+    assert [(step.event, step.guard) for step in call.journal.steps][:2] == [("ran_out", "must_yield"), ("sent", None)]
+    replayed = rungwise.replay(Journal.from_json(call.journal.to_json()))
+    assert replayed.journal.steps == call.journal.steps
+
+
+def test_a_fallback_that_waits_into_the_time_of_the_next_backend_is_passed_over() -> None:
+    shared = SharedBudget(Budget(seconds=100.0, output_tokens=1_000))
+    call = sent(shared, 100, chain=[PlainLink(name) for name in ("one", "two", "three")])
+    holder = sent(shared, 800)
+    assert call.receive(Failure("auth"), 1.0) is not None
+    woken = threading.Event()
+    assert call.reserve(woken.set, 1.0) or not woken.is_set()
+    holder.receive(answer(10), 80.0)
+    gone = call.sending(80.0)
+    assert gone is not None
+    assert (gone.backend, call.position.attempts) == (2, 2)
+    assert [step.backend for step in call.journal.steps if step.event == "skipped"] == ["two"]
+    call.receive(answer(10), 81.0)
+    replayed = rungwise.replay(Journal.from_json(call.journal.to_json()))
+    assert replayed.journal.steps == call.journal.steps
 
 
 def test_who_needs_what_others_hold_waits_and_is_woken_when_they_settle() -> None:
@@ -479,6 +516,20 @@ def test_a_call_that_ran_out_before_and_while_its_messages_were_made_shorter_rep
         replayed = rungwise.replay(Journal.from_json(call.journal.to_json()))
         assert replayed.journal.steps == call.journal.steps
         assert spare is None or not spare.is_over
+
+
+@pytest.mark.parametrize(
+    "prices", [(9e6, 9e6), (9e6, 9e6, 9e6), (9e6,) * 4, (9e6, 9e6, 1.0), (1.0, 9e6, 1.0)], ids=repr
+)
+@pytest.mark.parametrize("own", [None, 0.5])
+def test_a_call_that_passes_over_backends_replays(prices: tuple[float, ...], own: float | None) -> None:
+    chain = [PlainLink(f"backend {number}", prices=Prices(price, price)) for number, price in enumerate(prices)]
+    policy = Policy(budget=Budget(money=own))
+    call = run(policy, [Failure("auth")], chain=chain, within=SharedBudget(Budget(money=0.001)))
+    assert call.result.outcome == ("failed" if 1.0 in prices else "over_budget")
+    assert call.result.attempts == prices.count(1.0)
+    replayed = rungwise.replay(Journal.from_json(call.journal.to_json()))
+    assert replayed.journal.steps == call.journal.steps
 
 
 def test_the_journal_of_a_call_by_itself_says_nothing_of_it() -> None:

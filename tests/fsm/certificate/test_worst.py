@@ -18,6 +18,7 @@ from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.clocks.waiting import cap_of, longest_wait
 from rungwise.fsm.call.table import keeps_asked_wait
+from rungwise.fsm.certificate.enactment import links_of
 from rungwise.fsm.certificate.verified import WorstCase, compressed
 from rungwise.fsm.certificate.worst import worst_cases
 from rungwise.fsm.checker.branches import branches
@@ -78,14 +79,23 @@ def kinds_of(table: Table, given: Mapping[str, int]) -> Callable[[tuple[int, ...
 
 
 def heaviest(
-    table: Table, walked: Walk, weight: Weight, attempts: int, given: Mapping[str, int], *, keeps: bool = False
+    table: Table,
+    walked: Walk,
+    weight: Weight,
+    attempts: int,
+    given: Mapping[str, int],
+    *,
+    keeps: bool = False,
+    passes: bool = False,
 ) -> float:
     """Try every path through every configuration of the walk.
 
     Arguments:
         keeps: whether an attempt is kept for each backend to come.
+        passes: whether backends may be passed over, because they cannot be paid for or it is too late for them.
     """
     kinds, fallbacks = kinds_of(table, given), table.counters.index("fallbacks")
+    numbers = {configuration: number for number, configuration in enumerate(walked.configurations)}
 
     @cache
     def best(index: int, left: int, kind: str) -> float:
@@ -109,6 +119,11 @@ def heaviest(
         # they cannot be paid for, and then what they would have cost is more than what is spent later.
         others = {walked.configurations[target][0]: target for target in walked.edges[index]}
         if "fallback" in others and state not in (table.start, "fallback"):
+            found = max(found, best(others["fallback"], left, ""))
+        if passes and state == "fallback" and counts[fallbacks] < given["fallbacks"]:
+            after = tuple(count + (at == fallbacks) for at, count in enumerate(counts))
+            found = max(found, best(numbers[state, after], left, ""))
+        if passes and state == table.start and "fallback" in others:
             found = max(found, best(others["fallback"], left, ""))
         return found
 
@@ -170,7 +185,8 @@ def check_against_brute_force(
     assert [each.name for each in found] == list(weights)
     for each in found:
         weight = weights[each.name]
-        assert each.value == pytest.approx(heaviest(table, walked, weight, policy.budget.attempts, given))
+        most = heaviest(table, walked, weight, policy.budget.attempts, given, passes=True)
+        assert each.value == pytest.approx(most)
         assert each.ladder == pytest.approx(heaviest(table, walked, weight, 1 + sum(given.values()) * 100, given))
         assert each.attained <= each.value * (1 + 1e-9)
         assert each.is_exact == (each.attained == pytest.approx(each.value))
@@ -222,6 +238,34 @@ DETOURS = [
 @pytest.mark.parametrize("attempts", [2, 3, 5])
 def test_a_rung_that_sends_nothing_spends_its_counter_and_no_attempt(given: dict[str, int], attempts: int) -> None:
     check_against_brute_force(Policy(budget=UNTIMED(attempts=attempts)), given, 1000, DEARER)
+
+
+UNPAID = [Prices(1e12, 1e12), Prices(1e12, 1e12), Prices(1.0, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("prices", "attempts"),
+    [(UNPAID[1:], 2), (UNPAID, 2), ([UNPAID[2], UNPAID[0], UNPAID[2]], 3), ([UNPAID[0], UNPAID[2], UNPAID[2]], 3)],
+)
+def test_a_backend_that_cannot_be_paid_for_leaves_its_attempt_to_the_others(
+    prices: list[Prices], attempts: int
+) -> None:
+    given = limits(retries=1, fallbacks=len(prices) - 1)
+    waits = Waits(retry_base=0.0, reask_base=10.0, jitter=0.0, longest_asked=0.0)
+    policy = Policy(limits=Limits(**given), budget=UNTIMED(attempts=attempts, money=1.0), waits=waits)
+    waiting = worst_cases(policy, given, prices, 100, 100)[1]
+    call = play(policy, [Failure("malformed")], chain=links_of(prices))
+    waited = sum(step.wait for step in call.journal.steps)
+    assert (waiting.value, waiting.is_exact, waited) == (10.0, True, 10.0)
+
+
+@pytest.mark.parametrize("fallbacks", [1, 2])
+@pytest.mark.parametrize("attempts", [1, 2, 3, 4])
+def test_any_backend_may_have_to_be_passed_over(fallbacks: int, attempts: int) -> None:
+    waits = Waits(retry_base=0.0, reask_base=10.0, jitter=0.0, longest_asked=0.0)
+    for more in ({"retries": 1}, {"retries": 2, "reasks": 1}):
+        policy = Policy(budget=UNTIMED(attempts=attempts), waits=waits)
+        check_against_brute_force(policy, limits(**more, fallbacks=fallbacks), 4096)
 
 
 KEPT = [

@@ -13,7 +13,19 @@ from rungwise.fsm.checker.firing import ABSORB, BOUNDED, COUNTS, FALLS, ILLEGAL,
 from rungwise.fsm.checker.walk import PROPERTIES, PURE, walk
 from rungwise.fsm.checker.walked import ALIVE, ENDS
 from rungwise.fsm.machine.machine import TakeRow, machine_of
-from support.tables import COUNTERS, ONES, VECTORS, failing, limits, redeclaring, replacing, replayed, row_of, tampered
+from support.tables import (
+    COUNTERS,
+    KNOTTY,
+    ONES,
+    VECTORS,
+    failing,
+    limits,
+    redeclaring,
+    replacing,
+    replayed,
+    row_of,
+    tampered,
+)
 
 GOAL = "every configuration can still reach done"
 FEW = limits(retries=1, reasks=1, nudges=1, continuations=1, fallbacks=1)
@@ -71,6 +83,17 @@ def test_a_fault_is_found_with_a_path_to_it(table: Table, name: str, detail: str
     assert replayed(table, fault.path[:-1], FEW).state == fault.path[-1].source
     with pytest.raises(BrokenMachine):
         replayed(table, fault.path, FEW)
+
+
+@pytest.mark.parametrize("table", [CALL, KNOTTY, *dict.fromkeys(table for table, _, _ in FAULTS)], ids=repr)
+def test_an_event_need_not_be_fired_again_where_its_rows_read_the_same(table: Table) -> None:
+    given = {**ONES, "nudges": 0, "compactions": 0}
+    whole, less = walk(table, given), walk(table, given, repeats=False)
+    assert (whole.configurations, whole.edges) == (less.configurations, less.edges)
+    found = [[(each.name, each.holds, each.path) for each in walked.properties] for walked in (whole, less)]
+    assert found[0] == found[1]
+    firings = [int(walked.properties[0].detail.split()[-2]) for walked in (whole, less)]
+    assert firings[1] < firings[0] / 10
 
 
 def test_a_path_is_written_as_short_numbered_lines() -> None:
