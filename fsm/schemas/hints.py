@@ -14,7 +14,9 @@ from weakref import WeakKeyDictionary
 from attrs import frozen
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.turn.schemas import MOST_FAULTS, Arguments, Misfit, missing, place_of, together, unwanted
+from rungwise.fsm.schemas.given import TOO_DEEP, TOO_MUCH, Arguments, Misfit, missing, place_of, together, unwanted
+from rungwise.fsm.schemas.validator import MOST_FAULTS
+from rungwise.fsm.schemas.work import MOST_WORK, TooMuchWork, bounded, spend
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
 from rungwise.fsm.values.label import label
 
@@ -32,12 +34,14 @@ class HintedSchema:
     Arguments:
         names: the parameter of each field.
         optional: the fields with a default of the function, which are omitted if the call omits them.
+        widths: the most alternatives of an object and of an array; pydantic tries them all, at each level again.
     """
 
     schema: Mapping[str, Any]
     model: type[Any]
     names: Mapping[str, str]
     optional: frozenset[str]
+    widths: tuple[int, int]
 
     @classmethod
     def of(cls, function: Callable[..., Any], where: str) -> HintedSchema:
@@ -93,7 +97,8 @@ class HintedSchema:
         schema.pop("title", None)
         schema.setdefault("properties", {})
         schema.pop("description", None)  # at most the docstring of pydantic's own class
-        return cls(frozen_copy(schema, where), model, FrozenMap(names), frozenset(optional))
+        widths = _alternatives(schema, "object"), _alternatives(schema, "array")
+        return cls(frozen_copy(schema, where), model, FrozenMap(names), frozenset(optional), widths)
 
     def read(self, arguments: Arguments) -> Arguments:
         """Return the arguments, converted.
@@ -104,11 +109,15 @@ class HintedSchema:
         from pydantic import ValidationError
 
         try:
+            with bounded():
+                spend(_work_of(arguments, *self.widths))
             read = self.model.model_validate(arguments)
         except ValidationError as error:
             raise Misfit(together(list(self._faults_for_model(error)))) from None
         except RecursionError:
-            raise Misfit("the arguments are nested too deeply") from None
+            raise Misfit(TOO_DEEP) from None
+        except TooMuchWork:
+            raise Misfit(TOO_MUCH) from None
         except Exception as error:  # a validator of the caller's failed
             raise Misfit(f"the arguments cannot be checked ({type(error).__name__})") from None
         passed = read.model_fields_set
@@ -136,6 +145,32 @@ def _faults(error: ValidationError) -> list[Any]:
         return list(error.errors(include_url=False, include_context=False, include_input=False))
     except Exception:  # the message of a caller's validator may be unprintable
         return []
+
+
+def _alternatives(schema: Mapping[str, Any], kind: str) -> int:
+    """Return how many alternatives a value of a kind has at most; a discriminator tells them apart at once."""
+    most, defined, ahead = 1, schema.get("$defs", {}), [schema]
+    while ahead:
+        part = ahead.pop()
+        for name, value in part.items():
+            inner = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, Mapping)]
+            ahead += inner
+            if name in ("anyOf", "oneOf") and "discriminator" not in part:
+                parts = [defined.get(one["$ref"].rpartition("/")[2], {}) if "$ref" in one else one for one in inner]
+                most = max(most, sum(one.get("type", kind) == kind for one in parts))
+    return most
+
+
+def _work_of(arguments: Any, of_object: int, of_array: int) -> int:
+    """Return the work of trying every alternative at every level; a unit is about ten values."""
+    work, ahead = 0, [(arguments, 1)]
+    while ahead and work <= 10 * MOST_WORK:
+        value, times = ahead.pop()
+        if isinstance(value, dict | list):
+            times *= of_object if isinstance(value, dict) else of_array
+            ahead += [(item, times) for item in (value.values() if isinstance(value, dict) else value)]
+        work += times
+    return work // 10
 
 
 _cache: WeakKeyDictionary[Callable[..., Any], HintedSchema] = WeakKeyDictionary()

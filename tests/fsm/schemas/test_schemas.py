@@ -21,7 +21,7 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel, Field
 
 from rungwise import ConfigurationError, Tool, ToolCall
-from rungwise.fsm.turn.schemas import GivenSchema, Misfit
+from rungwise.fsm.schemas.given import GivenSchema, Misfit
 from rungwise.fsm.turn.tools import Toolbox, ToolRun
 from support.sampling import examples, sampled
 
