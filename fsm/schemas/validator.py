@@ -197,7 +197,7 @@ def _is_found(pattern: str, text: str) -> bool:
     from jsonschema_rs import ValidationError, ValidationErrorKind
 
     units, engine = _engine(pattern)
-    spend(int(units * len(text)))
+    spend(1 + int(units * len(text)))
     try:
         engine.validate(text)
     except ValidationError as error:
@@ -226,7 +226,7 @@ def _engine(pattern: str) -> tuple[float, Any]:
         (0.25, RegexOptions(size_limit=1 << 14)),
         (1, RegexOptions(size_limit=1 << 18)),
         (1, FancyRegexOptions(size_limit=1 << 14, backtrack_limit=1_000)),
-        (32, RegexOptions(size_limit=1 << 22)),
+        (16, RegexOptions(size_limit=1 << 22)),
     ):
         try:
             return units, validator_for({"pattern": text}, pattern_options=options)

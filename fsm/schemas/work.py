@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
-MOST_WORK: Final = 100_000
-"""The units that one check may take, or all checks within one `bounded`; a unit takes up to about 20 microseconds."""
+MOST_WORK: Final = 50_000
+"""The units that one check may take, or all checks within one `bounded`. A unit takes up to about 30 microseconds."""
 
 _left: ContextVar[list[int] | None] = ContextVar("rungwise_work", default=None)
 

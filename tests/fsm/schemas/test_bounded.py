@@ -51,9 +51,9 @@ def chain(keyword: str, of: int = 40) -> dict[str, Any]:
     return {"$ref": "#/$defs/d0", "$defs": {name: each for way in ways for name, each in way.items()} | defined}
 
 
-@pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
-def test_alternatives_within_alternatives_are_bounded(keyword: str) -> None:
-    assert told(chain(keyword), 1) == TOO_MUCH
+@pytest.mark.parametrize(("keyword", "value"), [("anyOf", 1), ("oneOf", 1), ("allOf", "fits")])
+def test_alternatives_within_alternatives_are_bounded(keyword: str, value: Any) -> None:
+    assert told(chain(keyword), value) == TOO_MUCH
 
 
 def test_references_within_references_are_bounded_where_nothing_is_checked() -> None:
@@ -71,26 +71,33 @@ def nested(levels: int, inner: Any = 1) -> Any:
 def test_alternatives_at_each_level_of_the_value_are_bounded() -> None:
     each = {"anyOf": [{"type": "array", "items": {"$ref": "#/properties/a"}}] * 4 + [{"type": "string"}]}
     assert told(each, nested(20)) == TOO_MUCH
-    assert "must be of type string" in str(told(each, nested(3)))
+    assert "'a[0][0][0]' must be of type array" in str(told(each, nested(3)))
     assert told(each, nested(12, "fits")) is None
+
+
+def often(schema: dict[str, Any]) -> dict[str, Any]:
+    """Give a schema as each of a thousand alternatives."""
+    return {"anyOf": [{"$ref": "#/$defs/one"}] * 1_000, "$defs": {"one": schema}}
+
+
+DEPENDENT = {"dependentRequired": {str(n): list(map(str, range(300))) for n in range(300)}}
+WIDE = {str(n): 0 for n in range(300)}
 
 
 @pytest.mark.parametrize(
     ("schema", "value"),
     [
-        ({"anyOf": [{"enum": [{"b": [number] * 1_000} for number in range(1_000)]}] * 200}, {"b": [1] * 999 + [2]}),
-        ({"anyOf": [{"const": [0] * 50_000 + [1]}] * 1_000}, [0] * 50_001),
-        ({"anyOf": [{"uniqueItems": True, "minItems": 10**6}] * 1_000}, list(range(50_000))),
-        ({"anyOf": [{"items": True, "minItems": 10**6}] * 1_000}, [0] * 100_000),
-        ({"anyOf": [{"minItems": 10**6}] * 3_000}, [["x" * 1_000_000]]),
-        ({"anyOf": [{"not": {}}] * 3_000}, ["x" * 1_000_000]),
-        ({"items": {"dependentRequired": {str(n): list(map(str, range(300))) for n in range(300)}}}, [{}] * 90_000),
-        (
-            {"items": {"dependentRequired": {str(n): list(map(str, range(300))) for n in range(300)}}},
-            [{str(n): 0 for n in range(300)}] * 3_000,
-        ),
+        (often({"enum": [{"b": [number] * 1_000} for number in range(300)]}), {"b": [1] * 999 + [2]}),
+        (often({"const": [0] * 20_000 + [1]}), [0] * 20_001),
+        (often({"uniqueItems": True, "minItems": 10**6}), list(range(20_000))),
+        (often({"items": True, "minItems": 10**6}), [0] * 100_000),
+        (often({"minItems": 10**6}), [["x" * 1_000_000]]),
+        (often({"not": {}}), ["x" * 1_000_000]),
+        ({"items": DEPENDENT}, [{}] * 50_000),
+        ({"items": DEPENDENT}, [WIDE] * 1_000),
         ({"items": {"unevaluatedProperties": False}}, [{str(n): 0 for n in range(MOST_UNEVALUATED)}] * 100),
-        ({"items": {"patternProperties": {f"x{n}": {} for n in range(300)}}}, [{str(n): 0 for n in range(300)}] * 100),
+        ({"items": {"patternProperties": {f"x{n}": {} for n in range(300)}}}, [WIDE]),
+        ({"items": {"patternProperties": {f"x{n}": {} for n in range(300)}, "additionalProperties": {}}}, [WIDE]),
     ],
 )
 def test_every_keyword_counts_what_it_costs(schema: dict[str, Any], value: Any) -> None:
@@ -102,7 +109,7 @@ def test_a_subschema_of_another_draft_is_bounded_too() -> None:
     assert "does not fit pattern" in str(told(old, "a" * 40 + "!"))
 
 
-SLOW_TEXT = "".join(random.Random(1).choice("ab") for _ in range(2_000_000))
+SLOW_TEXT = "".join(random.Random(1).choices("ab", k=200_000))
 
 SLOW = [
     "^(a+)+$",
@@ -117,13 +124,13 @@ SLOW = [
 
 
 @pytest.mark.parametrize("pattern", SLOW)
-@pytest.mark.parametrize("length", [40, 5_000, 2_000_000])
+@pytest.mark.parametrize("length", [40, 5_000, 200_000])
 def test_patterns_that_backtrack_are_bounded(pattern: str, length: int) -> None:
     assert told({"pattern": pattern}, "a" * length + "!") in (TOO_MUCH, told({"pattern": pattern}, "a!"))
-    assert told({"pattern": pattern}, SLOW_TEXT[:length]) is not None
+    told({"pattern": pattern}, SLOW_TEXT[:length] + "?")  # which may fit, and takes no longer
 
 
-@pytest.mark.parametrize("value", [["a" * 5_000 + "!"] * 5_000, {"a" * 1_000 + "!" * n: 0 for n in range(1_000)}])
+@pytest.mark.parametrize("value", [["a" * 1_000 + "!"] * 1_000, {"a" * 1_000 + "!" * n: 0 for n in range(200)}])
 @pytest.mark.parametrize("pattern", SLOW[3:])
 def test_many_texts_count_together(pattern: str, value: Any) -> None:
     assert told({"items": {"pattern": pattern}, "propertyNames": {"pattern": pattern}}, value) is not None
@@ -163,7 +170,7 @@ def test_the_usual_patterns_work(pattern: str) -> None:
         r"(a)\1": "aa",
     }
     assert told({"pattern": pattern}, fitting[pattern]) is None
-    assert "does not fit pattern" in str(told({"pattern": pattern}, " "))
+    assert "does not fit pattern" in str(told({"pattern": pattern}, "\n"))
 
 
 @pytest.mark.parametrize("key", ["pattern", "patternProperties"])
@@ -186,10 +193,10 @@ ROW = {"type": "object", "properties": {name: {"type": "string"} for name in "ab
 
 
 def test_large_values_that_fit_are_not_refused() -> None:
-    assert told({"items": ROW}, [dict.fromkeys("abcdefghij", "text")] * 2_000) is None
-    assert told({"items": {"type": "number"}}, list(range(50_000))) is None
-    assert told({"items": {"enum": list("abcdefghij")}}, list("abcdefghij") * 2_000) is None
-    assert told({"type": "string", "pattern": r"\S"}, "text " * 50_000) is None
+    assert told({"items": ROW}, [dict.fromkeys("abcdefghij", "text")] * 1_000) is None
+    assert told({"items": {"type": "number"}}, list(range(20_000))) is None
+    assert told({"items": {"enum": list("abcdefghij")}}, list("abcdefghij") * 1_000) is None
+    assert told({"type": "string", "pattern": r"\S"}, "text " * 20_000) is None
     assert told({"items": {"pattern": r"^[A-Z]{2}-\d{4}$"}}, ["AB-1234"] * 10_000) is None
 
 
@@ -236,7 +243,7 @@ def test_a_union_of_models_that_hold_each_other_is_bounded() -> None:
     tool = Tool(union_of(5))
     assert told_by(tool.takes, levels(10, {"vN0": 1})) == TOO_MUCH
     assert told_by(tool.takes, levels(4, {"vN0": 1})) is None
-    assert "'a" in str(told_by(tool.takes, levels(4, {"vN0": "x"})))
+    assert "'a.N0.child" in str(told_by(tool.takes, levels(4, {"child": "x"})))
     told_apart = Tool(union_of(5, with_kind=True))
     assert told_by(told_apart.takes, levels(30, {"kind": "N1"}, kind="N2")) is None
 
@@ -262,7 +269,7 @@ def test_depth_alone_is_no_reason_to_refuse(is_given: bool) -> None:
 
 def test_the_calls_of_one_reply_share_the_bound() -> None:
     box = Toolbox.of([Tool(print, name="tool", parameters={"properties": {"a": {"items": {"type": "number"}}}})])
-    arguments = json.dumps({"a": [1] * 40_000})
+    arguments = json.dumps({"a": [1] * 20_000})
     calls = tuple(ToolCall(str(number), "tool", arguments) for number in range(32))
     start = time.process_time()
     planned = ToolRound.of(calls, box, TurnPolicy(), None)
