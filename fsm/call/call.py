@@ -27,7 +27,6 @@ from rungwise.fsm.call.conversation.for_backend import Proposal
 from rungwise.fsm.call.conversation.link import Lessons, Link
 from rungwise.fsm.call.conversation.observation import ANSWERS, Observation
 from rungwise.fsm.call.conversation.reading import TextWatch
-from rungwise.fsm.call.conversation.plain import with_originals
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Request, Send, TurnContext
 from rungwise.fsm.call.policy import Policy
@@ -276,8 +275,7 @@ class Call:
         """
         if self._proposed is None or not self._proposed.send.needs_compaction:
             raise IllegalEvent("no send waits for a compaction")
-        transcript = self._context.transcript
-        transcript.messages = with_originals(Request(messages).messages, transcript.messages)
+        self._context.transcript.shorten(Request(messages).messages)
         self._proposed = self._proposer.propose(self._proposed.send.wait, is_compacted=True)
         return self._affordable(0.0)
 
