@@ -1,4 +1,4 @@
-"""Turns over HTTP as their users meet them: one event loop for the tools, compactors, one Ctrl-C, summaries, replays."""
+"""Turns over HTTP as users meet them: one event loop for tools, compactors, one Ctrl-C, summaries, replays."""
 
 from __future__ import annotations
 
@@ -195,11 +195,11 @@ def test_a_summary_that_calls_tools_again_is_no_success() -> None:
     def look() -> str:
         return "seen"
 
-    with EmbeddedProvider(Script([calling("look"), calling("look")])) as provider:
+    with EmbeddedProvider(Script([calling("look")] * 3)) as provider:
         client = client_of(provider)
         with pytest.raises(TurnFailed, match="asked for a summary it called tools again") as caught:
-            client.turn("Look.", tools=[look], policy=TurnPolicy(auto_continues=0))
-        assert "tools" not in provider.requests[1].body
+            client.turn("Look.", tools=[look], policy=TurnPolicy(auto_continues=1))
+        assert "tools" not in provider.requests[2].body
     assert replay(caught.value.result.journal).outcome == "failed"
 
 
