@@ -116,7 +116,7 @@ TURN = ship(
             "called_tools": (USE_TOOLS, NOTHING_SHOWN, LIMIT_REACHED),
             "truncated": (EXTEND, LIMIT_REACHED),
             "overflowed": (NOTHING_SHOWN, SUMMED_UP, COMPACT, FAILED),
-            "interrupted": (NOTHING_SHOWN, SUMMED_UP, FAILED),
+            "interrupted": (SUMMED_UP, FAILED),
             "refused": (NOTHING_SHOWN, SUMMED_UP, FAILED),
             "call_failed": (NOTHING_SHOWN, SUMMED_UP, FAILED),
             "tools_ran": (HAND_OFF, REPORT, SUMMARIZE, LIMIT_REACHED),

@@ -28,7 +28,9 @@ def bytes_of_file(path: str | PathLike[str], largest: int = LARGEST) -> bytes:
         ConfigurationError: the file is larger.
         OSError: it cannot be read.
     """
-    with open(path, "rb") as file:
+    from pathlib import Path  # which most programs do without
+
+    with Path(path).open("rb") as file:  # where a number is no path
         content = file.read(largest + 1)
     check_size(content, largest)
     return content
