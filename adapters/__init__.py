@@ -51,8 +51,8 @@ This page describes how `rungwise.Client` behaves, beyond what each argument say
 * **To cancel**, cancel the task, leave the `with client.stream(...)` block, press Ctrl-C, or call `cancel()` on the
   call's `rungwise.Cancellation` from another thread. The call ends within 0.1 s. The exception has what was delivered
   in its `result` attribute; under `asyncio.wait_for`, its `__cause__` has it. At most one daemon thread for each host
-  name may stay behind in a lookup. During tools, cancelling cancels the async ones and waits for the others until their
-  own time is up; a second Ctrl-C does not wait.
+  name may stay behind in a lookup. During tools, cancelling cancels the async ones and gives the others half a second;
+  one that hangs is left behind, and its result says so.
 * **A deadline** applies beside the budgets, and the tightest counts. One that has passed ends the call `over_budget`
   and sends nothing. Whatever client the tools and compactors of a turn use, their calls inherit the turn's deadline.
   With `deadline_header="x-deadline"` each request carries the deadline of the call, and if you pass on a header of that

@@ -148,7 +148,7 @@ class Client:
             CallError: the outcome is `refused`, `exhausted`, `failed`, `cancelled` or `over_budget`.
             ConfigurationError: the messages or options are not of their form, or prices are missing for a budget.
         """
-        check_sync(cancellation, self._compactor)
+        check_sync("call", cancellation, self._compactor)
         call = self._new(messages, options, is_streaming=False)
         with either(self._connections.in_threads.cancellation, cancellation) as ending:
             return self._driver(ending, call.policy.timeouts).run(call).raise_for_outcome()
@@ -160,7 +160,7 @@ class Client:
 
         Takes and raises what `call` does; an error comes after the last event.
         """
-        check_sync(cancellation, self._compactor)
+        check_sync("stream", cancellation, self._compactor)
         call = self._new(messages, options, is_streaming=True)
         own = Cancellation()
         stream = Stream(call, self._stream(call, own, cancellation), own)
@@ -209,7 +209,7 @@ class Client:
             TurnError: the outcome is `failed`, `cancelled` or `over_budget`.
             ConfigurationError: something is not of its form.
         """
-        check_sync(cancellation, options.get("compactor") or self._compactor)
+        check_sync("turn", cancellation, options.get("compactor") or self._compactor)
         planned = self._planned(messages, options, is_streaming=False)
         with either(self._connections.in_threads.cancellation, cancellation) as ending:
             return self._turn_driver(planned, ending).run(planned.turn).raise_for_outcome()
@@ -221,7 +221,7 @@ class Client:
 
         Takes and raises what `turn` does; an error comes after the last event.
         """
-        check_sync(cancellation, options.get("compactor") or self._compactor)
+        check_sync("stream_turn", cancellation, options.get("compactor") or self._compactor)
         planned = self._planned(messages, options, is_streaming=True)
         own = Cancellation()
         stream = TurnStream(planned.turn, self._stream_turn(planned, own, cancellation), own)

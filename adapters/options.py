@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import sys
+import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -183,9 +185,22 @@ def check_policy(policy: object) -> Policy:
     return policy
 
 
-def check_sync(cancellation: object, compactor: object) -> None:
-    """Refuse a cancellation of another type, and a compactor that a thread cannot await."""
+_warned: Final[set[str]] = set()
+
+
+def check_sync(name: str, cancellation: object, compactor: object) -> None:
+    """Refuse a cancellation of another type, and a compactor that a thread cannot await; warn once in an event loop.
+
+    Arguments:
+        name: the method that is called.
+    """
     if cancellation is not None and not isinstance(cancellation, Cancellation):
         raise ConfigurationError(f"cancellation must be a Cancellation, not {type(cancellation).__name__}")
     if compactor is not None and inspect.iscoroutinefunction(compactor):
         raise ConfigurationError("the compactor is a coroutine function; only what is asynchronous can await it")
+    asyncio, trio = sys.modules.get("asyncio"), sys.modules.get("trio")  # if nobody imported one, it does not run
+    is_blocking = (asyncio and asyncio._get_running_loop()) or (trio and trio.lowlevel.in_trio_run())
+    if is_blocking and name not in _warned:
+        _warned.add(name)
+        instead = f"await client.a{name}(...)" if name in ("call", "turn") else f"async with client.a{name}(...)"
+        warnings.warn(f"client.{name}() blocks the event loop that runs here; use `{instead}`", stacklevel=3)

@@ -99,7 +99,7 @@ def ask(context: click.Context, /, prompt: str | None, tools: str | None, **opti
     Each tool has a line on stderr when it begins and when it ends (with --no-stream, each round of tools). A pipe gets
     only the last answer, once the turn has ended. What tools print goes to stderr, except for the output of programs
     that they start. With --json, handed_off replaces tool_calls, calls counts the calls, and messages is the
-    conversation. Ctrl-C ends the turn but waits for tools that cannot be stopped; a second Ctrl-C does not wait.
+    conversation. Ctrl-C ends the turn; tools that cannot be stopped have half a second to return.
 
     Keys are read from the environment, sent only to their own hosts, and never shown. Missing and placeholder keys are
     reported before anything is sent, for fallbacks too.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -12,6 +11,8 @@ import click
 from rungwise.adapters.cli.backends import Target, chain_of, chain_options
 from rungwise.adapters.cli.options import TOKENS, TOOLS, json_schema, schema_option, system_option, text
 from rungwise.adapters.cli.output import bad_input, put
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.files import bytes_of_file
 
 if TYPE_CHECKING:
     from rungwise.adapters.wires.http_backend import HttpBackend
@@ -105,9 +106,11 @@ def _request(prompt: str, chain: list[Any], *, request_file: str | None, **optio
 def _read(file: str) -> dict[str, Any]:
     """Read a body, or a list of messages, from a file."""
     try:
-        report = json.loads(Path(file).read_bytes())
+        report = json.loads(bytes_of_file(file))
     except OSError as error:
         bad_input(f"--request: {file} cannot be read ({error.strerror})")
+    except ConfigurationError as error:
+        bad_input(f"--request: {file}: {error}")
     except (ValueError, RecursionError):
         bad_input(f"--request: {file} is not JSON")
     if isinstance(report, list):

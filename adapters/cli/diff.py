@@ -20,6 +20,7 @@ from rungwise.adapters.cli.options import (
 from rungwise.adapters.cli.output import bad_input, laid_out, note, one_line, safe, write_out
 from rungwise.adapters.cli.policies import EITHER_OR_DEFAULT, NAMED, turn_option
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.files import bytes_of_file
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.conversation.link import Prices
@@ -148,7 +149,7 @@ def _past(file: str, old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> What
 
     table = old.of_calls.table if isinstance(old, TurnPolicy) else old.table
     try:
-        recorded = read_recorded(Path(file).read_bytes(), table)
+        recorded = read_recorded(bytes_of_file(file), table)
         record = recorded.path.record if isinstance(recorded, TurnPath) else recorded.record
         assert isinstance(record, (Journal, TurnJournal))
         return what_if_recorded(record, new, name=one_line(Path(file).name), old_table=table)

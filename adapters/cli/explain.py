@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -12,6 +11,7 @@ from rungwise.adapters.cli.options import BACKENDS, choice_option, output_option
 from rungwise.adapters.cli.output import bad_input, is_terminal, note, safe, write_out
 from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.files import bytes_of_file
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.policy import Policy
@@ -94,7 +94,7 @@ def _explained(file: str, policy: Policy, format: Form, view: View) -> str:
     from rungwise.fsm.turn.explained import TurnPath, explain_turn, read_recorded
 
     try:
-        recorded = read_recorded(Path(file).read_bytes(), policy.table)
+        recorded = read_recorded(bytes_of_file(file), policy.table)
     except OSError as error:
         bad_input(f"{file} cannot be read ({error.strerror}): give a JOURNAL.json")
     except ConfigurationError as error:

@@ -17,6 +17,7 @@ import click
 
 from rungwise.adapters.cli.output import bad_input, prints_aside
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.files import bytes_of_file
 from rungwise.fsm.values.moments import read_rfc_3339
 
 if TYPE_CHECKING:
@@ -111,9 +112,11 @@ def moment(context: click.Context, parameter: click.Parameter, value: str | None
 def json_schema(file: str) -> dict[str, Any]:
     """Read a JSON schema from a file, as the response format that asks for it."""
     try:
-        schema = json.loads(Path(file).read_bytes())
+        schema = json.loads(bytes_of_file(file))
     except OSError as error:
         bad_input(f"--json-schema: {file} cannot be read ({error.strerror})")
+    except ConfigurationError as error:
+        bad_input(f"--json-schema: {file}: {error}")
     except (ValueError, RecursionError):
         bad_input(f"--json-schema: {file} is not JSON")
     if not isinstance(schema, dict):

@@ -18,11 +18,11 @@ from rungwise.adapters.http.sync_driver import Compactor
 from rungwise.adapters.http.waiting import CallEnded, WakeUp, check, within
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.plain import plain_messages
 from rungwise.fsm.call.conversation.request import PlainMessage, Send
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.overrides import waits_are_off
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.values.frozen_map import thawed
 
 AsyncCompactor = Callable[[tuple[PlainMessage, ...]], Awaitable[Sequence[PlainMessage | Message]]]
 
@@ -143,7 +143,7 @@ class AsyncDriver(Driver):
             nonlocal own_timeout
             try:
                 with self.deadline(send).around():
-                    compacted = compactor(thawed(send.messages))  # its own copy, which it may change
+                    compacted = compactor(tuple(plain_messages(send.messages)))  # a copy, which it may change
                     return await compacted if isinstance(compacted, Awaitable) else compacted
             except TimeoutError as error:
                 own_timeout = error

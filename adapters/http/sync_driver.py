@@ -15,11 +15,11 @@ from rungwise.adapters.http.own import OwnHttp
 from rungwise.adapters.http.waiting import CallEnded, check, run, until_set
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.plain import plain_messages
 from rungwise.fsm.call.conversation.request import PlainMessage, Send
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.overrides import waits_are_off
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.values.frozen_map import thawed
 
 Compactor = Callable[[tuple[PlainMessage, ...]], Sequence[PlainMessage | Message]]
 
@@ -113,6 +113,6 @@ class SyncDriver(Driver):
         check(self.cancellation)
         if send.needs_compaction and self.compactor is not None:
             with self.deadline(send).around():
-                shorter = self.compactor(thawed(send.messages))  # its own copy, which it may change
+                shorter = self.compactor(tuple(plain_messages(send.messages)))  # a copy, which it may change
             call.compacted(shorter)
             check(self.cancellation)

@@ -94,6 +94,9 @@ def late(seconds: float) -> str:
     return f"timed out after {seconds:g} s"
 
 
+WAIT: Final = 0.5
+"""Seconds that a tool which cannot be cancelled has to return after the round was ended."""
+
 GRACE: Final = 2.0
 """Seconds for a cancelled async tool to end."""
 
@@ -140,6 +143,7 @@ class Schedule:
         at_once: how many may run side by side.
         until: when the time of all is up.
         clock: returns seconds on a monotonic clock.
+        has_left: whether a tool that would not end was abandoned.
     """
 
     jobs: tuple[Job, ...]
@@ -147,6 +151,7 @@ class Schedule:
     until: float = math.inf
     clock: Callable[[], float] = time.monotonic
     reason: BaseException | None = field(default=None, init=False)
+    has_left: bool = field(default=False, init=False)
     _news: list[ToolStarted | ToolEnded] = field(factory=list, init=False)
     _is_given_up: bool = field(default=False, init=False)
     _begun: int = field(default=0, init=False)
@@ -225,10 +230,12 @@ class Schedule:
             if job.cancel is not None and job.fault is None:
                 self._cancel(job, late(job.run.seconds))
             else:
-                self._leave(job, job.fault or late(job.run.seconds))
+                self._leave(job, job.fault or (late(job.run.seconds) if self.reason is None else CANCELLED))
 
     def end(self, reason: BaseException) -> None:
-        """Begin no more tools, and cancel those that can be cancelled. The second time, abandon the others.
+        """Begin no more tools, and cancel those that run. Those that cannot be cancelled are abandoned after `WAIT`.
+
+        The second time, abandon all of them at once.
 
         Arguments:
             reason: the exception for the caller.
@@ -238,7 +245,9 @@ class Schedule:
             return
         self.reason = reason
         for job in list(self._running):
-            if job.cancel is not None and job.fault is None:
+            if job.cancel is None:
+                job.until = min(job.until, self.clock() + WAIT)
+            elif job.fault is None:
                 self._cancel(job, CANCELLED)
 
     def give_up(self) -> None:
@@ -267,6 +276,7 @@ class Schedule:
             job.cancel()
 
     def _leave(self, job: Job, fault: str) -> None:
+        self.has_left = True
         job.leave()
         self._settle(job, ToolOutcome(fault=f"{fault}; {LEFT}"))
 

@@ -25,8 +25,8 @@ from rungwise.fsm.turn.tools import Executor
 class ToolTasks(Runner):
     """Run the tools of a round from this task.
 
-    If this task is cancelled, no more tools begin, async tools are cancelled, and sync ones are awaited until their own
-    time is up. The second time they are abandoned.
+    If this task is cancelled, no more tools begin, async tools are cancelled, and sync ones have half a second to
+    return. The second time they are abandoned.
     """
 
     outcomes: tuple[ToolOutcome, ...] = field(default=(), init=False)

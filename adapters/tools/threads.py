@@ -23,29 +23,34 @@ from rungwise.fsm.turn.tools import Executor
 
 
 def run_tools(
-    action: RunTools, executor: Executor | None, cancellation: Cancellation, deadline: Deadline = NO_DEADLINE
+    action: RunTools,
+    executor: Executor | None,
+    cancellation: Cancellation,
+    loop: LoopThread,
+    deadline: Deadline = NO_DEADLINE,
 ) -> Generator[ToolStarted | ToolEnded, None, tuple[ToolOutcome, ...]]:
     """Run tools, yield their events, and return the outcome of each, in the order of the calls.
 
     Arguments:
         action: the tools.
         executor: called with name and arguments for tools that have no function.
-        cancellation: ends the round: no more tools begin, async tools are cancelled, and sync ones are awaited until
-            their own time is up. The second time they are abandoned. Ctrl-C, and closing the generator, do the same.
+        cancellation: ends the round: no more tools begin, async tools are cancelled, and sync ones have half a second
+            to return. The second time they are abandoned. Ctrl-C, and closing the generator, do the same.
+        loop: runs async tools; it stays open.
         deadline: the deadline for calls and turns that tools make.
 
     Raises:
         ToolsEnded: the round was ended early.
     """
-    return _Threads(Schedule.of(action), executor, cancellation, deadline).run()
+    return _Threads(Schedule.of(action), executor, cancellation, deadline, loop=loop).run()
 
 
 @define(eq=False)
 class _Threads(Runner):
     """Run the tools of a round from this thread."""
 
+    _loop: LoopThread = field(kw_only=True)
     _woken: Mailbox[None] = field(factory=Mailbox, init=False)
-    _loop: _LoopThread | None = field(default=None, init=False)
 
     def run(self) -> Generator[ToolStarted | ToolEnded, None, tuple[ToolOutcome, ...]]:
         """Run them, and wait."""
@@ -63,7 +68,7 @@ class _Threads(Runner):
                 except BaseException as error:  # most likely Ctrl-C; a second one abandons everything
                     raised, is_abandoned = error, is_abandoned or isinstance(error, GeneratorExit)
         finally:
-            if self._loop is not None:
+            if self.schedule.has_left:  # a tool may block the loop for ever; the next round gets another
                 self._loop.close()
         return self.schedule.finish()
 
@@ -81,33 +86,40 @@ class _Threads(Runner):
 
     def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
         """Await in the other thread's event loop what a function returns."""
-        self._loop = self._loop or _LoopThread()
         return self._loop.spawn(call, context, report)
 
 
-class _LoopThread:
-    """Run an event loop in a daemon thread."""
+@define(eq=False)
+class LoopThread:
+    """Run an event loop in a daemon thread, from the first task until it is closed; then a task starts another."""
 
-    def __init__(self) -> None:
-        self._is_closed = asyncio.Event()
-        self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._run, name="rungwise runs async tools", daemon=True).start()
-
-    def _run(self) -> None:
-        # It cancels the remaining tasks as it closes; nobody waits for that.
-        with suppress(Exception), asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._is_closed.wait())
+    _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
+    _is_closed: asyncio.Event = field(factory=asyncio.Event, init=False)
 
     def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
         """Await in this loop what a function returns; return a function that cancels it."""
+        if self._loop is None:
+            loop, is_closed = asyncio.new_event_loop(), asyncio.Event()
+            threading.Thread(target=_run, args=(loop, is_closed), name="rungwise runs async tools", daemon=True).start()
+            self._loop, self._is_closed = loop, is_closed
         tasks: list[Callable[[], object]] = []
-        self._in_loop(lambda: tasks.append(spawn_in_asyncio(partial(awaited, call), context, report)))
-        return lambda: self._in_loop(lambda: [cancel() for cancel in tasks])
+        soon = partial(_soon, self._loop)
+        soon(lambda: tasks.append(spawn_in_asyncio(partial(awaited, call), context, report)))
+        return lambda: soon(lambda: [cancel() for cancel in tasks])
 
     def close(self) -> None:
-        """End the loop and cancel its tasks."""
-        self._in_loop(self._is_closed.set)
+        """End the loop, if there is one, and cancel its tasks."""
+        if self._loop is not None:
+            _soon(self._loop, self._is_closed.set)
+            self._loop = None
 
-    def _in_loop(self, call: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # it is closed
-            self._loop.call_soon_threadsafe(call)
+
+def _run(loop: asyncio.AbstractEventLoop, is_closed: asyncio.Event) -> None:
+    # It cancels the remaining tasks as it closes; nobody waits for that.
+    with suppress(Exception), asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(is_closed.wait())
+
+
+def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
+    with suppress(RuntimeError):  # it is closed
+        loop.call_soon_threadsafe(call)

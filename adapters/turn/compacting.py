@@ -14,7 +14,6 @@ from rungwise.adapters.http.deadline import Deadline
 from rungwise.adapters.http.waiting import WakeUp, check, within
 from rungwise.adapters.tools.calling import Report, ToolReturn, Worker, is_async
 from rungwise.fsm.turn.actions import Compact
-from rungwise.fsm.values.frozen_map import thawed
 
 LATE: Final = TimeoutError("the compactor has used up the time of the turn")
 
@@ -91,7 +90,7 @@ async def ashorten(
 
 
 async def _called(compactor: Callable[..., Any], action: Compact) -> Any:
-    return await compactor(thawed(action.messages), action.room)  # its own copy, which it may change
+    return await compactor(action.messages, action.room)
 
 
 async def _await_into(returns: list[Any], shorter: Any, deadline: Deadline) -> None:
@@ -104,8 +103,7 @@ async def _await_into(returns: list[Any], shorter: Any, deadline: Deadline) -> N
 
 
 def _begin(compactor: Callable[..., Any], action: Compact, report: Report, deadline: Deadline) -> None:
-    call = partial(compactor, thawed(action.messages), action.room)  # its own copy, which it may change
-    Worker("the compactor", call, deadline.context(), report).start()
+    Worker("the compactor", partial(compactor, action.messages, action.room), deadline.context(), report).start()
 
 
 def _taken(returned: ToolReturn) -> Any:

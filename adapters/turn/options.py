@@ -21,8 +21,8 @@ from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.tools import Executor, Toolbox, Tools
 from rungwise.fsm.turn.turn import Turn
 
-TurnCompactor = Callable[[Sequence[PlainMessage | Message], int], Sequence[PlainMessage | Message]]
-AsyncTurnCompactor = Callable[[Sequence[PlainMessage | Message], int], Awaitable[Sequence[PlainMessage | Message]]]
+TurnCompactor = Callable[[Sequence[PlainMessage], int], Sequence[PlainMessage | Message]]
+AsyncTurnCompactor = Callable[[Sequence[PlainMessage], int], Awaitable[Sequence[PlainMessage | Message]]]
 
 
 class TurnOptions(RunOptions, total=False):
@@ -32,7 +32,7 @@ class TurnOptions(RunOptions, total=False):
         tools: the tools by name, or a list of them: functions, or a `rungwise.Tool` that says more.
         executor: called with name and arguments for tools that have no function.
         policy: the policy of the turn; its calls use the client's policy unless it names one.
-        compactor: shortens a conversation; called with its messages and by how many tokens.
+        compactor: shortens a conversation; called with its plain messages and by how many tokens.
     """
 
     tools: Tools | Toolbox

@@ -12,7 +12,7 @@ from rungwise.adapters.http.driver import LATE as LATE_BY
 from rungwise.adapters.http.sync_driver import SyncDriver
 from rungwise.adapters.http.waiting import CallEnded
 from rungwise.adapters.tools.scheduling import ToolsEnded
-from rungwise.adapters.tools.threads import run_tools
+from rungwise.adapters.tools.threads import LoopThread, run_tools
 from rungwise.adapters.turn.compacting import LATE, shorten
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, TurnEvent
 from rungwise.fsm.turn.result import TurnResult
@@ -45,17 +45,19 @@ class SyncTurnDriver:
 
     def stream(self, turn: Turn) -> Generator[TurnEvent]:
         """Run a turn to its end and yield the events of its calls and tools."""
-        clock = self.calls.clock
+        clock, loop = self.calls.clock, LoopThread()
         try:
             action = turn.begin(clock())
             while action is not None:
                 yield from turn.drain()
-                action = yield from self._do(action, turn)
+                action = yield from self._do(action, turn, loop)
         except BaseException as error:
             leave(turn, error, clock())
+        finally:
+            loop.close()
         yield from turn.drain()
 
-    def _do(self, action: Action, turn: Turn) -> Generator[TurnEvent, None, Action | None]:
+    def _do(self, action: Action, turn: Turn, loop: LoopThread) -> Generator[TurnEvent, None, Action | None]:
         """Perform an action and return the next one."""
         clock, cancellation = self.calls.clock, self.calls.cancellation
         match action:
@@ -64,7 +66,7 @@ class SyncTurnDriver:
                 return turn.called(call.result, clock())
             case RunTools():
                 deadline = Deadline(clock, turn.deadline)
-                outcomes = yield from run_tools(action, turn.tools.executor, cancellation, deadline)
+                outcomes = yield from run_tools(action, turn.tools.executor, cancellation, loop, deadline)
                 return turn.tools_ran(outcomes, clock())
             case Compact():
                 assert self.compactor is not None  # else the turn does not ask for it

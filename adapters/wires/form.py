@@ -10,10 +10,9 @@ from typing import Any, ClassVar, Final
 from attrs import field, frozen
 
 from rungwise.adapters.wires.plain.messages import ids_in, read_messages
-from rungwise.adapters.wires.plain.parts import in_words
 from rungwise.adapters.wires.plain.tools import ToolDefinition, parted, read_tools
-from rungwise.adapters.wires.plain.writing import chat_messages
 from rungwise.fsm.call.conversation.parts import MediaPart, Message, ToolCall, ToolResult
+from rungwise.fsm.call.conversation.plain import in_words
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.conversation.shapes import Shapes
 
@@ -123,13 +122,6 @@ class Form(Shapes, ABC):
     def unsigned(self, message: PlainMessage) -> PlainMessage:
         """Return a plain message without signatures and reasoning that may be another provider's."""
         return message
-
-    def plain_of(self, message: Message, *, with_reasoning: bool = False) -> list[Body]:
-        """Return a message as plain messages of chat completions, without any provider's own members."""
-        plain = chat_messages(message)
-        if with_reasoning and message.reasoning:
-            plain[0]["reasoning_content"] = message.reasoning
-        return plain
 
     def needs_no_arguments(self, tool: str, tools: Iterable[Mapping[str, Any]]) -> bool:
         """Tell whether a tool is among these definitions, in any form, and requires no arguments."""

@@ -275,7 +275,7 @@ class Call:
         """
         if self._proposed is None or not self._proposed.send.needs_compaction:
             raise IllegalEvent("no send waits for a compaction")
-        self._context.transcript.messages = Request(messages).messages
+        self._context.transcript.shorten(Request(messages).messages)
         self._proposed = self._proposer.propose(self._proposed.send.wait, is_compacted=True)
         return self._affordable(0.0)
 

@@ -15,7 +15,7 @@ from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.machine.table import Table
-from rungwise.fsm.values.fields import flag, instance, number, one_of, optional, whole
+from rungwise.fsm.values.fields import brief_repr, flag, instance, number, one_of, optional, whole
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import did_you_mean, short
 from rungwise.fsm.values.toml import read_toml, text_of_file
@@ -141,7 +141,7 @@ def _switch_after(value: Any) -> Mapping[str, int]:
     return FrozenMap({**SWITCH_AFTER, **value})
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, repr=False)
 class Policy:
     """Set how a call recovers and what it may spend.
 
@@ -199,6 +199,8 @@ class Policy:
     nudge_window: int = field(default=5, validator=whole(0, LARGEST_LIMIT))
     skip_identical_empties: bool = field(default=False, validator=flag)
     table: Table = field(default=CALL, validator=instance(Table), repr=False)
+
+    __repr__ = brief_repr
 
     def __attrs_post_init__(self) -> None:
         if self.budget.attempts > LARGEST_LIMIT:

@@ -8,7 +8,7 @@ from rungwise.fsm.certificate.shown import markdown
 from rungwise.fsm.certificate.verified import Verified
 
 
-@frozen
+@frozen(repr=False)
 class Certificate(Verified):
     """Hold the result of `verify`.
 

@@ -76,7 +76,7 @@ class WorstCase:
         }
 
 
-@frozen
+@frozen(repr=False)
 class Verified:
     """Hold the result of a check; `Certificate` documents the fields."""
 
@@ -96,6 +96,11 @@ class Verified:
     kept: Mapping[str, float] | None = field(default=None, hash=False)
     call: "Verified | None" = None
     tools: Mapping[str, float] | None = field(default=None, hash=False)
+
+    def __repr__(self) -> str:
+        most = (f"{each.name} {'?' if each.value is None else number_text(each.value)}" for each in self.worst)
+        found = f"at most {', '.join(most)}" if self.ok else f"{', '.join(each.name for each in self.failed)}: no"
+        return f"<Certificate of a {self.table} over {counted(len(self.chain), 'backend')}: {found}>"
 
     @property
     def ok(self) -> bool:

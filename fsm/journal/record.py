@@ -12,6 +12,7 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import FLAG, NAMES, OBJECT, OBJECTS, TEXT, Forms, check_object, forms_of, or_null
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.values.checks import is_text
+from rungwise.fsm.values.files import check_size
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
 from rungwise.fsm.values.label import label, note, short
 from rungwise.fsm.values.usage import NO_USAGE, Usage
@@ -126,7 +127,7 @@ _OF_EVIDENCE = ("usage", "stop_raw", "status", "reason", "code", "asked_wait")
 _AS_RECORDED = ("at", "backend", "wait", "cap", "input_tokens", "draw", "facts", "attempts")
 
 
-@define(eq=False, kw_only=True)
+@define(eq=False, kw_only=True, repr=False)
 class Record:
     """Record one run through a table.
 
@@ -159,6 +160,10 @@ class Record:
     outcome: str | None = None
     setting: Any = None
     _rows: list[RecordedStep | Step] = field(factory=list, repr=False, init=False)
+
+    def __repr__(self) -> str:
+        end = f", {self.outcome}" if self.outcome else ""
+        return f"<{type(self).__name__} of a {self.table}, {self.size} step{'' if self.size == 1 else 's'}{end}>"
 
     def record(self, recorded: RecordedStep) -> None:
         """Append a step; it becomes a `Step` when somebody reads it."""
@@ -234,9 +239,12 @@ class Record:
         import orjson
 
         try:
+            check_size(text)
             document = orjson.loads(text)
         except orjson.JSONDecodeError as error:
             raise ConfigurationError(f"journal: no JSON ({error})") from None
+        except ConfigurationError as error:
+            raise ConfigurationError(f"journal: {error}") from None
         try:
             return cls.from_document(document)
         except ConfigurationError as error:

@@ -17,6 +17,7 @@ from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.replay.calls import replay_call
 from rungwise.fsm.replay.recorded import check_alike
+from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.turn.conversation import Conversation, ResultEntry
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.observe import cause_of, counts_of, event_of, facts_of, facts_of_tools
@@ -262,8 +263,9 @@ class _TurnReplay:
         result = self._settle()
         event = event_of(result)
         self.conversation.call_ended(result, event, step, is_summary=is_summary)
-        has_compactor = self.recorded.setting.has_compactor
-        facts = facts_of(result, self.position, has_compactor=has_compactor, is_summary=is_summary)
+        has_text = not is_blank(self.conversation.text) if self.recorded.contents else "has_no_text" not in step.facts
+        known = {"has_compactor": self.recorded.setting.has_compactor, "has_text": has_text}
+        facts = facts_of(result, self.position, is_summary=is_summary, **known)
         self._advance(event, facts, result=result, content=self.conversation.ids)
 
     def _answered(self, step: Step) -> None:

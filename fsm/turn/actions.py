@@ -7,7 +7,7 @@ from typing import Any
 from attrs import field, frozen
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.parts import Message, ToolCall
+from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.turn.tools import ToolRun
@@ -57,11 +57,11 @@ class Compact:
     """Shorten the conversation, and pass the result to `Turn.compacted`.
 
     Arguments:
-        messages: the conversation.
+        messages: the conversation as plain messages; a copy, which may be changed.
         room: by how many tokens it should shrink.
     """
 
-    messages: tuple[PlainMessage | Message, ...] = field(repr=False)
+    messages: tuple[PlainMessage, ...] = field(repr=False)
     room: int
 
 

@@ -46,7 +46,7 @@ def _is_result(value: Any) -> bool:
     return list_of(is_text, 3)(value[:3]) and list_of(is_flag, 1)(value[3:]) if isinstance(value, list) else False
 
 
-@define(eq=False, kw_only=True)
+@define(eq=False, kw_only=True, repr=False)
 class TurnJournal(Displayable, Record):
     """Record one turn.
 
@@ -73,9 +73,6 @@ class TurnJournal(Displayable, Record):
         from rungwise.fsm.turn.digest import digest_of_turn_journal  # loaded when somebody looks at a journal
 
         return digest_of_turn_journal(self, self.calls)
-
-    def _in_short(self) -> str:
-        return f"<Journal of a turn, {self.size} steps>"
 
     @property
     def made(self) -> int:

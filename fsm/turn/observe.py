@@ -34,14 +34,21 @@ _EVENTS = {
 }
 
 
-def facts_of(result: Result, position: Run, *, has_compactor: bool, is_summary: bool) -> tuple[str, ...]:
-    """Return the names of the facts that hold when a call has ended."""
+def facts_of(
+    result: Result, position: Run, *, has_compactor: bool, is_summary: bool, has_text: bool
+) -> tuple[str, ...]:
+    """Return the names of the facts that hold when a call has ended.
+
+    Arguments:
+        has_text: whether the model has shown a text in this turn.
+    """
     facts = {
         "may_fail_again": position.has_left("faults"),
         "may_go_on_later": position.has_left("auto_continues"),
         "is_hopeless": not HOPELESS.isdisjoint(result.journal.last.facts),
         "has_compactor": has_compactor,
         "is_summary": is_summary,
+        "has_no_text": is_summary and not has_text,
     }
     return tuple(name for name, holds in facts.items() if holds)
 
@@ -77,6 +84,8 @@ def cause_of(
         return None
     if result is not None and not result.is_success:
         return f"its last call {error_of(result)}"
+    if row.event == "called_tools" and row.target == "failed":
+        return "the model has shown no text, and when asked for a summary it called tools again"
     if row.event == "tools_ran":
         return _limit(facts, policy)
     cause = TURN.says(row.event, at_last=True) + (f": {note}" if note else "")

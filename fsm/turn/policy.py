@@ -12,7 +12,7 @@ from attrs import field, frozen
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, from_toml
 from rungwise.fsm.turn.table import TURN
-from rungwise.fsm.values.fields import flag, instance, number, optional, text, whole
+from rungwise.fsm.values.fields import brief_repr, flag, instance, number, optional, text, whole
 from rungwise.fsm.values.toml import text_of_file
 
 LARGEST_WINDOW = 10**9
@@ -44,7 +44,7 @@ class TurnHints:
     too_many: str = field(default="This call was not run: one reply may not call so many tools.", validator=text)
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, repr=False)
 class TurnPolicy:
     """Set how often a turn may continue and what it may spend.
 
@@ -84,6 +84,8 @@ class TurnPolicy:
     window: int = field(default=128_000, validator=whole(1, LARGEST_WINDOW))
     results_share: float = field(default=0.25, validator=_share)
     hints: TurnHints = field(factory=TurnHints, validator=instance(TurnHints))
+
+    __repr__ = brief_repr
 
     @property
     def of_calls(self) -> Policy:

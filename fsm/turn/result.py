@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.parts import Message, ToolCall
+from rungwise.fsm.call.conversation.plain import plain_messages
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.call.run.displayable import Displayable
@@ -15,7 +16,6 @@ from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import RungwiseError
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.table import TURN
-from rungwise.fsm.values.frozen_map import thawed
 from rungwise.fsm.values.usage import Usage
 
 if TYPE_CHECKING:
@@ -78,11 +78,8 @@ class TurnResult(Displayable):
 
     @property
     def plain_messages(self) -> list[dict[str, Any]]:
-        """Return the conversation as plain messages in the format of the last backend, ready to be stored as JSON."""
-        plain: list[dict[str, Any]] = []
-        for message in self.messages:
-            plain += self.shapes.plain_of(message) if isinstance(message, Message) else [thawed(message)]
-        return plain
+        """Return the conversation as plain messages, ready to be stored as JSON; your own keep their form."""
+        return plain_messages(self.messages)
 
     def raise_for_outcome(self) -> TurnResult:
         """Return this result if its outcome is a success.

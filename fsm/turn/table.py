@@ -46,6 +46,7 @@ FACTS = (
     Fact("is_hopeless", says="the cut text runs in circles, is as short as was asked for, or passed its cap"),
     Fact("has_compactor", says="the caller gave a compactor"),
     Fact("is_summary", says="this was the last call, which asked for a summary"),
+    Fact("has_no_text", says="this was the summary, and the model has shown no text in the whole turn"),
 )
 
 USE_TOOLS = Rung(
@@ -97,6 +98,7 @@ EXTEND = GO_ON.when("may_extend", lacks="is_hopeless", says="the cut answer may 
 FINISHED, LIMIT_REACHED, FAILED = Ending("finished"), Ending("limit_reached"), Ending("failed")
 HAND_OFF = Ending("handed_off", holds="was_handed_off")
 SUMMED_UP = Ending("limit_reached", holds="is_summary")
+NOTHING_SHOWN = Ending("failed", holds="has_no_text")
 
 TURN = ship(
     build_table(
@@ -111,12 +113,12 @@ TURN = ship(
         events=EVENTS,
         ladders={
             "answered": (SUMMED_UP, FINISHED),
-            "called_tools": (USE_TOOLS, LIMIT_REACHED),
+            "called_tools": (USE_TOOLS, NOTHING_SHOWN, LIMIT_REACHED),
             "truncated": (EXTEND, LIMIT_REACHED),
-            "overflowed": (SUMMED_UP, COMPACT, FAILED),
+            "overflowed": (NOTHING_SHOWN, SUMMED_UP, COMPACT, FAILED),
             "interrupted": (SUMMED_UP, FAILED),
-            "refused": (SUMMED_UP, FAILED),
-            "call_failed": (SUMMED_UP, FAILED),
+            "refused": (NOTHING_SHOWN, SUMMED_UP, FAILED),
+            "call_failed": (NOTHING_SHOWN, SUMMED_UP, FAILED),
             "tools_ran": (HAND_OFF, REPORT, SUMMARIZE, LIMIT_REACHED),
             "compacted": (GO_ON, LIMIT_REACHED),
             "stayed_long": (FAILED,),

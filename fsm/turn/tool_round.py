@@ -24,6 +24,7 @@ from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
 from rungwise.fsm.call.budget.metering import bytes_of
 from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from rungwise.fsm.errors import ConfigurationError, ToolError
+from rungwise.fsm.schemas.work import bounded
 from rungwise.fsm.text.contents import exact, without_halves
 from rungwise.fsm.turn.actions import ToolOutcome
 from rungwise.fsm.turn.conversation import Conversation, ResultEntry
@@ -174,8 +175,9 @@ class ToolRound:
         """Plan a round."""
         runs, handed, most = list[tuple[int, ToolRun]](), set[int](), policy.calls_per_reply
         faults = dict.fromkeys(range(most, len(calls)), policy.hints.too_many)
-        for place, call in enumerate(calls[:most]):
-            planned = tools.plan(call, policy.tool_seconds)
+        with bounded():  # the work of checking all calls together
+            plans = [tools.plan(call, policy.tool_seconds) for call in calls[:most]]
+        for place, planned in enumerate(plans):
             if isinstance(planned, str):
                 faults[place] = planned
             elif planned.tool.function is None and tools.executor is None:

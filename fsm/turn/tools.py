@@ -15,16 +15,13 @@ from attrs import field, frozen
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.schemas.given import AnyArguments, Arguments, GivenSchema, Misfit, Schema, quoted
+from rungwise.fsm.schemas.hints import HintedSchema
 from rungwise.fsm.text.contents import exact
-from rungwise.fsm.turn.hints import HintedSchema
-from rungwise.fsm.turn.schemas import AnyArguments, Arguments, GivenSchema, Misfit, Schema, quoted
 from rungwise.fsm.turn.validity import LONGEST_NAME, NAME_FORM, is_name
 from rungwise.fsm.values.checks import LARGEST, is_flag, is_number, is_text, must, or_none
 from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy
 from rungwise.fsm.values.label import did_you_mean, label, short
-
-DEEPEST: Final = 10
-"""The most levels of arguments whose schema refers to itself; each level can double the time of a check."""
 
 _SECONDS_FORM: Final = "a number of seconds above 0, or None"
 _IN_DEFINITION: Final = ("name", "description", "parameters", "strict")
@@ -95,11 +92,6 @@ class Tool:
         if self.parameters is not None:
             return GivenSchema.of(self.parameters, f"Tool.parameters of {where}")
         return AnyArguments() if self.function is None else HintedSchema.of(self.function, where)
-
-    @property
-    def deepest(self) -> int | None:
-        """Return how deep its arguments may be nested; None for a schema without references, which limits it itself."""
-        return DEEPEST if "'$ref'" in str(self.takes.schema) else None
 
     @property
     def called(self) -> str | None:
@@ -205,7 +197,7 @@ class Toolbox:
         if tool is None:
             return self._unknown(call.name)
         try:
-            arguments = tool.takes.read(_read(call.arguments, most=tool.deepest))
+            arguments = tool.takes.read(_read(call.arguments))
         except Misfit as fault:
             return str(fault)
         return ToolRun(call, tool, arguments, seconds if tool.seconds is None else tool.seconds)
@@ -225,22 +217,7 @@ class Toolbox:
         return f"there is no tool {named!r}; {near + ' ' if near else ''}{there}"
 
 
-def _is_deeper(value: Any, most: int) -> bool:
-    """Tell whether a value is nested deeper than `most` levels."""
-    level = [value]
-    for _ in range(most):
-        level = [
-            part
-            for each in level
-            if isinstance(each, dict | list)
-            for part in (each.values() if isinstance(each, dict) else each)
-        ]
-        if not level:
-            return False
-    return any(isinstance(each, dict | list) for each in level)
-
-
-def _read(text: str, most: int | None) -> Arguments:
+def _read(text: str) -> Arguments:
     if not text.strip():
         return {}
     try:
@@ -250,8 +227,6 @@ def _read(text: str, most: int | None) -> Arguments:
         raise Misfit(f"the arguments are not JSON{where}; give one JSON object") from None
     if not isinstance(arguments, dict):
         raise Misfit(f"the arguments are no JSON object but {quoted([arguments])}; give one JSON object")
-    if most is not None and _is_deeper(arguments, most):
-        raise Misfit(f"the arguments are nested more than {most} levels deep; give them in a flatter form")
     return arguments
 
 

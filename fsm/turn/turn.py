@@ -28,6 +28,7 @@ from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.plain import plain_messages, with_originals
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnContext
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.run.chain import shapes_of
@@ -184,7 +185,11 @@ class Turn:
         event = event_of(result)
         self._conversation.add_result(result, event, is_summary=is_summary)
         self._settle_call(result)
-        facts = facts_of(result, self.position, has_compactor=self.journal.setting.has_compactor, is_summary=is_summary)
+        known = {
+            "has_compactor": self.journal.setting.has_compactor,
+            "has_text": not is_blank(self._conversation.shown),
+        }
+        facts = facts_of(result, self.position, is_summary=is_summary, **known)
         pending = self._conversation.pending
         content = None if pending is None else {"ids": [call.id for call in pending.tool_calls]}
         return self._advance(event, facts, result=result, content=content)
@@ -241,8 +246,9 @@ class Turn:
         if isinstance(messages, Exception):
             self._error = messages
         try:
-            before = self._conversation.messages
-            self._conversation.messages = accepted(messages, before, self.request.messages, self._count)
+            own = self._conversation.messages
+            shorter = accepted(messages, plain_messages(own), plain_messages(self.request.messages), self._count)
+            self._conversation.messages = with_originals(shorter, own)
         except NoHelp as reason:
             return self._advance("stayed_long", (), note=str(reason))
         return self._advance("compacted", ())
@@ -305,8 +311,8 @@ class Turn:
             action = RunTools(tuple(run for _, run in self._round.runs), policy.calls_at_once, remaining)
         else:
             cap = self.request.max_tokens or policy.of_calls.base_cap
-            room = room_for(conversation.messages, policy.window, cap, self._count)
-            action = Compact(conversation.messages, room)
+            plain = tuple(plain_messages(conversation.messages))
+            action = Compact(plain, room_for(plain, policy.window, cap, self._count))
         self._recorder.record(self.position.fire("sent"))
         return action
 

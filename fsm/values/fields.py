@@ -83,3 +83,11 @@ def flag(instance: object, attribute: Attribute[Any], value: object) -> None:
 def optional(check: Any) -> Any:
     """Return a validator that accepts None as well."""
     return attrs.validators.optional(check)
+
+
+def brief_repr(self: Any) -> str:
+    """Write an attrs object whose fields all have defaults, with the fields that differ from them."""
+    plain = type(self)()
+    fields = [each.name for each in attrs.fields(type(self)) if each.repr and each.init]
+    shown = [f"{name}={getattr(self, name)!r}" for name in fields if getattr(self, name) != getattr(plain, name)]
+    return f"{type(self).__name__}({', '.join(shown)})"

@@ -9,11 +9,15 @@ from os import PathLike
 from typing import Any, Final
 
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.files import bytes_of_file, check_size
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.patterns import Pattern
 
 BARE_KEY: Final = Pattern(r"[A-Za-z0-9_-]+")
 """A key that needs no quotes."""
+
+LARGEST_TOML: Final = 1_000_000
+"""The most characters of TOML that are read: a policy has some thousand, and `tomllib` takes a second for these."""
 
 _UNSAFE: Final = Pattern(r"[^ -~]")
 
@@ -22,10 +26,11 @@ def read_toml(text: str) -> dict[str, Any]:
     """Read TOML.
 
     Raises:
-        ConfigurationError: the text is not TOML, or nested too deeply, or has too long a number.
+        ConfigurationError: the text is not TOML, too large, or nested too deeply, or has too long a number.
     """
     if not isinstance(text, str):
         raise ConfigurationError(f"TOML must be a text, not {type(text).__name__}")
+    check_size(text, LARGEST_TOML)
     import tomllib  # which most programs do without
 
     try:
@@ -42,12 +47,12 @@ def text_of_file(path: str | PathLike[str]) -> str:
     """Return the text of a file in UTF-8.
 
     Raises:
-        ConfigurationError: the file cannot be read; the message names it.
+        ConfigurationError: the file cannot be read or is too large; the message names it.
     """
-    from pathlib import Path  # likewise
-
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return bytes_of_file(path, LARGEST_TOML).decode("utf-8")
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: {error}") from None
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

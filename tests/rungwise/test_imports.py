@@ -21,6 +21,7 @@ from support.imports import MODULES, ROOT, Import, imports_in, in_circles
 FLOORS = (
     {"errors"},
     {"values"},
+    {"schemas"},
     {"machine"},
     {"checker"},
     {"text"},

@@ -2,7 +2,8 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -56,7 +57,12 @@ class Watched:
 
 def run_tools(action: RunTools, executor: Any, cancellation: Cancellation, tell: Any) -> tuple[ToolOutcome, ...]:
     """Run tools in threads. An exception raised by `tell` ends them."""
-    running = threads.run_tools(action, executor, cancellation)
+    loop = threads.LoopThread()
+    with closing(loop):
+        return _run_tools(threads.run_tools(action, executor, cancellation, loop), tell)
+
+
+def _run_tools(running: Generator[Any, None, tuple[ToolOutcome, ...]], tell: Any) -> tuple[ToolOutcome, ...]:
     raised: BaseException | None = None
     while True:
         try:
@@ -64,7 +70,7 @@ def run_tools(action: RunTools, executor: Any, cancellation: Cancellation, tell:
             raised = None
             tell(event)
         except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+            return end.value
         except ToolsEnded:
             raise
         except BaseException as error:

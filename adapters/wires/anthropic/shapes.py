@@ -12,7 +12,6 @@ from rungwise.adapters.wires.anthropic.blocks import CITATIONS
 from rungwise.adapters.wires.form import BlockForm, Body, among
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.losses import MARK
-from rungwise.adapters.wires.plain.parts import in_words
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
 from rungwise.adapters.wires.registry import is_foreign
 from rungwise.fsm.call.conversation.parts import (
@@ -26,6 +25,7 @@ from rungwise.fsm.call.conversation.parts import (
     ToolCall,
     ToolResult,
 )
+from rungwise.fsm.call.conversation.plain import in_words
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.text.contents import is_blank
 

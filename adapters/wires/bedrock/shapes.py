@@ -13,7 +13,7 @@ from rungwise.adapters.wires.form import BlockForm, Body, among
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.losses import MARK, MARKED_CALL
 from rungwise.adapters.wires.plain.messages import is_untyped, read_messages
-from rungwise.adapters.wires.plain.parts import in_words, list_of
+from rungwise.adapters.wires.plain.parts import list_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
 from rungwise.fsm.call.conversation.parts import (
     CitationPart,
@@ -26,6 +26,7 @@ from rungwise.fsm.call.conversation.parts import (
     ToolCall,
     ToolResult,
 )
+from rungwise.fsm.call.conversation.plain import in_words
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.text.contents import is_blank
 

@@ -13,7 +13,7 @@ from attrs import define, field
 from rungwise.adapters.wires.form import Body, Form, Rules, among
 from rungwise.adapters.wires.gemini.parameters import NEWEST, Traits, camel, traits_of
 from rungwise.adapters.wires.json_text import object_of
-from rungwise.adapters.wires.plain.parts import in_words, list_of
+from rungwise.adapters.wires.plain.parts import list_of
 from rungwise.adapters.wires.plain.tools import DECLARATIONS, NOT_GEMINIS, ToolDefinition, json_schema_of
 from rungwise.fsm.call.conversation.parts import (
     CitationPart,
@@ -26,6 +26,7 @@ from rungwise.fsm.call.conversation.parts import (
     ToolCall,
     ToolResult,
 )
+from rungwise.fsm.call.conversation.plain import in_words
 from rungwise.fsm.call.conversation.request import PlainMessage
 
 MADE_UP: Final = "call_gemini_"

@@ -9,7 +9,7 @@ from attrs import evolve
 
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.json_text import object_of
-from rungwise.adapters.wires.plain.parts import in_words, mapping_of
+from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,
@@ -20,6 +20,7 @@ from rungwise.fsm.call.conversation.parts import (
     ToolResult,
     reasoning_of,
 )
+from rungwise.fsm.call.conversation.plain import in_words
 from rungwise.fsm.call.conversation.request import PlainMessage
 
 _ROLES: Final = ("system", "user", "assistant", "tool")

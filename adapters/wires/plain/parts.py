@@ -48,11 +48,6 @@ def media(
     return MediaPart(kind_of(media_type, kind), data, media_type or _type_of(data), url, name, detail, cache)
 
 
-def in_words(part: MediaPart) -> str:
-    """Name a media part that cannot be sent, so that the model can say that it did not get it."""
-    return f"({part.kind}: {part.url or part.name or part.media_type or 'not shown'})"
-
-
 def kind_of(media_type: str, otherwise: MediaKind) -> MediaKind:
     """Return what kind of thing a media type is."""
     for kind in ("image", "audio", "video"):

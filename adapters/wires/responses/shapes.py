@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rungwise.adapters.wires.form import Body, Form, Rules
-from rungwise.adapters.wires.plain.parts import in_words
 from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.adapters.wires.responses.items import (
     CUSTOM,
@@ -28,6 +27,7 @@ from rungwise.fsm.call.conversation.parts import (
     ToolCall,
     ToolResult,
 )
+from rungwise.fsm.call.conversation.plain import in_words
 from rungwise.fsm.call.conversation.request import PlainMessage
 
 _MEMBERS: Final = frozenset({"role", "content", "type", "id", "status", "phase"})

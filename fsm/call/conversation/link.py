@@ -12,7 +12,7 @@ from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import FLAG, NAMES, TEXT, Forms, check_object, or_null
 from rungwise.fsm.values.checks import is_flag, is_number, is_text, is_whole, must, or_none
-from rungwise.fsm.values.fields import instance, number
+from rungwise.fsm.values.fields import brief_repr, instance, number
 from rungwise.fsm.values.label import label
 
 HIGHEST_PRICE = 1e12
@@ -115,7 +115,7 @@ def _as_tuple(losses: Iterable[str]) -> tuple[str, ...]:
     return tuple(losses)
 
 
-@frozen
+@frozen(repr=False)
 class PlainLink:
     """Stand for a backend where the core runs without adapters: in tests, in replays, around a transport of your own.
 
@@ -141,6 +141,8 @@ class PlainLink:
         default=Factory(lambda link: frozenset({("name", str(link.name))}), takes_self=True)
     )
     losses: tuple[str, ...] = field(default=(), converter=_as_tuple, validator=_sentences)
+
+    __repr__ = brief_repr
 
     def lost(self, request: Request) -> tuple[str, ...]:
         """Return `losses`, whatever the request."""

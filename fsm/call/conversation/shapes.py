@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.plain import chat_messages
 
 
 class Shapes:
@@ -82,13 +83,11 @@ class Shapes:
         return definition
 
     def plain_of(self, message: Message, *, with_reasoning: bool = False) -> list[dict[str, Any]]:
-        """Return a message as plain messages, without a provider's own blocks; each tool result is one of its own."""
-        if message.role == "tool":
-            return [{"role": "tool", "id": each.id, "content": each.text} for each in message.tool_results]
-        calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in message.tool_calls]
-        plain: dict[str, Any] = {"role": message.role, "content": message.text or None}
-        plain |= {"tool_calls": calls} if calls else {}
-        return [plain | ({"reasoning": message.reasoning} if with_reasoning and message.reasoning else {})]
+        """Return a message as plain messages of chat completions, without any provider's own members."""
+        plain = chat_messages(message)
+        if with_reasoning and message.reasoning:
+            plain[0]["reasoning_content"] = message.reasoning
+        return plain
 
 
 NEUTRAL = Shapes()

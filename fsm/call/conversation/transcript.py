@@ -11,6 +11,7 @@ from rungwise.fsm.call.conversation.answer import AnswerSoFar, CountedTurn
 from rungwise.fsm.call.conversation.changes import Changes
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.plain import with_originals
 from rungwise.fsm.call.conversation.reading import PLAIN, Reading
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.conversation.shapes import Shapes
@@ -80,6 +81,10 @@ class Transcript:
             self.answer.thinks_inline = True
             self.changes.forget_places()
         self.answer.add(observation)
+
+    def shorten(self, messages: tuple[PlainMessage | Message, ...]) -> None:
+        """Take the messages that a compactor left."""
+        self.messages = with_originals(messages, self.messages)
 
     def discard(self) -> None:
         """Drop the whole answer: a rung of your own asks for another one."""

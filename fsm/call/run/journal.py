@@ -160,7 +160,7 @@ class Setting:
         )
 
 
-@define(eq=False, kw_only=True)
+@define(eq=False, kw_only=True, repr=False)
 class Journal(Displayable, Record):
     """Record one call.
 
@@ -194,9 +194,6 @@ class Journal(Displayable, Record):
         from rungwise.fsm.call.run.digest import digest_of_journal  # digests are for who looks at a journal
 
         return digest_of_journal(self)
-
-    def _in_short(self) -> str:
-        return f"<Journal of a {self.table}, {self.size} steps>"
 
     def _setting_document(self) -> dict[str, Any]:
         return self.setting.to_mapping()

@@ -18,13 +18,19 @@ from rungwise import Cancellation, ToolEnded, ToolStarted
 from rungwise.adapters.http.cancellation import either
 from rungwise.adapters.http.waiting import CallEnded
 from rungwise.adapters.tools import scheduling
-from rungwise.adapters.tools.scheduling import CANCELLED, LEFT, NOT_BEGUN, ToolsEnded
+from rungwise.adapters.tools.scheduling import CANCELLED, LEFT, NOT_BEGUN, WAIT, ToolsEnded
 from support.tools import ENOUGH, LOOPS, WAYS, Watched, alone, arun_tools, planned, ran, values
 from support.waiting import auntil, let_ctrl_c_interrupt, patience
 
 ROOT = Path(__file__).parents[3]
 everywhere = pytest.mark.parametrize("way", WAYS)
 in_loops = pytest.mark.parametrize("loop", LOOPS)
+
+
+@pytest.fixture(autouse=True)
+def _sync_tools_may_take_long_to_return(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a busy machine wake what returns at once; a test of the wait sets its own."""
+    monkeypatch.setattr(scheduling, "WAIT", ENOUGH)
 
 
 class Tools:
@@ -114,7 +120,29 @@ def test_sync_tools_are_waited_for_no_longer_than_they_may_take(way: str) -> Non
         end = ended(way, [tools.sync], lambda: tools.begun.wait(ENOUGH), seconds=seconds)
     finally:
         tools.may_end.set()
-    assert values(end.outcomes) == [f"timed out after {seconds:g} s; {LEFT}"]
+    assert values(end.outcomes) == [f"{CANCELLED}; {LEFT}"]
+
+
+@everywhere
+@pytest.mark.parametrize("how", ["a cancellation", "Ctrl-C"])
+def test_one_cancellation_leaves_a_sync_tool_that_hangs_and_reports_it(
+    way: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert WAIT < 1
+    monkeypatch.setattr(scheduling, "WAIT", WAIT)
+    tools, watched = Tools(), Watched()
+
+    def tell(event: ToolStarted | ToolEnded) -> None:
+        if how == "Ctrl-C" and isinstance(event, ToolStarted):
+            raise KeyboardInterrupt
+
+    watched.on = tell
+    try:
+        end = ended(way, [tools.sync, lambda: 1], lambda: tools.begun.wait(ENOUGH), at_once=1, tell=watched)
+    finally:
+        tools.may_end.set()
+    assert values(end.outcomes) == [f"{CANCELLED}; {LEFT}", NOT_BEGUN]
+    assert watched.order == ["+t0", "-t0"]
 
 
 @everywhere
@@ -254,8 +282,11 @@ CTRL_C = """
 import asyncio, os, signal, sys, threading
 sys.path.insert(0, "tests")
 from support.tools import Cancellation, Watched, arun_tools, planned, run_tools, values
+from rungwise.adapters.tools import scheduling
 from rungwise.adapters.tools.scheduling import ToolsEnded
 import anyio
+
+scheduling.WAIT = 60.0
 
 begun, may_end = threading.Event(), threading.Event()
 

@@ -170,8 +170,21 @@ def test_whatever_becomes_of_the_summary_the_limit_was_reached(reply: Any) -> No
     policy = TurnPolicy(
         auto_continues=1, same_calls=1, call=rungwise.Policy(limits=rungwise.Limits(continuations=0, retries=0))
     )
-    played = play(calls("look"), reply, policy=policy, compactor=lambda messages: messages[:1])
+    played = play(calls("look", text="I look."), reply, policy=policy, compactor=lambda messages: messages[:1])
     assert played.result.outcome == "limit_reached"
+    assert played.result.text
+    assert not played.rooms
+
+
+@pytest.mark.parametrize("reply", [OVERFLOW, Failure("auth"), Reply(stop_reason="content_filter"), calls("look")])
+def test_a_summary_that_leaves_the_turn_without_a_text_is_no_success(reply: Any) -> None:
+    policy = TurnPolicy(auto_continues=1, same_calls=1)
+    played = play(calls("look"), reply, policy=policy, compactor=lambda messages: messages[:1])
+    assert (played.result.outcome, played.result.text) == ("failed", "")
+    with pytest.raises(rungwise.TurnFailed):
+        played.result.raise_for_outcome()
+    if isinstance(reply, Reply) and reply.tool_calls:
+        assert "asked for a summary it called tools again" in str(played.result.cause)
     assert not played.rooms
 
 

@@ -21,7 +21,7 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel, Field
 
 from rungwise import ConfigurationError, Tool, ToolCall
-from rungwise.fsm.turn.schemas import GivenSchema, Misfit
+from rungwise.fsm.schemas.given import GivenSchema, Misfit
 from rungwise.fsm.turn.tools import Toolbox, ToolRun
 from support.sampling import examples, sampled
 
@@ -259,7 +259,7 @@ def test_an_older_draft_counts_where_the_schema_names_it() -> None:
     [
         ({"type": "array"}, "must be the schema of an object"),
         ({"properties": {"a": {"type": "text"}}}, "is no JSON schema, at properties.a.type"),
-        ({"properties": {"a": {"pattern": "("}}}, "is no JSON schema, at properties.a.pattern"),
+        ({"properties": {"a": {"pattern": "("}}}, "has a pattern that is no regular expression"),
         ({"properties": {"a": {"$ref": "https://example.com/a"}}}, "refers to 'https://example.com/a'"),
         ({"properties": {"a": {"$ref": "#/$defs/none"}}}, "nothing is fetched"),
         ("text", "must be a JSON schema, not str"),

@@ -2,110 +2,25 @@
 
 Both report a misfit to the model in the words of this module: they name the argument and what would fit, and stay short
 however much the model sent.
-
-The validator stays fast on hostile arguments. The jsonschema library collects every fault of every alternative, quotes
-the whole value in each, and compares all items with all others. Here a few faults are enough, nothing is quoted, and
-equal items are found by their JSON text.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from attrs import frozen
 
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.schemas.validator import MOST_FAULTS, check_patterns, draft_of
+from rungwise.fsm.schemas.work import TooMuchWork, bounded
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import close_to, label
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
-
-
-MOST_FAULTS: Final = 5
-"""The most faults reported at once, and looked for in an alternative."""
-
-MOST_UNEVALUATED: Final = 2_000
-"""The largest array or object checked for `unevaluatedItems` and the like, which take quadratic time."""
-
-Errors = Iterator["ValidationError"]
-Check = Callable[[Any, Any, Any, Mapping[str, Any]], Errors]
-
-
-def draft_of(schema: Mapping[str, Any]) -> Any:
-    """Return the class of validators for the draft that a schema names, or for Draft 2020-12."""
-    from jsonschema.validators import Draft202012Validator, extend, validator_for
-
-    draft = validator_for(schema, default=Draft202012Validator)
-    own: dict[str, Check] = {"type": _type, "uniqueItems": _unique, "anyOf": _any_of, "oneOf": _one_of}
-    if "anyOf" not in draft.VALIDATORS:
-        own = {"uniqueItems": _unique}  # Draft 3, where types may be schemas
-    slow = {name: check for name, check in draft.VALIDATORS.items() if name.startswith("unevaluated")}
-    return extend(draft, {**own, **{name: _bounded(check) for name, check in slow.items()}})
-
-
-def _fault(words: str, context: list[ValidationError] | None = None) -> ValidationError:
-    from jsonschema.exceptions import ValidationError
-
-    return ValidationError(words, context=context or ())
-
-
-def _type(validator: Any, types: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
-    kinds = [types] if isinstance(types, str) else types
-    if not any(validator.is_type(instance, kind) for kind in kinds):
-        yield _fault("is of another type")
-
-
-def _unique(validator: Any, unique: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
-    if unique is True and isinstance(instance, list):
-        distinct = {json.dumps(_comparable(item), sort_keys=True) for item in instance}
-        if len(distinct) < len(instance):
-            yield _fault("its items must differ from each other")
-
-
-def _comparable(value: Any) -> Any:
-    """Normalize a value, so that values that JSON Schema considers equal, such as 1 and 1.0, have the same text."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, dict):
-        return {name: _comparable(item) for name, item in value.items()}
-    return [_comparable(item) for item in value] if isinstance(value, list) else value
-
-
-def _faults_in(validator: Any, alternative: Any, place: int, instance: Any) -> list[ValidationError]:
-    return list(islice(validator.descend(instance, alternative, schema_path=place), MOST_FAULTS))
-
-
-def _any_of(validator: Any, alternatives: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
-    misfits: list[ValidationError] = []
-    for place, alternative in enumerate(alternatives):
-        faults = _faults_in(validator, alternative, place, instance)
-        if not faults:
-            return
-        misfits += faults
-    yield _fault("fits none of what it may be", misfits)
-
-
-def _one_of(validator: Any, alternatives: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
-    tried = [_faults_in(validator, alternative, place, instance) for place, alternative in enumerate(alternatives)]
-    fitting = tried.count([])
-    if not fitting:
-        yield _fault("fits none of what it may be", [fault for faults in tried for fault in faults])
-    elif fitting > 1:
-        yield _fault(f"must fit one of what it may be, and fits {fitting}")
-
-
-def _bounded(check: Check) -> Check:
-    def unevaluated(validator: Any, value: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
-        if isinstance(instance, list | dict) and len(instance) > MOST_UNEVALUATED:
-            yield _fault(f"it must hold no more than {MOST_UNEVALUATED} values")
-        else:
-            yield from check(validator, value, instance, schema) or ()
-
-    return unevaluated
 
 
 LONGEST_FAULT: Final = 180
@@ -116,7 +31,8 @@ MOST_COMPARED: Final = 100
 
 _LONGEST_NAME: Final = 64
 _LONGEST_PLACE: Final = 120
-_TOO_DEEP: Final = "the arguments are nested too deeply"
+TOO_DEEP: Final = "the arguments are nested too deeply"
+TOO_MUCH: Final = "the arguments take too much work to check; give fewer at once, or flatter ones"
 
 Arguments = dict[str, Any]
 
@@ -165,7 +81,8 @@ class GivenSchema:
         """Build a check from a schema; without a `$schema` it is read as Draft 2020-12.
 
         Raises:
-            ConfigurationError: it is no schema of an object, or has a reference to something outside itself.
+            ConfigurationError: it is no schema of an object, has a reference to something outside itself, or a pattern
+                that cannot be matched in bounded time.
         """
         from jsonschema.exceptions import SchemaError
 
@@ -174,7 +91,7 @@ class GivenSchema:
         whole = FrozenMap({"type": "object", "properties": FrozenMap(), **schema})
         draft = draft_of(whole)
         try:
-            draft.check_schema(whole)
+            draft.check_schema(whole, format_checker=None)  # patterns have an engine of their own
         except SchemaError as error:
             place = place_of(error.path)
             raise ConfigurationError(
@@ -189,10 +106,13 @@ class GivenSchema:
             Misfit: they do not fit.
         """
         try:
-            errors = islice(self._validator.iter_errors(arguments), MOST_FAULTS + 1)
-            faults = [fault for error in errors for fault in _faults_for_model(error)]
+            with bounded():
+                errors = islice(self._validator.iter_errors(arguments), MOST_FAULTS + 1)
+                faults = [fault for error in errors for fault in _faults_for_model(error)]
         except RecursionError:
-            raise Misfit(_TOO_DEEP) from None
+            raise Misfit(TOO_DEEP) from None
+        except TooMuchWork:
+            raise Misfit(TOO_MUCH) from None
         except Exception as error:  # no schema and no value may crash a turn
             raise Misfit(f"the arguments cannot be checked against the schema ({type(error).__name__})") from None
         if faults:
@@ -201,7 +121,7 @@ class GivenSchema:
 
 
 def _holding(schema: Mapping[str, Any], where: str) -> Any:
-    """Return a registry that fetches nothing, after resolving every reference of the schema."""
+    """Return a registry that fetches nothing, after resolving every reference and pattern of the schema."""
     from jsonschema_specifications import REGISTRY
     from referencing.exceptions import NoSuchResource, Unresolvable
     from referencing.jsonschema import DRAFT202012, specification_with
@@ -210,9 +130,12 @@ def _holding(schema: Mapping[str, Any], where: str) -> Any:
     specification = specification_with(dialect, default=DRAFT202012) if isinstance(dialect, str) else DRAFT202012
     root = specification.create_resource(schema)
     ahead = [(root, REGISTRY.resolver_with_root(root))]
+    is_unevaluated = "'unevaluatedProperties'" in str(schema)
     while ahead:
         resource, resolver = ahead.pop()
-        reference = resource.contents.get("$ref") if isinstance(resource.contents, Mapping) else None
+        contents = resource.contents if isinstance(resource.contents, Mapping) else {}
+        check_patterns(contents, where, is_unevaluated=is_unevaluated)
+        reference = contents.get("$ref")
         if isinstance(reference, str):
             try:
                 resolver.lookup(reference)
@@ -233,9 +156,8 @@ def _faults_for_model(error: ValidationError) -> Iterable[str]:
             return [missing(place, name) for name in value if name not in instance][:MOST_FAULTS]
         case "additionalProperties" if value is False and isinstance(instance, Mapping):
             names = list(error.schema.get("properties", ()))
-            patterns = bool(error.schema.get("patternProperties"))
             unknown = (name for name in instance if name not in names)
-            if not patterns:
+            if not error.schema.get("patternProperties"):
                 return [unwanted(place, name, names) for name in islice(unknown, MOST_FAULTS)]
         case "type":
             kinds = " or ".join(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

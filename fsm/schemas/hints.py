@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from inspect import Parameter
 from itertools import islice
-from types import FunctionType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, get_type_hints
+from types import FunctionType, SimpleNamespace, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    Required,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 from weakref import WeakKeyDictionary
 
+import typing_extensions
 from attrs import frozen
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.turn.schemas import MOST_FAULTS, Arguments, Misfit, missing, place_of, together, unwanted
+from rungwise.fsm.schemas.given import TOO_DEEP, TOO_MUCH, Arguments, Misfit, missing, place_of, together, unwanted
+from rungwise.fsm.schemas.validator import MOST_FAULTS
+from rungwise.fsm.schemas.work import MOST_WORK, TooMuchWork, bounded, spend
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
 from rungwise.fsm.values.label import label
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic.json_schema import GenerateJsonSchema
+
+_MORE = "**"
+"""The name, which no parameter can have, of what a function's `**keywords` take."""
 
 _BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
@@ -32,12 +51,16 @@ class HintedSchema:
     Arguments:
         names: the parameter of each field.
         optional: the fields with a default of the function, which are omitted if the call omits them.
+        takes_more: whether the function takes further keywords.
+        widths: the most alternatives of an object and of an array; pydantic tries them all, at each level again.
     """
 
     schema: Mapping[str, Any]
     model: type[Any]
     names: Mapping[str, str]
     optional: frozenset[str]
+    takes_more: bool
+    widths: tuple[int, int]
 
     @classmethod
     def of(cls, function: Callable[..., Any], where: str) -> HintedSchema:
@@ -56,44 +79,42 @@ class HintedSchema:
         Raises:
             ConfigurationError: a hint cannot be resolved or has no JSON schema, or a parameter is positional-only.
         """
-        from pydantic import ConfigDict, create_model
+        from pydantic import Field, create_model
         from pydantic.fields import FieldInfo
 
         parameters = list(_parameters(function, where))
         hints = _hints(function, where)
-        fields: dict[str, Any] = {}
+        fields: dict[str, Any] = {}  # with aliases of their own: a setting of the model would go for what it holds, too
         names: dict[str, str] = {}
         optional = set()
-        extra = None
-        for number, parameter in enumerate(parameters):
-            hint = hints.get(parameter.name, Any)
-            if parameter.kind is Parameter.VAR_KEYWORD:
-                extra = dict[str, hint]  # type: ignore[valid-type]
-                continue
-            field = f"p{number}"
-            names[field] = parameter.name
-            is_plain = parameter.default is not Parameter.empty and not isinstance(parameter.default, FieldInfo)
-            if is_plain:
-                optional.add(field)
-            if parameter.default is not Parameter.empty:
-                fields[field] = (hint, parameter.default)
-            else:
-                fields[field] = hint if _has_default(hint) else (hint, ...)
-        if extra is not None:
-            fields["__pydantic_extra__"] = (extra, ...)
-        config = ConfigDict(extra="forbid" if extra is None else "allow", alias_generator=names.__getitem__)
         try:
-            model = create_model("Arguments", __config__=config, **fields)
+            for number, parameter in enumerate(parameters):
+                hint = with_typed_dicts(hints.get(parameter.name, Any))
+                if parameter.kind is Parameter.VAR_KEYWORD:
+                    fields["more"] = (dict[str, hint], Field({}, alias=_MORE))  # type: ignore[valid-type]
+                    continue
+                field = f"p{number}"
+                names[field], named = parameter.name, Annotated[hint, Field(alias=parameter.name)]
+                if parameter.default is not Parameter.empty:
+                    fields[field] = (named, parameter.default)
+                    if not isinstance(parameter.default, FieldInfo):
+                        optional.add(field)
+                else:
+                    fields[field] = named if _has_default(hint) else (named, ...)
+            model = create_model("Arguments", **fields)
             schema = model.model_json_schema(schema_generator=_generator())
         except Exception as error:
             raise ConfigurationError(
                 f"{where} has a parameter whose type hint has no JSON schema: {label(_first_line(error), 200)}; "
                 "give the tool its parameters as a JSON schema"
             ) from None
+        schema["additionalProperties"] = (
+            schema.setdefault("properties", {}).pop(_MORE, {}).get("additionalProperties", False)
+        )
         schema.pop("title", None)
-        schema.setdefault("properties", {})
         schema.pop("description", None)  # at most the docstring of pydantic's own class
-        return cls(frozen_copy(schema, where), model, FrozenMap(names), frozenset(optional))
+        widths = _alternatives(schema, "object"), _alternatives(schema, "array")
+        return cls(frozen_copy(schema, where), model, FrozenMap(names), frozenset(optional), "more" in fields, widths)
 
     def read(self, arguments: Arguments) -> Arguments:
         """Return the arguments, converted.
@@ -103,32 +124,41 @@ class HintedSchema:
         """
         from pydantic import ValidationError
 
+        known = self.schema["properties"]
+        passed = {name: value for name, value in arguments.items() if name in known}
+        others = {name: value for name, value in arguments.items() if name not in known}
+        faults = [] if self.takes_more else [unwanted("", name, list(known)) for name in islice(others, MOST_FAULTS)]
         try:
-            read = self.model.model_validate(arguments)
+            with bounded():
+                spend(_work_of(arguments, *self.widths))
+            read = self.model.model_validate({**passed, _MORE: others})
         except ValidationError as error:
-            raise Misfit(together(list(self._faults_for_model(error)))) from None
+            raise Misfit(together([*self._faults_for_model(error), *faults])) from None
         except RecursionError:
-            raise Misfit("the arguments are nested too deeply") from None
+            raise Misfit(TOO_DEEP) from None
+        except TooMuchWork:
+            raise Misfit(TOO_MUCH) from None
         except Exception as error:  # a validator of the caller's failed
             raise Misfit(f"the arguments cannot be checked ({type(error).__name__})") from None
-        passed = read.model_fields_set
+        if faults:
+            raise Misfit(together(faults))
         values = {
             name: getattr(read, field)
             for field, name in self.names.items()
-            if field in passed or field not in self.optional
+            if field in read.model_fields_set or field not in self.optional
         }
-        return {**(read.model_extra or {}), **values}
+        return {**(read.more if self.takes_more else {}), **values}
 
     def _faults_for_model(self, error: ValidationError) -> Iterator[str]:
         for fault in islice(_faults(error), MOST_FAULTS + 1):
-            *way, last = fault["loc"] or ("the arguments",)
+            *way, last = fault["loc"][fault["loc"][:1] == (_MORE,) :] or ("the arguments",)
             match fault["type"]:
                 case "missing":
                     yield missing(place_of(way), last)
                 case "extra_forbidden":
-                    yield unwanted(place_of(way), last, [] if way else list(self.schema["properties"]))
+                    yield unwanted(place_of(way), last, [])
                 case _:
-                    yield f"{place_of(fault['loc'])!r}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
+                    yield f"{place_of([*way, last])!r}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
 
 
 def _faults(error: ValidationError) -> list[Any]:
@@ -136,6 +166,32 @@ def _faults(error: ValidationError) -> list[Any]:
         return list(error.errors(include_url=False, include_context=False, include_input=False))
     except Exception:  # the message of a caller's validator may be unprintable
         return []
+
+
+def _alternatives(schema: Mapping[str, Any], kind: str) -> int:
+    """Return how many alternatives a value of a kind has at most; a discriminator tells them apart at once."""
+    most, defined, ahead = 1, schema.get("$defs", {}), [schema]
+    while ahead:
+        part = ahead.pop()
+        for name, value in part.items():
+            inner = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, Mapping)]
+            ahead += inner
+            if name in ("anyOf", "oneOf") and "discriminator" not in part:
+                parts = [defined.get(one["$ref"].rpartition("/")[2], {}) if "$ref" in one else one for one in inner]
+                most = max(most, sum(one.get("type", kind) == kind for one in parts))
+    return most
+
+
+def _work_of(arguments: Any, of_object: int, of_array: int) -> int:
+    """Return the work of trying every alternative at every level; a unit is about ten values."""
+    work, ahead = 0, [(arguments, 1)]
+    while ahead and work <= 10 * MOST_WORK:
+        value, times = ahead.pop()
+        if isinstance(value, dict | list):
+            times *= of_object if isinstance(value, dict) else of_array
+            ahead += [(item, times) for item in (value.values() if isinstance(value, dict) else value)]
+        work += times
+    return work // 10
 
 
 _cache: WeakKeyDictionary[Callable[..., Any], HintedSchema] = WeakKeyDictionary()
@@ -208,6 +264,24 @@ def _written(function: Any) -> Any:
         function = type(function).__call__
     function = inspect.unwrap(function)
     return getattr(function, "__func__", function)
+
+
+def with_typed_dicts(hint: Any) -> Any:
+    """Return a hint with each `typing.TypedDict` in the form that pydantic takes before Python 3.12."""
+    parts = get_args(hint)
+    if sys.version_info >= (3, 12) or get_origin(hint) is Literal:
+        return hint
+    if not is_typeddict(hint):  # this knows those of `typing` alone
+        modern = tuple(map(with_typed_dicts, parts))
+        return hint if modern == parts else (Union if isinstance(hint, UnionType) else get_origin(hint))[modern]
+    fields = {}
+    for name, part in get_type_hints(hint, include_extras=True).items():
+        told = get_origin(part) in (Required, NotRequired)
+        needs = get_origin(part) if told else Required if name in hint.__required_keys__ else NotRequired
+        fields[name] = needs[with_typed_dicts(get_args(part)[0] if told else part)]
+    made = typing_extensions.TypedDict(hint.__name__, fields)  # type: ignore[misc]
+    made.__doc__, made.__module__ = hint.__doc__, hint.__module__
+    return made
 
 
 def _has_default(hint: Any) -> bool:

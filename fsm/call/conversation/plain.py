@@ -1,14 +1,51 @@
-"""Write a message as chat completions: the form of all plain messages that callers get."""
+"""Write a message as chat completions: the form of all plain messages that callers and compactors get."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rungwise.adapters.wires.plain.parts import in_words
 from rungwise.fsm.call.conversation.parts import MediaPart, Message, OpaquePart, Part, TextPart, ToolCall, ToolResult
+from rungwise.fsm.values.frozen_map import thawed
 
 Body = dict[str, Any]
+
+
+def plain_messages(messages: Iterable[Mapping[str, Any] | Message]) -> list[Body]:
+    """Return copies of messages as plain ones; those that are plain already keep their form."""
+    plain: list[Body] = []
+    for message in messages:
+        plain += chat_messages(message) if isinstance(message, Message) else [thawed(message)]
+    return plain
+
+
+def with_originals(
+    shorter: Sequence[Mapping[str, Any] | Message], before: Iterable[Mapping[str, Any] | Message]
+) -> tuple[Mapping[str, Any] | Message, ...]:
+    """Return a shortened conversation with the messages that were left as they were, which hold more than plain ones.
+
+    Arguments:
+        shorter: what a compactor made of `plain_messages(before)`.
+        before: the messages.
+    """
+    ahead = [(message, plain_messages([message])) for message in before]
+    restored: list[Mapping[str, Any] | Message] = []
+    place = 0
+    while place < len(shorter):
+        alike = (at for at, (_, plain) in enumerate(ahead) if list(shorter[place : place + len(plain)]) == plain)
+        if (at := next(alike, None)) is None:
+            restored.append(shorter[place])
+            place += 1
+        else:
+            restored.append(ahead[at][0])
+            place += len(ahead[at][1])
+            del ahead[: at + 1]
+    return tuple(restored)
+
+
+def in_words(part: MediaPart) -> str:
+    """Name a media part that cannot be sent, so that the model can say that it did not get it."""
+    return f"({part.kind}: {part.url or part.name or part.media_type or 'not shown'})"
 
 
 def chat_messages(message: Message, provider: str = "") -> list[Body]:

@@ -1,0 +1,237 @@
+"""JSON Schema for values from strangers, with the jsonschema library and a bound on the work.
+
+The library collects every fault of every alternative, quotes the whole value in each, compares all items with all
+others, and matches patterns with `re`, which can take forever. Here a few faults are enough, nothing is quoted, equal
+items are found by their JSON text, and patterns are matched by the engine of jsonschema-rs, in time linear in the text.
+What remains, such as alternatives within alternatives, is counted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.schemas.work import TooMuchWork, spend
+from rungwise.fsm.values.label import label
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+
+MOST_FAULTS: Final = 5
+"""The most faults looked for in an alternative."""
+
+MOST_UNEVALUATED: Final = 2_000
+"""The largest array or object checked for `unevaluatedItems` and the like, which take quadratic time."""
+
+Errors = Iterator["ValidationError"]
+Check = Callable[[Any, Any, Any, Mapping[str, Any]], Errors]
+
+
+def draft_of(schema: Mapping[str, Any]) -> Any:
+    """Return the class of validators for the draft that a schema names, or for Draft 2020-12."""
+    from jsonschema.validators import Draft202012Validator, extend, validator_for
+
+    draft = validator_for(schema, default=Draft202012Validator)
+    checks: dict[str, Check] = {**draft.VALIDATORS, **_OWN}
+    if "anyOf" not in draft.VALIDATORS:
+        checks["type"] = draft.VALIDATORS["type"]  # Draft 3, where types may be schemas
+    weights: dict[int, int] = {}
+    counted = extend(draft, {name: _counted(name, checks[name], weights) for name in draft.VALIDATORS})
+    counted.evolve = _evolve
+    return counted
+
+
+def check_patterns(schema: Mapping[str, Any], where: str, *, is_unevaluated: bool) -> None:
+    """Check that the patterns of a schema can be matched in linear time; those of its subschemas are not checked.
+
+    Arguments:
+        is_unevaluated: whether `unevaluatedProperties` is used, for which the library matches with `re`.
+
+    Raises:
+        ConfigurationError: one cannot.
+    """
+    of_names = schema.get("patternProperties", ())
+    for pattern in (*of_names, *([schema["pattern"]] if "pattern" in schema else ())):
+        try:
+            _engine(pattern)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{where} has {error}") from None
+    if is_unevaluated and any(re.search(r"[*+{(?|]", pattern) for pattern in of_names):
+        raise ConfigurationError(
+            f"{where} has unevaluatedProperties and a pattern of names that repeats or branches; use "
+            "additionalProperties instead"
+        )
+
+
+def _evolve(validator: Any, **changes: Any) -> Any:
+    """Return a validator of a subschema, which is of the same draft whatever it says: only this one is bounded."""
+    spend(1)
+    kept = {"schema": validator.schema, "registry": validator._registry, "_resolver": validator._resolver}
+    return type(validator)(**{**kept, **changes})
+
+
+def _counted(name: str, check: Check, weights: dict[int, int]) -> Check:
+    """Count the work of a check.
+
+    Arguments:
+        name: its keyword.
+        check: the check.
+        weights: the sizes of what keywords have in the schema, by their ids.
+    """
+
+    def counted(validator: Any, value: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
+        weight, size = 0, len(instance) if isinstance(instance, list | dict) else 0
+        if isinstance(value, list | tuple | Mapping):
+            weight = weights.get(id(value), -1)
+            if weight < 0:
+                weight = weights[id(value)] = len(str(value)) // 1_000
+        if name in ("enum", "const"):
+            size = len(json.dumps(instance)) * (len(value) if name == "enum" else 1)
+        elif name.startswith("unevaluated"):
+            if size > MOST_UNEVALUATED:
+                yield _fault(f"it must hold no more than {MOST_UNEVALUATED} values")
+                return
+            size *= size
+        spend(weight + size // 100)
+        for error in check(validator, value, instance, schema) or ():
+            spend(len(error.message) // 1_000)
+            yield error
+
+    return counted
+
+
+def _fault(words: str, context: list[ValidationError] | None = None) -> ValidationError:
+    from jsonschema.exceptions import ValidationError
+
+    return ValidationError(words, context=context or ())
+
+
+def _type(validator: Any, types: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
+    kinds = [types] if isinstance(types, str) else types
+    if not any(validator.is_type(instance, kind) for kind in kinds):
+        yield _fault("is of another type")
+
+
+def _unique(validator: Any, unique: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
+    if unique is True and isinstance(instance, list):
+        texts = [json.dumps(_comparable(item), sort_keys=True) for item in instance]
+        spend(sum(map(len, texts)) // 100)
+        if len(set(texts)) < len(texts):
+            yield _fault("its items must differ from each other")
+
+
+def _comparable(value: Any) -> Any:
+    """Normalize a value, so that values that JSON Schema considers equal, such as 1 and 1.0, have the same text."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _comparable(item) for name, item in value.items()}
+    return [_comparable(item) for item in value] if isinstance(value, list) else value
+
+
+def _faults_in(validator: Any, alternative: Any, place: int, instance: Any) -> list[ValidationError]:
+    return list(islice(validator.descend(instance, alternative, schema_path=place), MOST_FAULTS))
+
+
+def _any_of(validator: Any, alternatives: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
+    misfits: list[ValidationError] = []
+    for place, alternative in enumerate(alternatives):
+        faults = _faults_in(validator, alternative, place, instance)
+        if not faults:
+            return
+        misfits += faults
+    yield _fault("fits none of what it may be", misfits)
+
+
+def _one_of(validator: Any, alternatives: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
+    tried = [_faults_in(validator, alternative, place, instance) for place, alternative in enumerate(alternatives)]
+    fitting = tried.count([])
+    if not fitting:
+        yield _fault("fits none of what it may be", [fault for faults in tried for fault in faults])
+    elif fitting > 1:
+        yield _fault(f"must fit one of what it may be, and fits {fitting}")
+
+
+def _pattern(validator: Any, pattern: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
+    if isinstance(instance, str) and not _is_found(pattern, instance):
+        yield _fault("does not match")
+
+
+def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
+    for pattern, subschema in patterns.items() if isinstance(instance, dict) else ():
+        for name, item in instance.items():
+            if _is_found(pattern, name):
+                yield from validator.descend(item, subschema, path=name, schema_path=pattern)
+
+
+def _additional(validator: Any, allowed: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
+    names, patterns = schema.get("properties", ()), schema.get("patternProperties", ())
+    for name, item in instance.items() if isinstance(instance, dict) else ():
+        if name in names or any(_is_found(pattern, name) for pattern in patterns):
+            continue
+        if allowed is False:
+            yield _fault(f"{label(name)!r} has neither a name nor a pattern of it")
+            return
+        yield from validator.descend(item, allowed, path=name)
+
+
+_OWN: Final[Mapping[str, Check]] = {
+    "type": _type,
+    "uniqueItems": _unique,
+    "anyOf": _any_of,
+    "oneOf": _one_of,
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional,
+}
+
+# patterns
+
+
+def _is_found(pattern: str, text: str) -> bool:
+    from jsonschema_rs import ValidationError, ValidationErrorKind
+
+    units, engine = _engine(pattern)
+    spend(1 + int(units * len(text)))
+    try:
+        engine.validate(text)
+    except ValidationError as error:
+        if isinstance(error.kind, ValidationErrorKind.BacktrackLimitExceeded):
+            raise TooMuchWork from None
+        return False
+    return True
+
+
+@lru_cache(maxsize=128)
+def _engine(pattern: str) -> tuple[float, Any]:
+    """Return the units that a pattern takes for a character at worst, and what matches it.
+
+    The engine works in time linear in the text and in the compiled pattern; looking around and back takes one that
+    backtracks, up to a limit. The units are measured with patterns and texts that defeat its cache
+    (`tests/fsm/schemas/test_bounded.py`).
+
+    Raises:
+        ConfigurationError: it is none, or its work cannot be bounded.
+    """
+    from jsonschema_rs import FancyRegexOptions, RegexOptions, validator_for
+
+    # As other engines do, take the hyphen behind a class of characters for itself, in the brackets of `[\w-.]`.
+    text = re.sub(r"((?<!\\)(?:\\\\)*\\[wdsWDS])-", r"\1\\-", pattern)
+    for units, options in (
+        (0.25, RegexOptions(size_limit=1 << 14)),
+        (1, RegexOptions(size_limit=1 << 18)),
+        (1, FancyRegexOptions(size_limit=1 << 14, backtrack_limit=1_000)),
+        (16, RegexOptions(size_limit=1 << 22)),
+    ):
+        try:
+            return units, validator_for({"pattern": text}, pattern_options=options)
+        except ValueError:
+            continue
+    raise ConfigurationError(
+        f"a pattern that is no regular expression or too large to be matched in bounded time: {label(pattern, 100)!r}"
+    )

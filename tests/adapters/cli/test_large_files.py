@@ -1,0 +1,77 @@
+"""Files from strangers: what is too large is refused, with its name, before it is read to the end."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from rungwise import ConfigurationError, Journal, Policy, TurnJournal, TurnPolicy
+from rungwise.adapters.cli.command import main
+from rungwise.fsm.values.files import LARGEST, bytes_of_file
+from rungwise.fsm.values.toml import LARGEST_TOML
+
+
+@pytest.fixture
+def zeros(tmp_path: Path) -> Path:
+    path = tmp_path / "zeros.json"
+    with path.open("wb") as file:
+        file.truncate(100_000_000)
+    return path
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["explain", "FILE"],
+        ["diff", "--journal", "FILE", "DEFAULT", "DEFAULT"],
+        ["verify", "FILE"],
+        ["diagram", "FILE"],
+        ["diff", "FILE", "DEFAULT"],
+        ["check", "--request", "FILE", "--model", "m", "--base-url", "http://localhost:1/v1"],
+        ["ask", "hi", "--json-schema", "FILE", "--model", "m", "--base-url", "http://localhost:1/v1"],
+        ["verify", "/dev/zero"],
+    ],
+)
+def test_a_file_that_is_too_large_is_refused_in_few_bytes(zeros: Path, tmp_path: Path, arguments: list[str]) -> None:
+    plain = tmp_path / "policy.toml"
+    plain.write_text("", encoding="utf-8")
+    words = {"FILE": str(zeros), "DEFAULT": str(plain)}
+    tracemalloc.start()
+    try:
+        result = CliRunner().invoke(main, [words.get(word, word) for word in arguments])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert result.exit_code == 2, result.output
+    assert "larger than" in result.output
+    assert "zero" in result.output
+    assert peak < 3 * LARGEST
+
+
+@pytest.mark.parametrize("kind", [Journal, TurnJournal])
+@pytest.mark.parametrize("text", ["[" * (LARGEST + 1), b"\0" * (LARGEST + 1)])
+def test_a_journal_that_is_too_large_is_not_read(kind: type[Journal], text: str | bytes) -> None:
+    with pytest.raises(ConfigurationError, match=r"^journal: larger than 32 MB"):
+        kind.from_json(text)
+
+
+@pytest.mark.parametrize("kind", [Policy, TurnPolicy])
+def test_toml_that_is_too_large_is_not_read(kind: type[Policy], tmp_path: Path) -> None:
+    large = "# \n" * (LARGEST_TOML // 3 + 1)
+    with pytest.raises(ConfigurationError, match="larger than 1 MB"):
+        kind.from_toml(large)
+    path = tmp_path / "large.toml"
+    path.write_text(large, encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=r"large\.toml: larger than 1 MB"):
+        kind.load(path)
+
+
+def test_a_file_of_the_largest_size_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 1_000)
+    assert bytes_of_file(path, 1_000) == b"x" * 1_000
+    with pytest.raises(ConfigurationError):
+        bytes_of_file(path, 999)
