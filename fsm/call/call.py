@@ -323,7 +323,7 @@ class Call:
         context, position, event = self._context, self.position, observation.event
         if "overran" in facts and self._in_flight is not None:
             self.spending.overran = self._in_flight.send.max_tokens
-        self.spending.pay(observation.evidence.usage, context.chain.link.prices)
+        self.spending.pay(observation.evidence.usage, observation.evidence.usage, context.chain.link.prices)
         self._outcome.note(observation)
         row = position.fire(event, facts)
         self._proposed = self._in_flight = None

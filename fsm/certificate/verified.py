@@ -29,7 +29,8 @@ class WorstCase:
         ended_by: what ends the worst path: `ladder`, or the field of the budget.
         enacted: the costliest path that was found, as a real call took it.
         note: what is counted and what is not.
-        within: the most that can be spent in 1 attempt, in 2, and so on up to the budget; empty if unknown.
+        within: the most that can be spent in 1 attempt, in 2, and so on up to the budget; empty if unknown. Money
+            is in units here.
     """
 
     name: str

@@ -25,6 +25,7 @@ from rungwise.fsm.checker.branches import Branch
 from rungwise.fsm.checker.longest import Longest, TooLarge, Weight, longest
 from rungwise.fsm.checker.moves import Move, detours_of, moves_of
 from rungwise.fsm.machine.table import Table
+from rungwise.fsm.values.money import as_money, units_of
 
 
 def worst_cases(
@@ -110,7 +111,7 @@ class _CallSearch:
         budget: str | None,
         note: str,
         kind: Callable[[Branch], str] | None = None,
-        beyond: float = 0.0,
+        beyond: Number = 0,
     ) -> WorstCase:
         """Search with the budget of attempts and without it, apply one more field of the budget, and play the path.
 
@@ -132,6 +133,7 @@ class _CallSearch:
             note = f"{note}; an upper bound, because there are too many states to search: {error}"
         ended_by = "ladder" if alone is not None and math.isclose(alone, heaviest.value) else "budget.attempts"
         value, most = heaviest.value, getattr(self.policy.budget, budget) if budget else None
+        most = units_of(most) if budget == "money" and most is not None else most
         if most is not None and most + beyond < value:
             value, ended_by = most + beyond, f"budget.{budget}"
         enacted = self.enacted(heaviest, name) if alone is not None else Enacted()
@@ -246,7 +248,9 @@ def _money(search: _CallSearch) -> WorstCase:
             f"; a repair may add {STAND_IN_TOKENS} tokens to each of {cost.turns} assistant turns{guess}, "
             f"and to {OWN_TURNS} that the rungs add"
         )
-    return search.worst("money", cost, cost.ceiling(), "money", note)
+    case = search.worst("money", cost, cost.ceiling(), "money", note)
+    ladder = None if case.ladder is None else as_money(int(case.ladder))
+    return evolve(case, value=as_money(int(case.value or 0)), ladder=ladder)
 
 
 def _uses(moves: Sequence[Move], limits: Mapping[str, int], ranks: Iterable[Iterable[str]]) -> dict[str, int]:
