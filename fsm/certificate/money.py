@@ -11,7 +11,13 @@ from typing import Any
 
 from attrs import frozen
 
-from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, STAND_IN_TOKENS, estimate_tokens, message_tokens
+from rungwise.fsm.call.budget.estimate import (
+    BYTES_A_TOKEN,
+    MESSAGE_TOKENS,
+    STAND_IN_TOKENS,
+    estimate_tokens,
+    message_tokens,
+)
 from rungwise.fsm.call.budget.prices import dearest_input, price_of_token
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.conversation.observation import Observation
@@ -48,6 +54,14 @@ LEAST_TURN_TOKENS = 3
 
 OWN_TURNS = 3
 """The most assistant turns that the rungs add: gathered text, the placeholder before a nudge, the seed."""
+
+
+NO_MORE_INPUT = (
+    "; assumes that no backend counts more input than the call does: `input_tokens` where it is given, otherwise a "
+    f"token for every {BYTES_A_TOKEN} bytes and {MESSAGE_TOKENS} for a message; and a reply's text as it did when "
+    "that was written"
+)
+"""What every line on money rests on: providers count input in their own way, and only afterwards."""
 
 
 class Cost:
@@ -113,8 +127,7 @@ def _hint_tokens(policy: Policy) -> int:
     """Return the tokens of all hints that one request may contain."""
     hints = policy.hints
     texts = [hints.placeholder, hints.nudge, hints.continuation, hints.seed, *hints.rungs.values()]
-    own_message = 1  # for the gathered text
-    return sum(map(estimate_tokens, texts)) + (len(texts) + own_message) * MESSAGE_TOKENS
+    return sum(map(message_tokens, texts)) + MESSAGE_TOKENS
 
 
 MARK_TOKENS = 20
@@ -196,5 +209,5 @@ class Growth:
             "as for a call, with a prompt that grows from call to call: by all earlier replies, as long as the caps "
             f"allow; for each round of tools by {self.policy.result_tokens} tokens of results, and by {BESIDE_RESULT} "
             f"for each of {self.policy.calls_per_reply} calls, whose ids have at most {LONGEST_NAME} bytes; and by the "
-            "turn's own hints; assumes that a compaction shortens the conversation"
+            "turn's own hints; assumes that a compaction shortens the conversation" + NO_MORE_INPUT
         )

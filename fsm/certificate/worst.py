@@ -18,7 +18,7 @@ from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.table import IGNORES_WAIT, MAY_ASK
 from rungwise.fsm.certificate.enactment import Enacted, enact
-from rungwise.fsm.certificate.money import OWN_TURNS, Cost
+from rungwise.fsm.certificate.money import NO_MORE_INPUT, OWN_TURNS, Cost
 from rungwise.fsm.certificate.verified import NEVER_ALL, WorstCase
 from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.checker.branches import Branch
@@ -162,7 +162,8 @@ class _CallSearch:
     def unknown(self, name: str, budget: str, why: str) -> WorstCase:
         """Return a worst case that at most one field of the budget bounds."""
         most = getattr(self.policy.budget, budget)
-        return WorstCase(name, most, None, f"budget.{budget}" if most else "nothing", Enacted(), why)
+        ended_by = f"budget.{budget}" if most else "nothing"
+        return WorstCase(name, most, None, ended_by, Enacted(), why, is_certain=name != "money")
 
 
 def _waits(search: _CallSearch) -> WorstCase:
@@ -228,17 +229,17 @@ def _money(search: _CallSearch) -> WorstCase:
     prices, max_tokens, input_tokens = search.prices, search.max_tokens, search.input_tokens
     priced = [each for each in prices if each is not None]
     if len(priced) < len(prices):
-        return search.unknown("money", "money", "a backend of the chain has no prices")
+        return search.unknown("money", "money", f"a backend of the chain has no prices{NO_MORE_INPUT}")
     if max_tokens is None or input_tokens is None:
         missing = "max_tokens" if max_tokens is None else "input_tokens"
-        return search.unknown("money", "money", f"needs {missing}")
+        return search.unknown("money", "money", f"needs {missing}{NO_MORE_INPUT}")
     targets = {move.row.target for move in search.moves}
     cost = Cost(search.policy, search.limits, targets, search.cap, priced, input_tokens, search.assistant_turns)
     note = (
         f"every cap used up, with what a server may count besides; {input_tokens} input tokens at the dearest input "
         "price, growing by the text of each continuation, compaction and fallback and by seeds of reasoning, all as "
         "long as the caps allow, and by every hint; assumes that a compaction shortens the prompt, that each tool call "
-        "in the prompt has its result, and that a paused turn holds no more than was written"
+        "in the prompt has its result, and that a paused turn holds no more than was written" + NO_MORE_INPUT
     )
     if search.response_format is None:
         note += "; without a JSON schema that a backend gets in words: give response_format"
@@ -250,7 +251,9 @@ def _money(search: _CallSearch) -> WorstCase:
         )
     case = search.worst("money", cost, cost.ceiling(), "money", note)
     ladder = None if case.ladder is None else as_money(int(case.ladder))
-    return evolve(case, value=as_money(int(case.value or 0)), ladder=ladder)
+    # A text has as many tokens as its provider reported; how many another backend counts, nobody can tell.
+    is_certain = not search.limits.get("fallbacks")
+    return evolve(case, value=as_money(int(case.value or 0)), ladder=ladder, is_certain=is_certain)
 
 
 def _uses(moves: Sequence[Move], limits: Mapping[str, int], ranks: Iterable[Iterable[str]]) -> dict[str, int]:

@@ -25,6 +25,12 @@ class Account:
     charged_tokens: int = field(default=0, init=False)
     charged_money: int = field(default=0, init=False)
 
+    @property
+    def kept(self) -> str:
+        """Say, behind what is spent, that something is charged beyond what was used; "" if nothing is."""
+        is_kept = self.charged_tokens > self.usage.output_tokens
+        return "; what broke off unreported keeps what was reserved for it" if is_kept else ""
+
     def add(self, usage: Usage, charged: Usage, prices: Prices | None) -> None:
         """Add an attempt: what it used, and what is charged for it."""
         if usage == NO_USAGE:

@@ -185,4 +185,5 @@ class Spending(Account):
             return late
         budget = self.budget
         tokens_left = budget.output_tokens is None or self.tokens_left(budget.output_tokens) > 0
-        return f"the {'money' if tokens_left else 'output tokens'} of the budget cannot pay for another attempt"
+        what = "money" if tokens_left else "output tokens"
+        return f"the {what} of the budget cannot pay for another attempt{self.kept}"

@@ -102,9 +102,9 @@ class Ledger(Account):
             longer = f"a reply under {self.name} was longer than its output cap of {self.overran} tokens"
             return f"{longer}, so no cap can be relied on"
         if self.most_tokens(with_held=False) < 1:
-            return f"the output tokens of {self.name} cannot pay for another attempt"
+            return f"the output tokens of {self.name} cannot pay for another attempt{self.kept}"
         if self._most_of_money(input_tokens, prices, with_held=False) < 1:
-            return f"the money of {self.name} cannot pay for another attempt"
+            return f"the money of {self.name} cannot pay for another attempt{self.kept}"
         return None
 
     def is_late(self, at: float) -> bool:

@@ -71,6 +71,12 @@ def check_fair(ended: EndedCall) -> None:
         raise Dishonest(BUDGET, f"{tokens} output tokens, and the budget has {budget.output_tokens}")
     if budget.money is not None and cost is not None and cost > budget.money:
         raise Dishonest(BUDGET, f"the call cost {cost:g}, and the budget has {budget.money:g}")
+    written = sum(usage.output_tokens for usage, _ in ended.billed)
+    if budget.output_tokens is not None and written > budget.output_tokens:
+        raise Dishonest(BUDGET, f"{written} output tokens are billed, and the budget has {budget.output_tokens}")
+    bill = sum(price_of(usage, prices) for usage, prices in ended.billed)
+    if budget.money is not None and bill > units_of(budget.money):
+        raise Dishonest(BUDGET, f"{as_money(bill):g} is billed, and the budget has {budget.money:g}")
 
 
 def check_certificate(ended: EndedCall) -> None:

@@ -195,7 +195,7 @@ def retries_have_no_limit(patch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_pays(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Spending, "pay", lambda spending, usage, prices: None)
+    patch.setattr(Spending, "pay", lambda spending, usage, charged, prices: None)
 
 
 def streams_are_not_corrected(patch: pytest.MonkeyPatch) -> None:
