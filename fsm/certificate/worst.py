@@ -252,7 +252,7 @@ def _money(search: _CallSearch) -> WorstCase:
     case = search.worst("money", cost, cost.ceiling(), "money", note)
     ladder = None if case.ladder is None else as_money(int(case.ladder))
     # A text has as many tokens as its provider reported; how many another backend counts, nobody can tell.
-    is_certain = not search.limits.get("fallbacks")
+    is_certain = not (search.limits.get("fallbacks") and any(cost.inputs[1:]))
     return evolve(case, value=as_money(int(case.value or 0)), ladder=ladder, is_certain=is_certain)
 
 

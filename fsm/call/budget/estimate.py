@@ -129,13 +129,15 @@ def _written(value: Any) -> int:
 
 
 def tokens_compacted(given: int, before: int, after: int) -> int:
-    """Return the tokens of a prompt whose messages were compacted: the larger of an estimate and of the given density.
+    """Return the tokens of a prompt whose messages were compacted.
+
+    They count as densely as the caller counted them, or by the estimate if that is larger, up to what there was.
 
     Arguments:
         given: how many the prompt had, by the caller's count.
         before, after: the estimates of the whole prompt then and now.
     """
-    return max(1, after, -(-given * after // max(1, before)))
+    return max(1, min(after, given), -(-given * after // max(1, before)))
 
 
 def message_tokens(text: str) -> int:
@@ -170,5 +172,6 @@ def tokens_of(text: str, cap: int | None, usage: Usage = NO_USAGE) -> int:
     tokens = estimate_tokens(text) if is_reported else bytes_of(text)
     if cap is not None and tokens > cap:
         least = least_tokens(text)
-        tokens = tokens if is_beyond(least, cap) else min(tokens, most_counted(cap))
+        within = max(cap, least) if is_reported else most_counted(cap)
+        tokens = tokens if is_beyond(least, cap) else min(tokens, within)
     return max(tokens, usage.output_tokens) if is_reported else tokens
