@@ -262,7 +262,8 @@ def _fair(reply: ScriptedReply, request: ReceivedRequest, case: Case) -> tuple[S
     finish = reply.finish if text == reply.text else "length"
     counted = max(1, int(usage.get("completion_tokens", 9)), beside + count(text))
     if cap is not None:
-        counted = most_counted(cap) if finish == "length" else min(counted, cap)
+        uses_cap = finish == "length" or reply.cut_after is not None or reply.hang  # a model writes on behind a cut
+        counted = most_counted(cap) if uses_cap else min(counted, cap)
     prompt = prompt_tokens(body["messages"], case.request, case.tokenizer)
     created = prompt if usage.get("prompt_tokens_details") else 0
     counts: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": counted}
