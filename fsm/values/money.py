@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from functools import lru_cache
 from typing import Final
 
@@ -13,6 +12,8 @@ UNITS: Final = 10**24
 @lru_cache(maxsize=256)  # prices and budgets are few
 def units_of(money: float) -> int:
     """Return an amount in units, read in decimal as people write it; what is less than a unit is cut off."""
+    from decimal import Decimal  # which nothing else of the core needs
+
     whole, parts = Decimal(repr(float(money))).as_integer_ratio()
     return whole * UNITS // parts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from rungwise.fsm.call.budget.account import Account
+from rungwise.fsm.call.budget.charges import Charges
 from rungwise.fsm.call.budget.metering import reserve_of
 from rungwise.fsm.call.budget.prices import bought, dearest_prompt
 from rungwise.fsm.call.budget.shared import Share
@@ -60,7 +60,7 @@ def check_deadline(value: object) -> None:
         raise ConfigurationError(f"deadline must be a moment on the driver's clock, in seconds, not {short(value)}")
 
 
-class Spending(Account):
+class Spending(Charges):
     """Count what a call spends. A budget is never refilled.
 
     Arguments:

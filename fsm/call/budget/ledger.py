@@ -14,7 +14,7 @@ from typing import Literal
 
 from attrs import define, field
 
-from rungwise.fsm.call.budget.account import Account
+from rungwise.fsm.call.budget.charges import Charges
 from rungwise.fsm.call.budget.metering import most_counted, reserve_of
 from rungwise.fsm.call.budget.prices import LARGEST_PRICED_CAP, bought, dearest_prompt, price_of_output
 from rungwise.fsm.call.conversation.link import Prices
@@ -24,7 +24,7 @@ from rungwise.fsm.values.usage import Usage
 
 
 @define(eq=False, repr=False, weakref_slot=False)
-class Ledger(Account):
+class Ledger(Charges):
     """Count what many calls have paid from one shared budget, and what they hold of it.
 
     It is not thread-safe: a `ReservationQueue` guards it. Each method adds before it subtracts, so an interrupted one
@@ -192,7 +192,7 @@ class Reservation:
         """Pay what is charged for an attempt, and give the rest back.
 
         Arguments:
-            usage, charged: as in `Account.add`.
+            usage, charged: as in `Charges.add`.
             overran: the cap that it ignored, if it did.
         """
         for ledger in self.ledgers:

@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import asdict
 
-from rungwise.fsm.call.budget.account import Account
+from rungwise.fsm.call.budget.charges import Charges
 from rungwise.fsm.call.budget.prices import price_of
 from rungwise.fsm.call.run.causes import cause_of
 from rungwise.fsm.errors import ConfigurationError
@@ -92,7 +92,7 @@ def money_of(path: Path) -> Iterator[float | None]:
     """Yield what was spent after each step; None where the backend has no prices."""
     setting = path.record.setting
     prices = {link.name: link.prices for link in reversed(setting.chain)}
-    spending = Account()
+    spending = Charges()
     for step in path.steps:
         spending.add(step.usage, step.usage, prices.get(step.backend))
         yield None if prices.get(step.backend) is None or spending.cost is None else as_money(spending.cost)

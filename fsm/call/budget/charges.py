@@ -10,7 +10,7 @@ from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 
 @define(eq=False, repr=False, weakref_slot=False)
-class Account:
+class Charges:
     """Add up what attempts have used.
 
     Arguments:
