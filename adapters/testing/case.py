@@ -21,6 +21,7 @@ from rungwise.fsm.testing.backend import PROMPT
 from rungwise.fsm.testing.callers import requests, turns
 from rungwise.fsm.testing.compactors import Compactor, compactors
 from rungwise.fsm.testing.strategies import seldom
+from rungwise.fsm.testing.tokenizers import TOKENIZERS
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
@@ -68,6 +69,7 @@ PREFILLS = ("no", "trailing", "prefix", "partial", "continue_final_message")
 LATEST = 12
 PRICES = Prices(input=1.0, output=10.0)
 DEAR_WRITES = Prices(input=1.0, output=10.0, cache_read=0.1, cache_creation=20.0)
+DEAR_INPUT = Prices(input=10.0, output=1.0)
 
 
 @frozen
@@ -86,6 +88,7 @@ class Case:
     compactor: Compactor | None = None
     prices: Prices = PRICES
     is_fair: bool = False  # whether the provider keeps to the caps, and counts prompts as they are
+    tokenizer: str = "prose"  # of a fair provider
     leaves_after: int | None = None  # events after which the consumer of a stream goes away; None stays
     squeeze: Squeeze = field(factory=Squeeze)
 
@@ -120,7 +123,7 @@ class Case:
             "parameters": dict(request.parameters),
             "compactor": self.compactor,
             "prices": self.prices if self.prices != PRICES else None,
-            "usage": "as a fair provider counts it" if self.is_fair else None,
+            "usage": f"as a fair provider counts {self.tokenizer}" if self.is_fair else None,
             "the consumer leaves after": f"{self.leaves_after} events" if self.leaves_after is not None else None,
             "squeeze": self.squeeze if self.squeeze != Squeeze() else None,
         }
@@ -154,7 +157,8 @@ def cases(replies: SearchStrategy[ScriptedReply]) -> SearchStrategy[Case]:
         prefill=st.sampled_from(PREFILLS),
         contents=st.booleans(),
         compactor=st.none() | compactors(),
-        prices=st.sampled_from((PRICES, DEAR_WRITES)),
+        prices=st.sampled_from((PRICES, DEAR_WRITES, DEAR_INPUT)),
         is_fair=st.booleans(),
+        tokenizer=st.sampled_from(tuple(TOKENIZERS)),
         leaves_after=seldom(st.integers(0, LATEST)),
     )

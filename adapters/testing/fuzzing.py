@@ -101,6 +101,7 @@ class Fuzzer(Search):
             certificate=self._certify(case.request.max_tokens, case.request.input_tokens, case.prices, case.squeeze),
             secrets=(KEY,),
             is_fair=case.is_fair,
+            billed=self._runner.billed,
         )
         check_all(ended)
         received = self._runner.received

@@ -24,13 +24,15 @@ from rungwise.adapters.testing.case import PRICES, Case, ask, ask_async
 from rungwise.adapters.testing.wire_checks import CAPS
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.learned import LEARNED
+from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.conversation.link import Prices
-from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.testing.backend import VirtualClock, prompt_tokens
 from rungwise.fsm.testing.compactors import CompactorFailed
+from rungwise.fsm.testing.tokenizers import TOKENIZERS, fitting
+from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 BASE_URL = "http://provider.test/v1"
 
@@ -154,6 +156,7 @@ class CaseRunner:
     over_http: bool
     received: list[ReceivedRequest] = field(factory=list, init=False)
     replies: list[ScriptedReply] = field(factory=list, init=False)
+    billed: list[tuple[Usage, Prices]] = field(factory=list, init=False)  # by a fair provider
     compactor_raised: bool = field(default=False, init=False)
     _clock: VirtualClock = field(factory=VirtualClock, init=False)
     _stack: ExitStack = field(factory=ExitStack, init=False)
@@ -192,7 +195,8 @@ class CaseRunner:
         LEARNED.forget()
         # A compactor may change the messages that it is given, and a case is run more than once.
         case = attrs.evolve(case, request=attrs.evolve(case.request, messages=deepcopy(case.request.messages)))
-        self._case, self.received, self.replies, self.compactor_raised = case, [], [], False
+        self._case, self.received, self.replies, self.billed = case, [], [], []
+        self.compactor_raised = False
         try:
             if case.is_async:
                 return anyio.run(self._ask_async, case, events)
@@ -212,8 +216,11 @@ class CaseRunner:
         assert case is not None
         self.received.append(request)
         reply = case.script.reply(len(self.received) - 1)
-        self.replies.append(_fair(reply, request, case.request) if case.is_fair else reply)
-        return self.replies[-1]
+        if case.is_fair:
+            reply, billed = _fair(reply, request, case)
+            self.billed.append((billed, case.prices))
+        self.replies.append(reply)
+        return reply
 
     async def _ask_async(self, case: Case, events: list[object]) -> Result:
         http = None if self.over_http else httpx.AsyncClient(transport=MemoryTransport(self._provider), trust_env=False)
@@ -244,16 +251,26 @@ class CaseRunner:
         )
 
 
-def _fair(reply: ScriptedReply, request: ReceivedRequest, original: Request) -> ScriptedReply:
-    """Return the reply of a provider that keeps to the cap and counts its tokens correctly."""
-    body, cap = request.body, next((request.body[name] for name in CAPS if name in request.body), None)
-    usage = reply.usage or {}
-    counted = int(usage.get("completion_tokens", 9))
+def _fair(reply: ScriptedReply, request: ReceivedRequest, case: Case) -> tuple[ScriptedReply, Usage]:
+    """Return the reply of a provider that keeps to the cap and counts correctly, and what it bills for it.
+
+    It bills for what breaks off as well, and reports that only with the end of the reply.
+    """
+    body, cap = request.body, next((int(request.body[name]) for name in CAPS if name in request.body), None)
+    if reply.status != 200 or reply.error is not None or reply.error_event is not None:
+        return attrs.evolve(reply, body=None, usage=None), NO_USAGE
+    count, usage = TOKENIZERS[case.tokenizer], reply.usage or {}
+    beside = sum(map(count, (reply.reasoning, reply.refusal, *(each.arguments for each in reply.tool_calls))))
+    text = reply.text if cap is None else fitting(reply.text, case.tokenizer, max(0, cap - beside))
+    finish = reply.finish if text == reply.text else "length"
+    counted = max(1, int(usage.get("completion_tokens", 9)), beside + count(text))
     if cap is not None:
-        counted = cap if reply.finish_reason == "length" else min(counted, cap)
-    prompt = prompt_tokens(body["messages"], original)
-    counts: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": max(1, counted)}
-    if usage.get("prompt_tokens_details"):
-        counts["prompt_tokens_details"] = {"cache_creation_tokens": prompt}
-    whole: dict[str, Any] = {"body": None, "cut_after": None, "error_event": None, "hang": False}
-    return attrs.evolve(reply, usage=counts, **whole)
+        uses_cap = finish == "length" or reply.cut_after is not None or reply.hang  # a model writes on behind a cut
+        counted = most_counted(cap) if uses_cap else min(counted, cap)
+    prompt = prompt_tokens(body["messages"], case.request, case.tokenizer)
+    created = prompt if usage.get("prompt_tokens_details") else 0
+    counts: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": counted}
+    if created:
+        counts["prompt_tokens_details"] = {"cache_creation_tokens": created}
+    kept = attrs.evolve(reply, text=text, finish=finish, usage=counts, body=None, final_message=None)
+    return kept, Usage(prompt, counted, cache_creation_tokens=created)

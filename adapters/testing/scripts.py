@@ -12,7 +12,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.wires.chat.dialects import STOP_REASONS
-from rungwise.fsm.testing.strategies import ANSWER, STORY, first_or_often, headers, seldom, texts, tool_calls
+from rungwise.fsm.testing.strategies import ANSWER, DENSE, STORY, first_or_often, headers, seldom, texts, tool_calls
 
 T = TypeVar("T")
 Fields = dict[str, SearchStrategy[Any]]
@@ -128,6 +128,7 @@ _BAD: tuple[Kind, ...] = (
     _kind({"text": st.sampled_from(("<think>hm</think>", "<think>a thought without an end"))}),
     _kind({"text": TEXTS, "finish": _finish("length", "max_tokens")}, _USAGE),
     _kind({"text": TEXTS, "finish": _finish("length")}, {"reasoning": THOUGHTS}),
+    _kind({"text": st.sampled_from(DENSE), "finish": _finish("length")}),
     _kind({"reasoning": THOUGHTS, "finish": _finish("length")}),
     _kind({"tool_calls": CALLS}, {"finish": _finish("length"), "text": TEXTS}),
     _kind({"text": TEXTS, "finish": _finish("pause_turn", "compaction")}),

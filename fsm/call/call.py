@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rungwise.fsm.call.budget.counting import TokenCounter
+from rungwise.fsm.call.budget.counting import TokenCounter, charge_of
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.budget.reserve import can_pay_another
 from rungwise.fsm.call.budget.shared import SharedBudget
@@ -320,20 +320,20 @@ class Call:
 
     def _advance(self, observation: Observation, facts: tuple[str, ...]) -> Send | None:
         """Fire the event, record the step, and propose what the next rung sends, or end the call."""
-        context, position, event = self._context, self.position, observation.event
+        context, position, evidence = self._context, self.position, observation.evidence
         if "overran" in facts and self._in_flight is not None:
             self.spending.overran = self._in_flight.send.max_tokens
-        self.spending.pay(observation.evidence.usage, context.chain.link.prices)
+        self.spending.pay(evidence.usage, charge_of(evidence, self._in_flight), context.chain.link.prices)
         self._outcome.note(observation)
-        row = position.fire(event, facts)
+        row = position.fire(evidence.event, facts)
         self._proposed = self._in_flight = None
         if row.target in position.table.outcomes:
             self._outcome.end(row, facts, observation=observation)
             return None
         rung = position.rung
-        wait = position.wait(rung, context.policy, event, facts, observation.failure, self._jitter)
+        wait = position.wait(rung, context.policy, evidence.event, facts, observation.failure, self._jitter)
         self._recorder.record(row, observation=observation, facts=facts, wait=wait)
-        if event in ANSWERS:
+        if evidence.event in ANSWERS:
             context.transcript.discard()
         context.transcript.prepare(rung, observation)
         if row.target == "fallback":

@@ -29,6 +29,7 @@ from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.checker.moves import Move
 from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.journal.record import Record, Step
+from rungwise.fsm.values.money import as_money
 from rungwise.fsm.values.usage import Usage
 
 
@@ -279,7 +280,7 @@ def _enacted(call: Call, moves: Sequence[Move]) -> Enacted:
         "waiting seconds": waited(call.journal),
         "seconds": call.spending.elapsed,
         "output tokens": call.spending.usage.output_tokens,
-        "money": call.spending.cost or 0.0,
+        "money": as_money(call.spending.cost or 0),
     }
     led = tuple(step for step, after in pairwise(path) if step.event != "sent" and after.event in ("sent", "ran_out"))
     return Enacted(led, tuple(rungs), spent, tuple(moves))

@@ -11,8 +11,14 @@ from typing import Any
 
 from attrs import frozen
 
-from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, STAND_IN_TOKENS, estimate_tokens, message_tokens
-from rungwise.fsm.call.budget.prices import TOKENS_PRICED, dearest_input
+from rungwise.fsm.call.budget.estimate import (
+    BYTES_A_TOKEN,
+    MESSAGE_TOKENS,
+    STAND_IN_TOKENS,
+    estimate_tokens,
+    message_tokens,
+)
+from rungwise.fsm.call.budget.prices import dearest_input, price_of_token
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.transcript import Transcript
@@ -22,6 +28,7 @@ from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.validity import LONGEST_NAME
+from rungwise.fsm.values.money import units_of
 
 
 def together(within: Sequence[Number], calls: int, attempts: int) -> list[Number]:
@@ -49,8 +56,16 @@ OWN_TURNS = 3
 """The most assistant turns that the rungs add: gathered text, the placeholder before a nudge, the seed."""
 
 
+NO_MORE_INPUT = (
+    "; assumes that no backend counts more input than the call does: `input_tokens` where it is given, otherwise a "
+    f"token for every {BYTES_A_TOKEN} bytes and {MESSAGE_TOKENS} for a message; and a reply's text as it did when "
+    "that was written"
+)
+"""What every line on money rests on: providers count input in their own way, and only afterwards."""
+
+
 class Cost:
-    """Weigh an attempt by its cost, in the currency of the prices."""
+    """Weigh an attempt by its cost, in units."""
 
     def __init__(
         self,
@@ -63,8 +78,9 @@ class Cost:
         assistant_turns: int | None,
     ) -> None:
         self.policy, self.limits, self.cap = policy, limits, cap  # which counts a reply within the cap of an attempt
-        self.prices, self.input_tokens = prices, input_tokens
+        self.input_tokens = input_tokens
         self.inputs = [dearest_input(each) for each in prices]
+        self.outputs = [price_of_token(each.output) for each in prices]
         start = policy.table.start
         self.start = start if start not in targets else None
         self.seeded = {rung for rung in targets if self.keeps_seed(rung)}
@@ -88,32 +104,30 @@ class Cost:
             transcript.prepare(declared, Observation(evidence=Evidence(event="")))
         return bool(transcript.changes.seed)
 
-    def __call__(self, spent: Any) -> float:
+    def __call__(self, spent: Any) -> int:
         """Return the most that an attempt costs."""
-        backend = min(spent.fallbacks, len(self.prices) - 1)
+        backend = min(spent.fallbacks, len(self.inputs) - 1)
         tokens = self.input_tokens + self.parts[spent.continuations]
         if spent.rung in self.seeded:
             tokens += self.seeds * self.cap(spent)
         # An overflow or a broken stream leaves text too, which the next backend continues.
         tokens += (spent.fallbacks + spent.compactions) * self.widest[spent.continuations]
         tokens += self.opening if spent.rung == self.start else self.hints + self.stand_ins
-        cost: Number = (tokens * self.inputs[backend] + self.cap(spent) * self.prices[backend].output) / TOKENS_PRICED
+        cost: int = tokens * self.inputs[backend] + self.cap(spent) * self.outputs[backend]
         return cost
 
-    def ceiling(self) -> float:
+    def ceiling(self) -> int:
         """Return more than any attempt costs."""
         parts = sum(self.limits[name] for name in ("continuations", "fallbacks", "compactions")) + self.seeds
         tokens = self.input_tokens + parts * self.widest[-1] + self.hints + self.stand_ins
-        dearest = max(each.output for each in self.prices)
-        return (tokens * max(self.inputs) + self.widest[-1] * dearest) / TOKENS_PRICED
+        return tokens * max(self.inputs) + self.widest[-1] * max(self.outputs)
 
 
 def _hint_tokens(policy: Policy) -> int:
     """Return the tokens of all hints that one request may contain."""
     hints = policy.hints
     texts = [hints.placeholder, hints.nudge, hints.continuation, hints.seed, *hints.rungs.values()]
-    own_message = 1  # for the gathered text
-    return sum(map(estimate_tokens, texts)) + (len(texts) + own_message) * MESSAGE_TOKENS
+    return sum(map(message_tokens, texts)) + MESSAGE_TOKENS
 
 
 MARK_TOKENS = 20
@@ -128,7 +142,7 @@ MOST_JOINED, LEAST_STEPS = 3_200, 4
 
 @frozen(slots=False)
 class Growth:
-    """Compute the most money that a turn costs as its conversation grows."""
+    """Compute the most that a turn costs as its conversation grows, in units."""
 
     policy: TurnPolicy
     call: Verified
@@ -150,14 +164,14 @@ class Growth:
 
     def alone(self, calls: int, rounds: int) -> Number:
         """Return the most that all calls cost together if only their own budgets end them."""
-        each, tries, tokens = self.money.value or 0, len(self.money.within), self.tokens.value or 0
+        each, tries, tokens = self.money.within[-1], len(self.money.within), self.tokens.value or 0
         added = (self.added(before * tokens, before, rounds) for before in range(calls))
         return sum(self.capped(each + tries * more * self.dearest) for more in added)
 
     def capped(self, cost: Number) -> Number:
         """Return what a call costs within its own budget."""
         most = self.policy.of_calls.budget.money
-        return cost if most is None else min(cost, most)
+        return cost if most is None else min(cost, units_of(most))
 
     def added(self, output: Number, calls: int, rounds: int) -> int:
         """Return the most tokens that a prompt grows by after this output, so many calls and rounds of tools."""
@@ -174,9 +188,9 @@ class Growth:
         return summary + message_tokens(self.policy.of_calls.hints.continuation) + MESSAGE_TOKENS
 
     @cached_property
-    def dearest(self) -> float:
+    def dearest(self) -> int:
         """Return the most that a token of a prompt costs."""
-        return max(map(dearest_input, self.prices)) / TOKENS_PRICED
+        return max(map(dearest_input, self.prices))
 
     @cached_property
     def money(self) -> WorstCase:
@@ -195,5 +209,5 @@ class Growth:
             "as for a call, with a prompt that grows from call to call: by all earlier replies, as long as the caps "
             f"allow; for each round of tools by {self.policy.result_tokens} tokens of results, and by {BESIDE_RESULT} "
             f"for each of {self.policy.calls_per_reply} calls, whose ids have at most {LONGEST_NAME} bytes; and by the "
-            "turn's own hints; assumes that a compaction shortens the conversation"
+            "turn's own hints; assumes that a compaction shortens the conversation" + NO_MORE_INPUT
         )

@@ -20,6 +20,7 @@ from rungwise.fsm.checker.moves import Move, moves_of
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import CALLS, SUMMARIZE
+from rungwise.fsm.values.money import as_money
 
 
 def worst_of_turn(
@@ -147,7 +148,8 @@ class _TurnSearch:
         growth = Growth(self.policy, self.call, [each for each in self.prices if each is not None])
         ladder = growth.alone(self.most_calls, self.most_rounds)
         value = min(ladder, growth.most(self.most_calls, self.most_rounds, self.attempts))
-        return self.case("money", value, ladder, growth.note, of_call.enacted.moves)
+        case = self.case("money", as_money(int(value)), as_money(int(ladder)), growth.note, of_call.enacted.moves)
+        return evolve(case, is_certain=False)  # what the tools return is estimated
 
     def case(
         self, name: str, value: Number, ladder: Number, note: str, moves: Sequence[Move] = (), beyond: float = 0.0
@@ -166,4 +168,4 @@ class _TurnSearch:
         """Return a worst case that at most one field of the budget bounds."""
         most = getattr(self.policy.budget, BUDGETS[name])
         value, ended_by = (most + beyond, f"budget.{BUDGETS[name]}") if most else (None, "nothing")
-        return WorstCase(name, value, None, ended_by, Enacted(), why)
+        return WorstCase(name, value, None, ended_by, Enacted(), why, is_certain=name != "money")

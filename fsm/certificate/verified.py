@@ -29,7 +29,9 @@ class WorstCase:
         ended_by: what ends the worst path: `ladder`, or the field of the budget.
         enacted: the costliest path that was found, as a real call took it.
         note: what is counted and what is not.
-        within: the most that can be spent in 1 attempt, in 2, and so on up to the budget; empty if unknown.
+        within: the most that can be spent in 1 attempt, in 2, and so on up to the budget; empty if unknown. Money
+            is in units here.
+        is_certain: whether nothing that the value rests on is estimated; otherwise it is never exact.
     """
 
     name: str
@@ -39,6 +41,7 @@ class WorstCase:
     enacted: Enacted
     note: str
     within: tuple[Number, ...] = field(default=(), repr=False)
+    is_certain: bool = True
 
     @property
     def attained(self) -> Number | None:
@@ -48,7 +51,8 @@ class WorstCase:
     @property
     def is_exact(self) -> bool:
         """Tell whether the path attains the value, up to rounding; otherwise the value is an upper bound."""
-        return self.value is not None and self.attained is not None and math.isclose(self.value, self.attained)
+        value, attained = self.value, self.attained
+        return self.is_certain and value is not None and attained is not None and math.isclose(value, attained)
 
     @property
     def rungs(self) -> tuple[str, ...]:

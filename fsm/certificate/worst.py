@@ -18,13 +18,14 @@ from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.table import IGNORES_WAIT, MAY_ASK
 from rungwise.fsm.certificate.enactment import Enacted, enact
-from rungwise.fsm.certificate.money import OWN_TURNS, Cost
+from rungwise.fsm.certificate.money import NO_MORE_INPUT, OWN_TURNS, Cost
 from rungwise.fsm.certificate.verified import NEVER_ALL, WorstCase
 from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.checker.branches import Branch
 from rungwise.fsm.checker.longest import Longest, TooLarge, Weight, longest
 from rungwise.fsm.checker.moves import Move, detours_of, moves_of, openings_of
 from rungwise.fsm.machine.table import Table
+from rungwise.fsm.values.money import as_money, units_of
 
 
 def worst_cases(
@@ -114,7 +115,7 @@ class _CallSearch:
         budget: str | None,
         note: str,
         kind: Callable[[Branch], str] | None = None,
-        beyond: float = 0.0,
+        beyond: Number = 0,
     ) -> WorstCase:
         """Search with the budget of attempts and without it, apply one more field of the budget, and play the path.
 
@@ -138,6 +139,7 @@ class _CallSearch:
             note = f"{note}; an upper bound, because there are too many states to search: {error}"
         ended_by = "ladder" if alone is not None and math.isclose(alone, heaviest.value) else "budget.attempts"
         value, most = heaviest.value, getattr(self.policy.budget, budget) if budget else None
+        most = units_of(most) if budget == "money" and most is not None else most
         if most is not None and most + beyond < value:
             value, ended_by = most + beyond, f"budget.{budget}"
         enacted = Enacted()
@@ -165,7 +167,8 @@ class _CallSearch:
     def unknown(self, name: str, budget: str, why: str) -> WorstCase:
         """Return a worst case that at most one field of the budget bounds."""
         most = getattr(self.policy.budget, budget)
-        return WorstCase(name, most, None, f"budget.{budget}" if most else "nothing", Enacted(), why)
+        ended_by = f"budget.{budget}" if most else "nothing"
+        return WorstCase(name, most, None, ended_by, Enacted(), why, is_certain=name != "money")
 
 
 def _waits(search: _CallSearch) -> WorstCase:
@@ -231,17 +234,17 @@ def _money(search: _CallSearch) -> WorstCase:
     prices, max_tokens, input_tokens = search.prices, search.max_tokens, search.input_tokens
     priced = [each for each in prices if each is not None]
     if len(priced) < len(prices):
-        return search.unknown("money", "money", "a backend of the chain has no prices")
+        return search.unknown("money", "money", f"a backend of the chain has no prices{NO_MORE_INPUT}")
     if max_tokens is None or input_tokens is None:
         missing = "max_tokens" if max_tokens is None else "input_tokens"
-        return search.unknown("money", "money", f"needs {missing}")
+        return search.unknown("money", "money", f"needs {missing}{NO_MORE_INPUT}")
     targets = {move.row.target for move in search.moves}
     cost = Cost(search.policy, search.limits, targets, search.cap, priced, input_tokens, search.assistant_turns)
     note = (
         f"every cap used up, with what a server may count besides; {input_tokens} input tokens at the dearest input "
         "price, growing by the text of each continuation, compaction and fallback and by seeds of reasoning, all as "
         "long as the caps allow, and by every hint; assumes that a compaction shortens the prompt, that each tool call "
-        "in the prompt has its result, and that a paused turn holds no more than was written"
+        "in the prompt has its result, and that a paused turn holds no more than was written" + NO_MORE_INPUT
     )
     if search.response_format is None:
         note += "; without a JSON schema that a backend gets in words: give response_format"
@@ -251,7 +254,11 @@ def _money(search: _CallSearch) -> WorstCase:
             f"; a repair may add {STAND_IN_TOKENS} tokens to each of {cost.turns} assistant turns{guess}, "
             f"and to {OWN_TURNS} that the rungs add"
         )
-    return search.worst("money", cost, cost.ceiling(), "money", note)
+    case = search.worst("money", cost, cost.ceiling(), "money", note)
+    ladder = None if case.ladder is None else as_money(int(case.ladder))
+    # A text has as many tokens as its provider reported; how many another backend counts, nobody can tell.
+    is_certain = not (search.limits.get("fallbacks") and any(cost.inputs[1:]))
+    return evolve(case, value=as_money(int(case.value or 0)), ladder=ladder, is_certain=is_certain)
 
 
 def _uses(moves: Sequence[Move], limits: Mapping[str, int], ranks: Iterable[Iterable[str]]) -> dict[str, int]:

@@ -83,12 +83,12 @@ class RecordedShare(Share):
         """Return more than any call makes: the recorded steps decide where attempts ended."""
         return MOST_ATTEMPTS
 
-    def remaining(self) -> list[tuple[Budget, int, float]]:
+    def remaining(self) -> list[tuple[Budget, int, int]]:
         """Return nothing: what was kept of it shows in the caps."""
         return []
 
     def lowered(
-        self, cap: int | None, input_tokens: int, prices: Prices | None, *, reserved_tokens: int, reserved_money: float
+        self, cap: int | None, input_tokens: int, prices: Prices | None, *, reserved_tokens: int, reserved_money: int
     ) -> int | None:
         """Return the cap unchanged: the recorded step has the one that was sent."""
         return cap
@@ -123,5 +123,5 @@ class RecordedShare(Share):
         self._granted = cap if cap is None or then is None else min(cap, then)
         return None
 
-    def settle(self, usage: Usage, prices: Prices | None, overran: int | None) -> None:
+    def settle(self, usage: Usage, charged: Usage, prices: Prices | None, overran: int | None) -> None:
         """Pay nobody."""

@@ -231,7 +231,7 @@ class _TurnReplay:
             messages=conversation.messages,
             handed_off=conversation.handed_off,
             usage=tally.usage,
-            cost=tally.cost,
+            cost=tally.money,
             seconds=tally.elapsed,
             calls=len(self.journal.calls),
             attempts=tally.attempts,

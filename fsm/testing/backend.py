@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
-from typing import Any, Final
+from typing import Any
 
 import attrs
 from attrs import define, field, frozen
 
-from rungwise.fsm.call.budget.metering import least_tokens, texts_of
+from rungwise.fsm.call.budget.metering import least_tokens, most_counted, texts_of
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Link, PlainLink
 from rungwise.fsm.call.conversation.parts import Message
@@ -22,6 +22,7 @@ from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.overrides import with_overrides
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.testing.tokenizers import OVERHEAD, TOKENIZERS
 from rungwise.fsm.values.frozen_map import thawed
 from rungwise.fsm.values.usage import Usage
 
@@ -62,17 +63,13 @@ class VirtualClock:
         self.sleep(seconds)
 
 
-BYTES_A_TOKEN: Final = 4
-"""UTF-8 bytes of a token of input: the usual number in English prose."""
-
-
 def fair_reply(reply: Reply, send: Send) -> Reply:
-    """Return a reply with the usage of a fair provider; a reply cut at its cap has used all of it."""
+    """Return a reply with the usage of a fair provider; one cut at its cap has used it, and counts its end as well."""
     usage = reply.usage
     # Zero would be no report at all: the call then counts the words that came, which no cap has limited.
     output = max(usage.output_tokens, least_tokens(*texts_of(reply)))
     if send.max_tokens is not None:
-        output = send.max_tokens if reply.stop_reason == "length" else min(output, send.max_tokens)
+        output = most_counted(send.max_tokens) if reply.stop_reason == "length" else min(output, send.max_tokens)
     prompt = prompt_tokens(send.messages, send.request)
     fair = Usage(
         prompt,
@@ -84,24 +81,30 @@ def fair_reply(reply: Reply, send: Send) -> Reply:
     return attrs.evolve(reply, usage=fair)
 
 
-def prompt_tokens(messages: Sequence[PlainMessage | Message], request: Request) -> int:
-    """Count the tokens of a prompt as a provider does: the caller's own count for its messages, otherwise by texts."""
-    own, bytes_sent = request.messages, _bytes_of(messages)
-    if request.input_tokens is None or list(messages[: len(own)]) != list(own):
-        return max(1, (bytes_sent + _bytes_of(request.tools)) // BYTES_A_TOKEN)
-    return request.input_tokens + (bytes_sent - _bytes_of(own)) // BYTES_A_TOKEN
+def prompt_tokens(messages: Sequence[PlainMessage | Message], request: Request, tokenizer: str = "prose") -> int:
+    """Count the tokens of a prompt as a provider does.
+
+    The caller's own count holds for its messages; without one, they are prose, as their tokens are estimated.
+    """
+    own, size = request.messages, len(request.messages)
+    if list(messages[:size]) != list(own):  # compacted, or with an instruction of ours in front
+        return _tokens_of(messages, "prose") + _tokens_of(request.tools, "prose")
+    given = request.input_tokens
+    base = _tokens_of(own, "prose") + _tokens_of(request.tools, "prose") if given is None else given
+    return base + _tokens_of(messages[size:], tokenizer)
 
 
-def _bytes_of(value: Any) -> int:
-    """Count the bytes of all texts, without what no model reads as text (pictures, roles, ids)."""
+def _tokens_of(value: Any, tokenizer: str) -> int:
+    """Count all texts, without what no model reads as text (pictures, roles, ids), and each message."""
     if isinstance(value, str):
-        return len(value.encode("utf-8", "surrogatepass"))
+        return TOKENIZERS[tokenizer](value)
     if isinstance(value, Message):
-        results = [each.text for each in value.tool_results]
-        return _bytes_of([value.text, results, [(call.name, call.arguments) for call in value.tool_calls]])
+        texts = [value.text, [each.text for each in value.tool_results]]
+        return OVERHEAD + _tokens_of([texts, [(call.name, call.arguments) for call in value.tool_calls]], tokenizer)
     if isinstance(value, Mapping):
-        return sum(_bytes_of(part) for name, part in value.items() if name not in ("role", "type", "id", "image_url"))
-    return sum(map(_bytes_of, value)) if isinstance(value, Iterable) else 0
+        read = [part for name, part in value.items() if name not in ("role", "type", "id", "image_url")]
+        return (OVERHEAD if "role" in value else 0) + _tokens_of(read, tokenizer)
+    return sum(_tokens_of(each, tokenizer) for each in value) if isinstance(value, Iterable) else 0
 
 
 PROMPT = "Where do the kingfishers nest in winter?"

@@ -45,13 +45,14 @@ WITH_SYSTEM: Sequence[PlainMessage] = (
 LOOKS_LIKE_A_PICTURE: Sequence[PlainMessage] = (
     {"role": "user", "content": "data: " + "nests, eggs and fledglings; " * 100},
 )
+MANY_MESSAGES: Sequence[PlainMessage] = ({"role": "user", "content": "ok"}, {"role": "assistant", "content": "ok"}) * 50
 AS_JSON = {"response_format": {"type": "json_object"}}
 MOST = 4
 
 
 def requests() -> SearchStrategy[Request]:
     """Generate requests: a prompt, after a tool round, ending on the assistant, with or without a cap."""
-    messages = st.sampled_from((ASKED, TOOL_ROUND, ENDS_ON_ASSISTANT, WITH_SYSTEM, LOOKS_LIKE_A_PICTURE))
+    messages = st.sampled_from((ASKED, TOOL_ROUND, ENDS_ON_ASSISTANT, WITH_SYSTEM, LOOKS_LIKE_A_PICTURE, MANY_MESSAGES))
     return st.builds(
         Request,
         messages=messages.map(deepcopy),  # a compactor that changes what it is given changes nobody else's

@@ -39,6 +39,8 @@ PIECES = (
 STORY = " ".join(f"On day {day} the river rose by {day % 7} inches." for day in range(60))
 """More than a small cap allows."""
 CIRCLES = "The same line again and again.\n" * 20
+DENSE = (str(7**3_000), "川蝉は冬も川の岸にいる。" * 60)
+"""Texts of which some tokenizers make many tokens."""
 MOST_TOKENS = 5_000
 SHARES = ((0, 0, 0), (1, 0, 0), (3, 1, 4), (0, 4, 2))  # quarters: read from a cache, written to one, reasoning
 LONGEST_SCRIPT = 8
@@ -63,7 +65,7 @@ BUCKETS = ("requests", "tokens")
 def texts() -> SearchStrategy[str]:
     """Generate visible content: plain, blank, with inline reasoning, repeating itself."""
     joined = st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map("".join)
-    return st.one_of(st.just(ANSWER), joined, st.just(CIRCLES), st.just(""))
+    return st.one_of(st.just(ANSWER), joined, st.sampled_from((CIRCLES, *DENSE)), st.just(""))
 
 
 def usages(*, most: int = MOST_TOKENS) -> SearchStrategy[Usage]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from attrs import define, evolve, field
 
-from rungwise.fsm.call.budget.estimate import estimate_tokens
+from rungwise.fsm.call.budget.estimate import estimate_tokens, tokens_compacted
 from rungwise.fsm.call.conversation.parts import Message, Part, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.call.conversation.shapes import Shapes
@@ -137,7 +137,7 @@ def prompt_tokens(
 ) -> int | None:
     """Return the tokens of the next prompt: the caller's count plus an estimate of what came since.
 
-    The estimate of what the model wrote is at most the output tokens that providers reported.
+    What the model wrote counts as the larger of an estimate and of the output tokens that providers reported.
 
     Arguments:
         gathered: the text that the next call resumes, which that call counts by itself.
@@ -146,13 +146,13 @@ def prompt_tokens(
     if request.input_tokens is None:
         return None
     if tuple(messages[:first]) != request.messages:  # a compactor has changed the caller's messages
-        by_bytes, before = estimate_tokens(tuple(messages)), max(1, estimate_tokens(request.messages))
-        return max(1, min(by_bytes, -(-request.input_tokens * by_bytes // before)))
+        beside = estimate_tokens(request.tools) + estimate_tokens(request.parameters)
+        before, after = estimate_tokens(request.messages) + beside, estimate_tokens(tuple(messages)) + beside
+        return tokens_compacted(request.input_tokens, before, after)
     later, separate = messages[first:], estimate_tokens(gathered)
     answers = [each for each in later if isinstance(each, Message) and each.role == "assistant"]
     others = [each for each in later if not (isinstance(each, Message) and each.role == "assistant")]
-    by_bytes = estimate_tokens(answers) + separate
-    counted = min(by_bytes, reported) if reported else by_bytes
+    counted = max(estimate_tokens(answers) + separate, reported)
     return max(1, request.input_tokens + counted + estimate_tokens(others) - separate)
 
 

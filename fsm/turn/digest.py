@@ -20,6 +20,7 @@ from rungwise.fsm.machine.table import Table
 from rungwise.fsm.turn.observe import cause_of
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import CALLS, TURN
+from rungwise.fsm.values.money import as_money, units_of
 from rungwise.fsm.values.usage import NO_USAGE
 
 
@@ -118,7 +119,7 @@ def _spent(turn: TurnPath, calls: tuple[Digest | None, ...]) -> Spent:
         attempts=sum(each.attempts for each in spent),
         seconds=turn.path.steps[-1].at,
         usage=reduce(add, (each.usage for each in spent), NO_USAGE),
-        cost=sum(costs) if costs else None,
+        cost=as_money(sum(map(units_of, costs))) if costs else None,
         is_least=any(each.is_least or each.cost is None for each in spent),
     )
 

@@ -15,6 +15,7 @@ from rungwise.fsm.journal.record import Evidence, RecordedStep
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.turn.journal import TurnJournal
+from rungwise.fsm.values.money import as_money, units_of
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 
@@ -23,14 +24,19 @@ class Tally:
     """Add up what a turn uses.
 
     Arguments:
-        cost: the cost of its calls; None once a backend has no prices.
+        cost: the cost of its calls, in units; None once a backend has no prices.
     """
 
     began: float | None = None
     elapsed: float = 0.0
     usage: Usage = NO_USAGE
-    cost: float | None = 0.0
+    cost: int | None = 0
     attempts: int = 0
+
+    @property
+    def money(self) -> float | None:
+        """Return the cost as people read it."""
+        return None if self.cost is None else as_money(self.cost)
 
     @property
     def now(self) -> float:
@@ -53,7 +59,7 @@ class Tally:
         """Add what a call used."""
         self.usage += result.usage
         self.attempts += result.attempts
-        self.cost = None if self.cost is None or result.cost is None else self.cost + result.cost
+        self.cost = None if self.cost is None or result.cost is None else self.cost + units_of(result.cost)
 
 
 @define(eq=False, repr=False)

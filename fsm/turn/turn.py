@@ -387,7 +387,7 @@ class Turn:
             messages=self._conversation.messages,
             handed_off=handed_off,
             usage=self._tally.usage,
-            cost=self._tally.cost,
+            cost=self._tally.money,
             seconds=self._tally.elapsed,
             calls=len(self.journal.calls),
             attempts=self._tally.attempts,

@@ -18,6 +18,7 @@ from rungwise import Budget, Cancellation, Client, Limits, Policy, Prices, Share
 from rungwise.core import Call, Request
 from rungwise.fsm.call.budget.metering import COUNTED_BESIDE, most_counted
 from rungwise.fsm.call.budget.prices import price_of
+from rungwise.fsm.values.money import as_money
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import modes
 from support.sampling import sampled
@@ -63,7 +64,7 @@ class Meter:
 
     @property
     def cost(self) -> float:
-        return sum(price_of(each, PRICES) for each in self.counted)
+        return as_money(sum(price_of(each, PRICES) for each in self.counted))
 
 
 @contextmanager
@@ -115,7 +116,7 @@ def settled(shared: SharedBudget, ended: list[Asked], meter: Meter) -> None:
     assert shared.attempts == len(meter.counted) == sum(each.result.attempts for each in ended)
     assert shared.usage.output_tokens == meter.tokens
     assert shared.usage.output_tokens == sum(each.result.usage.output_tokens for each in ended)
-    assert shared.cost == pytest.approx(meter.cost)
+    assert shared.cost == meter.cost
     assert shared._ledger.holders == shared._ledger.held_tokens == 0
 
 

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 import rungwise
+from rungwise.fsm.call.budget.prices import price_of
+from rungwise.fsm.values.money import as_money
 from rungwise.testing import ReceivedRequest, ScriptedReply
 
 PROMPTS = [f"What is bird {number}?" for number in range(30)]
@@ -45,7 +47,7 @@ class Billing:
     """Make trouble with each prompt, then answer with as many tokens as the cap allows, and count what that costs."""
 
     def __init__(self) -> None:
-        self.lock, self.tries, self.cost = threading.Lock(), Counter[str](), 0.0
+        self.lock, self.tries, self.cost = threading.Lock(), Counter[str](), 0
 
     def __call__(self, request: ReceivedRequest) -> ScriptedReply:
         with self.lock:
@@ -56,7 +58,7 @@ class Billing:
             text = "" if number == 2 else "It is a heron."
             prompt = sum(len(message["content"]) for message in request.body["messages"]) // 4
             written = request.body["max_tokens"] if number > 3 else len(text) // 4
-            self.cost += (prompt * PRICES.input + written * PRICES.output) / 1e6
+            self.cost += price_of(rungwise.Usage(prompt, written), PRICES)
         usage = {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
         return ScriptedReply(text, usage=usage, cut_after=450 if number == 3 else None)
 
@@ -68,7 +70,7 @@ def test_the_money_is_never_passed_by_the_providers_own_count(
     path, billing = tmp_path / "answers.jsonl", Billing()
     provider = rungwise_provider(billing)
     failed = run(batch, rungwise_client, provider, path, money)
-    assert 0 < billing.cost <= money
+    assert 0 < as_money(billing.cost) <= money
     assert sorted([*prompts_of(path), *failed]) == sorted(PROMPTS)
     assert bool(failed) is (money < 1)
     assert all("over_budget" in cause for cause in failed.values())

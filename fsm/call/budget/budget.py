@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from rungwise.fsm.call.budget.charges import Charges
 from rungwise.fsm.call.budget.metering import reserve_of
-from rungwise.fsm.call.budget.prices import bought, dearest_prompt, price_of
+from rungwise.fsm.call.budget.prices import bought, dearest_prompt
 from rungwise.fsm.call.budget.shared import Share
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.values.checks import LARGEST, is_number
 from rungwise.fsm.values.label import short
-from rungwise.fsm.values.usage import NO_USAGE, Usage
+from rungwise.fsm.values.money import units_of
+from rungwise.fsm.values.usage import Usage
 
 
 @frozen
@@ -24,7 +26,7 @@ class Reserved:
         seconds: for each of them.
         ends_after: when the attempts here must have ended, in seconds from the beginning of the call; None for the end
             of the call.
-        output_tokens, money: for all of them together, in the call's own budget.
+        output_tokens, money: for all of them together, in the call's own budget; money in units, here and below.
         shared_tokens, shared_money: likewise, in the shared budgets.
         money_each, shared_money_each: the most for one of them; what it needs grows with the text.
     """
@@ -35,10 +37,10 @@ class Reserved:
     ends_after: float | None = None
     output_tokens: int = 0
     shared_tokens: int = 0
-    money: float = 0.0
-    shared_money: float = 0.0
-    money_each: float = 0.0
-    shared_money_each: float = 0.0
+    money: int = 0
+    shared_money: int = 0
+    money_each: int = 0
+    shared_money_each: int = 0
 
 
 NOTHING_RESERVED = Reserved()
@@ -58,25 +60,25 @@ def check_deadline(value: object) -> None:
         raise ConfigurationError(f"deadline must be a moment on the driver's clock, in seconds, not {short(value)}")
 
 
-class Spending:
+class Spending(Charges):
     """Count what a call spends. A budget is never refilled.
 
     Arguments:
-        cost: in the currency of the prices; None once a backend without prices was paid.
-        elapsed: seconds since then.
+        most_money: the ceiling in units; None without one.
+        elapsed: seconds since the beginning.
         overran: the cap that a provider ignored, in tokens; no attempt is sent after that.
         given_deadline: the caller's deadline, on the driver's clock; None without one.
     """
 
     __slots__ = (
-        *("began", "budget", "cost", "elapsed", "given_deadline"),
-        *("needs_cap", "needs_prices", "overran", "share", "usage"),
+        *("began", "budget", "elapsed", "given_deadline", "most_money"),
+        *("needs_cap", "needs_prices", "overran", "share"),
     )
 
     def __init__(self, budget: Budget, share: Share | None = None) -> None:
+        super().__init__()
         self.budget, self.share = budget, share
-        self.usage = NO_USAGE
-        self.cost: float | None = 0.0
+        self.most_money = None if budget.money is None else units_of(budget.money)
         self.began: float | None = None
         self.elapsed = 0.0
         self.overran: int | None = None
@@ -121,14 +123,11 @@ class Spending:
             limit = shared - began if limit is None else min(shared - began, limit)
         return limit
 
-    def pay(self, usage: Usage, prices: Prices | None) -> None:
-        """Add what one attempt has used, and settle it with the shared budgets."""
+    def pay(self, usage: Usage, charged: Usage, prices: Prices | None) -> None:
+        """Add what one attempt has used, with what is charged for it, and settle it with the shared budgets."""
         if self.share is not None:
-            self.share.settle(usage, prices, self.overran)
-        if usage == NO_USAGE:
-            return
-        self.usage += usage
-        self.cost = None if prices is None or self.cost is None else self.cost + price_of(usage, prices)
+            self.share.settle(usage, charged, prices, self.overran)
+        self.add(usage, charged, prices)
 
     def allows_wait(self, seconds: float) -> bool:
         """Tell whether the call would still have time after waiting."""
@@ -156,17 +155,17 @@ class Spending:
         if budget.output_tokens is not None:
             affordable = self.tokens_left(budget.output_tokens) - reserved.output_tokens
             cap = affordable if cap is None else min(cap, affordable)
-        if budget.money is not None and prices is not None:
-            affordable = self._affordable(budget.money, input_tokens, prices, reserved.money)
+        if self.most_money is not None and prices is not None:
+            affordable = self._affordable(self.most_money, input_tokens, prices, reserved.money)
             cap = affordable if cap is None else min(cap, affordable)
         return cap
 
     def tokens_left(self, most: int) -> int:
         """Return what is left of a budget of `most` output tokens."""
-        return most - reserve_of(most) - self.usage.output_tokens
+        return most - reserve_of(most) - self.charged_tokens
 
-    def _affordable(self, money: float, tokens: int, prices: Prices, reserved: float) -> int:
-        money_left = money - reserved - (self.cost or 0.0) - dearest_prompt(tokens, prices)
+    def _affordable(self, money: int, tokens: int, prices: Prices, reserved: int) -> int:
+        money_left = money - reserved - self.charged_money - dearest_prompt(tokens, prices)
         if money_left <= 0:
             return 0
         return bought(money_left, prices) - (reserve_of(bought(money, prices)) if prices.output else 0)
@@ -186,4 +185,5 @@ class Spending:
             return late
         budget = self.budget
         tokens_left = budget.output_tokens is None or self.tokens_left(budget.output_tokens) > 0
-        return f"the {'money' if tokens_left else 'output tokens'} of the budget cannot pay for another attempt"
+        what = "money" if tokens_left else "output tokens"
+        return f"the {what} of the budget cannot pay for another attempt{self.kept}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from attrs import evolve
 
-from rungwise.fsm.call.budget.estimate import MISSING_RESULT_TOKENS, STAND_IN_TOKENS
-from rungwise.fsm.call.budget.metering import measured
+from rungwise.fsm.call.budget.estimate import MISSING_RESULT_TOKENS, STAND_IN_TOKENS, tokens_compacted
+from rungwise.fsm.call.budget.metering import measured, most_counted
+from rungwise.fsm.call.budget.prices import LARGEST_PRICED_CAP
 from rungwise.fsm.call.conversation.for_backend import Proposal
 from rungwise.fsm.call.conversation.json_instruction import json_format_of
 from rungwise.fsm.call.conversation.parts import Message
@@ -16,7 +17,34 @@ from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.values.usage import NO_USAGE, Usage
+
+ENDED_BY_ITSELF: Final = frozenset(
+    {
+        *("answered", "called_tools", "came_empty", "only_reasoned", "paused"),
+        *("truncated", "tools_truncated", "json_truncated", "reasoning_truncated"),
+    }
+)
+"""The events of a reply that came whole: if nobody reported its tokens, its text shows them."""
+
+
+def charge_of(evidence: Evidence, sent: Proposal | None) -> Usage:
+    """Return what an attempt counts as against the budgets.
+
+    What a provider bills for a reply that broke off or was left shows in its report alone. Without one, the attempt
+    keeps all that was reserved for it.
+
+    Arguments:
+        sent: what went out; None if nothing did.
+    """
+    usage = evidence.usage
+    if sent is None or not sent.send.must_cut or not usage.estimated or evidence.event in ENDED_BY_ITSELF:
+        return usage
+    cap = sent.send.max_tokens
+    most = LARGEST_PRICED_CAP if cap is None else most_counted(cap)
+    prompt = max(usage.input_tokens, sent.prompt_tokens or 0)
+    return evolve(usage, input_tokens=prompt, output_tokens=max(usage.output_tokens, most))
 
 
 class TokenCounter:
@@ -59,7 +87,11 @@ class TokenCounter:
         parameters = [request.parameters, own]
         if json_format_of(link, request, frozenset()) is not None:  # which is counted as the words that it is said in
             parameters = [{name: each[name] for name in each if name != "response_format"} for each in parameters]
-        return sum(map(self.estimate, (messages, request.tools, *parameters)))
+        beside = sum(map(self.estimate, (request.tools, *parameters)))
+        tokens = self.estimate(messages) + beside
+        if request.input_tokens is None:
+            return tokens
+        return tokens_compacted(request.input_tokens, self.estimate(request.messages) + beside, tokens)
 
     def usage_of(
         self, proposal: Proposal, reply: Reply | None, failure: Failure | None = None, *, was_cancelled: bool = False
@@ -75,19 +107,17 @@ class TokenCounter:
         link, reserves = context.chain.link, context.spending.needs_cap
         if not reserves and link.prices is None:
             return usage, False
-        silence, overran = cap, False
-        if silence is not None and context.request.max_tokens is None and link.max_tokens is None:
-            silence = min(silence, context.policy.base_cap)  # one silence must not use up an undivided budget
+        overran = False
         is_shared = context.spending.share is not None  # other calls go on, and must not rely on silence either
         if reply is not None:
             is_free = (was_cancelled and not is_shared) or (failure is not None and not failure.may_be_billed)
-            usage, overran = measured(usage, reply, cap, None if is_free else silence)
+            usage, overran = measured(usage, reply, cap, None if is_free else cap)
         elif failure is not None:
             if not failure.may_be_billed:
                 return usage, False
-            usage = Usage(output_tokens=silence or 0)
+            usage = Usage(output_tokens=cap or 0)
         elif is_shared:
-            usage = Usage(output_tokens=silence or 0)
+            usage = Usage(output_tokens=cap or 0)
         if not usage.input_tokens:
             usage = evolve(
                 usage, input_tokens=self.prompt(proposal.send.messages, proposal.send.added_tokens), estimated=True

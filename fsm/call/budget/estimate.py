@@ -8,8 +8,9 @@ from typing import Any
 
 from attrs import astuple
 
-from rungwise.fsm.call.budget.metering import bytes_of, is_beyond, least_tokens
+from rungwise.fsm.call.budget.metering import bytes_of, is_beyond, least_tokens, most_counted
 from rungwise.fsm.call.conversation.parts import PARTS, CitationPart, MediaPart, Message
+from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 BYTES_A_TOKEN = 3
 """UTF-8 bytes that count as one input token when money is reserved; English prose has about four."""
@@ -42,7 +43,8 @@ PICTURE_TOKENS = 1_600
 def estimate_tokens(value: Any) -> int:
     """Estimate the input tokens of messages, tools or parameters.
 
-    Every picture counts the same. Everything else counts by its bytes, which is far too much for sound and files.
+    Each message counts `MESSAGE_TOKENS` beside what it holds. Every picture counts the same. Everything else counts by
+    its bytes, which is far too much for sound and files.
     Tools, schemas, tool calls and results count by the bytes of their JSON.
     """
     if isinstance(value, str):
@@ -69,6 +71,7 @@ def measures_of(value: Any) -> tuple[int, int]:
             if "role" not in item and "content" not in item and not isinstance(item.get("text"), str):
                 as_json += [item] if item else []
                 continue
+            total += MESSAGE_TOKENS if "role" in item else 0
             for name, part in item.items():
                 if name in ENVELOPE and not hasattr(part, "items"):
                     todo.append(part)
@@ -79,6 +82,7 @@ def measures_of(value: Any) -> tuple[int, int]:
         elif isinstance(item, CitationPart):
             todo.append(item.block)  # only this is sent
         elif isinstance(item, (Message, *PARTS)):
+            total += MESSAGE_TOKENS if isinstance(item, Message) else 0
             todo += astuple(item, recurse=False)
         else:
             total += 1
@@ -126,9 +130,21 @@ def _written(value: Any) -> int:
     return len(repr(value)) if value is None or isinstance(value, float) else 24
 
 
+def tokens_compacted(given: int, before: int, after: int) -> int:
+    """Return the tokens of a prompt whose messages were compacted.
+
+    They count as densely as the caller counted them, or by the estimate if that is larger, up to what there was.
+
+    Arguments:
+        given: how many the prompt had, by the caller's count.
+        before, after: the estimates of the whole prompt then and now.
+    """
+    return max(1, min(after, given), -(-given * after // max(1, before)))
+
+
 def message_tokens(text: str) -> int:
-    """Return the tokens of a message that holds this text."""
-    return estimate_tokens(text) + MESSAGE_TOKENS
+    """Return the most tokens of a message of ours that holds this text: none holds less than a byte."""
+    return bytes_of(text) + MESSAGE_TOKENS
 
 
 def _is_picture(item: Mapping[str, Any]) -> bool:
@@ -144,10 +160,20 @@ def _is_image(value: Any) -> bool:
     return str(value.get("mime_type") or value.get("mimeType") or "").startswith("image/")
 
 
-def tokens_of(text: str, cap: int | None) -> int:
-    """Return the tokens of a text that came under a cap: no more than the cap, unless its words prove more."""
-    tokens = estimate_tokens(text)
-    if cap is None or tokens <= cap:
-        return tokens
-    least = least_tokens(text)
-    return tokens if is_beyond(least, cap) else min(tokens, max(cap, least))
+def tokens_of(text: str, cap: int | None, usage: Usage = NO_USAGE) -> int:
+    """Return the tokens that a reply's text counts as when it is sent back.
+
+    That is the larger of an estimate and of what its provider reported. If that reported nothing, each byte counts as
+    a token: digits, and some scripts, take as many. No text counts more than its cap, unless its words prove more.
+
+    Arguments:
+        cap: the output cap that it came under.
+        usage: of the reply that brought it.
+    """
+    is_reported = usage.output_tokens > 0 and not usage.estimated
+    tokens = estimate_tokens(text) if is_reported else bytes_of(text)
+    if cap is not None and tokens > cap:
+        least = least_tokens(text)
+        within = max(cap, least) if is_reported else most_counted(cap)
+        tokens = tokens if is_beyond(least, cap) else min(tokens, within)
+    return max(tokens, usage.output_tokens) if is_reported else tokens

@@ -12,17 +12,19 @@ from contextlib import suppress
 from functools import partial
 from typing import Literal
 
-from attrs import define
+from attrs import define, field
 
+from rungwise.fsm.call.budget.charges import Charges
 from rungwise.fsm.call.budget.metering import most_counted, reserve_of
-from rungwise.fsm.call.budget.prices import LARGEST_PRICED_CAP, bought, dearest_prompt, price_of
+from rungwise.fsm.call.budget.prices import LARGEST_PRICED_CAP, bought, dearest_prompt, price_of_output
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Budget
-from rungwise.fsm.values.usage import NO_USAGE, Usage
+from rungwise.fsm.values.money import units_of
+from rungwise.fsm.values.usage import Usage
 
 
 @define(eq=False, repr=False, weakref_slot=False)
-class Ledger:
+class Ledger(Charges):
     """Count what many calls have paid from one shared budget, and what they hold of it.
 
     It is not thread-safe: a `ReservationQueue` guards it. Each method adds before it subtracts, so an interrupted one
@@ -33,19 +35,22 @@ class Ledger:
         attempts: those that went out, and those that calls hold.
         overran: the cap that a provider ignored, in tokens; nothing is reserved after that.
         holders, unsent: how many attempts hold something, and how many of these have not gone out.
+        held_tokens, held_money: what they hold; money in units.
     """
 
     budget: Budget
     name: str
+    most_money: int | None = field(init=False)
     began: float | None = None
     attempts: int = 0
-    usage: Usage = NO_USAGE
-    cost: float | None = 0.0
     overran: int | None = None
     holders: int = 0
     unsent: int = 0
     held_tokens: int = 0
-    held_money: float = 0.0
+    held_money: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        self.most_money = None if self.budget.money is None else units_of(self.budget.money)
 
     @property
     def rests_on_caps(self) -> bool:
@@ -64,7 +69,7 @@ class Ledger:
         *,
         with_held: bool,
         reserved_tokens: int = 0,
-        reserved_money: float = 0.0,
+        reserved_money: int = 0,
     ) -> int:
         """Return the largest output cap that can be paid for, with what a server may count beside it.
 
@@ -78,14 +83,14 @@ class Ledger:
         """Return the output tokens that are left; see `most` for `with_held`."""
         if self.budget.output_tokens is None:
             return LARGEST_PRICED_CAP
-        tokens = self.budget.output_tokens - self.usage.output_tokens - (self.held_tokens if with_held else 0)
+        tokens = self.budget.output_tokens - self.charged_tokens - (self.held_tokens if with_held else 0)
         return tokens - reserve_of(tokens) if tokens > 0 else 0
 
-    def _most_of_money(self, input_tokens: int, prices: Prices | None, *, with_held: bool, reserved: float = 0) -> int:
-        if self.budget.money is None or prices is None:
+    def _most_of_money(self, input_tokens: int, prices: Prices | None, *, with_held: bool, reserved: int = 0) -> int:
+        if self.most_money is None or prices is None:
             return LARGEST_PRICED_CAP
-        spent = (self.cost or 0.0) + (self.held_money if with_held else 0.0)
-        money = self.budget.money - reserved - spent - dearest_prompt(input_tokens, prices)
+        spent = self.charged_money + (self.held_money if with_held else 0)
+        money = self.most_money - reserved - spent - dearest_prompt(input_tokens, prices)
         tokens = bought(money, prices) if money > 0 else 0
         return tokens - reserve_of(tokens)
 
@@ -97,9 +102,9 @@ class Ledger:
             longer = f"a reply under {self.name} was longer than its output cap of {self.overran} tokens"
             return f"{longer}, so no cap can be relied on"
         if self.most_tokens(with_held=False) < 1:
-            return f"the output tokens of {self.name} cannot pay for another attempt"
+            return f"the output tokens of {self.name} cannot pay for another attempt{self.kept}"
         if self._most_of_money(input_tokens, prices, with_held=False) < 1:
-            return f"the money of {self.name} cannot pay for another attempt"
+            return f"the money of {self.name} cannot pay for another attempt{self.kept}"
         return None
 
     def is_late(self, at: float) -> bool:
@@ -107,7 +112,7 @@ class Ledger:
         deadline = self.deadline
         return deadline is not None and at >= deadline
 
-    def hold(self, tokens: int, money: float) -> None:
+    def hold(self, tokens: int, money: int) -> None:
         """Set aside one attempt, and what it may use."""
         self.attempts += 1
         self.unsent += 1
@@ -115,18 +120,11 @@ class Ledger:
         self.held_tokens += tokens
         self.held_money += money
 
-    def pay(self, usage: Usage, prices: Prices | None) -> None:
-        """Add what an attempt has used."""
-        if usage == NO_USAGE:
-            return
-        self.usage += usage
-        self.cost = None if prices is None or self.cost is None else self.cost + price_of(usage, prices)
-
-    def release(self, tokens: int, money: float) -> None:
+    def release(self, tokens: int, money: int) -> None:
         """Give back what an attempt held."""
         self.holders -= 1
         self.held_tokens -= tokens
-        self.held_money = self.held_money - money if self.holders else 0.0  # a sum of floats leaves a rest
+        self.held_money -= money
 
 
 State = Literal["idle", "waiting", "refused", "held", "sent"]
@@ -139,7 +137,7 @@ class Reservation:
     Arguments:
         state: `held` and `sent` hold an attempt that has not gone out, or has; `idle` holds nothing.
         cap: the requested output cap in tokens, then the granted one; None for none.
-        tokens, money: what is held beside the attempt.
+        tokens, money: what is held beside the attempt; money in units.
     """
 
     ledgers: tuple[Ledger, ...]
@@ -149,7 +147,7 @@ class Reservation:
     prices: Prices | None = None
     shortfall: str | None = None
     tokens: int = 0
-    money: float = 0.0
+    money: int = 0
     wake: Callable[[], None] | None = None
 
     def decide(self) -> Ledger | None:
@@ -176,10 +174,9 @@ class Reservation:
         if self.cap is not None or any(ledger.rests_on_caps for ledger in self.ledgers):
             self.cap = cap
         self.tokens = 0 if self.cap is None else most_counted(cap)
-        self.money = 0.0
+        self.money = 0
         if self.prices is not None:
-            answer = price_of(Usage(output_tokens=self.tokens), self.prices)
-            self.money = dearest_prompt(self.input_tokens, self.prices) + answer
+            self.money = dearest_prompt(self.input_tokens, self.prices) + price_of_output(self.tokens, self.prices)
         for ledger in self.ledgers:
             ledger.hold(self.tokens, self.money)
         self.state = "held"
@@ -191,10 +188,15 @@ class Reservation:
             for ledger in self.ledgers:
                 ledger.unsent -= 1
 
-    def settle(self, usage: Usage, prices: Prices | None, overran: int | None) -> None:
-        """Pay what an attempt has used, and give the rest back; `overran` is the cap that it ignored, if it did."""
+    def settle(self, usage: Usage, charged: Usage, prices: Prices | None, overran: int | None) -> None:
+        """Pay what is charged for an attempt, and give the rest back.
+
+        Arguments:
+            usage, charged: as in `Charges.add`.
+            overran: the cap that it ignored, if it did.
+        """
         for ledger in self.ledgers:
-            ledger.pay(usage, prices)
+            ledger.add(usage, charged, prices)
             if overran is not None and ledger.rests_on_caps:
                 ledger.overran = overran
         self.give_back()
@@ -247,9 +249,11 @@ class ReservationQueue:
         """Mark a reserved attempt as gone out."""
         self._do(reservation.send, waits=True)
 
-    def settle(self, reservation: Reservation, usage: Usage, prices: Prices | None, overran: int | None) -> None:
-        """Pay what an attempt has used, give the rest back, and serve those that wait; see `Reservation.settle`."""
-        self._do(partial(self._settle, reservation, usage, prices, overran), waits=False)
+    def settle(
+        self, reservation: Reservation, usage: Usage, charged: Usage, prices: Prices | None, overran: int | None
+    ) -> None:
+        """Pay what is charged, give the rest back, and serve those that wait; see `Reservation.settle`."""
+        self._do(partial(self._settle, reservation, usage, charged, prices, overran), waits=False)
 
     def withdraw(self, reservation: Reservation) -> None:
         """Give back what has not gone out, or leave the queue."""
@@ -260,7 +264,7 @@ class ReservationQueue:
         """End the reservation of a call that was dropped: what went out is counted as used up."""
         if reservation.state == "sent":
             usage = Usage(reservation.input_tokens, reservation.tokens, estimated=True)
-            self.settle(reservation, usage, reservation.prices, None)
+            self.settle(reservation, usage, usage, reservation.prices, None)
         else:
             self.withdraw(reservation)
 
@@ -272,8 +276,10 @@ class ReservationQueue:
         reservation.state = "waiting"
         self._waiting.append(reservation)
 
-    def _settle(self, reservation: Reservation, usage: Usage, prices: Prices | None, overran: int | None) -> None:
-        reservation.settle(usage, prices, overran)
+    def _settle(
+        self, reservation: Reservation, usage: Usage, charged: Usage, prices: Prices | None, overran: int | None
+    ) -> None:
+        reservation.settle(usage, charged, prices, overran)
         self._holding.discard(reservation)
 
     def _withdraw(self, reservation: Reservation) -> None:

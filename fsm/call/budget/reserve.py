@@ -13,6 +13,7 @@ from rungwise.fsm.call.budget.prices import dearest_prompt, price_of_output
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.policy import MOST_ATTEMPTS, Policy
 from rungwise.fsm.call.run.context import CallContext
+from rungwise.fsm.values.money import units_of
 
 # Theory
 #
@@ -66,25 +67,23 @@ def enter(context: CallContext, cap: int, prompt_tokens: int) -> None:
     context.reserved = Reserved(count, shared_attempts, seconds, ends_after, *amounts)
 
 
-def _amounts(
-    context: CallContext, to_come: Sequence[Link], prompt_tokens: int
-) -> tuple[int, int, float, float, float, float]:
+def _amounts(context: CallContext, to_come: Sequence[Link], prompt_tokens: int) -> tuple[int, int, int, int, int, int]:
     """Return the tokens and the money to reserve, in the order of `Reserved`."""
     policy, spending, count = context.policy, context.spending, len(to_come)
     budget, share = policy.budget, policy.reserve.share
     caps = [context.request.max_tokens or link.max_tokens or policy.base_cap for link in to_come]
-    tokens = money_each = shared_tokens = shared_money_each = 0.0
+    tokens = money_each = shared_tokens = shared_money_each = 0
     if budget.output_tokens is not None:
         tokens = _tokens(budget.output_tokens, spending.tokens_left(budget.output_tokens), share, caps)
-    if budget.money is not None:
-        money_each = _even(budget.money, budget.money - (spending.cost or 0.0), share, count)
+    if spending.most_money is not None:
+        money_each = _even(spending.most_money, spending.most_money - spending.charged_money, share, count)
     for shared, tokens_left, money_left in () if spending.share is None else spending.share.remaining():
         if shared.output_tokens is not None:
             shared_tokens = max(shared_tokens, _tokens(shared.output_tokens, tokens_left, share, caps))
         if shared.money is not None:
-            shared_money_each = max(shared_money_each, _even(shared.money, money_left, share, count))
+            shared_money_each = max(shared_money_each, _even(units_of(shared.money), money_left, share, count))
     money, shared_money = _money(context, to_come, prompt_tokens, money_each, shared_money_each)
-    return int(tokens), int(shared_tokens), money, shared_money, money_each, shared_money_each
+    return tokens, shared_tokens, money, shared_money, money_each, shared_money_each
 
 
 def count_money(context: CallContext, cap: int, prompt_tokens: int) -> None:
@@ -95,12 +94,10 @@ def count_money(context: CallContext, cap: int, prompt_tokens: int) -> None:
         context.reserved = evolve(context.reserved, money=money, shared_money=shared_money)
 
 
-def _money(
-    context: CallContext, to_come: Sequence[Link], tokens: int, most: float, shared_most: float
-) -> tuple[float, float]:
+def _money(context: CallContext, to_come: Sequence[Link], tokens: int, most: int, shared_most: int) -> tuple[int, int]:
     """Return the money to reserve in the call's own budget and in the shared ones."""
     if not (most or shared_most):
-        return 0.0, 0.0
+        return 0, 0
     needed = []
     for link in to_come:
         if link.prices is not None:
@@ -174,11 +171,11 @@ def _shared_attempts_left(context: CallContext) -> int:
     return MOST_ATTEMPTS if share is None else share.attempts_left
 
 
-def _even(whole: float, remaining: float, share: float, count: int) -> float:
-    return max(0.0, min(whole * share, remaining / (count + 1)))
+def _even(whole: int, remaining: int, share: float, count: int) -> int:
+    return max(0, min(int(whole * share), remaining // (count + 1)))
 
 
 def _tokens(whole: int, remaining: int, share: float, caps: Iterable[int]) -> int:
     caps = list(caps)
-    most = int(_even(whole, remaining, share, len(caps)))
+    most = _even(whole, remaining, share, len(caps))
     return sum(min(cap, most) for cap in caps)

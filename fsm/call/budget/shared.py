@@ -14,6 +14,7 @@ from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import LARGEST, is_number
 from rungwise.fsm.values.label import short
+from rungwise.fsm.values.money import as_money
 from rungwise.fsm.values.usage import Usage
 
 MOST_LEVELS = 32
@@ -81,7 +82,8 @@ class SharedBudget:
     def cost(self) -> float | None:
         """What these cost, in the currency of the prices; None once a backend without prices was asked."""
         self._queue.catch_up()
-        return self._ledger.cost
+        cost = self._ledger.cost
+        return None if cost is None else as_money(cost)
 
     @property
     def budgets(self) -> tuple[Budget, ...]:
@@ -171,7 +173,7 @@ class Share:
         return self.shared._late_at(at)
 
     def lowered(
-        self, cap: int | None, input_tokens: int, prices: Prices | None, *, reserved_tokens: int, reserved_money: float
+        self, cap: int | None, input_tokens: int, prices: Prices | None, *, reserved_tokens: int, reserved_money: int
     ) -> int | None:
         """Lower an output cap to what might be paid for.
 
@@ -191,11 +193,11 @@ class Share:
         """How many attempts are left, without those that calls hold."""
         return min(ledger.budget.attempts - ledger.attempts for ledger in self._reservation.ledgers)
 
-    def remaining(self) -> list[tuple[Budget, int, float]]:
-        """List the ceilings of each level with the output tokens and the money left there."""
+    def remaining(self) -> list[tuple[Budget, int, int]]:
+        """List the ceilings of each level with the output tokens and the units of money left there."""
         amounts = []
         for each in self._reservation.ledgers:
-            money = max(0.0, (each.budget.money or 0.0) - (each.cost or 0.0))
+            money = max(0, (each.most_money or 0) - each.charged_money)
             amounts.append((each.budget, each.most_tokens(with_held=False), money))
         return amounts
 
@@ -237,10 +239,10 @@ class Share:
         self.withdraw()
         return shortfall or "other calls hold what is left"  # and have let go of it since
 
-    def settle(self, usage: Usage, prices: Prices | None, overran: int | None) -> None:
-        """Pay what an attempt has used, and give back the rest; see `Reservation.settle`."""
+    def settle(self, usage: Usage, charged: Usage, prices: Prices | None, overran: int | None) -> None:
+        """Pay what is charged for an attempt, and give back the rest; see `Reservation.settle`."""
         if self._reservation.state == "sent":
-            self._queue.settle(self._reservation, usage, prices, overran)
+            self._queue.settle(self._reservation, usage, charged, prices, overran)
             self._leave()
         else:
             self.withdraw()

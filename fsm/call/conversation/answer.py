@@ -10,6 +10,7 @@ from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.parts import Message, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.text.repetition import LoopWatch
 from rungwise.fsm.text.thinking import TextBefore
+from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 CountedTurn = tuple[Message, int]
 """A turn that is added to the caller's messages, with its tokens."""
@@ -20,16 +21,19 @@ class AnswerTokens:
     """Count the tokens of an answer that is sent back. Each piece is measured once, however often it goes out.
 
     Arguments:
-        uncounted: texts that nobody has counted yet, each with the cap that it came under.
+        uncounted: texts that nobody has counted yet, each with the cap and the usage of the reply that brought it.
         turn: what a paused turn holds: bytes of text, tokens, and bytes of JSON.
+        reported: the tokens that its provider reported.
     """
 
-    uncounted: tuple[tuple[str, int | None], ...] = ()
+    uncounted: tuple[tuple[str, int | None, Usage], ...] = ()
     text: int = 0
     turn: tuple[int, int, int] = (0, 0, 0)
+    reported: int = 0
 
-    def add_parts(self, parts: tuple[Part, ...]) -> None:
-        """Measure parts that a paused turn brought."""
+    def add_parts(self, parts: tuple[Part, ...], usage: Usage) -> None:
+        """Measure parts that a paused turn brought, and the usage that they came with."""
+        self.reported += 0 if usage.estimated else usage.output_tokens
         text, tokens, json = self.turn
         for part in parts:
             if isinstance(part, TextPart):
@@ -41,14 +45,14 @@ class AnswerTokens:
 
     def of_text(self) -> int:
         """Count the text; no part has more tokens than the cap that it came under."""
-        self.text += sum([tokens_of(text, cap) for text, cap in self.uncounted])
+        self.text += sum([tokens_of(*each) for each in self.uncounted])
         self.uncounted = ()
         return self.text
 
     def of_turn(self) -> int:
         """Count a paused turn, the text in it included."""
         text, tokens, json = self.turn
-        return tokens + max(self.of_text(), tokens_in(text)) + tokens_in(json)
+        return max(self.reported, tokens + max(self.of_text(), tokens_in(text)) + tokens_in(json))
 
 
 @define(eq=False, repr=False, weakref_slot=False)
@@ -75,7 +79,7 @@ class AnswerSoFar:
     @classmethod
     def continuing(cls, text: str) -> AnswerSoFar:
         """Begin with the text of an earlier call; "" begins with nothing."""
-        return cls(text, (text,), is_foreign=True, tokens=AnswerTokens(((text, None),))) if text else cls()
+        return cls(text, (text,), is_foreign=True, tokens=AnswerTokens(((text, None, NO_USAGE),))) if text else cls()
 
     def add(self, observation: Observation) -> None:
         """Add what a reply brought."""
@@ -83,11 +87,11 @@ class AnswerSoFar:
             before = (TextPart(self.gathered),) if self.gathered and not self.turn else ()
             parts = (*before, *_as_it_came(observation))
             self.turn += parts
-            self.tokens.add_parts(parts)
+            self.tokens.add_parts(parts, observation.evidence.usage)
         if observation.part:
             self.parts += (observation.part,)
             self.gathered += observation.new
-            self.tokens.uncounted += ((observation.new, observation.cap),)
+            self.tokens.uncounted += ((observation.new, observation.cap, observation.evidence.usage),)
             self.thinks_inline = self.thinks_inline or observation.thinks_inline
             self.spare = ""
         elif not self.gathered and len(observation.spare) > len(self.spare):
@@ -105,7 +109,7 @@ class AnswerSoFar:
 
     def drop_turn(self) -> None:
         """Drop the blocks of a paused turn; its text stays."""
-        self.turn, self.tokens.turn = (), (0, 0, 0)
+        self.turn, self.tokens.turn, self.tokens.reported = (), (0, 0, 0), 0
 
     @property
     def may_be_reasoning(self) -> bool:

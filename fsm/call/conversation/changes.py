@@ -97,7 +97,9 @@ def seed(changes: Changes, observation: Observation) -> None:
     # A model that continues its seed sends only what follows; one that starts again repeats it.
     continues = bool(before) and not new.startswith(before)
     changes.seed = f"{before}\n{new}" if continues else new
-    changes.seed_tokens = tokens_of(new, observation.cap) + (changes.seed_tokens if continues else 0)
+    changes.seed_tokens = tokens_of(new, observation.cap, observation.evidence.usage) + (
+        changes.seed_tokens if continues else 0
+    )
     changes.seed_is_inline = observation.thinks_inline
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from rungwise.fsm.call.budget.estimate import message_tokens
+from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, estimate_tokens
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import Request
@@ -41,7 +41,7 @@ def with_json_instruction(
     text = _wording(response_format, hints)
     own = len([*takewhile(lambda role: role in ("system", "developer"), map(shapes.role_of, composed.messages))])
     messages = (*composed.messages[:own], Message.saying("system", text), *composed.messages[own:])
-    return evolve(composed, messages=messages, added_tokens=composed.added_tokens + message_tokens(text))
+    return evolve(composed, messages=messages, added_tokens=composed.added_tokens + _tokens_of(text))
 
 
 def longest_json_instruction(
@@ -55,7 +55,12 @@ def longest_json_instruction(
     formats = _FORMATS_IN_WORDS if response_format is None else (response_format,)
     requests = [Request("?"), *[Request("?", response_format=one) for one in formats]]
     needed = [json_format_of(link, request, frozenset({FORMAT_PARAMETER})) for link in links for request in requests]
-    return max([0, *[message_tokens(_wording(one, hints)) for one in needed if one is not None]])
+    return max([0, *[_tokens_of(_wording(one, hints)) for one in needed if one is not None]])
+
+
+def _tokens_of(text: str) -> int:
+    """Count the instruction, which is mostly the caller's schema, as messages of the caller's are."""
+    return estimate_tokens(text) + MESSAGE_TOKENS
 
 
 def _wording(response_format: Mapping[str, Any], hints: Hints) -> str:

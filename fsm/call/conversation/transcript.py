@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import define, field, frozen
 
-from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, estimate_tokens
+from rungwise.fsm.call.budget.estimate import message_tokens
 from rungwise.fsm.call.conversation.answer import AnswerSoFar, CountedTurn
 from rungwise.fsm.call.conversation.changes import Changes
 from rungwise.fsm.call.conversation.observation import Observation
@@ -170,7 +170,7 @@ class Transcript:
 
     def _seed(self, prefills: bool) -> CountedTurn:
         seed, wording = self.changes.seed, self.hints.seed
-        tokens = wording.count("{reasoning}") * self.changes.seed_tokens + estimate_tokens(wording) + MESSAGE_TOKENS
+        tokens = wording.count("{reasoning}") * self.changes.seed_tokens + message_tokens(wording)
         if not prefills:
             return Message.saying("user", wording.replace("{reasoning}", seed)), tokens
         text = f"<think>\n{seed}\n</think>" if self.changes.seed_is_inline else seed
@@ -182,7 +182,7 @@ class Transcript:
             self._hint_turns = {}
         turn = self._hint_turns.get((role, text))
         if turn is None:
-            turn = Message.saying(role, text), estimate_tokens(text) + MESSAGE_TOKENS
+            turn = Message.saying(role, text), message_tokens(text)
             self._hint_turns[role, text] = turn
         return turn
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import asdict
 
-from rungwise.fsm.call.budget.budget import Spending
+from rungwise.fsm.call.budget.charges import Charges
 from rungwise.fsm.call.budget.prices import price_of
 from rungwise.fsm.call.run.causes import cause_of, said_of
 from rungwise.fsm.errors import ConfigurationError
@@ -19,6 +19,7 @@ from rungwise.fsm.journal.digest.words import ordinal, plain
 from rungwise.fsm.journal.path import Path, path_of
 from rungwise.fsm.journal.record import Evidence, Record
 from rungwise.fsm.values.label import label
+from rungwise.fsm.values.money import as_money
 from rungwise.fsm.values.usage import NO_USAGE
 
 FIRST_WORDS: Final = 200
@@ -73,13 +74,13 @@ def spent_in(path: Path) -> Spent:
         attempts=path.steps[-1].attempts,
         seconds=path.steps[-1].at,
         usage=usage,
-        cost=sum(cost for cost in costs_in(path) if cost is not None) if has_prices else None,
+        cost=as_money(sum(cost for cost in _costs_in(path) if cost is not None)) if has_prices else None,
         is_least=any(each is None for each in priced),
     )
 
 
-def costs_in(path: Path) -> Iterator[float | None]:
-    """Yield what each step cost; None where its backend has no prices."""
+def _costs_in(path: Path) -> Iterator[int | None]:
+    """Yield what each step cost, in units; None where its backend has no prices."""
     setting = path.record.setting
     prices = {link.name: link.prices for link in reversed(setting.chain)}
     for step in path.steps:
@@ -91,16 +92,16 @@ def money_of(path: Path) -> Iterator[float | None]:
     """Yield what was spent after each step; None where the backend has no prices."""
     setting = path.record.setting
     prices = {link.name: link.prices for link in reversed(setting.chain)}
-    spending = Spending(setting.policy.budget)
+    spending = Charges()
     for step in path.steps:
-        spending.pay(step.usage, prices.get(step.backend))
-        yield None if prices.get(step.backend) is None else spending.cost
+        spending.add(step.usage, step.usage, prices.get(step.backend))
+        yield None if prices.get(step.backend) is None or spending.cost is None else as_money(spending.cost)
 
 
 def _lines(path: Path, attempts: Sequence[RecordedAttempt]) -> Iterator[AttemptLine]:
     setting = path.record.setting
     has_several = len(setting.chain) > 1
-    costs = tuple(costs_in(path))
+    costs = [None if cost is None else as_money(cost) for cost in _costs_in(path)]
     for attempt in attempts:
         yield AttemptLine(
             attempt=attempt,

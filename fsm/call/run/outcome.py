@@ -14,6 +14,7 @@ from rungwise.fsm.call.table import KEEP_PRIOR
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.text.thinking import split_thinking
+from rungwise.fsm.values.money import as_money
 
 LAST_RESORTS = frozenset({"partial", "refused", "exhausted", "failed"})
 """The outcomes that a usable backend further down the chain might have prevented."""
@@ -107,7 +108,7 @@ class Outcome:
             reasoning=last.reasoning if last is not None else "",
             parts=parts,
             usage=spending.usage,
-            cost=spending.cost if chain.link.prices is not None else None,
+            cost=as_money(spending.cost) if spending.cost is not None and chain.link.prices is not None else None,
             seconds=spending.elapsed,
             attempts=context.position.attempts,
             backend=chain.link.name,

@@ -165,14 +165,16 @@ class Proposer:
         spending, prices = context.spending, context.chain.link.prices
         cap = spending.lowered(wanted, prompt_tokens, prices, context.reserved)
         if is_first and cap is not None and cap < 1:
-            context.reserved = evolve(context.reserved, output_tokens=0, money=0.0, money_each=0.0)
+            context.reserved = evolve(context.reserved, output_tokens=0, money=0, money_each=0)
             cap = spending.lowered(wanted, prompt_tokens, prices, context.reserved)
+        if wanted is None and cap is not None:  # an attempt that breaks off must not keep all that there is
+            cap = max(min(cap, context.policy.base_cap), cap // 2)
         if share is not None and cap is not None and cap < 1:  # it is the call's own budget that allows no more
-            context.reserved = evolve(context.reserved, shared_tokens=0, shared_money=0.0)
+            context.reserved = evolve(context.reserved, shared_tokens=0, shared_money=0)
         elif share is not None and cap is not None:
             own, cap = cap, self._shared_lowered(share, cap, prompt_tokens)
             if is_first and cap is not None and cap < 1:
-                context.reserved = evolve(context.reserved, shared_tokens=0, shared_money=0.0, shared_money_each=0.0)
+                context.reserved = evolve(context.reserved, shared_tokens=0, shared_money=0, shared_money_each=0)
                 cap = self._shared_lowered(share, own, prompt_tokens)
         return cap
 

@@ -164,7 +164,9 @@ def figure(worst: WorstCase) -> str:
 
 def is_attained(worst: WorstCase) -> bool:
     """Tell whether some path reaches the figure, as far as is known."""
-    return worst.is_exact or (worst.ended_by.startswith("budget.") and worst.ended_by != "budget.attempts")
+    return worst.is_exact or (
+        worst.is_certain and worst.ended_by.startswith("budget.") and worst.ended_by != "budget.attempts"
+    )
 
 
 def path_end(worst: WorstCase) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.link import Link
+from rungwise.fsm.call.conversation.link import Link, Prices
 from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Text
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.policy import Policy
@@ -19,6 +19,7 @@ from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Table
+from rungwise.fsm.values.usage import Usage
 
 
 class Dishonest(AssertionError):
@@ -49,6 +50,7 @@ class EndedCall:
     certificate: Certificate | None = None  # proved before it began
     secrets: tuple[str, ...] = ()  # must not appear anywhere
     is_fair: bool = False  # whether its providers kept to their caps and counted their input correctly
+    billed: Sequence[tuple[Usage, Prices]] = ()  # what a fair provider has billed, whatever of it was reported
 
     @classmethod
     def of(cls, ended: Call | Result | CallError, **others: Any) -> EndedCall:

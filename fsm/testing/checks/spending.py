@@ -6,12 +6,13 @@ import math
 from itertools import pairwise
 
 from rungwise.fsm.call.budget.metering import most_counted
-from rungwise.fsm.call.budget.prices import price_of
+from rungwise.fsm.call.budget.prices import price_of, price_of_output
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.checks.path import chain_changes
+from rungwise.fsm.values.money import as_money, units_of
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 BUDGET = "nothing exceeds the budget"
@@ -25,7 +26,8 @@ TOLERANCE = 1e-9
 
 def check_budget(ended: EndedCall) -> None:
     """Check each request against the rest of the budget at the time."""
-    budget, used, cost = ended.policy.budget, 0, 0.0
+    budget, used, cost = ended.policy.budget, 0, 0
+    most = math.inf if budget.money is None else units_of(budget.money)
     if ended.result.attempts > budget.attempts:
         raise Dishonest(BUDGET, f"{ended.result.attempts} attempts, and the budget has {budget.attempts}")
     for step in ended.path:
@@ -37,8 +39,8 @@ def check_budget(ended: EndedCall) -> None:
             if remaining < math.inf and (step.cap is None or step.cap > remaining):
                 wrong = f"a request carried a cap of {step.cap}, and {remaining} output tokens were left"
                 raise Dishonest(BUDGET, wrong, step)
-            if budget.money is not None and cost >= budget.money:
-                raise Dishonest(BUDGET, f"a request went out after {cost:g} of {budget.money:g} was spent", step)
+            if cost >= most:
+                raise Dishonest(BUDGET, f"a request went out after all {budget.money:g} was spent", step)
             if step.cap is not None and step.cap < 1:
                 raise Dishonest(BUDGET, f"a request carried a cap of {step.cap}", step)
         used += step.usage.output_tokens
@@ -47,16 +49,17 @@ def check_budget(ended: EndedCall) -> None:
 
 def check_reserve(ended: EndedCall) -> None:
     """Check that the money left covered each request at its cap and its own count of the prompt."""
-    money, cost = ended.policy.budget.money, 0.0
-    if money is None:
+    if ended.policy.budget.money is None:
         return
+    remaining = units_of(ended.policy.budget.money)
     for step in ended.path:
         prices = _prices(ended, step)
         if prices is not None and step.event == "sent":
             reserved = price_of(Usage(step.input_tokens or 0, most_counted(step.cap or 0)), prices)
-            if cost + reserved > money * (1 + TOLERANCE):
-                raise Dishonest(BUDGET, f"a request may cost {reserved:g}, and {money - cost:g} were left", step)
-        cost += _cost(ended, step)
+            if reserved > remaining:
+                wrong = f"a request may cost {as_money(reserved):g}, and {as_money(remaining):g} were left"
+                raise Dishonest(BUDGET, wrong, step)
+        remaining -= _cost(ended, step)
 
 
 def check_fair(ended: EndedCall) -> None:
@@ -66,8 +69,14 @@ def check_fair(ended: EndedCall) -> None:
     budget, cost, tokens = ended.policy.budget, ended.result.cost, ended.result.usage.output_tokens
     if budget.output_tokens is not None and tokens > budget.output_tokens:
         raise Dishonest(BUDGET, f"{tokens} output tokens, and the budget has {budget.output_tokens}")
-    if budget.money is not None and cost is not None and cost > budget.money * (1 + TOLERANCE):
+    if budget.money is not None and cost is not None and cost > budget.money:
         raise Dishonest(BUDGET, f"the call cost {cost:g}, and the budget has {budget.money:g}")
+    written = sum(usage.output_tokens for usage, _ in ended.billed)
+    if budget.output_tokens is not None and written > budget.output_tokens:
+        raise Dishonest(BUDGET, f"{written} output tokens are billed, and the budget has {budget.output_tokens}")
+    bill = sum(price_of(usage, prices) for usage, prices in ended.billed)
+    if budget.money is not None and bill > units_of(budget.money):
+        raise Dishonest(BUDGET, f"{as_money(bill):g} is billed, and the budget has {budget.money:g}")
 
 
 def check_certificate(ended: EndedCall) -> None:
@@ -101,7 +110,7 @@ def spending(ended: EndedCall) -> dict[str, float]:
     if None not in caps:
         spent_on["output tokens"] = float(sum(cap for cap in caps if cap is not None))
     # A provider that takes no notice of a cap can make a call dearer than any certificate says; that is not counted.
-    within, cost, cap = 0.0, 0.0, 0
+    within, cost, cap = 0, 0, 0
     for step in ended.path:
         if step.event == "sent":
             cap = step.cap or 0
@@ -109,8 +118,8 @@ def spending(ended: EndedCall) -> dict[str, float]:
         tokens = min(step.usage.output_tokens, most_counted(cap))
         within += tokens
         prices = _prices(ended, step)
-        cost += tokens * prices.output / 1_000_000 if prices is not None else 0.0
-    return {**spent_on, "output tokens within the caps": within, "money": cost}
+        cost += 0 if prices is None else price_of_output(tokens, prices)
+    return {**spent_on, "output tokens within the caps": float(within), "money": as_money(cost)}
 
 
 def waited(ended: EndedCall) -> list[float]:
@@ -140,12 +149,12 @@ def check_waits(ended: EndedCall) -> None:
 def check_sums(ended: EndedCall) -> None:
     """Check that the usage and cost of the result are the sums over its steps."""
     usage = sum((step.usage for step in ended.path), NO_USAGE)
-    cost = math.fsum(_cost(ended, step) for step in ended.path)
+    cost = as_money(sum(_cost(ended, step) for step in ended.path))
     priced = all(step.usage == NO_USAGE or _prices(ended, step) is not None for step in ended.path)
     if usage != ended.result.usage:
         raise Dishonest(SUMMED, f"the result says {ended.result.usage}, and the steps come to {usage}")
     reported = ended.result.cost
-    if reported is not None and priced and not math.isclose(reported, cost, rel_tol=TOLERANCE, abs_tol=1e-12):
+    if reported is not None and priced and reported != cost:
         raise Dishonest(SUMMED, f"the result costs {reported:g}, and the steps come to {cost:g}")
 
 
@@ -162,10 +171,10 @@ def check_chain(ended: EndedCall) -> None:
             raise Dishonest(CHAIN, f"it goes to {step.backend!r} and not to {before.backend!r}", step)
 
 
-def _cost(ended: EndedCall, step: Step) -> float:
-    """Return the cost of a step; 0 if unknown."""
+def _cost(ended: EndedCall, step: Step) -> int:
+    """Return the cost of a step in units; 0 if unknown."""
     prices = _prices(ended, step)
-    return price_of(step.usage, prices) if prices is not None else 0.0
+    return price_of(step.usage, prices) if prices is not None else 0
 
 
 def _prices(ended: EndedCall, step: Step) -> Prices | None:

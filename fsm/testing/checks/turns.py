@@ -21,6 +21,7 @@ from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.table import OUTCOMES, TURN
 from rungwise.fsm.turn.tools import Toolbox
+from rungwise.fsm.values.money import as_money, units_of
 from rungwise.fsm.values.usage import NO_USAGE
 
 
@@ -134,14 +135,12 @@ def check_sums(seen: SeenTurn) -> None:
     ends = [each.call.result for each in seen.run.calls if each.call.is_over]
     usage = sum((each.usage for each in ends), NO_USAGE)
     costs = [each.cost for each in ends if each.cost is not None]
-    cost = math.fsum(costs) if len(costs) == len(ends) else None
+    cost = as_money(sum(map(units_of, costs))) if len(costs) == len(ends) else None
     reported = (result.usage, result.attempts, result.calls)
     summed = (usage, sum(each.attempts for each in ends), len(seen.run.calls))
     if reported != summed:
         raise Dishonest(SUMMED, f"the result says {reported}, and its calls come to {summed}")
-    if (cost is None) is not (result.cost is None) or not math.isclose(
-        cost or 0.0, result.cost or 0.0, rel_tol=TOLERANCE, abs_tol=1e-12
-    ):
+    if cost != result.cost:
         raise Dishonest(SUMMED, f"the result costs {result.cost}, and its calls come to {cost}")
     passed = seen.run.clock.now - seen.run.began
     if not math.isclose(result.seconds, passed, rel_tol=TOLERANCE, abs_tol=1e-6) and not seen.run.is_interleaved:
@@ -151,7 +150,8 @@ def check_sums(seen: SeenTurn) -> None:
 def check_budget(seen: SeenTurn) -> None:
     """Check each request and round of tools against the rest of the turn's budget at the time."""
     budget, run = seen.policy.budget, seen.run
-    attempts, used, cost = 0, 0, 0.0
+    attempts, used, cost = 0, 0, 0
+    most = math.inf if budget.money is None else units_of(budget.money)
     for doing in run.doings:
         late = budget.seconds is not None and doing.at - run.began >= budget.seconds
         if late and not isinstance(doing, CallInTurn):
@@ -168,16 +168,16 @@ def check_budget(seen: SeenTurn) -> None:
                 raise Dishonest(
                     BUDGET, f"a request carried a cap of {step.cap}, and the turn has {remaining} left", step
                 )
-            if step.event == "sent" and budget.money is not None and cost >= budget.money:
-                raise Dishonest(BUDGET, f"a request went out after {cost:g} of {budget.money:g} was spent", step)
+            if step.event == "sent" and cost >= most:
+                raise Dishonest(BUDGET, f"a request went out after all {budget.money:g} was spent", step)
             used += step.usage.output_tokens
-        cost += (doing.call.result.cost or 0.0) if doing.call.is_over else 0.0
+        cost += units_of(doing.call.result.cost or 0) if doing.call.is_over else 0
     if attempts > budget.attempts:
         raise Dishonest(BUDGET, f"{attempts} attempts, and the turn has {budget.attempts}")
     if run.script.is_fair and budget.output_tokens is not None and used > budget.output_tokens:
         raise Dishonest(BUDGET, f"{used} output tokens, and the turn has {budget.output_tokens}")
-    if run.script.is_fair and budget.money is not None and cost > budget.money * (1 + TOLERANCE):
-        raise Dishonest(BUDGET, f"the turn cost {cost:g}, and has {budget.money:g}")
+    if run.script.is_fair and cost > most:
+        raise Dishonest(BUDGET, f"the turn cost {as_money(cost):g}, and has {budget.money:g}")
 
 
 def check_certificate(seen: SeenTurn) -> None:

@@ -26,8 +26,10 @@ from rungwise.adapters.testing.runner import MemoryProvider, MemoryTransport
 from rungwise.adapters.testing.scripts import scripted_replies, scripts
 from rungwise.adapters.wires.chat import stream
 from rungwise.core import Effect, Guard, Link, PlainLink
+from rungwise.fsm.call import call as calls
+from rungwise.fsm.call.budget import estimate
 from rungwise.fsm.call.budget.budget import Spending
-from rungwise.fsm.call.conversation import reading
+from rungwise.fsm.call.conversation import answer, reading
 from rungwise.fsm.call.run import delivery, observe
 from rungwise.fsm.certificate import worst
 from rungwise.fsm.certificate.certificate import Certificate
@@ -199,7 +201,7 @@ def retries_have_no_limit(patch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_pays(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Spending, "pay", lambda spending, usage, prices: None)
+    patch.setattr(Spending, "pay", lambda spending, usage, charged, prices: None)
 
 
 def streams_are_not_corrected(patch: pytest.MonkeyPatch) -> None:
@@ -244,6 +246,39 @@ def test_a_planted_bug_is_found_and_made_small(
     assert len(found.case.script.replies) == 1
     assert len(found.to_toml().splitlines()) <= 12
     assert Script.from_toml(found.to_toml()) == found.case.script
+
+
+def texts_count_at_a_third_of_their_bytes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(answer, "tokens_of", lambda text, cap, usage: estimate.tokens_in(estimate.bytes_of(text)))
+
+
+def what_breaks_off_counts_as_its_text(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(calls, "charge_of", lambda evidence, sent: evidence.usage)
+
+
+def messages_cost_nothing_beside_their_text(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(estimate, "MESSAGE_TOKENS", 0)
+
+
+# Each fault with the budget of money that it passes, and a seed that leads to it soon.
+UNCOUNTED = (
+    (texts_count_at_a_third_of_their_bytes, 0.05, 1),
+    (what_breaks_off_counts_as_its_text, 0.02, 3),
+    (messages_cost_nothing_beside_their_text, 0.005, 1),
+)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("plant", "money", "seed"), UNCOUNTED, ids=[plant.__name__ for plant, *_ in UNCOUNTED])
+def test_tokens_that_nobody_counts_are_found(
+    plant: Any, money: float, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with Fuzzer(Policy(budget=Budget(money=money)), seed=seed) as fuzzer:
+        found = fuzzer.run(examples=ENOUGH)
+    assert found is not None
+    assert isinstance(found.error, Dishonest)
+    assert found.error.property == "nothing exceeds the budget"
 
 
 @pytest.mark.parametrize(

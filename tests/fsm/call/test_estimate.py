@@ -7,7 +7,14 @@ import pytest
 
 import rungwise
 from rungwise.core import Call, PlainLink, Request
-from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN, PICTURE_TOKENS, estimate_tokens, measures_of, tokens_in
+from rungwise.fsm.call.budget.estimate import (
+    BYTES_A_TOKEN,
+    MESSAGE_TOKENS,
+    PICTURE_TOKENS,
+    estimate_tokens,
+    measures_of,
+    tokens_in,
+)
 from rungwise.fsm.call.conversation.parts import MediaPart, OpaquePart, ReasoningPart, TextPart, ToolCall
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {f"p{number}": {"type": "string"} for number in range(500)}}
@@ -39,8 +46,8 @@ def test_what_is_json_counts_by_all_of_its_bytes(sent: Any) -> None:
 
 @pytest.mark.parametrize("content", ["heron " * 100, [{"type": "text", "text": "heron " * 100}]])
 def test_a_text_counts_by_its_own_bytes(content: Any) -> None:
-    assert estimate_tokens([{"role": "user", "content": content}]) <= 200 + 2 + 2
-    assert estimate_tokens([{"role": "user", "parts": [{"text": "heron " * 100}]}]) == 200 + 2
+    assert estimate_tokens([{"role": "user", "content": content}]) <= 200 + 2 + 2 + MESSAGE_TOKENS
+    assert estimate_tokens([{"role": "user", "parts": [{"text": "heron " * 100}]}]) == 200 + 2 + MESSAGE_TOKENS
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from typing import Any
 
 import attrs
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -13,6 +12,7 @@ from rungwise import Budget, Policy, Prices, SharedBudget, Usage
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.budget.prices import price_of
+from rungwise.fsm.values.money import units_of
 from support.sampling import examples
 
 PRICES = Prices(2.0, 10.0, cache_creation=4.0)
@@ -160,7 +160,7 @@ class SharedCalls(RuleBasedStateMachine):
             if budget.output_tokens is not None:
                 assert sum(each.output_tokens for each in counted) <= budget.output_tokens
             if budget.money is not None:
-                assert sum(price_of(each, PRICES) for each in counted) <= budget.money * (1 + 1e-12)
+                assert sum(price_of(each, PRICES) for each in counted) <= units_of(budget.money)
 
     @invariant()
     def what_is_held_is_that_of_the_attempts_that_hold_it(self) -> None:
@@ -172,7 +172,7 @@ class SharedCalls(RuleBasedStateMachine):
             assert account.holders == len(holding)
             assert account.unsent == sum(each.state == "held" for each in holding)
             assert account.held_tokens == sum(each.tokens for each in holding)
-            assert account.held_money == pytest.approx(sum(each.money for each in holding), abs=1e-15)
+            assert account.held_money == sum(each.money for each in holding)
 
     @invariant()
     def nobody_waits_who_could_go_on(self) -> None:
@@ -193,14 +193,14 @@ class SharedCalls(RuleBasedStateMachine):
             assert replayed.journal.steps == asked.call.journal.steps
         for level, shared in enumerate(getattr(self, "shared", ())):
             account = shared._ledger
-            assert (account.holders, account.unsent, account.held_tokens, account.held_money) == (0, 0, 0, 0.0)
+            assert (account.holders, account.unsent, account.held_tokens, account.held_money) == (0, 0, 0, 0)
             results = [each.call.result for each in self.calls if level in each.levels]
             dropped = [usage for levels, usages in self.gone if level in levels for usage in usages]
             paid = [result.usage for result in results] + dropped
             assert shared.usage.output_tokens == sum(each.output_tokens for each in paid)
             assert shared.attempts == sum(result.attempts for result in results) + len(dropped)
             if shared.cost is not None and not dropped:
-                assert shared.cost == pytest.approx(sum(result.cost or 0.0 for result in results))
+                assert units_of(shared.cost) == sum(units_of(result.cost or 0) for result in results)
 
 
 SharedCalls.TestCase.settings = settings(stateful_step_count=60, max_examples=examples(60))

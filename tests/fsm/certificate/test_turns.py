@@ -23,7 +23,7 @@ from rungwise import (
     verify,
 )
 from rungwise.core import Effect, Failure, Guard, PlainLink, Reply, Request, Table, Turn
-from rungwise.fsm.call.budget.estimate import estimate_tokens
+from rungwise.fsm.call.budget.estimate import message_tokens
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.certificate.money import BESIDE_RESULT, together
@@ -190,7 +190,7 @@ def test_no_script_of_a_turn_passes_a_worst_case_and_exact_ones_are_attained(cha
 def test_the_money_of_a_turn_by_hand() -> None:
     policy = TurnPolicy(call=ONE_ATTEMPT, auto_continues=1, summary=False, calls_per_reply=2, window=400)
     money = worst(verify(policy, PRICED, max_tokens=80, input_tokens=1000, assistant_turns=0))["money"]
-    hint = estimate_tokens(Hints().continuation) + 8
+    hint = message_tokens(Hints().continuation)
     written = most_counted(80)
     # The second prompt: what the first call wrote and its message, the results, and a hint where it is gone on from.
     second = 1000 + written + 8 + 100 + 2 * BESIDE_RESULT + hint + 8

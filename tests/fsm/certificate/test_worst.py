@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from rungwise import CALL, Budget, Hints, Limits, Policy, Prices, Reserve, Timeouts, ToolCall, Usage, Waits
 from rungwise.core import Failure, PlainLink, Reply, Request, Row, Table
-from rungwise.fsm.call.budget.estimate import estimate_tokens
+from rungwise.fsm.call.budget.estimate import message_tokens
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.clocks.waiting import cap_of, longest_wait
 from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.certificate.enactment import links_of
+from rungwise.fsm.certificate.money import NO_MORE_INPUT
 from rungwise.fsm.certificate.verified import WorstCase, compressed
 from rungwise.fsm.certificate.worst import worst_cases
 from rungwise.fsm.checker.branches import branches
@@ -36,7 +37,7 @@ UNTIMED = partial(Budget, seconds=None)
 """Makes a budget in which the time, which would end most paths, has no limit."""
 
 TURNS = 2
-HINTS = sum(map(estimate_tokens, (Hints().placeholder, Hints().nudge, Hints().continuation, Hints().seed))) + 5 * 8
+HINTS = sum(map(message_tokens, (Hints().placeholder, Hints().nudge, Hints().continuation, Hints().seed))) + 8
 
 
 def limits_of(policy: Policy, fallbacks: int) -> dict[str, int]:
@@ -143,10 +144,10 @@ def cost(policy: Policy, given: Mapping[str, int], prices: Sequence[Prices], max
         if attempt.rung in ("retry", "prefill", "enlarge", "repair", "compact"):
             tokens += given["prefills"] * own
         if attempt.rung == "ask":  # a turn of the caller's own at the end may have to be gone on from
-            tokens += estimate_tokens(Hints().continuation) + 8
+            tokens += message_tokens(Hints().continuation)
         else:  # what was repaired may be reasoning that is missing, in the caller's turns and in those of the rungs
             tokens += HINTS + (24 * (TURNS + 3) if given["repairs"] else 0)
-            tokens += sum(estimate_tokens(hint) + 8 for hint in policy.hints.rungs.values())
+            tokens += sum(message_tokens(hint) for hint in policy.hints.rungs.values())
         price = prices[attempt.fallbacks]
         return (tokens * max(price.input, price.cache_creation or 0) + own * price.output) / 1_000_000
 
@@ -422,7 +423,7 @@ def test_without_a_cap_the_output_is_unbounded() -> None:
 )
 def test_money_needs_to_know(prices: list[Prices | None], max_tokens: int | None, prompt: int | None, why: str) -> None:
     money = worst_cases(Policy(), limits_of(Policy(), 0), prices, max_tokens, prompt)[4]
-    assert (money.value, money.note) == (None, why)
+    assert (money.value, money.note) == (None, why + NO_MORE_INPUT)
 
 
 def spent(given: Mapping[str, int], messages: list[dict[str, str]], prompt: int, *replies: Reply | Failure) -> float:
@@ -474,7 +475,7 @@ def test_a_repeated_seed_counts_twice() -> None:
     link, request = PlainLink(prices=Prices(1_000_000, 0)), Request("hi", max_tokens=50, input_tokens=9)
     call = play(policy, [thought], chain=[link], request=request)
     counted = [step.input_tokens for step in call.journal.steps if step.event == "sent"]
-    assert counted == [9, 9 + 2 * 50 + estimate_tokens(hints.seed) + 8]
+    assert counted == [9, 9 + 2 * 50 + message_tokens(hints.seed)]
     money = worst_cases(policy, given, [Prices(1_000_000, 0)], 50, 9, 0)[4].value
     assert money >= sum(filter(None, counted))
 
@@ -482,7 +483,7 @@ def test_a_repeated_seed_counts_twice() -> None:
 def test_continuing_a_final_assistant_turn_stays_within_the_worst_case() -> None:
     messages = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "It was"}]
     cost, policy = spent(limits(), messages, 9, Reply("me.", stop_reason="stop")), Policy(limits=Limits(**limits()))
-    hint = estimate_tokens(policy.hints.continuation) + 8
+    hint = message_tokens(policy.hints.continuation)
     for turns in (1, None):
         money = worst_cases(policy, limits(), [Prices(1_000_000, 0)], 10, 9, turns)[4]
         assert (money.value, cost) == (9 + hint, 9 + hint)

@@ -75,7 +75,7 @@ def check_script(policy: Policy, prices: Sequence[Prices], script: str, max_toke
         "waiting seconds": sum(step.wait for step, after in pairwise(call.journal.steps) if after.event == "sent"),
         "seconds": call.spending.elapsed,
         "output tokens": call.spending.usage.output_tokens,
-        "money": call.spending.cost or 0.0,
+        "money": call.result.cost or 0.0,
     }
     for worst in found:
         assert worst.value is None or spent[worst.name] <= worst.value * (1 + 1e-9), (worst.name, worst.path)

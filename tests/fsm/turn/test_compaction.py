@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from copy import deepcopy
 from itertools import pairwise
+from math import ceil
 from typing import Any
 
 import pytest
@@ -323,23 +324,26 @@ def test_what_nobody_has_counted_is_not_known() -> None:
     assert prompt_tokens(Request("Do it."), Request("Do it.").messages, "", 5) is None
 
 
-def test_compacted_messages_are_counted_by_the_caller_within_their_bytes() -> None:
+def test_compacted_messages_count_as_densely_as_the_caller_counted_them() -> None:
     long = [{"role": "user", "content": "heron " * 300}]
     left = [{"role": "user", "content": "heron " * 100}]
-    by_bytes = estimate_tokens(left)
-    assert prompt_tokens(Request(long, input_tokens=30), left, "", 5) == 11  # a third, rounded up
-    assert prompt_tokens(Request(long, input_tokens=10**6), left, "", 5) == by_bytes
+    share = estimate_tokens(left) / estimate_tokens(long)
+    assert prompt_tokens(Request(long, input_tokens=10**6), left, "", 5) == ceil(10**6 * share)
+    assert prompt_tokens(Request(long, input_tokens=400), left, "", 5) == estimate_tokens(left)  # the larger one
+    assert prompt_tokens(Request(long, input_tokens=30), left, "", 5) == 30  # and no more than there was
     assert prompt_tokens(Request(long), left, "", 5) is None
 
 
-def test_what_was_written_counts_as_it_was_counted_and_the_rest_by_its_bytes() -> None:
+def test_what_was_written_counts_as_the_larger_of_estimate_and_report() -> None:
     messages = (*COUNTED.messages, SAID, TOLD)
-    assert prompt_tokens(COUNTED, messages, "", 21) == 50 + 21 + estimate_tokens(TOLD)
-    assert prompt_tokens(COUNTED, messages, "", 0) == 50 + estimate_tokens(SAID) + estimate_tokens(TOLD)
-    assert prompt_tokens(COUNTED, (*COUNTED.messages, TOLD), "", 21) == 50 + estimate_tokens(TOLD)
+    said, told = estimate_tokens(SAID), estimate_tokens(TOLD)
+    assert prompt_tokens(COUNTED, messages, "", said + 9) == 50 + said + 9 + told
+    assert prompt_tokens(COUNTED, messages, "", said - 9) == 50 + said + told
+    assert prompt_tokens(COUNTED, messages, "", 0) == 50 + said + told
 
 
 def test_the_call_counts_the_text_that_it_goes_on_from_itself() -> None:
     text = "incomprehensible " * 20
-    known = prompt_tokens(Request("Do it.", input_tokens=500), Request("Do it.").messages, text, 21)
-    assert known + estimate_tokens(text) == 500 + 21
+    counted = Request("Do it.", input_tokens=500)
+    assert prompt_tokens(counted, counted.messages, text, 21) == 500
+    assert prompt_tokens(counted, counted.messages, text, 300) == 500 + 300 - estimate_tokens(text)
