@@ -26,12 +26,19 @@ has settled.
 
 * **Only content resets the clocks.** `first_token` of `rungwise.Timeouts` runs from the start of an attempt to the
   first text, reasoning or tool argument, `stall` between two pieces of those. Comments, pings, empty deltas and
-  metadata do not count. Models known to think in silence (OpenAI's o series and GPT-5, Grok 4, Gemini from 2.5 on)
-  have 300 s for the first token; `first_token=` and `stall=` on a backend set its own clocks.
+  metadata do not count. `first_token=` and `stall=` on a backend set its own clocks.
+* **No model's name changes a promised time.** Whatever the model, a server that sends no head of a response is left
+  after `first_token`. Once the head has come, models known to think in silence (OpenAI's o series and GPT-5, Grok 4,
+  Gemini from 2.5 on) have 300 s for the first content, but only under the default `first_token`: a value that the
+  policy or its preset sets holds for every model.
 * **Silence is an event** with its own ladder. After the first one, the call moves to the next backend, which continues
   the text so far; with `switch_after={"silence": 2}` it asks the same backend once more first. On the last backend,
   silence ends an attempt only if there is a retry left and time for another first token; otherwise the call waits as
   long as it may.
+* **A call with a next backend does not linger.** It moves on after one refused connection, timeout or silence, and
+  after two replies without an answer, two overloads, two rate limits that name no wait, or two streams that broke off
+  without new text; `switch_after` sets other numbers. Without a next backend, it uses the retries and reasks that it
+  has. A request that was lost on a stale connection is sent again at once, and is no failure of the backend.
 * **The fallback stays reachable.** Rungwise reserves one attempt for each usable backend to come, in seconds, attempts,
   tokens and money, from the call's own budget and the shared ones; see `rungwise.Reserve`. No attempt runs and no wait
   begins that would use it up: the table calls that `ran_out [must_yield] -> fallback`. So a call ends `done` whatever
@@ -43,9 +50,9 @@ has settled.
   SDKs; 900 s for the call, so that such an attempt fits and leaves 225 s for a fallback. With one to three backends, a
   call under the default policy takes at most 901 s, one of them to close the last connection. Without a budget of
   seconds, its 24 attempts could take 4.6 hours; `rungwise verify` shows what bounds your own policy.
-* **For people who wait at a screen** there is `rungwise.Policy.interactive`: 10 s for a first token (models that think
-  in silence may take the whole attempt), a minute for an attempt, 90 s for the call, and a refusal ends it. In TOML,
-  write `preset = "interactive"`; the keys beside it win.
+* **For people who wait at a screen** there is `rungwise.Policy.interactive`: 10 s for a first token, whatever the
+  model; a minute for an attempt, 90 s for the call, and a refusal ends it. In TOML, write `preset = "interactive"`; the
+  keys beside it win.
 
 ### Reading a reply
 

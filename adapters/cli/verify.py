@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -68,8 +68,9 @@ def verify(
     certificate of each call follows. A module:POLICY needs no --turn.
 
     With --scripts, each worst case becomes a script for the chain of --backends, or for one, two and three backends.
-    Serve it, point a client with that policy at it, and watch the call spend exactly that. Comments at the top of each
-    file explain how. Existing files are replaced; stderr names all that are written.
+    Serve it, point a client with that policy at it, and watch the call spend exactly that, without the resends that no
+    server can bring about. Comments at the top of each file explain how. Existing files are replaced; stderr names all
+    that are written.
 
     The proof goes row by row, for all limits at once. A walk over the machine, with each limit at most 1, cross-checks
     it.
@@ -103,9 +104,22 @@ def verify(
     else:
         put(laid_out(certificate.to_markdown() + (by_fallbacks(worst) if worst else "")))
     if scripts is not None and certificate.ok:
+        certificate, worst = _certify(_without_resends(policy), request, backends, exhaustive=False)
         cases = {count + 1: each for count, each in worst.items()} or {backends or 1: certificate.worst}
         write_scripts(scripts, policy, cases, request)
     return 0 if certificate.ok else 1
+
+
+def _without_resends(policy: Policy | TurnPolicy) -> Any:
+    """Return a policy that resends nothing: no script can choose the moment in which a connection goes stale."""
+    from attrs import evolve
+
+    from rungwise.fsm.call.limits import Limits
+    from rungwise.fsm.turn.policy import TurnPolicy
+
+    if isinstance(policy, TurnPolicy):
+        return evolve(policy, call=_without_resends(policy.of_calls))
+    return evolve(policy, limits=Limits(**{**policy.limits, "resends": 0}))
 
 
 def _as_json(certificate: Certificate, worst: Mapping[int, tuple[WorstCase, ...]]) -> str:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import contextvars
 import inspect
+import math
 import queue
 import socket
 import sys
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from typing import Any, Protocol
@@ -40,11 +42,16 @@ class Abandoned(Exception):
 
 
 class Progress:
-    """Follow an attempt through the events of httpcore: which socket it uses, and whether it has begun to send."""
+    """Follow an attempt through the events of httpcore: which socket it uses, and whether it has begun to send.
 
-    def __init__(self, limits: AttemptLimits) -> None:
-        self.is_connecting = False
+    `connects_by` is when names, addresses and TLS together must have led to a connection, infinity while the client is
+    not connecting; its own timeout counts each alone, and ends no lookup. `has_changed` is called when it changes.
+    """
+
+    def __init__(self, limits: AttemptLimits, has_changed: Callable[[], object] = lambda: None) -> None:
         self.is_abandoned = False
+        self.connects_by = math.inf
+        self._has_changed = has_changed
         self._has_connected = self._has_sent = False
         self._limits = limits
         self._socket: Any = None
@@ -57,9 +64,15 @@ class Progress:
             self._is_shared = True
             self._let_go()
         if name.endswith("connect_tcp.started"):
-            self.is_connecting = self._has_connected = True
+            self._has_connected = True
+            if self.connects_by == math.inf:  # or it tries again
+                self.connects_by = self._limits.moment(self._limits.connect)
+                self._has_changed()
         elif name.endswith("send_request_headers.started"):
-            self.is_connecting, self._has_sent = False, True
+            self._has_sent = True
+            if self.connects_by < math.inf:
+                self.connects_by = math.inf
+                self._has_changed()
             if self.is_abandoned:
                 raise Abandoned
         elif name.endswith(("connect_tcp.complete", "start_tls.complete")):
@@ -74,10 +87,9 @@ class Progress:
         """
         self.note(name, info)
         if name.endswith("connect_tcp.started"):
-            limits = self._limits
-            lookup = addresses_of(info["host"], info["port"], limits.moment(limits.connect))
+            lookup = addresses_of(info["host"], info["port"], self.connects_by)
             with suppress(httpx.ConnectError):  # the client may know better, and reports what is wrong
-                await arun(lookup, limits.cancellation)
+                await arun(lookup, self._limits.cancellation)
 
     def use_stream(self, stream: Any) -> None:
         """Use this network stream, unless other requests are on it."""
@@ -112,7 +124,8 @@ class Progress:
 
     def timeout(self) -> httpx.TimeoutException:
         """Return the error of an attempt whose time is up: its type tells whether the request may have been sent."""
-        return httpx.ConnectTimeout("no connection in time") if self.is_connecting else httpx.ReadTimeout("time is up")
+        is_connecting = self.connects_by < math.inf
+        return httpx.ConnectTimeout("no connection in time") if is_connecting else httpx.ReadTimeout("time is up")
 
 
 AHEAD = 8192
@@ -173,7 +186,7 @@ class _Worker:
     """
 
     def __init__(self, limits: AttemptLimits) -> None:
-        self.progress = Progress(limits)
+        self.progress = Progress(limits, lambda: self._answers.put((None, None, False)))
         self.response: Any = None
         self.is_busy = False
         self._limits = limits
@@ -204,7 +217,10 @@ class _Worker:
             raise self.progress.timeout()
         forget = self._limits.cancellation.on_cancel(lambda: self._answers.put((None, CallEnded(), False)))
         try:
-            value, error, is_last = self._answers.get(self._limits.remaining)
+            value, error, is_last = None, None, False
+            while not (is_last or value is not None or error is not None):  # it was woken for a change of `connects_by`
+                until = min(self._limits.until, self.progress.connects_by)
+                value, error, is_last = self._answers.get(None if until == math.inf else until - time.monotonic())
             if isinstance(error, CallEnded):
                 raise error
         except Nothing:
@@ -327,11 +343,18 @@ class BorrowedAsyncHttp(_Borrowed):
 
     async def send(self, request: HttpRequest, limits: AttemptLimits) -> BorrowedAsyncResponse:
         """Send a request and return the response, its body unread."""
-        outer, progress = sys.exception(), Progress(limits)
+        outer, connecting = sys.exception(), anyio.CancelScope()
+
+        def restart() -> None:
+            connecting.deadline = anyio.current_time() + (progress.connects_by - time.monotonic())
+
+        progress = Progress(limits, restart)
         built = _request(self.http, request, limits, progress.anote)
 
         async def send() -> Any:
-            return await self.http.send(built, stream=True, **self._options)
+            with connecting:
+                return await self.http.send(built, stream=True, **self._options)
+            raise TimeoutError
 
         try:
             response = await within(limits.remaining, send, cancellation=limits.cancellation)

@@ -95,4 +95,4 @@ def needs_fresh(reply: Reply | Failure, has_needed: bool) -> bool:
     """
     if not isinstance(reply, Failure):
         return False
-    return reply.is_stale or (has_needed and reply.reason == "connection")
+    return reply.is_stale or (has_needed and reply.reason in ("connection", "unreachable"))

@@ -170,6 +170,7 @@ class Exchange:
         is_stream = status == 200 or (200 < status < 300 and kind.startswith(STREAM_TYPES))
         if self.is_streaming and is_stream and self._encoding is not None:
             self.decoder = self._by_wire(self.backend.decoder, headers)
+            self.limits.hear_head()
             if kind.startswith("application/json"):
                 self.limits.awaits_whole = True
             return

@@ -31,6 +31,7 @@ class AttemptLimits:
         before_text: the latest moment at which silence may end the attempt while it has brought no visible text; None
             for never.
         after_text: the same once it has brought some.
+        thinking: seconds for which the silence behind the head may last; None if the head changes nothing.
         patience: seconds for which the silence that lasts now may last; None for no limit.
         silent_since: when that silence began.
         by_call: whether the budget of the whole call ends the attempt.
@@ -45,6 +46,7 @@ class AttemptLimits:
     stall: float | None = None
     before_text: float | None = None
     after_text: float | None = None
+    thinking: float | None = None
     patience: float | None = None
     silent_since: float = 0.0
     by_call: bool = False
@@ -86,12 +88,17 @@ class AttemptLimits:
         if streams:
             limits.before_text = None if clocks.before_text is None else clocks.before_text + offset
             limits.after_text = None if clocks.after_text is None else clocks.after_text + offset
-            limits.patience, limits.silent_since = clocks.first_token, began
+            limits.patience, limits.silent_since, limits.thinking = clocks.first_token, began, clocks.thinking
         return limits
 
     def hear(self, now: float) -> None:
         """Start the silence anew: content has come."""
         self.silent_since, self.patience = now, self.stall
+
+    def hear_head(self) -> None:
+        """Start the long silence of a model that thinks: the server has begun to answer."""
+        if self.thinking is not None:
+            self.silent_since, self.patience = time.monotonic(), self.thinking
 
     def ignore_silence(self) -> None:
         """Drop the limit on silence: the reply comes in one piece."""

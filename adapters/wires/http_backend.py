@@ -77,8 +77,7 @@ class HttpBackend(ABC):
         capabilities: what you know of this model and server; it overrides the capability table.
         prices: what a million tokens cost.
         streams: whether the server can stream. Use False if it cannot, or if it streams only finished replies.
-        first_token: seconds to wait for the first content of a stream; None asks the capability table, and then the
-            policy.
+        first_token: seconds to wait for the first content of a stream, whatever the policy says; None asks the policy.
         stall: seconds to wait between two pieces of content; None asks the policy.
         api_key_required: whether a missing key makes the backend unusable; None requires one except for local hosts.
         learns: whether later calls in this process remember what the server rejected.
@@ -122,7 +121,7 @@ class HttpBackend(ABC):
     _streams: bool = field(
         default=True, alias="streams", kw_only=True, repr=False, validator=must("True or False", is_flag)
     )
-    _first_token: float | None = field(default=None, alias="first_token", kw_only=True, repr=False, validator=SECONDS)
+    first_token: float | None = field(default=None, kw_only=True, repr=False, validator=SECONDS)
     stall: float | None = field(default=None, kw_only=True, repr=False, validator=SECONDS)
     api_key_required: bool | None = field(default=None, kw_only=True, validator=optional(bool))
     learns: bool = field(default=True, kw_only=True, repr=False, validator=must("True or False", is_flag))
@@ -337,9 +336,9 @@ class HttpBackend(ABC):
         return LEARNED.of(self.places | self._identities) if self.learns else NO_LESSONS
 
     @property
-    def first_token(self) -> float | None:
-        """Return the seconds to wait for the first content; None asks the policy."""
-        return self.capabilities.first_token if self._first_token is None else self._first_token
+    def thinks_for(self) -> float | None:
+        """Return the seconds from the head of a response to its first content, if the model thinks in silence."""
+        return self.capabilities.first_token
 
     @property
     def max_tokens(self) -> int | None:

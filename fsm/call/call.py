@@ -257,12 +257,12 @@ class Call:
         self._gather(observation)
         return self._advance(observation, facts)
 
-    def settled_facts(self, observation: Observation) -> Mapping[str, bool]:
-        """Count what came back and return the facts that follow from the policy and the counts.
+    def settled_facts(self, observation: Observation, *, adds_text: bool) -> Mapping[str, bool]:
+        """Count what came back, and whether it added text; return the facts that follow from the policy and the counts.
 
         A replay under another policy needs these; it passes the same observation to `observed` next.
         """
-        return self._facts.settled(observation, self._outcome.last, self._ensure_sent())
+        return self._facts.settled(observation, self._outcome.last, self._ensure_sent(), adds_text=adds_text)
 
     def compacted(self, messages: Sequence[Any]) -> Send | None:
         """Take the messages as the compactor has shortened them and return the send that was waiting for it.
@@ -331,7 +331,7 @@ class Call:
             self._outcome.end(row, facts, observation=observation)
             return None
         rung = position.rung
-        wait = position.wait(rung, context.policy, evidence.event, facts, observation.failure, self._jitter)
+        wait = position.wait(rung, context.policy, evidence.event, observation.failure, self._jitter)
         self._recorder.record(row, observation=observation, facts=facts, wait=wait)
         if evidence.event in ANSWERS:
             context.transcript.discard()

@@ -61,9 +61,9 @@ class Waits:
     long as the service asks. If that is longer than `longest_asked`, it moves to the next backend at once.
 
     Arguments:
-        retry_base, retry_cap: for the waits before the same request is sent again.
+        retry_base, retry_cap: for the waits before the same request is sent again after a failure.
         overload_cap: replaces `retry_cap` if the provider says that it is overloaded.
-        reask_base, reask_cap: for the waits after a reply without an answer, or without a usable shape.
+        reask_base, reask_cap: for the waits after a reply without an answer, without a usable shape, or that broke off.
         jitter: the largest random share added to a wait, from 0.
         longest_asked: the longest wait that a service may ask for.
     """
@@ -71,10 +71,18 @@ class Waits:
     retry_base: float = field(default=2.0, validator=number(above_zero=False))
     retry_cap: float = field(default=60.0, validator=number(above_zero=False))
     overload_cap: float = field(default=60.0, validator=number(above_zero=False))
-    reask_base: float = field(default=5.0, validator=number(above_zero=False))
+    reask_base: float = field(default=1.0, validator=number(above_zero=False))
     reask_cap: float = field(default=120.0, validator=number(above_zero=False))
     jitter: float = field(default=0.5, validator=number(above_zero=False, highest=LARGEST_JITTER))
     longest_asked: float = field(default=120.0, validator=number(above_zero=False))
+
+
+class DefaultSeconds(float):
+    """Seconds that nobody chose: what is known of a model may replace them."""
+
+
+FIRST_TOKEN = DefaultSeconds(60.0)
+"""The default of `Timeouts.first_token`: models that reason may be silent for half a minute."""
 
 
 @frozen(kw_only=True)
@@ -86,13 +94,14 @@ class Timeouts:
 
     Arguments:
         connect: until the connection is open, including names, addresses and TLS.
-        first_token: from the start of the attempt to the first content; a backend can set its own.
+        first_token: from the start of the attempt to the first content; a backend can set its own. The default alone
+            gives way, once the head of a response has come, to what is known of a model that thinks in silence.
         stall: between two pieces of content; a backend can set its own.
         total: the whole attempt.
     """
 
     connect: float = field(default=10.0, validator=number(above_zero=True))
-    first_token: float | None = field(default=60.0, validator=optional(number(above_zero=True)))
+    first_token: float | None = field(default=FIRST_TOKEN, validator=optional(number(above_zero=True)))
     stall: float | None = field(default=25.0, validator=optional(number(above_zero=True)))
     total: float | None = field(default=600.0, validator=optional(number(above_zero=True)))
 
@@ -118,13 +127,26 @@ class Reserve:
         return self.share > 0 or self.seconds is not None
 
 
-SWITCH_AFTER: Mapping[str, int] = FrozenMap({"overloaded": 2, "timeout": 1, "silence": 1})
-"""The default number of failures of a reason after which a call leaves the backend."""
+EMPTY_REPLY, BROKEN_STREAM, UNTIMED_LIMIT = "empty", "broken_stream", "rate_limit_without_wait"
 
-EMPTY_REPLY = "empty"
-"""The name in `switch_after` of replies without an answer, which are no failures of the provider."""
+SWITCH_EVENTS: Mapping[str, tuple[str, ...]] = FrozenMap(
+    {
+        EMPTY_REPLY: ("came_empty", "only_reasoned"),
+        BROKEN_STREAM: ("interrupted",),
+        UNTIMED_LIMIT: ("failed_transiently",),
+    }
+)
+"""The names in `switch_after` that are no reasons of failures, each with the events that count."""
 
-SWITCH_REASONS = (*get_args(Reason), EMPTY_REPLY)
+SWITCH_AFTER: Mapping[str, int] = FrozenMap(
+    {
+        **dict.fromkeys(("unreachable", "timeout", "silence"), 1),
+        **dict.fromkeys(("overloaded", EMPTY_REPLY, BROKEN_STREAM, UNTIMED_LIMIT), 2),
+    }
+)
+"""The default number of failures of a kind after which a call leaves the backend."""
+
+SWITCH_REASONS = (*get_args(Reason), *SWITCH_EVENTS)
 
 
 def _switch_after(value: Any) -> Mapping[str, int]:
@@ -138,7 +160,8 @@ def _switch_after(value: Any) -> Mapping[str, int]:
                 f"Policy.switch_after.{reason} must be a whole number of 1 or more, up to {LARGEST_LIMIT} for never, "
                 f"not {short(count)}"
             )
-    return FrozenMap({**SWITCH_AFTER, **value})
+    untimed = {UNTIMED_LIMIT: value["rate_limit"]} if "rate_limit" in value else {}
+    return FrozenMap({**SWITCH_AFTER, **untimed, **value})
 
 
 @frozen(kw_only=True, repr=False)
@@ -147,9 +170,12 @@ class Policy:
 
     Arguments:
         limits, budget, waits, timeouts, reserve, hints: see their classes.
-        switch_after: the number of failures, by reason, after which a call moves to the next backend even if it could
-            try more here; `empty` counts replies without an answer. Other reasons keep their defaults: 2 for
-            `overloaded`, 1 for `timeout` and `silence`, never for the rest. `overloaded = 1000` switches one off.
+        switch_after: the number of failures, by reason, after which a call moves to the next backend, if there is one,
+            even if it could try more here. Besides reasons, `empty` counts replies without an answer, `broken_stream`
+            streams that broke off without new text since the last new text, and `rate_limit_without_wait` the rate
+            limits that name no wait (as often as `rate_limit` if you set that alone). The defaults, which stay for what
+            you do not name: 1 for `unreachable`, `timeout` and `silence`; 2 for `overloaded` and these three; never for
+            the rest. `overloaded = 1000` switches one off.
         after_refusal: `fall_back` asks the next backend what one has refused; `end` does not.
         base_cap: output tokens from which caps are raised if the caller set no cap.
         largest_cap: output tokens that no raised cap exceeds; a larger cap of the caller stays.
@@ -267,6 +293,8 @@ class Policy:
         plain = attrs.asdict(self, filter=attrs.filters.exclude("table", "limits"))
         plain = {"limits": dict(self.limits), **plain}
         plain["hints"]["rungs"] = dict(self.hints.rungs)
+        if self.timeouts.first_token is not None:
+            plain["timeouts"]["first_token"] = float(self.timeouts.first_token)
         return {**plain, "switch_after": dict(self.switch_after)}
 
 

@@ -49,8 +49,8 @@ KEEPS_TEXT = frozenset({"answered", "called_tools", "truncated", "paused", "inte
 MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected_fixably"})
 """The failures that may pass: before it asks again, a call waits as long as the service says."""
 
-IGNORES_WAIT = frozenset({"fallback", "compact"})
-"""The rungs that ignore a `Retry-After`: one asks another backend, the other sends something else."""
+IGNORES_WAIT = frozenset({"fallback", "compact", "resend"})
+"""The rungs that ignore a `Retry-After`: they ask another backend, send something else, or send what nobody read."""
 
 
 def keeps_asked_wait(event: str, rung: str) -> bool:
@@ -88,9 +88,15 @@ RETRY = Rung(
     holds="wait_fits",
     lacks="added_text",
     wait="retry",
-    at_once_on="connection_was_stale",
     says="the same request may be sent again; never after text that is kept",
     does="sending the same again",
+)
+RESEND = Rung(
+    "resend",
+    limit=1,
+    holds="connection_was_stale",
+    says="a request that nobody had read may be sent again at once, on a fresh connection",
+    does="sending at once what nobody had read",
 )
 REASK = Rung(
     "reask",
@@ -156,7 +162,7 @@ FALL_BACK = Rung(
     "fallback",
     limit=None,
     holds="has_next_backend",
-    refills=("retries", "reasks", "nudges", "prefills", "enlargements", "repairs"),
+    refills=("retries", "resends", "reasks", "nudges", "prefills", "enlargements", "repairs"),
     change=changes.fall_back,
     verb="fall_back",
     says="the next backend of the chain may be asked",
@@ -165,11 +171,6 @@ FALL_BACK = Rung(
 RUNGS = tuple(each for each in list(globals().values()) if isinstance(each, Rung))
 """Every rung that is declared above, in that order."""
 
-RESEND = RETRY.when(
-    "may_resend",
-    holds="connection_was_stale",
-    says="the same request may be sent again at once, because nobody had read it",
-)
 RESUME = CONTINUE.when(
     "may_resume",
     holds=("added_text", "wait_fits"),
@@ -183,7 +184,7 @@ SWITCH = FALL_BACK.when(
 LEAVE = FALL_BACK.when(
     "must_leave",
     holds="switch_asked",
-    says="the policy leaves a backend after so many empty replies",
+    says="the policy leaves the backend after so many empty replies",
 )
 ASK_ANOTHER = FALL_BACK.when(
     "may_ask_another",

@@ -204,7 +204,9 @@ class Play:
         event, facts, usage = move.row.event, move.facts, self.usage(send)
         requested = None if is_detour else self.requested_wait(move, call)
         if facts.get("connection_was_stale"):
-            return Failure("connection", is_stale=True, asked_wait=requested)
+            return Failure("connection", is_stale=True)
+        if move.row.target == "retry" and self.may_fail_instead(call, event):
+            event = "failed_transiently"  # the call leaves a backend after few broken streams
         reason = self.passing if event == "failed_transiently" else _FAILURES.get(event)
         if move.row.target == "fallback":
             reason = "auth"  # leaves a backend, whatever else it could still try
@@ -226,6 +228,16 @@ class Play:
         # Empty, and different each time.
         return Reply(usage=usage, stop_reason="stop", stop_raw=f"stop {self.number}")
 
+    def may_fail_instead(self, call: Call, event: str) -> bool:
+        """Tell whether a failure that passes leads to a retry as well, and to no shorter wait."""
+        row = call.position.would_take("failed_transiently", ("wait_fits",))
+        rung = None if row is None else self.policy.table.rung(row.target)
+        if rung is None or rung.name != "retry":
+            return False
+        number = call.position.spent_of(rung.counter) + 1
+        other, own = (longest_wait(self.policy.waits, rung, number, each) for each in ("failed_transiently", event))
+        return other >= own
+
     def requested_wait(self, move: Move, call: Call) -> float | None:
         """Return the requested wait that makes a move dearest: the longest that the policy allows, or none."""
         waits, row = self.policy.waits, move.row
@@ -235,8 +247,6 @@ class Play:
         assert rung is not None
         spent = call.position.spent_of(rung.counter) + 1
         own = longest_wait(evolve(waits, longest_asked=0.0), rung, spent, row.event)
-        if move.facts.get("connection_was_stale"):
-            own = 0.0
         if not self.fills:
             return waits.longest_asked if waits.longest_asked > own else None
         least, remaining = self.remaining_time(call)

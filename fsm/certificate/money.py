@@ -23,6 +23,7 @@ from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.transcript import Transcript
 from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.table import RESEND
 from rungwise.fsm.certificate.verified import Verified, WorstCase
 from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.journal.record import Evidence
@@ -105,7 +106,9 @@ class Cost:
         return bool(transcript.changes.seed)
 
     def __call__(self, spent: Any) -> int:
-        """Return the most that an attempt costs."""
+        """Return the most that an attempt costs; a resend replaces an attempt that was free."""
+        if spent.rung == RESEND.name:
+            return 0
         backend = min(spent.fallbacks, len(self.inputs) - 1)
         tokens = self.input_tokens + self.parts[spent.continuations]
         if spent.rung in self.seeded:

@@ -199,7 +199,7 @@ def troubles_of(old: Policy, new: Policy) -> Iterator[Trouble]:
         yield Trouble(name, _fails("rate_limit", 429, asked_wait=seconds))
     yield Trouble("503, or another server error", _fails("server_error", 503))
     yield Trouble("529, overloaded", _fails("overloaded", 529))
-    yield Trouble("no connection", _fails("connection"))
+    yield Trouble("no connection", _fails("unreachable"))
     yield Trouble("an attempt that runs into its timeout", _fails("timeout"), "all its time")
     yield Trouble("silence before any text", _fails("silence"), "silence")
     yield Trouble("a stream that breaks off before any text", _cut(text=False))

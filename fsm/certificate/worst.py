@@ -16,7 +16,8 @@ from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.clocks.waiting import RAISING, cap_of, longest_wait
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.table import IGNORES_WAIT, MAY_ASK
+from rungwise.fsm.call.run.facts import EMPTY
+from rungwise.fsm.call.table import MAY_ASK, RESEND
 from rungwise.fsm.certificate.enactment import Enacted, enact
 from rungwise.fsm.certificate.money import NO_MORE_INPUT, OWN_TURNS, Cost
 from rungwise.fsm.certificate.verified import NEVER_ALL, WorstCase
@@ -48,33 +49,18 @@ def worst_cases(
     )
 
 
-RESENT = "resent"
-"""The kind of a move that repeats a request at once, because nobody had read it."""
-
-RESENT_WHEN_ASKED = "resent when asked"
-"""The kind of a move that repeats it too, but after the wait that the service requests."""
-
-
-def _is_resent(branch: Branch) -> str:
-    return RESENT if branch.facts.get("connection_was_stale") else ""
-
-
 def _kind(branch: Branch) -> str:
     """Distinguish moves to a rung that waits longer after one event than after another."""
     assert branch.row is not None
-    event = branch.row.event if branch.row.event in MAY_ASK else ""
-    if _is_resent(branch):
-        return RESENT_WHEN_ASKED if event else RESENT
-    return event
+    return branch.row.event if branch.row.event in MAY_ASK else ""
 
 
-def _moves(table: Table, limits: Mapping[str, int], kind: Callable[[Branch], str]) -> tuple[Move, ...]:
-    """List the moves of a table, without immediate repeats for which a longer wait exists."""
-    pairs = [(move, (move.row.target, move.takes, move.refills)) for move in moves_of(table, limits, kind)]
-    own = {effect for move, effect in pairs if move.kind not in (RESENT, RESENT_WHEN_ASKED)}
-    requested = {effect for move, effect in pairs if move.kind in MAY_ASK}
-    outdone = {RESENT: own, RESENT_WHEN_ASKED: requested}
-    moves = tuple(move for move, effect in pairs if effect not in outdone.get(move.kind, ()))
+def _any(branch: Branch) -> str:
+    return ""
+
+
+def _moves(table: Table, limits: Mapping[str, int], kind: Callable[[Branch], str] = _any) -> tuple[Move, ...]:
+    moves = moves_of(table, limits, kind)
     return (*moves, *detours_of(table, limits, moves, kind))
 
 
@@ -95,7 +81,7 @@ class _CallSearch:
 
     def __attrs_post_init__(self) -> None:
         self.table = self.policy.table
-        self.moves = _moves(self.table, self.limits, _is_resent)
+        self.moves = _moves(self.table, self.limits)
         self.openings = openings_of(self.table, self.limits)
         self.passed = "fallbacks" if self.limits.get("fallbacks") else None
         # A rung that sends nothing makes no more attempts than one that sends.
@@ -103,7 +89,9 @@ class _CallSearch:
         self.most = 1 + sum(_uses(sending, self.limits, self.table.ranks).values())
 
     def cap(self, spent: Any) -> int:
-        """Return the most tokens that a reply within its cap may count as."""
+        """Return the most tokens that a reply within its cap may count as; 0 for a resend, which repeats a free one."""
+        if getattr(spent, "rung", None) == RESEND.name:
+            return 0
         raises = sum(getattr(spent, name, 0) for name in RAISING)
         return most_counted(cap_of(self.policy, raises, self.max_tokens) or 0)
 
@@ -131,7 +119,11 @@ class _CallSearch:
         try:
             # A backend that cannot be paid for is passed over, as is one for which it is too late when the calls that
             # share a budget have settled. Then the attempts go to those behind it.
-            heaviest = search(attempts, openings=self.openings, passed=self.passed)
+            skipping: dict[str, Any] = {"openings": self.openings, "passed": self.passed}
+            heaviest = search(attempts, **skipping)
+            if any(move.row.target == RESEND.name for move in heaviest.path):  # which no script can play
+                plain = search(attempts, [move for move in moves if move.row.target != RESEND.name], **skipping)
+                heaviest = evolve(heaviest, path=plain.path) if plain.value == heaviest.value else heaviest
             alone = heaviest.value if self.most <= attempts else search(None).value
         except TooLarge as error:
             within = tuple(ceiling * count for count in range(1, min(attempts, self.most) + 1))
@@ -150,8 +142,10 @@ class _CallSearch:
         if case.attained is None or case.is_exact or self.passed is None or name == "money":  # which takes long
             return case
         # All backends may have to be paid for; and the value ignores that an attempt is reserved for each backend to
-        # come. Without a deadline nobody is late, so no rung is spent on the way to the next backend.
-        waiting = moves if self.policy.budget.seconds is not None else [move for move in moves if move.via is None]
+        # come, and that a call may leave early. Without a deadline or a reserve nobody is late, so no rung is spent on
+        # the way to the next backend.
+        has_detours = self.policy.budget.seconds is not None and self.policy.reserve.is_on
+        waiting = [move for move in moves if has_detours or move.via is None]
         with suppress(TooLarge):
             reserved = self.passed if self.policy.reserve.is_on else None
             others = search(attempts), search(attempts, waiting, kept=reserved)
@@ -160,9 +154,15 @@ class _CallSearch:
         return case
 
     def enacted(self, heaviest: Longest, name: str) -> Enacted:
-        """Play a path."""
+        """Play a path, also with the repeats after empty replies last: a call leaves other backends after a few."""
         request = {"max_tokens": self.max_tokens, "input_tokens": self.input_tokens}
-        return enact(self.policy, self.prices, heaviest.path, name, **request)
+        late = [move for move in heaviest.path if move.row.event in EMPTY and move.takes != "fallbacks"]
+        paths = [heaviest.path]
+        if late and self.limits.get("fallbacks"):
+            kept = [move for place, move in enumerate(late) if late[:place].count(move) < self.limits[move.takes]]
+            paths.append((*(move for move in heaviest.path if move not in late), *kept))
+        played = [enact(self.policy, self.prices, path, name, **request) for path in paths]
+        return max(played, key=lambda each: each.spent[name])
 
     def unknown(self, name: str, budget: str, why: str) -> WorstCase:
         """Return a worst case that at most one field of the budget bounds."""
@@ -184,13 +184,11 @@ def _weight_of_wait(search: _CallSearch) -> tuple[Weight, float]:
 
     def weight(spent: Any) -> float:
         rung = search.table.rung(spent.rung)
-        if rung is None or spent.kind == RESENT:
+        if rung is None:
             return 0.0
-        if spent.kind == RESENT_WHEN_ASKED:
-            return 0.0 if rung.name in IGNORES_WAIT else waits.longest_asked
         return longest_wait(waits, rung, getattr(spent, rung.counter) if rung.wait else 1, spent.kind)
 
-    kinds = ("", RESENT, RESENT_WHEN_ASKED, *MAY_ASK)
+    kinds = ("", *MAY_ASK)
     last: list[Any] = [
         SimpleNamespace(rung=rung, kind=kind, **search.limits) for rung in search.table.rungs for kind in kinds
     ]

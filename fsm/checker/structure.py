@@ -81,7 +81,6 @@ def _name_problems(table: Table) -> Iterator[str]:
     looked_at = [(f"the guard {guard.name!r}", (*guard.holds, *guard.lacks)) for guard in table.guards]
     looked_at += [(f"the fact {name!r}", others) for name, others in table.follows_from.items()]
     looked_at += [(f"the effect {e.name!r}", (e.refills_on,)) for e in table.effects if e.refills_on]
-    looked_at += [(f"the rung {rung.name!r}", (rung.at_once_on,)) for rung in table.declared_rungs if rung.at_once_on]
     for what, names in looked_at:
         for name in names:
             if name not in facts:

@@ -10,10 +10,10 @@ from rungwise.fsm.values.checks import LARGEST, is_number, is_whole, must, must_
 from rungwise.fsm.values.label import label
 
 Reason = Literal[
-    "auth", "billing", "rate_limit", "overloaded", "server_error", "timeout", "connection", "certificate",
-    "context_overflow", "payload_too_large", "output_cap", "prefill_unsupported", "parameter_unsupported",
-    "reasoning_signature", "reasoning_missing", "failed_generation", "model_not_found", "content_policy", "format",
-    "malformed", "silence", "unknown",
+    "auth", "billing", "rate_limit", "overloaded", "server_error", "timeout", "connection", "unreachable",
+    "certificate", "context_overflow", "payload_too_large", "output_cap", "prefill_unsupported",
+    "parameter_unsupported", "reasoning_signature", "reasoning_missing", "failed_generation", "model_not_found",
+    "content_policy", "format", "malformed", "silence", "unknown",
 ]  # fmt: skip
 """Why a request failed."""
 
@@ -89,7 +89,8 @@ KEY_HINT_REASONS: Final[frozenset[Reason]] = frozenset({"auth"})
 
 _REASONS: Final[dict[str, tuple[Reason, ...]]] = {
     "failed_transiently": (
-        *("rate_limit", "overloaded", "server_error", "timeout", "connection", "failed_generation", "unknown"),
+        *("rate_limit", "overloaded", "server_error", "timeout", "connection", "unreachable"),
+        *("failed_generation", "unknown"),
     ),
     "failed_permanently": ("auth", "billing", "certificate", "model_not_found", "format"),
     "overflowed": ("context_overflow", "payload_too_large"),

@@ -13,7 +13,8 @@ from rungwise.fsm.failures.failure import Failure, Reason
 _NAMES: Final[dict[Reason | None, str]] = {
     "timeout": "TimeoutException ConnectTimeout ReadTimeout WriteTimeout PoolTimeout TimeoutError",
     "certificate": "SSLCertVerificationError",
-    "connection": "NetworkError ConnectError ReadError WriteError CloseError ProtocolError LocalProtocolError "
+    "unreachable": "ConnectError ConnectionRefusedError gaierror",
+    "connection": "NetworkError ReadError WriteError CloseError ProtocolError LocalProtocolError "
     "RemoteProtocolError ProxyError TransportError RequestError OSError",
     "malformed": "DecodingError",
     "format": "UnsupportedProtocol InvalidURL TooManyRedirects",
@@ -50,7 +51,7 @@ def _transport_reason(exception: BaseException) -> Reason | None:
     reason = _named_reason(exception)
     if reason is None and reasons and not isinstance(exception, _NEVER_WRAPPERS):
         reason = reasons[0]
-    if reason != "connection":
+    if reason not in ("connection", "unreachable"):
         return reason
     if "certificate" in reasons:
         return "certificate"

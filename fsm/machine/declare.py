@@ -152,7 +152,6 @@ class Rung:
         refills: the counters that it sets back to 0.
         refills_on: the fact on which it does so; None for always.
         wait: the series of waits that it keeps, `retry` or `reask`; None sends at once.
-        at_once_on: the fact on which it waits for nothing all the same.
         hint: the text that it adds to the request, for a rung of your own; a policy's hints may say another.
         change: what it changes in the request, given what the request is made of and what led to the rung.
         says: what its guard means.
@@ -171,7 +170,6 @@ class Rung:
     refills: tuple[str, ...] = field(default=(), converter=_names, validator=_only_names)
     refills_on: str | None = field(default=None, validator=attrs.validators.optional(_name))
     wait: str | None = field(default=None, validator=attrs.validators.optional(_name))
-    at_once_on: str | None = field(default=None, validator=attrs.validators.optional(_name))
     hint: str | None = field(default=None, validator=attrs.validators.optional(_sentence))
     change: Callable[[Any, Any], None] | None = field(default=None, validator=_function, hash=False)
     says: str = field(default="", validator=_sentence)

@@ -14,7 +14,7 @@ from attrs import define, evolve, field, frozen
 
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.observation import Observation
-from rungwise.fsm.call.policy import Policy, Timeouts
+from rungwise.fsm.call.policy import FIRST_TOKEN, Policy, Timeouts
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.journal.record import Step
@@ -50,7 +50,16 @@ def _reasons(journal: Journal, policy: Policy, was_sent: Step, sent: Step, reply
             yield f"the reply had {used:,} output tokens, and the cap is {now} now"
     link = next((each for each in journal.setting.chain if each.name == reply.backend), None)
     own = {name for name in ("first_token", "stall") if getattr(link, name, None) is not None}
-    yield from _clocks(old.timeouts, policy.timeouts, own, reply, reply.at - was_sent.at)
+    thinks_for = None if link is None else link.thinks_for
+    clocks = [_with_thinking(each.timeouts, thinks_for) for each in (old, policy)]
+    yield from _clocks(clocks[0], clocks[1], own, reply, reply.at - was_sent.at)
+
+
+def _with_thinking(timeouts: Timeouts, thinks_for: float | None) -> Timeouts:
+    """Return the longest clocks of a backend: a recorded policy does not say whether its value was the default."""
+    if thinks_for is None or timeouts.first_token != FIRST_TOKEN:
+        return timeouts
+    return evolve(timeouts, first_token=max(FIRST_TOKEN, thinks_for))
 
 
 def _own_hint(journal: Journal, rung: str) -> str | None:
@@ -235,7 +244,7 @@ class _Play:
         position = self.call.position
         if position.is_guarded(was.event) and was.event not in self.old_table.guarded_events:
             return f"no guard decided on {was.event} then, so the journal has no facts for it"
-        settled = self.call.settled_facts(observation)
+        settled = self.call.settled_facts(observation, adds_text="added_text" in was.facts)
         declared = {fact.name for fact in self.policy.table.facts}
         facts = {name for name in was.facts if name in declared} - settled.keys()
         facts |= {name for name, holds in settled.items() if holds and name in declared}

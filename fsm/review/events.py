@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rungwise.fsm.call.clocks.waiting import BROKEN
 from rungwise.fsm.call.limits import LARGEST_LIMIT
-from rungwise.fsm.call.policy import EMPTY_REPLY, Policy
+from rungwise.fsm.call.policy import SWITCH_EVENTS, Policy
 from rungwise.fsm.call.run.causes import CAUSES
 from rungwise.fsm.call.table import MAY_ASK
 from rungwise.fsm.certificate.shown.settings import settings_of, span, table_of
@@ -76,7 +77,7 @@ def _remarks(policy: Policy, event: str) -> Iterator[str]:
         yield f"timeouts: {_limit(clocks.connect)} to connect, {_limit(clocks.total)} for a whole attempt"
     if event in MAY_ASK:
         yield f"a Retry-After of up to {duration(waits.longest_asked)} is waited for"
-    if event == "malformed":
+    if event in BROKEN:
         yield f"a retry waits as long as a reask: {span(waits.reask_base, waits.reask_cap)}"
     switches = ", ".join(f"{count} of `{reason}`" for reason, count in _switches(policy, event))
     if switches:
@@ -94,8 +95,8 @@ def _remarks(policy: Policy, event: str) -> Iterator[str]:
 
 def _switches(policy: Policy, event: str) -> Iterator[tuple[str, int]]:
     for reason, count in sorted(policy.switch_after.items()):
-        if reason == EMPTY_REPLY:
-            is_here = event in ("came_empty", "only_reasoned")
+        if reason in SWITCH_EVENTS:
+            is_here = event in SWITCH_EVENTS[reason]
         else:
             is_here = event_of_failure(Failure(reason)) == event  # type: ignore[arg-type]
         if is_here and count < LARGEST_LIMIT:

@@ -59,7 +59,7 @@ def redeclared(old: Table, new: Table) -> Iterator[str]:
         if name and _counts(old, name) != _counts(new, name):
             yield f"the effect `{name}` {_counts(new, name)}; before, it {_counts(old, name)}"
     for name in new.rungs:
-        for what in ("wait", "at_once_on", "change"):
+        for what in ("wait", "change"):
             before, after = old.rung(name), new.rung(name)
             if before and after and getattr(before, what) != getattr(after, what):
                 yield f"the rung `{name}` has another {what}"

@@ -14,8 +14,8 @@ from hypothesis.strategies import SearchStrategy
 
 from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, PlainLink, Prices
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnContext
-from rungwise.fsm.call.limits import Limits
-from rungwise.fsm.call.policy import DEFAULT_POLICY, DEFAULT_SECONDS, Budget, Policy, Reserve, Waits
+from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
+from rungwise.fsm.call.policy import DEFAULT_POLICY, DEFAULT_SECONDS, SWITCH_AFTER, Budget, Policy, Reserve, Waits
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.testing.backend import PROMPT, ScriptedLink
@@ -111,7 +111,7 @@ def policies(
         waits=waits,
         reserve=st.builds(Reserve, share=st.sampled_from((0.25, 0.0, 0.5, 1.0)), seconds=seldom(st.floats(0.1, 300.0))),
         switch_after=st.dictionaries(
-            st.sampled_from(("overloaded", "timeout", "silence", "empty", "rate_limit")), st.integers(1, 3)
+            st.sampled_from((*SWITCH_AFTER, "rate_limit", "server_error")), st.integers(1, 3) | st.just(LARGEST_LIMIT)
         ),
         after_refusal=st.sampled_from(("fall_back", "end")),
         base_cap=st.sampled_from((DEFAULT_POLICY.base_cap, 100)),

@@ -48,12 +48,14 @@ LONGEST_RUN = 5
 
 REASONS: tuple[Reason, ...] = get_args(Reason)
 PASSING: tuple[Reason, ...] = (
-    *("server_error", "rate_limit", "overloaded", "timeout", "silence", "connection", "malformed"),
+    *("server_error", "rate_limit", "overloaded", "timeout", "silence", "connection", "unreachable", "malformed"),
 )
 MENDABLE: tuple[Reason, ...] = (
     *("output_cap", "prefill_unsupported", "parameter_unsupported", "reasoning_signature", "reasoning_missing"),
     *("context_overflow", "payload_too_large"),
 )
+STALE = Failure("connection", is_stale=True)
+"""The server had closed a reused connection before the request came."""
 STOP_REASONS: tuple[StopReason, ...] = get_args(StopReason)
 STATUSES = (None, 400, 401, 403, 404, 408, 413, 422, 429, 500, 502, 503, 529)
 DURATIONS = ("1", "2.5", "0", "-1", "NaN", "1e400", "17", "119", "121", "86400", "12ms", "6m0s", "1h30m", "soon", "")
@@ -235,7 +237,7 @@ def scripts_of_replies(
         longest: the most runs.
         longest_run: how often a reply may come in a row.
     """
-    bad: SearchStrategy[Scripted] = evenly(failures(), _bad_replies(), plays())
+    bad: SearchStrategy[Scripted] = evenly(failures(), _bad_replies(), plays(), evenly(failures(), st.just(STALE)))
     each: SearchStrategy[Scripted] = items if items is not None else first_or_often(replies(), bad)
     runs = st.lists(st.tuples(each, st.integers(1, longest_run)), min_size=1, max_size=longest)
     return runs.map(lambda values: [item for item, times in values for _ in range(times)])

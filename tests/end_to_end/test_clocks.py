@@ -12,6 +12,7 @@ from attrs import define
 
 import rungwise
 from rungwise import Budget, Limits, Policy, Reserve, Timeouts, Waits
+from rungwise.fsm.call.policy import DefaultSeconds
 from support.modes import follow, waits_into
 from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, answering, chunk, event, stream_of
 from support.sampling import sampled
@@ -508,6 +509,43 @@ def test_the_limits_of_a_backend_hold_for_it_alone(way: str, first: dict[str, fl
     assert (made.outcome, made.result.backend) == ("done", "second")
     assert made.came == ["fell_silent", "answered"]
     assert made.seconds < 3 * LATE + SLACK
+
+
+BY_DEFAULT = Policy(timeouts=Timeouts(first_token=DefaultSeconds(LIMIT), stall=LIMIT))
+THINKER = {"model": "gpt-5"}
+
+
+@EVERY_WAY
+@BOTH
+@pytest.mark.parametrize("model", ["gpt-5", "o3", "grok-4", "m"])
+def test_a_server_that_sends_no_head_is_left_at_once_whatever_the_model(way: str, streams: bool, model: str) -> None:
+    made = make(way, [silent], [goes_on], first={"model": model}, streams=streams, policy=BY_DEFAULT)
+    assert (made.came, made.result.backend, made.counts) == (["fell_silent", "answered"], "second", [1, 1])
+    assert LIMIT <= made.seconds < SLACK
+    assert made.bodies[0][0]["model"] == model
+
+
+@EVERY_WAY
+@BOTH
+def test_a_model_that_thinks_has_longer_once_its_server_has_begun_to_answer(way: str, streams: bool) -> None:
+    def play(peer: Peer) -> None:
+        begin(peer)
+        drip(peer, [event(FIRST)], 2 * LATE)
+        drip(peer, [event(SECOND), event(finish="stop"), END], OFTEN)
+        peer.send(b"0\r\n\r\n")
+
+    made = make(way, [play], [goes_on], first=THINKER, streams=streams, policy=BY_DEFAULT)
+    assert (made.text, made.result.backend, made.counts) == (FIRST + SECOND, "primary", [1, 0])
+
+
+@EVERY_WAY
+@BOTH
+@pytest.mark.parametrize("clock", ["of the policy", "of the backend"])
+def test_a_clock_that_somebody_set_holds_for_a_model_that_thinks(way: str, streams: bool, clock: str) -> None:
+    policy, first = (POLICY, THINKER) if clock == "of the policy" else (BY_DEFAULT, {**THINKER, "first_token": LIMIT})
+    made = make(way, [hangs_after()], [goes_on], first=first, streams=streams, policy=policy)
+    assert (made.came, made.result.backend, made.counts) == (["fell_silent", "answered"], "second", [1, 1])
+    assert LIMIT <= made.seconds < SLACK
 
 
 @OWN_WAYS

@@ -142,6 +142,31 @@ def test_a_stale_connection_is_named_in_the_failure(way: str, tls: bool) -> None
 
 
 @pytest.mark.parametrize("way", ALL)
+def test_what_a_stale_connection_lost_is_sent_again_at_once_where_no_retry_is_left(way: str) -> None:
+    waits: list[float] = []
+    policy = rungwise.Policy(limits=rungwise.Limits(**{**ONCE, "resends": 1}))
+    with RawServer(echo_once) as server:
+        client = quick(way, server, policy=policy, **waits_into(waits))
+        asked = several(way, client, 2)
+    assert [(each.outcome, each.text, each.result.attempts) for each in asked] == [
+        ("done", "question 0", 1),
+        ("done", "question 1", 2),
+    ]
+    lost = [step for step in asked[1].result.journal.steps if step.target == "resend"]
+    assert [(step.event, step.guard, step.wait) for step in lost] == [("failed_transiently", "may_resend", 0.0)]
+    assert (waits, server.connections) == ([], 2)
+    assert server.requests[1] == server.requests[2]  # the same bytes, on another connection
+
+
+def test_a_resend_counts_as_an_attempt(way: str) -> None:
+    policy = rungwise.Policy(budget=rungwise.Budget(attempts=1))
+    with RawServer(echo_once) as server:
+        asked = several(way, quick(way, server, policy=policy), 2)
+    assert [each.outcome for each in asked] == ["done", "over_budget"]
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("way", ALL)
 def test_a_first_request_that_dies_is_not_stale(way: str) -> None:
     with RawServer(lambda peer: peer.request()) as server:
         asked = several(way, quick(way, server, policy=rungwise.Policy(limits=ONCE)), 1)

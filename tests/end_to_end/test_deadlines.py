@@ -189,6 +189,44 @@ def test_the_next_backend_is_asked_when_no_first_token_has_come_in_whatever_phas
     assert BUDGET <= asked.seconds < CEILING
 
 
+CONNECTING = ["resolve", "connect", "dead addresses", "handshake"]
+
+
+@pytest.mark.own_connections
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("way", ALL)
+@pytest.mark.parametrize("phase", CONNECTING)
+def test_the_time_to_connect_covers_names_addresses_and_tls(names: Any, way: str, phase: str) -> None:
+    policy = rungwise.Policy(timeouts=rungwise.Timeouts(connect=BUDGET, first_token=30))
+    with stage(phase, names) as url, RawServer(answering(stream_of("Yes."))) as b:
+        asked = soon_ended(way, client_for(way, [backend(url), backend(b.base_url, name="second")], policy=policy))
+    assert (asked.outcome, asked.text, asked.result.backend) == ("done", "Yes.", "second")
+    assert [(failure.reason, type(failure.exception).__name__) for failure in asked.failures] == [
+        ("timeout", "ConnectTimeout")
+    ]
+    assert BUDGET <= asked.seconds < CEILING
+
+
+@pytest.mark.own_connections
+@pytest.mark.parametrize("way", ALL)
+def test_the_time_to_connect_is_that_of_all_its_phases_together(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    """A name that takes most of the time, and then TLS that never comes about."""
+    real = socket.getaddrinfo
+
+    def slow(host: Any, port: Any, *args: Any, **options: Any) -> Any:
+        if host not in ("slow.test", b"slow.test"):
+            return real(host, port, *args, **options)
+        time.sleep(BUDGET * 0.4)
+        return [tcp("127.0.0.1", port)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    policy = rungwise.Policy(limits=rungwise.Limits(retries=0), timeouts=rungwise.Timeouts(connect=BUDGET))
+    with RawServer(Peer.hang) as server:
+        asked = soon_ended(way, client_for(way, backend(f"https://slow.test:{server.port}/v1"), policy=policy))
+    assert [failure.reason for failure in asked.failures] == ["timeout"]
+    assert BUDGET <= asked.seconds < BUDGET * 1.4 + SOON
+
+
 @pytest.mark.parametrize(
     ("way", "phase"),
     [(SYNC[0], phase) for phase in PHASES] + sampled([(way, phase) for way in SYNC[1:] for phase in PHASES], one_in=3),

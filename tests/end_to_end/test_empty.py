@@ -30,11 +30,11 @@ def after_a_tool(distance: int) -> list[dict[str, Any]]:
 
 def test_empty_then_empty_then_text_asks_the_same_three_times_with_longer_waits(run: Any) -> None:
     ended = run([EMPTY, EMPTY, ANSWER])
-    ended.was("done", "In the reeds, mostly.", counts=[3], waits=[5, 10], path="reask reask done")
+    ended.was("done", "In the reeds, mostly.", counts=[3], waits=[1, 2], path="reask reask done")
     assert ended.bodies[0] == ended.bodies[1] == ended.bodies[2]
 
 
-@pytest.mark.parametrize(("draw", "waits"), [(0.0, [5, 10, 20]), (1.0, [7.5, 15, 30])])
+@pytest.mark.parametrize(("draw", "waits"), [(0.0, [1, 2, 4]), (1.0, [1.5, 3, 6])])
 def test_empty_for_ever_is_exhausted_after_one_and_three_requests(run: Any, draw: float, waits: list[float]) -> None:
     ended = run([EMPTY], jitter=lambda: draw)
     ended.was("exhausted", "", counts=[1 + 3], waits=waits, attempts=4)
@@ -43,15 +43,15 @@ def test_empty_for_ever_is_exhausted_after_one_and_three_requests(run: Any, draw
     assert ended.error.result is ended.result
 
 
-def test_empty_for_ever_with_a_fallback_that_answers_is_done_after_five_requests(run: Any) -> None:
+def test_empty_for_ever_with_a_fallback_that_answers_is_done_after_three_requests(run: Any) -> None:
     ended = run([EMPTY], [ANSWER])
     ended.was(
         "done",
         "In the reeds, mostly.",
-        counts=[4, 1],
-        waits=[5, 10, 20],
-        added=[[]] * 5,
-        path="reask reask reask fallback done",
+        counts=[2, 1],
+        waits=[1],
+        added=[[]] * 3,
+        path="reask fallback done",
         backend="second",
     )
 
@@ -67,12 +67,12 @@ def test_empty_for_ever_with_a_fallback_that_answers_is_done_after_five_requests
 )
 def test_blanks_alone_are_empty(run: Any, blank: ScriptedReply) -> None:
     ended = run([blank, ANSWER])
-    ended.was("done", "In the reeds, mostly.", path="reask done", waits=[5])
+    ended.was("done", "In the reeds, mostly.", path="reask done", waits=[1])
     assert ended.bodies[0] == ended.bodies[1]
 
 
 def test_identical_empties_skip_the_reasks_only_where_the_policy_says_so(run: Any) -> None:
-    run([EMPTY], policy=rungwise.Policy(skip_identical_empties=True)).was("exhausted", counts=[2], waits=[5])
+    run([EMPTY], policy=rungwise.Policy(skip_identical_empties=True)).was("exhausted", counts=[2], waits=[1])
 
 
 # after a tool round
@@ -95,14 +95,14 @@ def test_empty_after_a_tool_result_is_nudged_with_a_placeholder_and_a_hint(run: 
 
 def test_empty_again_after_the_nudge_is_not_nudged_again(run: Any) -> None:
     ended = run([EMPTY], messages=AFTER_A_TOOL)
-    ended.was(path="nudge reask reask reask exhausted", counts=[5], waits=[5, 10, 20])
+    ended.was(path="nudge reask reask reask exhausted", counts=[5], waits=[1, 2, 4])
     hints = [[message for message in added if message["role"] == "user"] for added in ended.added]
     assert max(map(len, hints)) == 1
 
 
 def test_the_fallback_after_a_nudge_gets_the_plain_question(run: Any) -> None:
     ended = run([EMPTY], [ANSWER], messages=AFTER_A_TOOL)
-    ended.was("done", counts=[5, 1])
+    ended.was("done", counts=[2, 1])
     assert ended.added[-1] == []
 
 

@@ -193,7 +193,7 @@ def test_what_a_stale_connection_lost_goes_out_again_at_once() -> None:
         Policy(budget=rungwise.Budget(output_tokens=1000)),
         [Failure("connection", is_stale=True), Reply("An answer.", stop_reason="stop")],
     )
-    (step,) = [step for step in call.journal.steps if step.target == "retry"]
+    (step,) = [step for step in call.journal.steps if step.target == "resend"]
     assert (step.guard, step.wait, step.draw) == ("may_resend", 0.0, None)
     assert call.result.attempts == 2
     assert call.result.usage.output_tokens < 10

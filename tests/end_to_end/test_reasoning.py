@@ -60,9 +60,7 @@ def test_thinking_for_ever_is_exhausted_after_one_and_two_and_three_requests(
     run: Any, thinking: ScriptedReply, prefill: str
 ) -> None:
     ended = run([thinking], backends=[{"prefill": prefill}])
-    ended.was(
-        "exhausted", "", path="prefill prefill reask reask reask exhausted", counts=[1 + 2 + 3], waits=[5, 10, 20]
-    )
+    ended.was("exhausted", "", path="prefill prefill reask reask reask exhausted", counts=[1 + 2 + 3], waits=[1, 2, 4])
     assert [len(added) for added in ended.added] == [0, 1, 1, 0, 0, 0]
     assert THOUGHT not in str(ended.bodies[3:])
     assert all(body == ended.bodies[0] for body in ended.bodies[3:])
@@ -73,7 +71,7 @@ def test_thinking_for_ever_is_exhausted_after_one_and_two_and_three_requests(
 @pytest.mark.parametrize("prefill", ["trailing", "no"])
 def test_the_seed_never_goes_to_the_fallback(run: Any, thinking: ScriptedReply, prefill: str) -> None:
     ended = run([thinking], [ANSWER], backends=[{"prefill": prefill}, {"prefill": prefill}])
-    ended.was("done", "In the reeds, mostly.", counts=[6, 1])
+    ended.was("done", "In the reeds, mostly.", counts=[2, 1])
     assert ended.added[-1] == []
     assert THOUGHT not in str(ended.bodies[-1])
 
@@ -81,7 +79,7 @@ def test_the_seed_never_goes_to_the_fallback(run: Any, thinking: ScriptedReply, 
 def test_the_fallback_may_be_seeded_with_its_own_thinking(run: Any) -> None:
     other = ScriptedReply(reasoning="The map says reeds.")
     ended = run([FIELD], [other, ANSWER])
-    ended.was("done", counts=[6, 2])
+    ended.was("done", counts=[2, 2])
     (seed,) = ended.added[-1]
     assert "The map says reeds." in seed["content"]
     assert THOUGHT not in seed["content"]
@@ -122,7 +120,7 @@ def test_an_unclosed_block_is_thinking(run: Any) -> None:
 
 @pytest.mark.parametrize(
     ("second", "rung", "same_as", "wait"),
-    [(ScriptedReply(), "reask", 0, 5), (ScriptedReply(status=500), "retry", 1, 2)],
+    [(ScriptedReply(), "reask", 0, 1), (ScriptedReply(status=500), "retry", 1, 2)],
     ids=["empty: without the seed", "failed: with it"],
 )
 def test_what_is_asked_again_after_the_seed(
@@ -159,7 +157,7 @@ def test_thinking_for_ever_after_a_tool_result_is_nudged_only_where_it_is_struct
 ) -> None:
     ended = run([thinking], messages=AFTER_A_TOOL)
     assert ended.path == f"{nudges}prefill prefill reask reask reask exhausted"
-    assert ended.waits == [5, 10, 20]
+    assert ended.waits == [1, 2, 4]
 
 
 # at the output cap

@@ -135,7 +135,7 @@ def test_a_stop_without_a_word_of_finish_at_the_cap_is_a_cut(run: Any) -> None:
 
 def test_empty_continuations_end_in_the_text_so_far(run: Any) -> None:
     ended = run([part("Part one, "), ScriptedReply()])
-    ended.was("partial", "Part one, ", path="continuation reask reask reask partial", waits=[5, 10, 20])
+    ended.was("partial", "Part one, ", path="continuation reask reask reask partial", waits=[1, 2, 4])
     assert ended.result.cause
 
 

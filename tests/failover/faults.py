@@ -31,6 +31,7 @@ class Behaviour:
         status, code: of the error that it answers with, where it is no 200.
         asked_wait: what the error asks to wait, in seconds.
         resets: whether the connection is reset before any byte.
+        refuses: whether no connection is accepted at all.
         mute: for how many seconds it sends nothing at all before it closes the connection; None answers.
         thinks: seconds from the headers to the first token.
         tokens: of the answer that are sent; with fewer than all, the connection closes without a terminating chunk.
@@ -39,6 +40,7 @@ class Behaviour:
         loses: whether that event was one of the stream's own; otherwise it was put in between.
         says_done: whether `[DONE]` ends the stream.
         refuses_prefill: whether a trailing assistant turn is answered by an error.
+        is_empty: whether the stream ends well without a word.
         goes_on: whether the beginning of the answer, as an assistant turn, is gone on from; otherwise it is repeated.
     """
 
@@ -46,6 +48,7 @@ class Behaviour:
     code: str | None = None
     asked_wait: float | None = None
     resets: bool = False
+    refuses: bool = False
     mute: float | None = None
     thinks: float = 0.0
     tokens: int = TOKENS
@@ -54,6 +57,7 @@ class Behaviour:
     loses: bool = False
     says_done: bool = True
     refuses_prefill: bool = False
+    is_empty: bool = False
     goes_on: bool = False
 
     @property

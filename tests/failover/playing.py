@@ -1,16 +1,17 @@
 """Play faults to a policy, many at once, and note what is seen of them."""
 
 import asyncio
+import random
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Literal
 
 from attrs import frozen
 
 from failover.faults import ANSWER, FAULTS, HEALTHY, PROMPT, Fault
-from failover.provider import FaultyProvider, Scene
+from failover.provider import UNKNOWN, Families, FaultyProvider, Scene
 from failover.scaling import scaled
 from failover.scoring import Score, score
 from failover.seen import Asked, Seen
@@ -37,20 +38,28 @@ class Played:
 
 
 def play_all(
-    policy: Policy, faults: Iterable[Fault] = FAULTS.values(), *, scale: float = 1.0, way: Way = "stream"
+    policy: Policy,
+    faults: Iterable[Fault] = FAULTS.values(),
+    *,
+    scale: float = 1.0,
+    way: Way = "stream",
+    families: Families = UNKNOWN,
+    jitter: Callable[[], float] = random.random,
 ) -> list[Played]:
     """Play faults to a policy, side by side; those that last begin first.
 
     Arguments:
         scale: by how much every time is multiplied, of the faults and of the policy.
         way: how the calls are made.
+        families: what the names of the models begin with.
+        jitter: returns a number from 0 to 1 that places each wait.
     """
     faults = list(faults)
     with FaultyProvider(scale) as provider, ThreadPoolExecutor(len(FAULTS)) as threads:
         play(provider, policy, NOTHING, way)  # the first call of a process loads what calls are made with
         begun = {}
         for fault in sorted(faults, key=_longest, reverse=True):
-            begun[fault.name] = threads.submit(play, provider, policy, fault, way)
+            begun[fault.name] = threads.submit(play, provider, policy, fault, way, families, jitter)
             time.sleep(APART)
         return [begun[fault.name].result() for fault in faults]
 
@@ -59,12 +68,20 @@ def _longest(fault: Fault) -> float:
     return fault.limit + fault.calls * fault.every
 
 
-def play(provider: FaultyProvider, policy: Policy, fault: Fault, way: Way = "stream") -> Played:
+def play(
+    provider: FaultyProvider,
+    policy: Policy,
+    fault: Fault,
+    way: Way = "stream",
+    families: Families = UNKNOWN,
+    jitter: Callable[[], float] = random.random,
+) -> Played:
     """Play one fault to a policy, then ask once more whether all is well."""
-    scene = provider.play(fault)
-    models = (scene.primary, scene.fallback)
-    chain = [OpenAIChat(model, name=model, base_url=provider.base_url) for model in models]
-    with Client(chain, policy=scaled(policy, provider.scale)) as client:
+    scene = provider.play(fault, families)
+    primary_url = provider.dead_url if fault.primary[0].refuses else provider.base_url
+    places = ((scene.primary, primary_url), (scene.fallback, provider.base_url))
+    chain = [OpenAIChat(model, name=model, base_url=url) for model, url in places]
+    with Client(chain, policy=scaled(policy, provider.scale), jitter=jitter) as client:
         scene.begin()
         calls = [_Caller(client, scene, fault.limit, way, number * fault.every) for number in range(fault.calls)]
         asked = tuple([call.asked() for call in calls])

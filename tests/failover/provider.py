@@ -1,11 +1,13 @@
 """A provider on loopback that plays the faults by the model's name, and logs every attempt with its time.
 
-`S09` is the model that goes wrong as S09 says, `S09-fallback` the one that stands behind it.
+`S09` is the model that goes wrong as S09 says, `S09-fallback` the one that stands behind it; `gpt-5-S09` goes wrong in
+the same way under a name that everybody knows.
 """
 
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from typing import Any, Final
@@ -21,6 +23,9 @@ SHORTEST_PAUSE: Final = 0.005
 """Seconds, not scaled; shorter pauses are made up for by a later one, so that little is spent on falling asleep."""
 
 BEHIND_FALLBACK: Final = "-fallback"
+
+Families = tuple[str, str]
+UNKNOWN: Final[Families] = ("", "")
 
 _TYPES = {400: "invalid_request_error", 429: "requests", 500: "server_error", 503: "overloaded_error"}
 _MESSAGES = {
@@ -39,24 +44,20 @@ class Scene:
     Arguments:
         fault: what is played.
         scale: by how much every time in it is multiplied.
+        families: what the names of the two models begin with, if they are to look like well-known ones.
     """
 
-    def __init__(self, fault: Fault, scale: float) -> None:
+    def __init__(self, fault: Fault, scale: float, families: Families = UNKNOWN) -> None:
         self.fault, self.scale = fault, scale
+        primary, fallback = families
+        self.primary = f"{primary}-{fault.name}" if primary else fault.name
+        """Names the model that goes wrong."""
+        self.fallback = (f"{fallback}-{fault.name}" if fallback else fault.name) + BEHIND_FALLBACK
+        """Names the model behind it."""
         self._lock = threading.Lock()
         self._attempts: list[Attempt] = []
         self._began = time.monotonic()
         self._recovered = False
-
-    @property
-    def primary(self) -> str:
-        """Name the model that goes wrong."""
-        return self.fault.name
-
-    @property
-    def fallback(self) -> str:
-        """Name the model behind it."""
-        return self.fault.name + BEHIND_FALLBACK
 
     @property
     def now(self) -> float:
@@ -110,30 +111,38 @@ class FaultyProvider:
 
     def __init__(self, scale: float = 1.0) -> None:
         self.scale = scale
-        self._scenes: dict[str, Scene] = {}
+        self._scenes: dict[str, tuple[Scene, Role]] = {}
         self._server = RawServer(self._serve)
+        self._unused = socket.socket()
+        self._unused.bind(("127.0.0.1", 0))  # and never listens, so that no other process can
+        self._dead_url = f"http://127.0.0.1:{self._unused.getsockname()[1]}/v1"
 
     def __enter__(self) -> FaultyProvider:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._server.close()
+        self._unused.close()
 
     @property
     def base_url(self) -> str:
         """Return the base URL."""
         return self._server.base_url
 
-    def play(self, fault: Fault) -> Scene:
+    @property
+    def dead_url(self) -> str:
+        """Return a base URL at which nobody listens."""
+        return self._dead_url
+
+    def play(self, fault: Fault, families: Families = UNKNOWN) -> Scene:
         """Play a fault under its name, from its beginning."""
-        scene = self._scenes[fault.name] = Scene(fault, self.scale)
+        scene = Scene(fault, self.scale, families)
+        self._scenes |= {scene.primary: (scene, "primary"), scene.fallback: (scene, "fallback")}
         return scene
 
     def _serve(self, peer: Peer) -> None:
         for request in peer.requests():
-            name = request["model"]
-            role: Role = "fallback" if name.endswith(BEHIND_FALLBACK) else "primary"
-            scene = self._scenes[name.removesuffix(BEHIND_FALLBACK)]
+            scene, role = self._scenes[request["model"]]
             if not self._answer(peer, request, scene.receive(role, request["messages"])):
                 return
 
@@ -177,7 +186,7 @@ def _events(behaviour: Behaviour, request: dict[str, Any]) -> list[bytes]:
         return _event({**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
     words = ANSWER.split()
-    said = _words_said(request["messages"]) if behaviour.goes_on else 0
+    said = len(words) if behaviour.is_empty else _words_said(request["messages"]) if behaviour.goes_on else 0
     events = [choice({"role": "assistant", "content": ""})]
     for number, word in enumerate(words[said : behaviour.tokens], said):
         events.append(choice({"content": f" {word}" if number else word}))

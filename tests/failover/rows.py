@@ -15,6 +15,9 @@ ROWS: Final[dict[str, Policy]] = {
     "the benchmark's settings": BASELINE,
 }
 
+WELL_KNOWN: Final = (("gpt-5", "claude-sonnet-5"), ("grok-4", "gpt-4o"), ("gemini-2.5-pro", "o3"))
+"""Names that the capability table knows, of a primary and a fallback: no promised time may depend on them."""
+
 PUBLISHED_ON: Final = "12 September 2026"
 PUBLISHED: Final[dict[str, str]] = {
     "its own reference client": "16-0-0-0",

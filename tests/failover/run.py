@@ -1,6 +1,6 @@
 """Play sixteen faults of a provider to Rungwise, and print what its callers got.
 
-    python -m tests.failover [--full] [--markdown]
+    python -m tests.failover [--full] [--markdown | --costs]
 
 By default everything goes twenty times as fast as published, policies included; `--full` takes the published times,
 some two minutes. What is no `pass` is told with its reason, and with the journal under `--why`.
@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, get_args
 
+from failover.costs import costs_table, measured
 from failover.faults import FAULTS, Fault
 from failover.playing import Played, Way, play_all
 from failover.rows import PUBLISHED, PUBLISHED_ON, ROWS
@@ -23,6 +24,9 @@ FAST: Final = 0.05
 def main(arguments: list[str] | None = None) -> int:
     """Play what is asked for and print it; return 1 where a fault came to `fail`."""
     options = _options(arguments)
+    if options.costs:
+        print(costs_table(measured(scale=1.0 if options.full else options.scale)))
+        return 0
     faults = [FAULTS[name] for name in options.fault or FAULTS]
     scale = 1.0 if options.full else options.scale
     rows = play_rows(options.row or list(ROWS), faults, scale=scale, way=options.way)
@@ -53,6 +57,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         "--way", default="stream", choices=get_args(Way), help="how calls are made (default %(default)s)"
     )
     parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown, others' scores included")
+    parser.add_argument("--costs", action="store_true", help="print what common faults cost, as Markdown")
     parser.add_argument("--why", action="store_true", help="print the journals of what did not pass")
     return parser.parse_args(arguments)
 

@@ -29,4 +29,6 @@ def _times(part: Any, scale: float) -> Any:
 
 
 def _time(seconds: float | None, scale: float) -> float | None:
-    return None if seconds is None else seconds * scale
+    if seconds is None:
+        return None
+    return type(seconds)(seconds * scale)  # what is a default remains one

@@ -63,6 +63,11 @@ class Asked:
         return f"call at {self.at:.2f} s, {self.seconds:.2f} s long: {end}"
 
     @property
+    def requests(self) -> int:
+        """Count its requests, to whichever model."""
+        return sum("sent -> " in step for step in self.steps)
+
+    @property
     def ended_at(self) -> float:
         """Return when it ended."""
         return self.at + self.seconds

@@ -9,7 +9,8 @@ import pytest
 
 from failover.faults import FAULTS, HEALTHY, Behaviour, Fault
 from failover.playing import Played, Way, play_all
-from failover.rows import ROWS
+from failover.provider import UNKNOWN, Families
+from failover.rows import ROWS, WELL_KNOWN
 from failover.run import FAST, play_rows, told
 from failover.scoring import Verdict, total
 from rungwise import Limits, Policy, Timeouts
@@ -32,19 +33,19 @@ def expected(row: str, name: str) -> Verdict:
     return "partial" if name in PARTIAL[row] else "pass"
 
 
-def play_fast(policy: Policy, faults: Mapping[str, Fault], expected: Mapping[str, str], way: Way = "stream") -> Row:
+def play_fast(policy: Policy, faults: Mapping[str, Fault], expected: Mapping[str, str], **how: Any) -> Row:
     """Play faults to a policy; what may have failed for the machine's sake is played again, and slower."""
-    row = {played.fault.name: played for played in play_all(policy, faults.values(), scale=FAST, way=way)}
+    row = {played.fault.name: played for played in play_all(policy, faults.values(), scale=FAST, **how)}
     late = [faults[name] for name, played in row.items() if played.score.verdict != expected[name]]
     if late and all(is_only_late(row[fault.name]) for fault in late):
-        row |= {played.fault.name: played for played in play_all(policy, late, scale=FAST * SLOWER, way=way)}
+        row |= {played.fault.name: played for played in play_all(policy, late, scale=FAST * SLOWER, **how)}
     return row
 
 
 @cache
-def row_of(row: str, way: Way = "stream") -> Row:
+def row_of(row: str, way: Way = "stream", families: Families = UNKNOWN) -> Row:
     """Play all faults to a policy, once."""
-    return play_fast(ROWS[row], FAULTS, {name: expected(row, name) for name in FAULTS}, way)
+    return play_fast(ROWS[row], FAULTS, {name: expected(row, name) for name in FAULTS}, way=way, families=families)
 
 
 def is_only_late(played: Played) -> bool:
@@ -65,6 +66,35 @@ def test_each_fault_comes_to_what_is_promised(row: str, name: str):
 @EACH_ROW
 def test_the_sums_are_those_of_the_readme(row: str):
     assert total(played.score.verdict for played in row_of(row).values()) == SUMS[row]
+
+
+@pytest.mark.parametrize(
+    "families", [WELL_KNOWN[0], *(pytest.param(each, marks=pytest.mark.full) for each in WELL_KNOWN[1:])], ids="/".join
+)
+@EACH_ROW
+def test_no_verdict_depends_on_the_name_of_a_model(row: str, families: Families):
+    verdicts = {name: played.score.verdict for name, played in row_of(row, families=families).items()}
+    assert verdicts == {name: expected(row, name) for name in FAULTS}
+
+
+SILENCE = ("S06", "S07", "S09")
+"""The faults in which a call waits for a server that says nothing, as long as its clocks allow."""
+
+MOST_REQUESTS, MOST_SECONDS = 4, 12.0
+
+
+def too_dear(played: Played) -> bool:
+    return any(asked.requests > MOST_REQUESTS or asked.seconds > MOST_SECONDS for asked in played.seen.asked)
+
+
+@pytest.mark.parametrize("name", [name for name in FAULTS if name not in SILENCE])
+@EACH_ROW
+def test_no_fault_takes_more_than_four_requests_and_twelve_seconds(row: str, name: str):
+    played = row_of(row)[name]
+    if too_dear(played):
+        [played] = play_all(ROWS[row], [FAULTS[name]], scale=FAST * SLOWER)
+    assert all(0 < asked.requests <= MOST_REQUESTS for asked in played.seen.asked)
+    assert not too_dear(played), "\n".join(map(str, played.seen.asked))
 
 
 @pytest.mark.full

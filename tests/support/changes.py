@@ -36,7 +36,7 @@ def recorded(*replies: Reply | Failure, policy: rungwise.Policy | None = None) -
 @lru_cache
 def last_week() -> tuple[WhatIf, ...]:
     """Return what three past calls would have done under the interactive preset."""
-    slow, answer = Failure("rate_limit"), Reply("hello", stop_reason="stop")
+    slow, answer = Failure("server_error"), Reply("hello", stop_reason="stop")
     journals = {
         "monday.json": recorded(slow, answer),
         "tuesday.json": recorded(slow, slow, slow, answer),

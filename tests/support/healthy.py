@@ -28,7 +28,8 @@ HANGS = ("nothing comes", "comments come", "a word comes", "words come", "reason
 """What goes on for as long as it is let."""
 
 FAILURES: tuple[Reason, ...] = (
-    *("rate_limit", "overloaded", "server_error", "timeout", "connection", "auth", "billing", "model_not_found"),
+    *("rate_limit", "overloaded", "server_error", "timeout", "connection", "unreachable", "auth", "billing"),
+    "model_not_found",
     *("context_overflow", "parameter_unsupported", "malformed", "content_policy", "format", "unknown", "silence"),
 )
 ENDS = ("empty", "only reasoning", "cut call", "cut reasoning", "odd finish", "filtered", "text cut by an error")

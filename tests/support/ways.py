@@ -29,7 +29,7 @@ _LIBRARIES = {"httpx": httpx, "httpx2": httpx2}
 BOTH = pytest.mark.parametrize("way", OWN)
 SCHEMES = pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
 
-ONCE = rungwise.Limits(retries=0, reasks=0, continuations=0)
+ONCE = rungwise.Limits(retries=0, resends=0, reasks=0, continuations=0)
 RETRYING = rungwise.Policy(limits=rungwise.Limits(retries=2))
 
 

@@ -36,7 +36,8 @@ class Capabilities:
         caches: whether it accepts cache marks; only Bedrock needs to know.
         window: tokens of the prompt and the answer together.
         largest_output: tokens of an answer, at most.
-        first_token: seconds to wait for the first content of a model that thinks silently.
+        first_token: seconds from the head of a response to the first content, for a model that thinks silently. A
+            policy that sets its own `first_token`, as `rungwise.Policy.interactive` does, wins.
 
     Raises:
         ConfigurationError: a field is malformed.

@@ -15,8 +15,8 @@ from rungwise.adapters.wires.capabilities.capability import Capabilities, Capabi
 from rungwise.adapters.wires.registry import APIS, WIRES
 
 THINKING: Final = 300.0
-"""Seconds for models that think in silence: a judgement. 79 s were measured of a common question [BerriAI/litellm
-#36992], and xAI asks for 900 s for whole requests [docs.x.ai, best practices]."""
+"""Seconds from the head of a response on, for models that think in silence: a judgement. 79 s were measured of a
+common question [BerriAI/litellm #36992], and xAI asks for 900 s for whole requests [docs.x.ai, best practices]."""
 
 # Claude up to 4.5. Later models reject a prefill ("does not support assistant message prefill", 400), and so do models
 # that think.

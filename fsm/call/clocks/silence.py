@@ -12,6 +12,7 @@ from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.budget.reserve import may_fall_back
 from rungwise.fsm.call.clocks.waiting import longest_wait
 from rungwise.fsm.call.conversation.for_backend import Proposal
+from rungwise.fsm.call.policy import DefaultSeconds
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.facts import FactFinder
 from rungwise.fsm.machine.declare import Rung
@@ -44,6 +45,8 @@ class Clocks:
 
     Arguments:
         first_token: seconds from the beginning of the attempt to the first content; None for no limit.
+        thinking: seconds from the head of the response to the first content, which replace `first_token` when the head
+            comes; None leaves it.
         stall: seconds between two pieces of content; None for no limit.
         ends_by: when the attempt must have ended, on the driver's clock, so that the reserve of the backends to come
             stays; None for no limit.
@@ -53,6 +56,7 @@ class Clocks:
     """
 
     first_token: float | None
+    thinking: float | None = None
     stall: float | None
     ends_by: float | None
     before_text: float | None
@@ -65,11 +69,16 @@ SILENCE = "fell_silent"
 def clocks_of(context: CallContext, proposal: Proposal, facts: FactFinder, *, streams: bool) -> Clocks:
     """Return the clocks of an attempt that goes out now; `facts` finds what would hold if nothing came of it."""
     timeouts, link, spending = context.policy.timeouts, context.chain.link, context.spending
-    first_token = getattr(link, "first_token", None) or timeouts.first_token
-    before, after = _latest_silence(context, proposal, facts, first_token or 0.0) if streams else (None, None)
+    own = getattr(link, "first_token", None)
+    is_default = own is None and isinstance(timeouts.first_token, DefaultSeconds)
+    thinking = getattr(link, "thinks_for", None) if is_default else None
+    first_token = own or timeouts.first_token
+    patience = max(first_token or 0.0, thinking or 0.0)
+    before, after = _latest_silence(context, proposal, facts, patience) if streams else (None, None)
     ends_after = spending.limit if context.reserved.ends_after is None else context.reserved.ends_after
     return Clocks(
         first_token=first_token,
+        thinking=thinking,
         stall=getattr(link, "stall", None) or timeouts.stall,
         ends_by=None if ends_after is None else (spending.began or 0.0) + ends_after,
         before_text=before,

@@ -33,9 +33,13 @@ def longest_backoff(n: int, base: float, cap: float, jitter: float) -> float:
 _OVERLOADED: Final = Failure("overloaded")
 
 
+BROKEN: Final = frozenset({"malformed", "interrupted"})
+"""The events of a reply that came broken, after which a retry waits as long as a reask: nobody asked for less load."""
+
+
 def retry_series(waits: Waits, event: str, failure: Failure | None) -> tuple[float, float]:
     """Return base and cap, in seconds, of the waits before a retry after `event`."""
-    if event == "malformed":
+    if event in BROKEN:
         return waits.reask_base, waits.reask_cap
     if failure is not None and failure.reason == "overloaded":
         return waits.retry_base, waits.overload_cap

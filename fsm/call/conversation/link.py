@@ -93,6 +93,10 @@ class Link(Protocol):
         """Seconds to wait for the first content; None for those of the policy."""
 
     @property
+    def thinks_for(self) -> float | None:
+        """Seconds from the head of a response to its first content, if the model is known to think in silence."""
+
+    @property
     def stall(self) -> float | None:
         """Seconds to wait between two pieces of content; None for those of the policy."""
 
@@ -135,6 +139,7 @@ class PlainLink:
     expects_json: bool = False
     streams: bool = False
     first_token: float | None = field(default=None, validator=validators.optional(number(above_zero=True)))
+    thinks_for: float | None = field(default=None, validator=validators.optional(number(above_zero=True)))
     stall: float | None = field(default=None, validator=validators.optional(number(above_zero=True)))
     prices: Prices | None = field(default=None, validator=validators.optional(instance(Prices)))
     identities: frozenset[tuple[str, str]] = field(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from attrs import evolve
 
 from rungwise.fsm.call.conversation.for_backend import Proposal
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.limits import LARGEST_LIMIT
-from rungwise.fsm.call.policy import EMPTY_REPLY
+from rungwise.fsm.call.policy import BROKEN_STREAM, EMPTY_REPLY, SWITCH_EVENTS, UNTIMED_LIMIT
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.table import MAY_ASK
 from rungwise.fsm.errors import ConfigurationError
@@ -20,7 +22,7 @@ from rungwise.fsm.text.thinking import split_thinking
 CUT = frozenset({"truncated", "paused", "interrupted", "fell_silent"})
 """The events after which text may be gone on from."""
 
-EMPTY = frozenset({"came_empty", "only_reasoned"})
+EMPTY = frozenset(SWITCH_EVENTS[EMPTY_REPLY])
 """The events of a reply without an answer."""
 
 
@@ -60,7 +62,7 @@ class FactFinder:
             ),
             "thinks_inline": observation.thinks_inline,
             "repeats_itself": event in CUT and answer.repeats_itself,
-            **self._settled(observation, previous),
+            **self._settled(observation, previous, observation.adds_text),
             "repair_known": observation.evidence.repair is not None,
             "has_compactor": context.has_compactor,
             "has_next_backend": context.chain.next_usable() is not None,
@@ -70,24 +72,27 @@ class FactFinder:
         }
         return tuple([name for name, holds in facts.items() if holds])
 
-    def settled(self, observation: Observation, previous: Observation | None, proposal: Proposal) -> dict[str, bool]:
+    def settled(
+        self, observation: Observation, previous: Observation | None, proposal: Proposal, *, adds_text: bool
+    ) -> dict[str, bool]:
         """Count what came back, and return the facts that follow from the policy, the chain and the counts.
 
-        They need no text of the reply, so that a recorded reply has them under another policy too.
+        They need no text of the reply, only whether it added any, so that a recorded reply has them under another
+        policy too.
         """
         return {
-            **self._settled(observation, previous),
+            **self._settled(observation, previous, adds_text),
             "has_next_backend": self.context.chain.next_usable() is not None,
             "asks_for_little": proposal.for_backend.asks_for_little,
         }
 
-    def _settled(self, observation: Observation, previous: Observation | None) -> dict[str, bool]:
+    def _settled(self, observation: Observation, previous: Observation | None, adds_text: bool) -> dict[str, bool]:
         policy = self.context.policy
         asked_wait = observation.evidence.asked_wait
         return {
             "same_empty_again": policy.skip_identical_empties and _same_empty(observation, previous),
             "wait_fits": observation.event not in MAY_ASK or self._fits(asked_wait),
-            "switch_asked": self._is_one_too_many(observation),
+            "switch_asked": self._is_one_too_many(observation, adds_text),
             "refusal_ends": policy.after_refusal == "end",
         }
 
@@ -99,17 +104,17 @@ class FactFinder:
         in_time = ends_after is None or context.spending.elapsed + asked_wait < ends_after
         return in_time and asked_wait <= context.policy.waits.longest_asked and context.spending.allows_wait(asked_wait)
 
-    def _is_one_too_many(self, observation: Observation) -> bool:
-        """Count a failure, and tell whether the policy leaves the backend after so many of its reason."""
-        reason, failure = observation.evidence.reason, observation.failure
-        if observation.event in EMPTY:
-            reason = EMPTY_REPLY
-        if reason is None:
-            return False
-        key = observation.backend, reason
-        if failure is None or not failure.is_stale:
-            self._failures[key] = self._failures.get(key, 0) + 1
-        return self._are_too_many(reason, self._failures.get(key, 0))
+    def _is_one_too_many(self, observation: Observation, adds_text: bool) -> bool:
+        """Count a failure by each of its kinds, and tell whether the policy leaves the backend after so many of one."""
+        failure, is_one_too_many = observation.failure, False
+        if adds_text:
+            self._failures.pop((observation.backend, BROKEN_STREAM), None)
+        for kind in _kinds_of(observation, adds_text):
+            key = observation.backend, kind
+            if failure is None or not failure.is_stale:
+                self._failures[key] = self._failures.get(key, 0) + 1
+            is_one_too_many |= self._are_too_many(kind, self._failures.get(key, 0))
+        return is_one_too_many
 
     def _are_too_many(self, reason: str, count: int) -> bool:
         most = self.context.policy.switch_after.get(reason)
@@ -136,6 +141,20 @@ class FactFinder:
         before = always if is_blank(answer.gathered or answer.spare) else with_text
         keeps_text = not (resolved.expects_json or resolved.asks_for_little)
         return before, (*with_text, "added_text") if keeps_text else with_text
+
+
+def _kinds_of(observation: Observation, adds_text: bool) -> Iterator[str]:
+    """Yield the names in `switch_after` under which something counts."""
+    event, reason = observation.event, observation.evidence.reason
+    if event in EMPTY:
+        yield EMPTY_REPLY
+        return
+    if reason is not None:
+        yield reason
+    if event in SWITCH_EVENTS[BROKEN_STREAM] and not adds_text:
+        yield BROKEN_STREAM
+    if reason == "rate_limit" and event in SWITCH_EVENTS[UNTIMED_LIMIT] and observation.evidence.asked_wait is None:
+        yield UNTIMED_LIMIT
 
 
 def _same_empty(observation: Observation, previous: Observation | None) -> bool:

@@ -209,7 +209,7 @@ _LINK = forms_of(
 _PRICES = forms_of(Prices)
 
 
-_LATER = ("expects_json", "streams", "first_token", "stall", "losses")
+_LATER = ("expects_json", "streams", "first_token", "thinks_for", "stall", "losses")
 """What journals of earlier releases do not tell of a backend."""
 
 

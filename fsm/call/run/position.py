@@ -53,7 +53,6 @@ class Position(Run):
         rung: Rung,
         policy: Policy,
         event: str,
-        facts: tuple[str, ...],
         failure: Failure | None,
         jitter: Callable[[], float],
     ) -> RungWait:
@@ -63,13 +62,10 @@ class Position(Run):
             rung: the current one.
             policy: how long waits are.
             event: what led to the rung.
-            facts: the facts that held.
             failure: what failed, if anything did.
             jitter: returns a number from 0 to 1 that places a random wait.
         """
         asked_wait = None if failure is None else failure.asked_wait
-        if rung.at_once_on in facts and asked_wait is None:
-            return NO_WAIT
         if asked_wait is not None and keeps_asked_wait(event, rung.name):
             return RungWait(asked_wait, None)
         if rung.wait is None:

@@ -44,7 +44,7 @@ SAYS = {
     "waits.retry_base": "the first wait before a retry; it doubles each time",
     "waits.retry_cap": "the longest wait before a retry",
     "waits.overload_cap": "the longest wait before a retry after an overload",
-    "waits.reask_base": "the first wait before asking again after an empty or malformed reply",
+    "waits.reask_base": "the first wait before asking again after an empty or broken reply",
     "waits.reask_cap": "the longest wait before asking again",
     "waits.jitter": "the random part of a wait",
     "waits.longest_asked": "the longest Retry-After to wait for; after a longer one, the next backend is asked",
@@ -156,7 +156,7 @@ def _settled(policy: Policy | TurnPolicy, event: str) -> dict[str, tuple[bool, s
     if not policy.handful:
         settled["asks_for_little"] = False, "handful is 0"
     if event in EMPTY and policy.switch_after.get(EMPTY_REPLY, LARGEST_LIMIT) >= LARGEST_LIMIT:
-        settled["switch_asked"] = False, f"switch_after.{EMPTY_REPLY} is not set"
+        settled["switch_asked"] = False, f"switch_after.{EMPTY_REPLY} is never"
     names = {fact.name for fact in table.facts}
     return {name: each for name, each in settled.items() if name in names}
 
@@ -197,7 +197,7 @@ def _in_words(rung: Rung, limit: int | None, waits: Waits | None) -> str:
     parts = [f"{times}, after {listed} s{chance}, doubling up to {_number(series[1])} s"]
     if rung.wait == "retry":
         parts.append(f"after an overload up to {_number(waits.overload_cap)} s")
-        parts.append(f"after malformed {span(waits.reask_base, waits.reask_cap)}")
+        parts.append(f"after a broken reply {span(waits.reask_base, waits.reask_cap)}")
     return "; ".join([*parts, "or as long as the service asks"])
 
 

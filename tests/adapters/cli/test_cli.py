@@ -678,7 +678,7 @@ SEEN = {
     "silence": ("ask > fallback", "done", 2),
     "cut-tool-call": ("ask > enlarge", "done", 2),
     "refusal": ("ask > fallback", "done", 2),
-    "dead-primary": ("ask > retry x3 > fallback", "done", 5),
+    "dead-primary": ("ask > fallback", "done", 2),
     "all-broken": ("ask > retry > reask > fallback > retry x2", "failed", 6),
     "tools": ("ask > go_on", "finished", 2),
     "endless-turn": ("ask > go_on x3 > summarize", "limit reached", 5),

@@ -99,7 +99,7 @@ def test_a_budget_of_money_needs_prices_and_gets_them(files: tuple[str, str], tm
 
 
 def test_past_journals_say_what_they_would_have_done(files: tuple[str, str], tmp_path: Path) -> None:
-    slow = Failure("rate_limit")
+    slow = Failure("server_error")
     answer = Reply("hello", stop_reason="stop")
     same = recorded(tmp_path / "same.json", answer)
     other = recorded(tmp_path / "other.json", slow, slow, slow, slow, answer)

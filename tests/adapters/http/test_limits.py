@@ -77,6 +77,19 @@ def test_silence_begins_with_the_attempt_and_anew_with_each_piece_of_content(clo
     assert made.is_over
 
 
+@pytest.mark.parametrize(("thinking", "silent_after_head"), [(300.0, 40 + 300), (None, 60)])
+def test_the_long_silence_of_a_model_that_thinks_begins_with_the_head(
+    clock: Any, thinking: float | None, silent_after_head: float
+) -> None:
+    made = limits(thinking=thinking)
+    assert made.silent_at == NOW + 60
+    clock(40)
+    made.hear_head()
+    assert made.silent_at == NOW + silent_after_head
+    made.hear(clock(50))
+    assert made.silent_at == NOW + 75
+
+
 def test_silence_ends_an_attempt_only_up_to_its_latest_moment(clock: Any) -> None:
     made = limits(before_text=DRIVERS + 59.5, after_text=DRIVERS + 100)
     assert made.silent_at == math.inf  # it would be too late for another first token by then

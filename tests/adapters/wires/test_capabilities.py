@@ -98,7 +98,8 @@ def test_models_that_think_in_silence_have_more_time_for_their_first_token(
 ) -> None:
     first_token = capabilities_of("openai", url, model).first_token
     assert first_token == (300 if thinks_in_silence else None)
-    assert OpenAIChat(model, base_url=url, api_key="sk-1").first_token == first_token
+    backend = OpenAIChat(model, base_url=url, api_key="sk-1")
+    assert (backend.thinks_for, backend.first_token) == (first_token, None)
     assert OpenAIChat(model, base_url=url, api_key="sk-1", first_token=20).first_token == 20
 
 

@@ -169,6 +169,8 @@ REPLIES = st.sampled_from(
         failed("rate_limit", asked_wait=300.0),
         failed("overloaded"),
         failed("connection"),
+        failed("connection", is_stale=True),
+        failed("unreachable"),
         failed("auth", status=401),
         failed("context_overflow"),
         failed("output_cap", available_tokens=500),
@@ -282,7 +284,7 @@ class TestSilence:
 
     @pytest.mark.parametrize(
         "failure",
-        [failed("server_error", status=502), failed("connection", exception=type("ConnectError", (OSError,), {})())],
+        [failed("server_error", status=502), failed("unreachable", exception=type("ConnectError", (OSError,), {})())],
     )
     def test_a_refused_connection_and_an_error_status_cost_nothing(self, failure):
         policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=250))

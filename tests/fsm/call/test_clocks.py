@@ -2,6 +2,7 @@
 
 import math
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -110,6 +111,35 @@ def test_a_backend_may_have_clocks_of_its_own() -> None:
     call.receive(SILENCE, 300.0)
     call.sending(300.0)
     assert (call.clocks().first_token, call.clocks().stall) == (20.0, 5.0)
+
+
+THINKER = PlainLink("thinker", thinks_for=300.0)
+
+
+@pytest.mark.parametrize(
+    ("policy", "link", "expected"),
+    [
+        (Policy(), THINKER, (60.0, 300.0)),
+        (Policy(timeouts=Timeouts(stall=5)), THINKER, (60.0, 300.0)),
+        (Policy(timeouts=Timeouts(first_token=60)), THINKER, (60.0, None)),
+        (Policy(timeouts=Timeouts(first_token=None)), THINKER, (None, None)),
+        (Policy.interactive(), THINKER, (10.0, None)),
+        (Policy.from_toml("[timeouts]\nfirst_token = 60"), THINKER, (60.0, None)),
+        (Policy.from_toml("[timeouts]\nstall = 60"), THINKER, (60.0, 300.0)),
+        (Policy(), PlainLink("thinker", thinks_for=300.0, first_token=20.0), (20.0, None)),
+        (Policy(), PlainLink("one"), (60.0, None)),
+    ],
+)
+def test_what_is_known_of_a_model_replaces_only_a_clock_that_nobody_set(
+    policy: Policy, link: PlainLink, expected: tuple[float | None, float | None]
+) -> None:
+    clocks = sent(attrs.evolve(policy, base_cap=100), (link, PlainLink("two"))).clocks()
+    assert (clocks.first_token, clocks.thinking) == expected
+
+
+def test_the_last_backend_needs_time_for_the_thinking_of_another_attempt() -> None:
+    clocks = sent(Policy(budget=Budget(seconds=500), waits=Waits(jitter=0)), (THINKER,)).clocks()
+    assert clocks.before_text == 500 - 2 - 300
 
 
 def test_asking_for_the_clocks_changes_nothing() -> None:

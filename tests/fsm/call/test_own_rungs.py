@@ -250,8 +250,8 @@ def test_a_declared_rung_is_no_slip_of_another_and_a_fact_may_be_named_twice() -
     [
         (Rung("plead", holds=Fact("is_rude")), "nobody finds the fact 'is_rude'"),
         (
-            Rung("plead", holds=Fact("is_off_topic", of=off_topic), wait="retry", at_once_on="connection_was_stail"),
-            "looks at the fact 'connection_was_stail', which the table does not declare; did you mean",
+            Rung("plead", holds=Fact("is_off_topic", of=off_topic), lacks="connection_was_stail"),
+            "which the table does not declare; did you mean",
         ),
     ],
 )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise.fsm.call.policy import from_mapping
+from rungwise.fsm.call.policy import SWITCH_AFTER, from_mapping
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,22 @@ def test_toml_sets_what_it_names_and_nothing_else(tmp_path):
     assert policy.budget == rungwise.Budget(seconds=30)
     assert (policy.base_cap, dict(policy.switch_after)) == (
         100,
-        {"overloaded": 2, "timeout": 1, "silence": 1, "rate_limit": 1},
+        {**SWITCH_AFTER, "rate_limit": 1, "rate_limit_without_wait": 1},
     )
     assert policy.waits == rungwise.Waits()
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {"rate_limit_without_wait": 2}),
+        ({"rate_limit": 5}, {"rate_limit": 5, "rate_limit_without_wait": 5}),
+        ({"rate_limit": 5, "rate_limit_without_wait": 1}, {"rate_limit": 5, "rate_limit_without_wait": 1}),
+        ({"empty": 1000, "unreachable": 3}, {"empty": 1000, "unreachable": 3}),
+    ],
+)
+def test_what_switch_after_does_not_name_keeps_its_default(given, expected):
+    assert dict(rungwise.Policy(switch_after=given).switch_after) == {**SWITCH_AFTER, **expected}
 
 
 def test_a_policy_cannot_be_changed():
@@ -103,7 +116,7 @@ def test_a_policy_survives_the_way_to_plain_values_and_back(policy):
 def test_limits_are_a_mapping_that_cannot_be_changed():
     few = rungwise.Limits(retries=1, fallbacks=2)
     assert dict(few) == {**rungwise.CALL.limits, "retries": 1, "fallbacks": 2}
-    assert (few.retries, few["reasks"], len(few), "pleas" in few) == (1, 3, 9, False)
+    assert (few.retries, few["reasks"], len(few), "pleas" in few) == (1, 3, 10, False)
     assert rungwise.Limits(**{**few, "retries": 3, "fallbacks": None}) == rungwise.Limits()
     assert {few: 1}[rungwise.Limits(fallbacks=2, retries=1)] == 1
     assert pickle.loads(pickle.dumps(few)) == copy.deepcopy(few) == few

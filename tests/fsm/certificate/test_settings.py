@@ -72,8 +72,8 @@ def test_a_rung_tells_its_waits_in_short(waits: Waits, detail: str) -> None:
 def test_a_rung_tells_its_waits_in_words() -> None:
     says = settings_of(Policy(limits=Limits(retries=7, nudges=0, reasks=1, fallbacks=2))).says
     assert says["retry"].startswith("at most 7 times, after 2, 4, 8, 16, 32, ... s and up to 50 % more, doubling up to")
-    assert "after an overload up to 60 s; after malformed 5→120 s" in says["retry"]
-    assert says["reask"].startswith("at most once, after 5 s and up to 50 % more")
+    assert "after an overload up to 60 s; after a broken reply 1→120 s" in says["retry"]
+    assert says["reask"].startswith("at most once, after 1 s and up to 50 % more")
     assert says["nudge"] == "never: the limit of nudges is 0"
     assert says["fallback"] == "at most twice"
     assert settings_of(Policy()).says["fallback"] == "once for each further backend"
@@ -91,7 +91,7 @@ def test_the_budget_is_the_caption() -> None:
 @pytest.mark.parametrize(
     ("policy", "event", "guard", "why"),
     [
-        (Policy(), "came_empty", "must_leave", "switch_after.empty is not set"),
+        (Policy(switch_after={"empty": 1000}), "came_empty", "must_leave", "switch_after.empty is never"),
         (Policy(after_refusal="end"), "refused", "may_ask_another", "after_refusal is 'end'"),
         (Policy(nudge_window=0), "came_empty", "may_nudge", "nudge_window is 0"),
         (Policy(reserve=Reserve(share=0.0)), "ran_out", "must_yield", "the reserve is 0"),

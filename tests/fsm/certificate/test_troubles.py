@@ -20,8 +20,10 @@ NOT_ASKED_AGAIN = ("not asked again → failed; 1 attempt", "fallback → failed
 GONE_ON = ("continuation x3 → partial; 4 attempts", "continuation x3, fallback → partial; 5 attempts")
 ENLARGED = ("enlarge x3 → exhausted; 4 attempts", "enlarge x3, fallback, enlarge x3 → exhausted; 8 attempts")
 
+TWICE = (RETRIED[0], "retry (2 s), fallback, retry x3 (2, 4, 8 s) → failed; 6 attempts, 16 to 24 s")
+
 BY_HAND = {
-    "429": RETRIED,
+    "429": TWICE,
     "429 with a Retry-After of 10 s": (
         "retry x3 (10 s each) → failed; 4 attempts, 30 s",
         "retry x3 (10 s each), fallback, retry x3 (10 s each) → failed; 8 attempts, 60 s",
@@ -32,8 +34,8 @@ BY_HAND = {
     ),
     "429 with a Retry-After of 121 s": NOT_ASKED_AGAIN,
     "503, or another server error": RETRIED,
-    "529, overloaded": (RETRIED[0], "retry (2 s), fallback, retry x3 (2, 4, 8 s) → failed; 6 attempts, 16 to 24 s"),
-    "no connection": RETRIED,
+    "529, overloaded": TWICE,
+    "no connection": (RETRIED[0], "fallback, retry x3 (2, 4, 8 s) → failed; 5 attempts, 14 to 21 s"),
     "an attempt that runs into its timeout": (  # 600 s and 2 to 3 s of waits leave 297 s
         "retry (2 s) → over_budget; 2 attempts, 900 s",
         "fallback → over_budget; 2 attempts, 900 s",  # of which 225 s are kept for the second
@@ -42,27 +44,29 @@ BY_HAND = {
         "retry x3 (2, 4, 8 s) → failed; 4 attempts, 794 to 801 s",
         "fallback, retry x3 (2, 4, 8 s) → failed; 5 attempts, 854 to 861 s",
     ),
-    "a stream that breaks off before any text": RETRIED,
+    "a stream that breaks off before any text": (
+        "retry x3 (1, 2, 4 s) → failed; 4 attempts, 7 to 10.5 s",
+        "retry (1 s), fallback, retry x3 (1, 2, 4 s) → failed; 6 attempts, 8 to 12 s",
+    ),
     "a stream that breaks off after some text": GONE_ON,
     "an empty reply": (
-        "reask x3 (5, 10, 20 s) → exhausted; 4 attempts, 35 to 52.5 s",
-        "reask x3 (5, 10, 20 s), fallback, reask x3 (5, 10, 20 s) → exhausted; 8 attempts, 70 to 105 s",
+        "reask x3 (1, 2, 4 s) → exhausted; 4 attempts, 7 to 10.5 s",
+        "reask (1 s), fallback, reask x3 (1, 2, 4 s) → exhausted; 6 attempts, 8 to 12 s",
     ),
     "an empty reply to a tool result": (
-        "nudge, reask x3 (5, 10, 20 s) → exhausted; 5 attempts, 35 to 52.5 s",
-        "nudge, reask x3 (5, 10, 20 s), fallback, nudge, reask x3 (5, 10, 20 s) → exhausted; 10 attempts, 70 to 105 s",
+        "nudge, reask x3 (1, 2, 4 s) → exhausted; 5 attempts, 7 to 10.5 s",
+        "nudge, fallback, nudge, reask x3 (1, 2, 4 s) → exhausted; 7 attempts, 7 to 10.5 s",
     ),
     "reasoning without text": (
-        "prefill x2, reask x3 (5, 10, 20 s) → exhausted; 6 attempts, 35 to 52.5 s",
-        "prefill x2, reask x3 (5, 10, 20 s), fallback, prefill x2, reask x3 (5, 10, 20 s) → exhausted; "
-        "12 attempts, 70 to 105 s",
+        "prefill x2, reask x3 (1, 2, 4 s) → exhausted; 6 attempts, 7 to 10.5 s",
+        "prefill, fallback, prefill x2, reask x3 (1, 2, 4 s) → exhausted; 8 attempts, 7 to 10.5 s",
     ),
     "text cut at the output cap": (GONE_ON[0], GONE_ON[0]),  # no other backend is asked for the rest
     "reasoning that fills the output cap": ENLARGED,
     "a cut tool call": ENLARGED,
     "a reply without a usable shape": (
-        "retry x3 (5, 10, 20 s) → failed; 4 attempts, 35 to 52.5 s",
-        "fallback, retry x3 (5, 10, 20 s) → failed; 5 attempts, 35 to 52.5 s",
+        "retry x3 (1, 2, 4 s) → failed; 4 attempts, 7 to 10.5 s",
+        "fallback, retry x3 (1, 2, 4 s) → failed; 5 attempts, 7 to 10.5 s",
     ),
     "a refusal": ("not asked again → refused; 1 attempt", "fallback → refused; 2 attempts"),
     "a turn that the provider pauses": GONE_ON,
@@ -104,9 +108,9 @@ def test_troubles_with_the_same_courses_share_a_line() -> None:
         ("429 with a Retry-After of 120 s", (1,)),
         ("429 with a Retry-After of 120 s", (2,)),
     ]
-    assert by_name(found)["429"][1] == (RETRIED[1], "fallback, retry x3 (2, 4, 8 s) → failed; 5 attempts, 14 to 21 s")
-    together = next(each.names for each in found if "no connection" in each.names)
-    assert together == ("503, or another server error", "no connection", "a stream that breaks off before any text")
+    assert by_name(found)["429"][1] == (TWICE[1], "fallback, retry x3 (2, 4, 8 s) → failed; 5 attempts, 14 to 21 s")
+    together = next(each.names for each in found if "reasoning that fills the output cap" in each.names)
+    assert together == ("reasoning that fills the output cap", "a cut tool call")
 
 
 def test_the_budget_ends_a_course_and_chance_may_end_it_sooner() -> None:

@@ -13,7 +13,6 @@ from rungwise import CALL, Budget, ConfigurationError, Limits, Policy, Prices, R
 from rungwise.adapters.provider.enacted import script_of
 from rungwise.core import Call, Failure, PlainLink, Reply, Request, Send
 from rungwise.fsm.call.budget.metering import most_counted
-from rungwise.fsm.call.table import RESEND
 from rungwise.fsm.certificate.shown.scripts import WorstScript
 from rungwise.fsm.certificate.worst import worst_cases
 from support.sampling import examples
@@ -131,12 +130,12 @@ def test_no_random_script_passes_a_worst_case(
 
 
 def test_a_wait_that_is_asked_for_is_kept_where_the_same_is_sent_again() -> None:
-    table = CALL.without("retry").with_rung(RESEND, failed_transiently="must_switch")
-    policy = Policy(table=table, budget=Budget(seconds=None), limits=Limits(**limits(retries=2, continuations=1)))
+    policy = Policy(budget=Budget(seconds=None), limits=Limits(**limits(retries=2, resends=1, continuations=1)))
     call = check_script(policy, [Prices(3.0, 15.0)], "SSBSSB", 100, 10)
-    assert [step.wait for step in call.journal.steps if step.target in ("retry", "continuation")] == [9] * 5
-    waits = worst_cases(policy, policy.limits.bounded(policy.table.limits, 1), [None], None, None)[1]
-    assert (waits.value, waits.is_exact) == (5 * policy.waits.longest_asked, True)
+    waits = [(step.target, step.wait) for step in call.journal.steps if step.target in CALL.rungs]
+    assert waits == [("resend", 0), ("retry", 9), ("continuation", 9), ("retry", 9), ("retry", 9)]
+    found = worst_cases(policy, policy.limits.bounded(policy.table.limits, 1), [None], None, None)[1]
+    assert (found.value, found.is_exact) == (5 * policy.waits.longest_asked, True)
 
 
 # what a script is made from: what was played, and what no server can bring about
@@ -171,9 +170,9 @@ def test_waits_that_nobody_asks_for_are_drawn() -> None:
 
 @pytest.mark.full
 def test_a_connection_that_must_be_lost_is_no_servers_to_lose() -> None:
-    table = CALL.without("retry").with_rung(RESEND, failed_transiently="must_switch")
-    policy = Policy(table=table, budget=Budget(seconds=None), limits=Limits(**limits(retries=2, continuations=1)))
-    worst = scripts_of(policy)["waiting seconds"]
+    policy = Policy(budget=Budget(seconds=None), limits=Limits(**limits(resends=1)))
+    worst = scripts_of(policy)["attempts"]
+    assert worst.case.value == 2
     assert any(isinstance(each.came, Failure) and each.came.is_stale for each in worst.attempts)
-    with pytest.raises(ConfigurationError, match="no script can play waiting seconds at worst: it needs a connection"):
+    with pytest.raises(ConfigurationError, match="no script can play attempts at worst: it needs a connection"):
         script_of(worst)

@@ -130,6 +130,8 @@ COMES_BACK: Mapping[str, Reply | Failure] = {
     "wait_100": Failure("rate_limit", status=429, asked_wait=100.0),
     "wait_500": Failure("rate_limit", status=429, asked_wait=500.0),
     "overloaded": Failure("overloaded", status=529),
+    "unreachable": Failure("unreachable"),
+    "limited": Failure("rate_limit", status=429),
     "stale": Failure("connection", is_stale=True),
     "stale_wait_500": Failure("connection", is_stale=True, asked_wait=500.0),
     "torn_wait_30": Reply("Part {number}. ", interrupted=True, failure=Failure("rate_limit", asked_wait=30.0)),

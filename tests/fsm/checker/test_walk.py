@@ -44,9 +44,9 @@ def test_the_size_of_the_walk_and_its_properties() -> None:
     seen: list[int] = []
     walked = walk(CALL, ONES, progress=seen.append)
     assert [each.name for each in walked.properties] == [*PROPERTIES, GOAL]
-    assert len(walked.configurations) == 2573
-    assert seen == [1000, 2000]
-    assert len(walk(CALL, {**ONES, "fallbacks": 0}).configurations) == 1289
+    assert len(walked.configurations) == 5645
+    assert seen == [1000, 2000, 3000, 4000, 5000]
+    assert len(walk(CALL, {**ONES, "fallbacks": 0}).configurations) == 2825
     assert len(walk(CALL, limits()).configurations) == 10  # nothing to spend: ask, await and the outcomes
 
 

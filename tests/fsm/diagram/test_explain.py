@@ -43,7 +43,8 @@ def record(*, names: tuple[str, str] = ("one", "two"), steps: int = len(STORY), 
         PlainLink(f"{names[0]}-off", problem="no key", prices=rungwise.Prices(1, 10)),
         PlainLink(names[1], prices=rungwise.Prices(2, 20)),
     ]
-    policy = rungwise.Policy(budget=rungwise.Budget(seconds=90, output_tokens=20_000, money=1.0))
+    budget = rungwise.Budget(seconds=90, output_tokens=20_000, money=1.0)
+    policy = rungwise.Policy(budget=budget, switch_after={"empty": 1000})
     call = Call(Request(TOOL_RESULT, max_tokens=700), policy, chain, **options)
     return play(call, STORY[:steps], begins=100.0).journal
 

@@ -28,10 +28,11 @@ KINDS: dict[Reason, tuple[type[Exception], ...]] = {
         *(httpx.ConnectTimeout, httpx.ReadTimeout, httpx.WriteTimeout, httpx.PoolTimeout),
         *(httpcore.ReadTimeout, httpcore.PoolTimeout, TimeoutError, asyncio.TimeoutError),
     ),
+    "unreachable": (httpx.ConnectError, httpcore.ConnectError, ConnectionRefusedError, socket.gaierror),
     "connection": (
-        *(httpx.ConnectError, httpx.ReadError, httpx.WriteError, httpx.CloseError, httpx.RemoteProtocolError),
-        *(httpx.LocalProtocolError, httpx.ProxyError, httpcore.ConnectError, httpcore.RemoteProtocolError),
-        *(ConnectionResetError, BrokenPipeError, socket.gaierror, OSError, ssl.SSLError),
+        *(httpx.ReadError, httpx.WriteError, httpx.CloseError, httpx.RemoteProtocolError),
+        *(httpx.LocalProtocolError, httpx.ProxyError, httpcore.RemoteProtocolError),
+        *(ConnectionResetError, BrokenPipeError, OSError, ssl.SSLError),
     ),
 }
 
@@ -51,7 +52,8 @@ class WrappedByAnSdk(Exception):
         ("certificate", raised(httpx.ConnectError("x"), raised(httpcore.ConnectError("x"), CERTIFICATE))),
         ("certificate", httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed")),
         ("auth", httpx.LocalProtocolError("Illegal header value b'Bearer sk-1\\n'")),
-        ("connection", raised(WrappedByAnSdk("x"), httpx.ConnectError("x"))),
+        ("unreachable", raised(WrappedByAnSdk("x"), httpx.ConnectError("x"))),
+        ("certificate", raised(ConnectionRefusedError("x"), CERTIFICATE)),
         ("certificate", raised(WrappedByAnSdk("x"), raised(httpx.ConnectError("x"), CERTIFICATE))),
     ],
 )
@@ -79,7 +81,7 @@ def test_the_chain_is_walked_to_a_depth_of_five() -> None:
         return exception
 
     assert classify_exception(wrapped(5)).reason == "certificate"
-    assert classify_exception(wrapped(6)).reason == "connection"
+    assert classify_exception(wrapped(6)).reason == "unreachable"
 
 
 def test_a_chain_without_end_is_left() -> None:

@@ -206,7 +206,16 @@ REASONS = frozenset(get_args(Reason))
 EVENTS = {
     "failed_permanently": ("auth", "billing", "certificate", "model_not_found", "format"),
     "failed_transiently": (
-        *("rate_limit", "overloaded", "server_error", "timeout", "connection", "unknown", "failed_generation"),
+        *(
+            "rate_limit",
+            "overloaded",
+            "server_error",
+            "timeout",
+            "connection",
+            "unreachable",
+            "unknown",
+            "failed_generation",
+        ),
     ),
     "overflowed": ("context_overflow", "payload_too_large"),
     "rejected_fixably": (

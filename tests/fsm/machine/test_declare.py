@@ -24,7 +24,6 @@ NAMES: list[tuple[str, Callable[[Any], Any]]] = [
     ("Rung.verb", lambda value: Rung("x", verb=value)),
     ("Rung.unit", lambda value: Rung("x", unit=value)),
     ("Rung.refills_on", lambda value: Rung("x", refills_on=value)),
-    ("Rung.at_once_on", lambda value: Rung("x", at_once_on=value)),
     ("Guard.name", lambda value: Rung("x").when(value)),
     ("Ending.outcome", Ending),
     ("Ending.holds", lambda value: Ending("x", holds=value)),

@@ -47,7 +47,7 @@ def test_every_branch_of_every_ladder_takes_its_row_and_counts_what_it_says() ->
 
 def test_a_run_begins_with_everything_left() -> None:
     run = Run.at_start(CALL, {**ONES, "fallbacks": 7})
-    assert (run.state, run.spent, run.attempts, run.row, run.facts) == ("ask", [0] * 9, 0, None, 0)
+    assert (run.state, run.spent, run.attempts, run.row, run.facts) == ("ask", [0] * len(CALL.counters), 0, None, 0)
     assert dict(zip(CALL.counters, run.limits, strict=True)) == {**ONES, "fallbacks": 7}
     assert run.spent_of("pleas") == 0  # a counter of another table
 
@@ -95,8 +95,16 @@ def test_runs_share_a_machine_and_nothing_else() -> None:
 MISTAKES: list[tuple[str, Callable[[Any], Any], str]] = [
     ("count", lambda count: None, "the variant did not fall"),
     ("count", lambda count: lambda run: [count(run), count(run)], "a counter is 2, and its limit is 1"),
-    ("count", lambda count: lambda run: run.spent.__setitem__(slice(None), [0] * 9), "the variant did not fall"),
-    ("count", lambda count: lambda run: run.spent.__setitem__(slice(None), [-1] * 9), "the variant did not fall"),
+    (
+        "count",
+        lambda count: lambda run: run.spent.__setitem__(slice(None), [0] * len(run.spent)),
+        "the variant did not fall",
+    ),
+    (
+        "count",
+        lambda count: lambda run: run.spent.__setitem__(slice(None), [-1] * len(run.spent)),
+        "the variant did not fall",
+    ),
 ]
 
 

@@ -115,7 +115,10 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: CALL.declaring(Fact("has_text")), "the fact 'has_text' is declared already, and otherwise"),
     (lambda: CALL.declaring(Guard("may_retry")), "the guard 'may_retry' is declared already, and otherwise"),
     (lambda: CALL.declaring(Rung("a", refills="bs"), Rung("b", refills="as")), "'as' and 'bs' refill each other"),
-    (lambda: CALL.without("plead"), "'plead' is no rung that can be taken out of 'call'; there are: retry, reask"),
+    (
+        lambda: CALL.without("plead"),
+        "'plead' is no rung that can be taken out of 'call'; there are: retry, resend",
+    ),
     (lambda: CALL.without("ask"), "'ask' is no rung that can be taken out"),
     (lambda: CALL.without("done"), "'done' is no rung that can be taken out"),
     (lambda: CALL.reordered("refused", "may_fall_back"), "must be a list of its guards, not str"),

@@ -14,7 +14,7 @@ from rungwise.fsm.replay.what_if_turn import what_if_recorded, what_if_turn
 from support.changes import recorded
 from support.turns import calling, played, random_turn, said
 
-SLOW, DOWN = Failure("rate_limit"), Failure("server_error")
+SLOW, DOWN = Failure("server_error", status=500), Failure("server_error")
 ANSWER = Reply("hello", stop_reason="stop")
 EMPTY = Reply("", stop_reason="stop")
 CUT = Reply("a piece of the answer", stop_reason="length", usage=rungwise.Usage(10, 500))
@@ -66,6 +66,19 @@ def test_a_budget_that_would_have_ended_it_says_so() -> None:
     assert (late.kind, late.where) == ("ends earlier", "step 5")
 
 
+def test_streams_that_broke_off_are_counted_by_what_they_added_which_the_journal_says() -> None:
+    torn = Reply("The bittern booms by night in", interrupted=True)
+    bare = Reply(interrupted=True, failure=Failure("connection"))
+    patient = Policy(switch_after={"broken_stream": 1000})
+    found = under(Policy(), bare, torn, bare, bare, ANSWER, old=patient)
+    assert (found.kind, found.before, found.now) == (
+        "differs",
+        "retry 2 after 2.2 s (interrupted)",
+        "fallback 1 (interrupted)",
+    )
+    assert found.attempts == (4, 4)
+
+
 def test_a_call_that_could_go_on_now_differs_where_it_ended() -> None:
     old = Policy(limits=Limits(retries=0, fallbacks=0))
     found = under(Policy(), SLOW, old=old)
@@ -76,7 +89,7 @@ def test_a_call_that_could_go_on_now_differs_where_it_ended() -> None:
 def test_a_refusal_and_a_reason_to_leave_are_decided_anew() -> None:
     found = under(Policy(after_refusal="end"), Failure("content_policy"), ANSWER)
     assert (found.kind, found.now) == ("ends earlier", "ends as refused (refused)")
-    left = under(Policy(switch_after={"rate_limit": 2}), SLOW, SLOW, ANSWER)
+    left = under(Policy(switch_after={"server_error": 2}), SLOW, SLOW, ANSWER)
     assert (left.kind, left.where, left.now) == ("differs", "step 4", "fallback 1 (failed_transiently)")
     asked = under(Policy(waits=Waits(longest_asked=15.0)), Failure("rate_limit", asked_wait=60.0), ANSWER)
     assert (asked.kind, asked.before) == ("differs", "retry 1 after 60 s (failed_transiently)")

@@ -67,6 +67,7 @@ def test_every_part_of_a_policy_is_compared() -> None:
         "switch_after.overloaded": (2, 1),
         "switch_after.timeout": (1, 1000),
         "switch_after.rate_limit": (None, 1),
+        "switch_after.rate_limit_without_wait": (2, 1),
         "base_cap": (4096, 2048),
         "skip_identical_empties": (False, True),
     }
@@ -371,7 +372,7 @@ def test_a_change_of_numbers_shows_the_waits_that_it_makes() -> None:
     assert "after an overload up to 60 s" in retry.old
     assert retry.new.startswith("at most twice, after 1, 2 s, ")
     assert "after an overload up to 1.5 s" in retry.new
-    assert reask.old.startswith("at most 3 times, after 5, 10, 20 s and up to 50 % more, ")
+    assert reask.old.startswith("at most 3 times, after 1, 2, 4 s and up to 50 % more, ")
     assert reask.new == "never: the limit of reasks is 0"
     assert list(waits_of(new, new)) == []
 

@@ -33,7 +33,7 @@ QUESTIONS = [
     ),
     (
         "what happens on a 429 now?",
-        "no connection; a stream that breaks off before any text one backend retry x3 (2, 4, 8 s) → ✕ failed "
+        "429; 529, overloaded one backend retry x3 (2, 4, 8 s) → ✕ failed "
         "4 attempts, 14 to 21 s retry x2 (1, 2 s) → ✕ failed 3 attempts, 3 to 4.5 s",
     ),
     ("how often is a 429 tried again now?", "retry ×2 · 1→8 s may_retry the same request may be sent again"),
@@ -46,7 +46,7 @@ QUESTIONS = [
     ("which backends get a chance?", "minimum for the last of 2 1 attempt and 225 s (3.75 min) 1 attempt and 22.5 s"),
     (
         "what is the longest path now?",
-        "now ask, retry x2, reask x2, fallback, prefill x2, enlarge x3, repair (budget.attempts ends it)",
+        "now ask, retry x2, reask, fallback, reask, prefill x2, enlarge x3, repair (budget.attempts ends it)",
     ),
     (
         "what would last week's calls have done?",
