@@ -90,7 +90,6 @@ def verify(
       rungwise verify turn.toml --turn
       rungwise verify policy.toml --scripts worst
     """
-    from rungwise.adapters.cli.scripts import write_scripts
     from rungwise.fsm.certificate.shown.markdown import by_fallbacks
     from rungwise.fsm.turn.policy import TurnPolicy
 
@@ -104,10 +103,16 @@ def verify(
     else:
         put(laid_out(certificate.to_markdown() + (by_fallbacks(worst) if worst else "")))
     if scripts is not None and certificate.ok:
-        certificate, worst = _certify(_without_resends(policy), request, backends, exhaustive=False)
-        cases = {count + 1: each for count, each in worst.items()} or {backends or 1: certificate.worst}
-        write_scripts(scripts, policy, cases, request)
+        _write_scripts(scripts, policy, request, backends)
     return 0 if certificate.ok else 1
+
+
+def _write_scripts(folder: str, policy: Policy | TurnPolicy, request: CertifiedRequest, backends: int | None) -> None:
+    from rungwise.adapters.cli.scripts import write_scripts
+
+    certificate, worst = _certify(_without_resends(policy), request, backends, exhaustive=False)
+    cases = {count + 1: each for count, each in worst.items()} or {backends or 1: certificate.worst}
+    write_scripts(folder, policy, cases, request)
 
 
 def _without_resends(policy: Policy | TurnPolicy) -> Any:

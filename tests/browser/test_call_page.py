@@ -26,7 +26,7 @@ def test_every_attempt_is_one_line(show: Show) -> None:
     assert lines == [
         ["1", "ask → empty"],
         ["2", "nudge · empty → empty"],
-        ["3", "reask · empty · waited 6 s → only reasoned"],
+        ["3", "reask · empty · waited 1.2 s → only reasoned"],
         ["4", "prefill · only reasoned → truncated"],
         ["5", "continuation · truncated → 429 rate limit"],
         ["6", "retry · 429 · waited 12 s → 529 overloaded"],
@@ -143,7 +143,7 @@ def test_every_step_shows_its_row_on_the_picture(show: Show) -> None:
         left = tab.run(
             "[...document.querySelectorAll('#counters li')].map(each => each.querySelector('.number').textContent)"
         )
-        limits = dict.fromkeys(step.spent, 3) | {"nudges": 1, "prefills": 2, "fallbacks": 1}
+        limits = dict.fromkeys(step.spent, 3) | {"resends": 1, "nudges": 1, "prefills": 2, "fallbacks": 1}
         assert left == [f"{limits[name] - spent}/{limits[name]}" for name, spent in step.spent.items()]
 
 
@@ -177,7 +177,7 @@ def test_a_step_says_what_it_was(show: Show) -> None:
     changed = tab.run("[...document.querySelectorAll('#counters .taken, #counters .refilled')].map(e => e.textContent)")
     assert changed == ["retries2/3\N{MINUS SIGN}1"]
     budget = tab.run("[...document.querySelectorAll('#budget li')].map(each => each.textContent)")
-    assert budget[:3] == ["attempts19 of 24", "time71.2 of 90 s", "output tokens19060 of 20000"]
+    assert budget[:3] == ["attempts19 of 24", "time76 of 90 s", "output tokens19060 of 20000"]
 
 
 def test_arcs_of_the_picture_select_too(show: Show) -> None:

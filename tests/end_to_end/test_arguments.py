@@ -65,7 +65,7 @@ def test_the_longest_wait_is_one_that_a_clock_takes() -> None:
 
 def test_a_policy_keeps_the_defaults_that_it_does_not_name() -> None:
     named = rungwise.Policy(switch_after={"rate_limit": 1})
-    assert dict(named.switch_after) == {**SWITCH_AFTER, "rate_limit": 1}
+    assert dict(named.switch_after) == {**SWITCH_AFTER, "rate_limit": 1, "rate_limit_without_wait": 1}
     assert rungwise.Policy.from_toml("[switch_after]\nrate_limit = 1\n") == named
     assert rungwise.Policy(switch_after={}) == rungwise.Policy.from_toml("[switch_after]\n") == rungwise.Policy()
     assert attrs.evolve(named, base_cap=100).switch_after == named.switch_after

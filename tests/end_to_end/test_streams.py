@@ -67,10 +67,17 @@ def test_the_tokens_of_a_cut_stream_are_counted_as_an_estimate(run: Any, cut: An
 def test_a_stream_cut_before_any_text_or_after_blanks_alone_is_retried(run: Any, cut: Any, blank: str) -> None:
     reply = ScriptedReply(text=blank + "never sent", chunk_size=len(blank) or 100)
     ended = run([cut(reply, blank or "assistant"), ANSWER])
-    ended.was("done", SECOND, counts=[2], waits=[2])
+    ended.was("done", SECOND, counts=[2], waits=[1])
     assert ended.bodies[0] == ended.bodies[1]
 
 
+@STREAMED
+@pytest.mark.parametrize("count", [0, 1, 40])
+def test_a_stream_cut_at_its_beginning_is_retried_three_times_and_fails(run: Any, count: int) -> None:
+    run([ScriptedReply(text="never sent", cut_after=count)]).was("failed", "", counts=[4], waits=[1, 2, 4])
+
+
+@WHOLE_BODIES
 @pytest.mark.parametrize("count", [0, 1, 40])
 def test_a_body_cut_before_any_text_is_retried_three_times_and_fails(run: Any, count: int) -> None:
     run([ScriptedReply(text="never sent", cut_after=count)]).was("failed", "", counts=[4], waits=[2, 4, 8])
@@ -85,7 +92,7 @@ def test_a_body_cut_in_the_middle_is_retried(run: Any, cut: Any) -> None:
 
 def test_a_cut_after_thinking_alone_is_retried(run: Any, cut: Any) -> None:
     thinking = ScriptedReply(reasoning="Herons like reeds.", text="never sent", chunk_size=100)
-    run([cut(thinking, "Herons like reeds."), ANSWER]).was("done", SECOND, added=[[], []], waits=[2])
+    run([cut(thinking, "Herons like reeds."), ANSWER]).was("done", SECOND, added=[[], []], waits=[1])
 
 
 def test_a_call_that_is_cut_never_appears(run: Any, cut: Any) -> None:

@@ -38,7 +38,8 @@ STORY: tuple[tuple[Reply | Failure, float], ...] = (
 @cache
 def trail(name: str = "first") -> Route:
     chain = [PlainLink(name, prices=rungwise.Prices(1, 10)), PlainLink("second", prices=rungwise.Prices(3, 15))]
-    policy = rungwise.Policy(budget=rungwise.Budget(seconds=90, output_tokens=20_000, money=0.5))
+    budget = rungwise.Budget(seconds=90, output_tokens=20_000, money=0.5)
+    policy = rungwise.Policy(budget=budget, switch_after={"empty": 1000})
     asked = [{"role": "user", "content": "?"}, {"role": "tool", "tool_call_id": "1", "content": "!"}]
     call = Call(Request(asked, max_tokens=700), policy, chain, jitter=lambda: 0.4, contents=True)
     return path_of(play(call, STORY).journal, CALL)

@@ -28,7 +28,7 @@ def test_it_is_taken_as_often_as_its_limit_says(pleas: int) -> None:
     assert targets(call) == ["plead"] * pleas + ["refused"]
     certificate = rungwise.verify(policy)
     assert certificate.ok
-    assert certificate.worst[0].ladder == 46 + pleas
+    assert certificate.worst[0].ladder == 47 + pleas
     assert_call_honest(call, certificate=certificate)
     journal = rungwise.Journal.from_json(call.journal.to_json())
     assert rungwise.replay(journal, policy).outcome == "refused"
@@ -61,7 +61,7 @@ def test_with_a_condition_it_keeps_its_place_and_the_asked_wait() -> None:
 def test_its_waits_are_of_the_series_that_it_names() -> None:
     patient = attrs.evolve(PLEAD, wait="reask", limit=2)
     call = run(Policy(table=CALL.with_rung(patient, refused=None)), [FILTERED])
-    assert [step.wait for step in call.journal.steps if step.wait] == [5.0, 10.0]
+    assert [step.wait for step in call.journal.steps if step.wait] == [1.0, 2.0]
 
 
 @pytest.mark.parametrize("wrong", ["x", None, 1.5, 10**6, -1, True])

@@ -28,12 +28,12 @@ def test_every_step_says_what_decided_and_what_it_cost():
     assert [step.number for step in steps] == list(range(1, 9))
     empty, limited = steps[1], steps[5]
     assert (empty.guard, empty.target, empty.effect) == ("may_reask", "reask", "spend_reask")
-    assert (empty.wait, empty.draw, empty.usage, empty.spent["reasks"]) == (5.625, 0.25, rungwise.Usage(5, 1), 1)
+    assert (empty.wait, empty.draw, empty.usage, empty.spent["reasks"]) == (1.125, 0.25, rungwise.Usage(5, 1), 1)
     assert (limited.status, limited.reason, limited.code, limited.asked_wait, limited.wait) == (
         429, "rate_limit", "slow", 9.0, 9.0,
     )  # fmt: skip
     assert [step.cap for step in steps if step.event == "sent"] == [700, 700, 1400, 1400]
-    assert [step.at for step in steps][:3] == [0.0, 0.5, pytest.approx(6.125)]
+    assert [step.at for step in steps][:3] == [0.0, 0.5, pytest.approx(1.625)]
 
 
 def test_no_contents_and_no_prompt_unless_asked_for():

@@ -133,7 +133,7 @@ FORGERIES: list[tuple[str, Callable[[], Forged | tuple[Forged, dict[str, Any]]]]
     (spending_checks.CHAIN, lambda: Forged(EMPTY, ANSWER).step(3, backend="nobody")),
     (spending_checks.CHAIN, lambda: Forged(EMPTY, ANSWER, chain=2).step(3, backend="backend-2")),
     (spending_checks.BUDGET, lambda: Forged(EMPTY, ANSWER).policy(budget=rungwise.Budget(attempts=1))),
-    (spending_checks.BUDGET, lambda: Forged(EMPTY, ANSWER).policy(budget=rungwise.Budget(seconds=5))),
+    (spending_checks.BUDGET, lambda: Forged(EMPTY, ANSWER).policy(budget=rungwise.Budget(seconds=1))),
     (spending_checks.BUDGET, lambda: Forged(CUT, REST).policy(budget=rungwise.Budget(output_tokens=9))),
     (spending_checks.BUDGET, lambda: Forged(ANSWER).step(1, cap=0)),
     (spending_checks.BUDGET, lambda: Forged(ANSWER, policy=PAID, chain=PRICED).step(1, input_tokens=60_000)),
@@ -590,12 +590,12 @@ def test_the_recorder_tells_paths_rows_and_the_worst() -> None:
     for script in ([ANSWER], [ANSWER], [EMPTY]):
         coverage.record(EndedCall.of(testing.run(SMALL, script), certificate=certificate))
     assert (coverage.paths, coverage.distinct) == (3, 2)
-    assert coverage.states == (5, 19)
+    assert coverage.states == (5, 20)
     attempts, waiting = coverage.extremes
     assert (attempts.amount, attempts.rungs) == (2.0, ("ask", "reask", "exhausted"))
-    assert (waiting.amount, waiting.certified) == (5.0, certificate.worst[1].value)
+    assert (waiting.amount, waiting.certified) == (1.0, certificate.worst[1].value)
     rows = len(rungwise.CALL.rows)
-    told = f"3 paths, 2 of them different; 5 of 19 states and 5 of {rows} rows; at worst 2 of 12 attempts"
+    told = f"3 paths, 2 of them different; 5 of 20 states and 5 of {rows} rows; at worst 2 of 13 attempts"
     assert coverage.summary().startswith(told)
     coverage.reset()
     assert (coverage.paths, coverage.table_rows, coverage.extremes) == (0, (), ())
