@@ -115,11 +115,11 @@ class _CallSearch:
         def search(most: int | None, moves: Sequence[Move] = moves, **more: Any) -> Longest:
             return longest(moves, table.start, self.limits, table.ranks, weight, most, **more)
 
+        # A backend that cannot be paid for is passed over, as is one for which it is too late when the calls that share a
+        # budget have settled. Then the attempts go to those behind it.
+        skipping: dict[str, Any] = {"openings": self.openings, "passed": self.passed}
         alone: Number | None = None
         try:
-            # A backend that cannot be paid for is passed over, as is one for which it is too late when the calls that
-            # share a budget have settled. Then the attempts go to those behind it.
-            skipping: dict[str, Any] = {"openings": self.openings, "passed": self.passed}
             heaviest = search(attempts, **skipping)
             if any(move.row.target == RESEND.name for move in heaviest.path):  # which no script can play
                 plain = search(attempts, [move for move in moves if move.row.target != RESEND.name], **skipping)
@@ -148,7 +148,7 @@ class _CallSearch:
         waiting = [move for move in moves if has_detours or move.via is None]
         with suppress(TooLarge):
             reserved = self.passed if self.policy.reserve.is_on else None
-            others = search(attempts), search(attempts, waiting, kept=reserved)
+            others = [search(attempts), *(search(attempts, waiting, kept=reserved, **more) for more in ({}, skipping))]
             played = [enacted, *(self.enacted(other, name) for other in others)]
             return evolve(case, enacted=max(played, key=lambda each: each.spent[name]))
         return case

@@ -59,7 +59,7 @@ def work_of_attempts(call: Call, came: Reply | Failure, *, keeps_clocks: bool) -
     return counts
 
 
-@pytest.mark.parametrize(("came", "most"), [(FAILED, 355), (EMPTY, 415)], ids=["failures", "empties"])
+@pytest.mark.parametrize(("came", "most"), [(FAILED, 365), (EMPTY, 430)], ids=["failures", "empties"])
 def test_an_attempt_after_another_makes_few_calls_of_functions(came: Reply | Failure, most: int) -> None:
     call = Call(REQUEST, Policy(budget=TWENTY, limits=PATIENT), ONE)
     assert max(work_of_attempts(call, came, keeps_clocks=False)[1:]) < most
@@ -114,4 +114,4 @@ def test_a_call_that_waits_holds_about_three_thousand_bytes() -> None:
     finally:
         tracemalloc.stop()
     # From Python 3.12 on, an object that can be referred to weakly holds two words for that, and not one.
-    assert bytes_held < (3_000 if sys.version_info < (3, 12) else 3_100)
+    assert bytes_held < (3_050 if sys.version_info < (3, 12) else 3_150)

@@ -306,7 +306,7 @@ def test_the_forms_hold_the_turn_and_its_calls() -> None:
     assert text.startswith("# Certificate: turn\n\nEverything holds.\n")
     assert "\n# Certificate: call\n\nEverything holds.\n" in text
     assert "Why every turn ends" in text
-    assert "28 end the turn" in text
+    assert "32 end the turn" in text
     assert "calls_per_reply 32, tool_seconds 60.0, result_tokens 32000" in text
     markdown = certificate.to_markdown()
     assert [line for line in markdown.splitlines() if line.startswith("# ")] == [
