@@ -126,7 +126,6 @@ def test_the_policy_is_one_and_costs_no_more_than_it_says() -> None:
     [block] = blocks("My bill", "toml")
     policy = rungwise.Policy.from_toml(block)
     assert policy.budget.money == tomllib.loads(block)["budget"]["money"] == 0.05
-    assert policy.switch_after == {"rate_limit": 1, "empty": 2, "overloaded": 2, "timeout": 1, "silence": 1}
 
 
 def test_a_batch_has_one_budget(rungwise_provider: Any, rungwise_client: Made) -> None:
@@ -148,7 +147,7 @@ def test_a_rate_limit_is_left_at_once(rungwise_provider: Any, rungwise_client: M
 
 
 def test_a_call_has_clocks_and_a_deadline(rungwise_provider: Any, rungwise_client: Made) -> None:
-    [block] = blocks("It hangs")
+    [block] = blocks("429 storms, and silence")
     left = run(block, client=rungwise_client(rungwise_provider(BLUE)))
     assert left["result"].outcome == "done"
     assert rungwise.verify(left["patient"]).ok
