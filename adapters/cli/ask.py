@@ -12,10 +12,10 @@ import click
 from attrs import frozen
 
 from rungwise.adapters.cli.backends import Target, chain_of, chain_options
+from rungwise.adapters.cli.chains import check_prices, price_list
 from rungwise.adapters.cli.options import (
     TOKENS,
     TOOLS,
-    check_prices,
     json_schema,
     moment,
     prices_option,
@@ -172,9 +172,11 @@ def _ask(options: Options) -> int:
     from rungwise.fsm.call.policy import Policy
 
     require_stdout()  # an answer that nobody gets is not paid for
-    chain = chain_of(options.targets, options.prices)
+    prices = price_list(options.prices)
+    chain = chain_of(options.targets, prices.of)
     policy = options.policy or default_of(turn=options.tools is not None)
-    check_prices(policy, options.prices)
+    for backend in chain:
+        check_prices(policy, backend.prices)
     request = Request(
         _messages(options),
         max_tokens=options.max_tokens,

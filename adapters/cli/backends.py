@@ -105,7 +105,9 @@ def _fallback(value: str) -> Target:
     return Target(api, _check_url(place), *names)
 
 
-def chain_of(targets: Sequence[Target], prices: Prices | None, *, needs_all: bool = True) -> list[HttpBackend]:
+def chain_of(
+    targets: Sequence[Target], prices: Callable[[str], Prices | None], *, needs_all: bool = True
+) -> list[HttpBackend]:
     """Make the backends of a chain; anything wrong with one of them ends the command.
 
     A fallback without a variable uses the first backend's if both have the same scheme, host and port. Without
@@ -115,7 +117,7 @@ def chain_of(targets: Sequence[Target], prices: Prices | None, *, needs_all: boo
     for target in targets:
         if target.key_env is None and primary.key_env is not None and target.origin == primary.origin:
             target = attrs.evolve(target, key_env=primary.key_env)
-        chain.append(_backend_of(target, prices, needs_key=needs_all))
+        chain.append(_backend_of(target, prices(target.model), needs_key=needs_all))
     return chain
 
 

@@ -65,7 +65,7 @@ def check(prompt: str, targets: tuple[Target, ...], **options: Any) -> int:
     """
     from rungwise.adapters.check import check_request
 
-    chain = chain_of(targets, None, needs_all=False)
+    chain = chain_of(targets, lambda model: None, needs_all=False)
     if options["discover"]:
         chain = _discovered(chain)
     report = check_request(_request(prompt, chain, **options), chain)

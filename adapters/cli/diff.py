@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from rungwise.adapters.cli.chains import check_prices, price_list
 from rungwise.adapters.cli.options import (
     BACKENDS,
     TOKENS,
-    check_prices,
     choice_option,
     max_tokens_option,
     output_option,
@@ -108,6 +108,7 @@ def diff(
     from rungwise.fsm.review.diff import diff_policies
 
     form = _form(format, output, markdown=markdown)
+    prices = price_list(prices).dearest
     for policy in (old, new):
         check_prices(policy, prices)
     past = [_past(file, old, new) for file in journals]

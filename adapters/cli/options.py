@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
@@ -22,8 +23,6 @@ from rungwise.fsm.values.moments import read_rfc_3339
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.conversation.link import Prices
-    from rungwise.fsm.call.policy import Policy
-    from rungwise.fsm.turn.policy import TurnPolicy
     from rungwise.fsm.turn.tools import Toolbox
 
 
@@ -47,7 +46,6 @@ def import_named(value: str, param: click.Parameter | None, ctx: click.Context |
 
 
 MOST_TOKENS: Final = 10**9
-HIGHEST_PRICE: Final = 1e9
 _LONGEST_NAME: Final = 64  # of a schema, as chat completions have it
 _SECONDS: Final = re.compile(r"\d{1,9}(\.\d{1,9})?s", re.ASCII)
 TOKENS: Final = click.IntRange(1, MOST_TOKENS)
@@ -81,17 +79,13 @@ max_tokens_option: Final = click.option(
 
 
 def _prices(context: click.Context, parameter: click.Parameter, value: str | None) -> Prices | None:
-    from rungwise.fsm.call.conversation.link import Prices
-    from rungwise.fsm.errors import ConfigurationError
+    from rungwise.adapters.cli.chains import HIGHEST_PRICE, prices_of
 
     if value is None:
         return None
-    try:
+    with suppress(ValueError, ConfigurationError):
         price_in, price_out = map(float, value.split("/"))
-        if max(price_in, price_out) <= HIGHEST_PRICE:
-            return Prices(price_in, price_out)
-    except (ValueError, ConfigurationError):
-        pass
+        return prices_of(price_in, price_out)
     shape = f"IN/OUT, two prices of a million tokens, each from 0 to {HIGHEST_PRICE:.0f}, as in 2.5/10"
     raise click.BadParameter(f"{value!r} is not of the form {shape}")
 
@@ -126,13 +120,6 @@ def json_schema(file: str) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": schema if is_named else {"name": name, "schema": schema}}
 
 
-def check_prices(policy: Policy | TurnPolicy, prices: Prices | None) -> None:
-    """Refuse a policy that sets a budget of money where the prices of tokens are missing."""
-    budgets = [policy.budget, getattr(getattr(policy, "of_calls", None), "budget", policy.budget)]
-    if any(budget.money is not None for budget in budgets) and prices is None:
-        bad_input("the policy has a budget of money, which needs prices: give --prices IN/OUT, as in --prices 2.5/10")
-
-
 def choice_option(name: str, words: Sequence[str], help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make an option that takes one of these words, the first by default."""
     return click.option(name, type=click.Choice(words), default=words[0], show_default=True, help=help)
@@ -144,7 +131,8 @@ def prices_option(whose: str) -> Callable[[Callable[..., Any]], Callable[..., An
         "--prices",
         callback=_prices,
         metavar="IN/OUT",
-        help=f"The price of a million tokens in and out, {whose}; a budget of money needs it.",
+        help=f"The price of a million tokens in and out, {whose}; a budget of money needs it, here or under [prices] "
+        "in the file of the policy.",
     )
 
 

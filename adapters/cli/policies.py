@@ -37,7 +37,7 @@ class PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
             return value
         source = self.resolve(value, param, ctx)
         if isinstance(source, Path):
-            return Policy.load(source)
+            return Policy.from_toml(_text_of(source, ctx), source=str(source))
         if isinstance(source, TurnPolicy):
             self.fail(f"{value} is a TurnPolicy, and must be a rungwise.Policy, as its `call` is.", param, ctx)
         if not isinstance(source, Policy):
@@ -90,11 +90,12 @@ class EitherParameter(PolicyParameter):
         from rungwise.fsm.errors import ConfigurationError
         from rungwise.fsm.turn.policy import TurnPolicy
 
+        text = _text_of(path, ctx)
         try:
-            return Policy.load(path)
+            return Policy.from_toml(text, source=str(path))
         except ConfigurationError:
             with suppress(ConfigurationError):
-                TurnPolicy.load(path)
+                TurnPolicy.from_toml(text, source=str(path))
                 self.fail(f"{path} is the policy of a turn: give --turn.", param, ctx)
             raise
 
@@ -104,11 +105,12 @@ class EitherParameter(PolicyParameter):
         from rungwise.fsm.errors import ConfigurationError
         from rungwise.fsm.turn.policy import TurnPolicy
 
+        text = _text_of(path, ctx)
         try:
-            return TurnPolicy.load(path)
+            return TurnPolicy.from_toml(text, source=str(path))
         except ConfigurationError:
             with suppress(ConfigurationError):
-                Policy.load(path)
+                Policy.from_toml(text, source=str(path))
                 advice = "leave out --turn, or put its keys under [call], as in [call.limits]"
                 self.fail(f"{path} is the policy of calls: {advice}.", param, ctx)
             raise
@@ -154,9 +156,9 @@ class ToolsPolicyParameter(PolicyParameter):
         from rungwise.fsm.call.policy import Policy
         from rungwise.fsm.errors import ConfigurationError
         from rungwise.fsm.turn.policy import TurnHints, TurnPolicy
-        from rungwise.fsm.values.toml import read_toml, text_of_file
+        from rungwise.fsm.values.toml import read_toml
 
-        text, keys = text_of_file(path), set[str]()
+        text, keys = _text_of(path, ctx), set[str]()
         with suppress(ConfigurationError):  # which `from_toml` words
             keys = _keys(read_toml(text))
         of_calls, of_turns = _names(Policy, Hints), _names(TurnPolicy, TurnHints)
@@ -167,6 +169,17 @@ class ToolsPolicyParameter(PolicyParameter):
         if calls:
             return TurnPolicy(call=Policy.from_toml(text, source=str(path)))
         return TurnPolicy.from_toml(text, source=str(path))
+
+
+def _text_of(path: Path, ctx: click.Context | None) -> str:
+    """Return the text of a file, which is read once, for a pipe gives it once, and record it in the context."""
+    from rungwise.adapters.cli.chains import FILES
+    from rungwise.fsm.values.toml import text_of_file
+
+    text = text_of_file(path)
+    if ctx is not None:
+        ctx.meta.setdefault(FILES, []).append((path, text))
+    return text
 
 
 def _keys(document: Mapping[str, Any]) -> set[str]:

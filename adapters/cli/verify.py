@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rungwise.adapters.cli.options import BACKENDS, MOST_TOKENS, check_prices, max_tokens_option, prices_option
+from rungwise.adapters.cli.chains import check_prices, price_list
+from rungwise.adapters.cli.options import BACKENDS, MOST_TOKENS, max_tokens_option, prices_option
 from rungwise.adapters.cli.output import laid_out, progress_bar, put
 from rungwise.adapters.cli.policies import EITHER, METAVAR, NAMED, default_of, turn_option
 from rungwise.adapters.cli.scripts import CertifiedRequest
@@ -62,7 +63,7 @@ def verify(
 
     The certificate goes to stdout as Markdown, laid out on a terminal. It lists every property with its verdict, and
     the most requests, seconds and seconds of waiting, each with the path that leads there; with --max-tokens also the
-    most output tokens, and with --input-tokens and --prices the most money. Without a policy it covers the default one.
+    most output tokens, and with --input-tokens and prices the most money. Without a policy it covers the default one.
 
     With --turn it covers turns: it bounds calls, requests, seconds, tool runs, output tokens and money, and the
     certificate of each call follows. A module:POLICY needs no --turn.
@@ -79,7 +80,7 @@ def verify(
     Exit codes:
       0  every property holds
       1  a property does not hold; the certificate shows a path that breaks it
-      2  bad input; or a budget of money without --prices
+      2  bad input; or a budget of money without prices
 
     \b
     Examples:
@@ -94,6 +95,7 @@ def verify(
     from rungwise.fsm.turn.policy import TurnPolicy
 
     policy = policy or default_of(turn=turn)
+    prices = price_list(prices).dearest
     check_prices(policy, prices)
     named = click.get_current_context().meta.get(NAMED)
     request = CertifiedRequest(named, isinstance(policy, TurnPolicy), max_tokens, input_tokens, prices)

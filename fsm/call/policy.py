@@ -29,6 +29,9 @@ LARGEST_SUM = 1e12
 DEFAULT_SECONDS = 900.0
 """A quarter of an hour: one attempt at its longest (600 s, the official SDKs' own limit), and half as much again."""
 
+OF_CHAINS = ("prices", "chain")
+"""The tables of a file that say whom a policy runs against. They are no part of it; the commands read them."""
+
 AfterRefusal = Literal["fall_back", "end"]
 
 MOST_ATTEMPTS = 10**9
@@ -266,6 +269,8 @@ class Policy:
     def from_toml(cls, text: str, *, source: str = "policy", table: Table | None = None) -> Policy:
         """Read a policy from TOML. Every key is optional and has the name of its field.
 
+        The tables `[prices]` and `[[chain.NAME]]`, which the commands read, are skipped.
+
         Arguments:
             source: the name of the text in errors.
             table: the machine, whose own rungs can be limited like the others; None for `rungwise.CALL`.
@@ -314,7 +319,9 @@ def from_toml(kind: type[Any], text: str, source: str, **extra: Any) -> Any:
         ConfigurationError: the text is no TOML, or a key or value is wrong; `source` is named in the message.
     """
     try:
-        return from_mapping(kind, read_toml(text), **extra)
+        return from_mapping(
+            kind, {name: each for name, each in read_toml(text).items() if name not in OF_CHAINS}, **extra
+        )
     except ConfigurationError as error:
         raise ConfigurationError(f"{source}: {error}") from None
 

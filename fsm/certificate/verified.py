@@ -142,6 +142,11 @@ def number_text(value: int | float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.6f}".rstrip("0").rstrip(".")
 
 
+def backends_text(count: int) -> str:
+    """Write a number of backends."""
+    return {1: "one backend", 2: "two backends", 3: "three backends"}.get(count, f"{count} backends")
+
+
 def counted(number: float, what: str) -> str:
     """Write a number of things, in the plural unless it is 1."""
     return f"{number_text(number)} {what}{'' if number == 1 else 's'}"

@@ -11,8 +11,8 @@ from attrs import frozen
 from rungwise.fsm.call.conversation.link import Link, PlainLink, Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.certificate.courses import trouble_changes
 from rungwise.fsm.certificate.shown.settings import fields_of, off_rows, settings_of, table_of
-from rungwise.fsm.certificate.troubles import trouble_changes
 from rungwise.fsm.certificate.verify import calls_of, verify, worst_by_fallbacks
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.merge import change_of
@@ -43,7 +43,7 @@ class PolicyDiff(Findings):
         fields: the fields that differ; in `switch_after`, None is a reason that the policy does not name.
         appear, vanish: the rows that only the new table has, and those that only the old one had.
         reordered: the events whose rows are tried in another order, each with its state.
-        die, revive: the rows of both tables that can no longer be taken, and those that can be again, each with the
+        die, revive: the rows of both tables that can no longer be taken, and those that can be now, each with the
             reason: a limit of 0, or another field of the policy.
         fall, come_back: the same rows, grouped by their cause.
         redeclared: the names in both tables that mean something else now, in words.
@@ -56,7 +56,7 @@ class PolicyDiff(Findings):
         picture: both machines as one picture.
         table: the name of the machine, `call` or `turn`.
         policies: the policies themselves.
-        troubles: what calls do about each trouble, before and now.
+        troubles: what calls do about each trouble in each scene, before and now.
         calls: for a turn, what changes for its calls.
         journals: what past calls or turns would have done.
         setting: what the figures assume.
@@ -121,7 +121,7 @@ def diff_policies(
         assert isinstance(new, Policy)
         calls = old, new
         of_calls = _compared(old, new, before, after, count)
-    of_calls["troubles"] = trouble_changes(*calls, sorted({1, count}), prices=prices, **request)
+    of_calls["troubles"] = trouble_changes(*calls, count, prices=prices, **request)
     parts = of_calls
     if isinstance(old, TurnPolicy):
         parts = _compared(old, new, before, after, count) | {"calls": PolicyDiff(**of_calls)}

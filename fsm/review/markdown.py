@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from attrs import evolve, frozen
 
+from rungwise.fsm.certificate.courses import TroubleChange
 from rungwise.fsm.certificate.shown.markdown import figure, path_end
 from rungwise.fsm.certificate.shown.settings import value_text
-from rungwise.fsm.certificate.verified import WorstCase
+from rungwise.fsm.certificate.verified import WorstCase, backends_text
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.markdown import markdown_table
 from rungwise.fsm.machine.table import Row
@@ -32,9 +34,6 @@ UNLIMITED = 10**9
 
 NO_EVENT = "there is no such event"
 SIGNS = {"more": "🔺", "less": "🔽", "same": "⚪", "added": "`+`", "removed": "`-`", "note": "`~`"}
-AGAIN = (
-    "The trouble comes back from every attempt. The seconds are those with the shortest and the longest random waits."
-)
 
 _MARKUP = re.compile(r"[^\w\s,.;:?'\"()/=+×→·“”…%-]|(?<!\w)_|_(?!\w)|(?<=[wW]{3})\.|:(?=/)")
 _PLAIN = re.compile(r"[\w ,.;:?'()\[\]/=+×→·%-]*")
@@ -131,19 +130,15 @@ class _Writer:
             yield "Past calls", f"{self.prose(summary.journals_text(findings.journals))}\n\n{self.list(lines)}", False
 
     def parts(self, findings: Findings) -> Iterator[Block]:
-        chain = words.backends_text(findings.backends)
+        chain = backends_text(findings.backends)
         troubles = [each for each in findings.troubles if each.is_change]
         if troubles:
-            rows = [
-                Change(
-                    f"{'; '.join(each.names)}, {words.backends_of(each)}",
-                    str(each.old or NO_EVENT),
-                    str(each.new or NO_EVENT),
-                )
-                for each in troubles
+            tables = [
+                f"{self.prose(words.capitalized(str(scene)))}:\n\n" + self.sides(map(self.trouble, group))
+                for scene, group in groupby(troubles, lambda each: each.scene)
             ]
             title = f"What happens on ... ({len(troubles)} of {len(findings.troubles)})"
-            yield title, f"{AGAIN}\n\n{self.sides(rows)}", False
+            yield title, "\n".join([self.prose(summary.PLAYED) + "\n", *tables]), False
         yield self.worst(findings, findings.backends)
         if findings.fields:
             fields = [
@@ -177,6 +172,9 @@ class _Writer:
         if picture:
             yield "The ladders that change", picture, True
 
+    def trouble(self, change: TroubleChange) -> Change:
+        return Change("; ".join(change.names), str(change.old or NO_EVENT), str(change.new or NO_EVENT))
+
     def worst(self, findings: Findings, count: int) -> Block:
         changes = findings.chains[count]
         rows = [
@@ -192,7 +190,7 @@ class _Writer:
         table = self.table(["worst case", "before", "now", "factor"], [list(map(self.prose, row)) for row in rows])
         unknown = [f"{each.name}: not known; {each.new.note}" for each in changes if not each.is_known]
         same = "" if any(change.is_change for change in changes) else ": unchanged"
-        title = f"Worst cases of a {findings.table}, with {words.backends_text(count)}{same}"
+        title = f"Worst cases of a {findings.table}, with {backends_text(count)}{same}"
         return title, table + "".join(f"\n{self.prose(each)}\n" for each in unknown), count != findings.backends
 
     def event(self, change: EventChange) -> str:

@@ -6,23 +6,19 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.table import CALL
+from rungwise.fsm.certificate.courses import MORE, Scene, TroubleChange
 from rungwise.fsm.certificate.shown import markdown as text
 from rungwise.fsm.certificate.shown import settings
-from rungwise.fsm.certificate.troubles import MORE, TroubleChange
-from rungwise.fsm.certificate.verified import counted
+from rungwise.fsm.certificate.verified import backends_text, counted
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.model import Decision, Kind
 from rungwise.fsm.diagram.page.templates import html, ladders_html, render
 from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.review import summary, words
 from rungwise.fsm.review.findings import Change, Findings, Rank
-
-if TYPE_CHECKING:
-    pass
 
 SIGNS = {"more": "▲", "less": "▼", "same": "=", "added": "+", "removed": "−", "note": "~"}
 LONG = 60
@@ -44,12 +40,13 @@ def as_page(findings: Findings) -> str:
         figures=text,
         settings=settings,
         counted=counted,
+        backends_text=backends_text,
         is_long=_is_long,
         kind_of_end=_kind_of_end,
         MORE=MORE,
         ladders=ladders_html,
         moved=_moved,
-        by_names=_by_names,
+        by_scenes=_by_scenes,
         rows_text=_rows_text,
         split_decisions=_split_decisions,
         svg=lambda picture: html(draw(picture, "svg")),
@@ -83,9 +80,9 @@ def _moved(ranks: Sequence[Rank], others: Sequence[Rank]) -> dict[Rank, int]:
     return {rank: place for (rank, place), expected in zip(shared.items(), in_order, strict=True) if place != expected}
 
 
-def _by_names(changes: Iterable[TroubleChange]) -> list[tuple[str, list[TroubleChange]]]:
-    """Group the courses of the same troubles."""
-    return [("; ".join(names), list(group)) for names, group in groupby(changes, lambda each: each.names)]
+def _by_scenes(changes: Iterable[TroubleChange]) -> list[tuple[Scene, list[TroubleChange]]]:
+    """Group the courses of each scene."""
+    return [(scene, list(group)) for scene, group in groupby(changes, lambda each: each.scene)]
 
 
 def _rows_text(rows: Sequence[Row]) -> list[str]:

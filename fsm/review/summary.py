@@ -8,9 +8,10 @@ from importlib.metadata import PackageNotFoundError, version
 
 from rungwise.fsm.call.clocks.waiting import longest_wait
 from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.certificate.courses import PROMPT
 from rungwise.fsm.certificate.shown.markdown import amount
 from rungwise.fsm.certificate.shown.settings import limits_of, table_of, value_text
-from rungwise.fsm.certificate.verified import counted, duration, number_text
+from rungwise.fsm.certificate.verified import backends_text, counted, duration, number_text
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.replay.what_if import WhatIf
 from rungwise.fsm.review import words
@@ -28,6 +29,12 @@ UNITS = {
 }
 """The verb for what is spent, and the unit of a factor."""
 
+PLAYED = (
+    "Each trouble is a real response, played to the real core. Waits are shown without their random part; the seconds "
+    "are from start to end, with the shortest and the longest random waits. An attempt takes no time, unless it is "
+    f"silent or runs into its timeout. A whole reply reports its prompt ({PROMPT} tokens if unknown) and its words, or "
+    "the whole cap if it is cut there; a stream that breaks off reports nothing."
+)
 FIRST = ("budget", "limits", "switch_after", "after_refusal", "waits", "timeouts", "reserve")
 """The groups of fields in order of weight; others follow."""
 MOST_EVENTS = 3
@@ -56,7 +63,7 @@ def headline(findings: Findings) -> str:
     cost = next((worst[name] for name in COSTS if name in worst), None)
     bounds = [_bound(each) for each in (cost, worst.get("seconds")) if each is not None]
     effect = " and ".join(bounds) or "spend without bounds"
-    parts = [f"With {words.backends_text(findings.backends)}, this change lets a {findings.table} {effect}"]
+    parts = [f"With {backends_text(findings.backends)}, this change lets a {findings.table} {effect}"]
     parts += _rows_in_short(findings)
     if findings.calls is not None:
         parts += [f"{each} in its calls" for each in _rows_in_short(findings.calls)]
@@ -76,7 +83,7 @@ def _rows_in_short(findings: Findings) -> Iterator[str]:
         (len(findings.appear), "is new", "are new"),
         (len(findings.vanish), "is gone", "are gone"),
         (fallen, "can no longer be taken", "can no longer be taken"),
-        (back, "can be taken again", "can be taken again"),
+        (back, "can be taken now", "can be taken now"),
     ):
         if count:
             yield f"{counted(count, 'row')} {one if count == 1 else many}"
@@ -100,7 +107,7 @@ def highlights(findings: Findings) -> Iterator[Highlight]:
         yield Highlight(tone, _worst_text(change))
     yield from (Highlight("note", text) for text in _fields_in_short(findings.fields))
     if not changed:
-        yield Highlight("same", f"Every worst case stays the same with {words.backends_text(findings.backends)}.")
+        yield Highlight("same", f"Every worst case stays the same with {backends_text(findings.backends)}.")
     yield from (Highlight("removed", words.group_text(group, falls=True)) for group in findings.fall)
     yield from (Highlight("added", words.group_text(group, falls=False)) for group in findings.come_back)
     yield from _row_findings(findings, "added", "New", findings.appear)

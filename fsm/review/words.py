@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.certificate.troubles import TroubleChange
 from rungwise.fsm.certificate.verified import counted, duration
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.review.findings import RowGroup, WorstChange
@@ -19,12 +18,12 @@ CONTEXT = 3
 """Equal words to show on either side of different ones."""
 
 MEANINGS: Mapping[str, tuple[str, str]] = {
-    "after_refusal is 'end'": ("a refusal no longer falls back", "a refusal falls back again"),
-    "nudge_window is 0": ("no reply is nudged any more", "a reply to tool results may be nudged again"),
-    "the reserve is 0": ("nothing is reserved for the next backend", "the next backend has a reserve again"),
+    "after_refusal is 'end'": ("a refusal no longer falls back", "a refusal falls back now"),
+    "nudge_window is 0": ("no reply is nudged any more", "a reply to tool results may be nudged now"),
+    "the reserve is 0": ("nothing is reserved for the next backend", "the next backend has a reserve now"),
     "switch_after.empty is never": (
         "empty replies no longer end the attempts at a backend",
-        "empty replies end the attempts at a backend again",
+        "empty replies end the attempts at a backend now",
     ),
 }
 """What a reason means if it turns rows off, and if it no longer does."""
@@ -50,11 +49,6 @@ def words_that_differ(old: str, new: str) -> list[tuple[str, str]]:
             ]
             pieces += [each for each in around if each[1]]
     return pieces
-
-
-def backends_text(count: int) -> str:
-    """Write a number of backends."""
-    return {1: "one backend", 2: "two backends", 3: "three backends"}.get(count, f"{count} backends")
 
 
 def reserve_text(policy: Policy) -> str:
@@ -107,7 +101,7 @@ def group_text(group: RowGroup, *, falls: bool) -> str:
     parts = [f"{counted(len(group.rows), 'row')} {can}: {named_rows(group.rows)}"] if group.rows else []
     if group.behind:
         states = ", ".join(dict.fromkeys(row.source for row in group.behind))
-        leads = "nothing leads to any more" if falls else "is entered again"
+        leads = "nothing leads to any more" if falls else "is entered now"
         parts.append(f"{'and ' if parts else ''}{counted(len(group.behind), 'row')} from {states}, which {leads}")
     return capitalized(f"{group_reason(group, falls=falls)}: {', '.join(parts)}.")
 
@@ -115,8 +109,3 @@ def group_text(group: RowGroup, *, falls: bool) -> str:
 def capitalized(text: str) -> str:
     """Begin a text with a capital letter."""
     return f"{text[:1].upper()}{text[1:]}"
-
-
-def backends_of(change: TroubleChange) -> str:
-    """Name the numbers of backends that a course applies to."""
-    return " or ".join(map(backends_text, change.backends))

@@ -21,6 +21,15 @@ def test_the_readmes_say_what_the_kept_results_say() -> None:
     assert pages.PAGE.read_text(encoding="utf-8").endswith(f"\n{pages.page(results)}")
 
 
+def test_the_front_page_begins_with_what_users_get_by_default() -> None:
+    results = pages.kept()
+    [section] = [each for each in results["sections"] if each["name"] == "calls.call"]
+    [ratio] = [each["ratio"] for each in section["figures"] if each["who"] == "Rungwise, streamed as by default"]
+    default, whole = pages.front(results).splitlines()[4:6]
+    assert f"| {ratio:.2f} ×, " in default
+    assert "stream_calls=False" in whole
+
+
 def test_every_peer_is_in_the_extra() -> None:
     assert all(requirements(name) for name in ("rungwise", *PEERS))
 
@@ -30,7 +39,7 @@ def test_the_command_measures_and_writes_it_down(tmp_path: Path) -> None:
     asked = ["--here", "--quick", "--rounds", "1", "--only", "core", "--only", "calls", "--json", str(file)]
     done = subprocess.run([sys.executable, str(RUN), *asked], capture_output=True, text=True, timeout=patience(120))
     sections = {each["name"]: each for each in json.loads(file.read_text(encoding="utf-8"))["sections"]}
-    assert [*sections] == ["core.calls", "core.memory", "calls.call", "calls.acall"], done.stderr
+    assert [*sections] == ["core.calls", "core.memory", "calls.call", "calls.acall", "calls.chunks.200"], done.stderr
     verdicts = [verdict for section in sections.values() for verdict in section["verdicts"]]
     assert [each["unit"] for each in verdicts] == ["µs", "µs", "bytes", "×", "×"]
     assert all(each["figure"] > 0 for each in verdicts)

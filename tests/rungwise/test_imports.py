@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
+import tomllib
 import typing
 from collections.abc import Iterable
 from functools import cache
@@ -269,3 +271,29 @@ def test_the_second_copies_that_a_checkout_offers_are_refused(line: str) -> None
     done = subprocess.run([*command, "-"], input=f"{line}\n", cwd=ROOT, capture_output=True, text=True, check=False)
     assert "TID251" in done.stdout
     assert "import rungwise." in done.stdout
+
+
+@pytest.mark.parametrize("name", ["click", "jinja2", "rich"])
+def test_a_call_and_a_turn_need_no_library_of_the_commands(name: str) -> None:
+    """A library that cannot be imported fails whoever needs it; httpx makes do without its own command."""
+    script = f"""
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == {name!r}:
+            raise ImportError(name)
+sys.meta_path.insert(0, Missing())
+import rungwise
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
+with EmbeddedProvider(Script([ScriptedReply(text="Yes.")])) as provider:
+    with rungwise.Client(rungwise.OpenAIChat("m", base_url=provider.base_url)) as client:
+        print(client.call("hi").text, client.turn("hi").text, [*client.stream("hi")][-1].text)
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "Yes. Yes. Yes.\n", done.stderr
+
+
+def test_the_readme_says_what_every_dependency_is_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    [listed] = re.findall(r"^Dependencies: .*?\n\n", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+    assert all(re.split(r"[>=]", each)[0] in listed for each in project["dependencies"])

@@ -15,9 +15,10 @@ import pytest
 
 import rungwise
 from rungwise.adapters.cli.command import main
+from rungwise.adapters.testing.fuzzing import Fuzzer
 from rungwise.core import Reply
 from rungwise.fsm.call.policy import SWITCH_AFTER
-from rungwise.testing import Script, ScriptedReply
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.command_line import invoke
 
 ROOT = Path(__file__).parents[2]
@@ -148,7 +149,7 @@ def test_a_rate_limit_is_left_at_once(rungwise_provider: Any, rungwise_client: M
 
 
 def test_a_call_has_clocks_and_a_deadline(rungwise_provider: Any, rungwise_client: Made) -> None:
-    [block] = blocks("It hangs")
+    [block] = blocks("429 storms, and silence")
     left = run(block, client=rungwise_client(rungwise_provider(BLUE)))
     assert left["result"].outcome == "done"
     assert rungwise.verify(left["patient"]).ok
@@ -191,44 +192,73 @@ def test_the_test_of_ones_own_passes(rungwise_provider: Any, rungwise_client: Ma
     shown(rungwise_provider, rungwise_client, rungwise_clock)
 
 
-def commands(heading: str) -> list[list[str]]:
-    """List the arguments of the `rungwise` commands in the blocks for a shell below a heading."""
-    lines = "".join(blocks(heading, "sh")).splitlines()
-    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("rungwise ")]
+def commands() -> list[str]:
+    """List the `rungwise` commands of the README, in its blocks for a shell and in its text."""
+    shown = re.findall(r"(?<!`)`(rungwise [^`]+)`(?!`)", README.replace("\n", " "))
+    shown += re.findall(r"^(?:.*\.venv/bin/)?(rungwise .+)$", README, re.MULTILINE)
+    asked = [shlex.join(shlex.split(each, comments=True)[1:]) for each in shown]
+    return [each for each in dict.fromkeys(asked) if each != "serve"]  # which the text names without its script
 
 
-def small_policy(*, retries: int) -> str:
-    """Write a policy whose worst cases are found at once."""
-    others = "".join(f"{name} = 0\n" for name in rungwise.Limits() if name not in ("retries", "fallbacks"))
-    return f"[limits]\nretries = {retries}\n{others}[budget]\nattempts = 4\n"
+SLOW = ("demo", "diagram --write")
+"""What takes more time than a build should: three provider scenes, and everything that is generated."""
 
 
-def test_what_is_run_for_a_change_of_policy_shows_it(
+@pytest.fixture
+def at_work(
     rungwise_provider: Any, rungwise_client: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+) -> EmbeddedProvider:
+    """Go to a folder with the files that the commands name; every host of theirs is the embedded provider."""
     monkeypatch.chdir(tmp_path)
-    Path("call.json").write_text(rungwise_client(rungwise_provider(BLUE)).call("Why?").journal.to_json())
-    Path("policy.toml").write_text(blocks("My bill", "toml")[0], encoding="utf-8")
-    Path("old.toml").write_text(small_policy(retries=2), encoding="utf-8")
-    Path("new.toml").write_text(small_policy(retries=1), encoding="utf-8")
-    asked = commands("I changed a policy: what does it do now?")
-    assert len(asked) == 5
-    for arguments in asked:
-        done = invoke(*arguments)
-        assert done.exit_code == 0, (arguments, done.output)
-    assert "<svg" in Path("policy.svg").read_text(encoding="utf-8")
-    assert "retries" in Path("change.html").read_text(encoding="utf-8")
-    scripts = [path.read_text(encoding="utf-8") for path in Path("worst").iterdir()]
-    assert scripts
-    assert all(Script.from_toml(script).replies for script in scripts)
+    [policy] = blocks("My bill", "toml")
+    for name, text in {
+        "policy.toml": policy,
+        "new.toml": policy,
+        "old.toml": "[limits]\nretries = 2\n" + policy,
+        "script.toml": '[[replies]]\ntext = "All is well."\n',
+        "call.json": rungwise_client(rungwise_provider(BLUE)).call("Why?").journal.to_json(),
+    }.items():
+        Path(name).write_text(text, encoding="utf-8")
+    provider: EmbeddedProvider = rungwise_provider(BLUE)
+    monkeypatch.setattr(rungwise.OpenAIChat, "DEFAULT_URL", provider.base_url)
+    monkeypatch.setattr(rungwise.Ollama, "DEFAULT_URL", provider.base_url.removesuffix("/v1"))
+    whole_run = Fuzzer.run
+    monkeypatch.setattr(Fuzzer, "run", lambda self, **asked: whole_run(self, **{**asked, "seconds": 1.0}))
+
+    def ctrl_c(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rungwise.adapters.cli.serve._report", ctrl_c)
+    return provider
+
+
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(each, marks=pytest.mark.full if each.startswith(SLOW) else ()) for each in commands()],
+)
+def test_every_command_runs_as_it_stands(at_work: EmbeddedProvider, command: str) -> None:
+    done = invoke(*shlex.split(command))
+    assert done.exit_code == 0, done.output
+    written = re.search(r"(?:-o|--scripts|--write) (\S+)", command)
+    if written is not None:
+        path = Path(written[1])
+        assert any(path.iterdir()) if path.is_dir() else "<svg" in path.read_text(encoding="utf-8")
+    if command.startswith("ask"):
+        assert (done.stdout.strip(), len(at_work.requests)) == (BLUE.text, 1)
+    for script in Path("worst").glob("*"):
+        assert Script.from_toml(script.read_text(encoding="utf-8")).replies
+
+
+@pytest.mark.parametrize("command", ["diff policy.toml old.toml --markdown", "fuzz old.toml --examples 5"])
+def test_its_policy_runs_with_the_other_commands_of_its_workflow(at_work: EmbeddedProvider, command: str) -> None:
+    done = invoke(*shlex.split(command))
+    assert done.exit_code == 0, done.output
 
 
 def test_every_command_of_the_readme_has_these_options() -> None:
-    shown = re.findall(r"(?<!`)`(rungwise [^`]+)`(?!`)", README.replace("\n", " "))
-    shown += re.findall(r"^ *(rungwise .+)$", README, re.MULTILINE)
-    assert len(shown) > 10
-    for each in shown:
-        name, *arguments = shlex.split(each.partition(">")[0], comments=True)[1:]
+    assert len(commands()) > 10
+    for each in commands():
+        name, *arguments = shlex.split(each.partition(">")[0])
         command = main.get_command(click.Context(main), name)
         assert command is not None, each
         known = {option for parameter in command.params for option in parameter.opts}

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 import stat
 import subprocess
@@ -54,9 +55,21 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def without_links(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a checkout whose links are text files, as git writes them on Windows."""
+    checkout = tmp_path_factory.mktemp("without_links") / "checkout"
+    shutil.copytree(ROOT, checkout, symlinks=True, ignore=LEFT_OUT)
+    shutil.copytree(ROOT / ".ci", checkout / ".ci")
+    for link in ("fsm", "adapters"):
+        (checkout / "rungwise" / link).unlink()
+        (checkout / "rungwise" / link).write_text(f"../{link}")
+    return checkout
+
+
+@pytest.fixture(scope="module")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sdist")
-    python = environment(folder / "environment", "hatchling")
+    python = environment(folder / "environment", "hatchling", "hatch-fancy-pypi-readme")
     done = run(python, "-m", "hatchling", "build", "-t", "sdist", "-d", folder, at=ROOT)
     assert done.returncode == 0, done.stderr
     return next(folder.glob("rungwise-*.tar.gz"))
@@ -109,6 +122,30 @@ def test_the_wheel_is_the_same_from_the_source_distribution(wheel: Path, sdist: 
     with tarfile.open(sdist) as archive:
         assert all(each.isfile() or each.isdir() for each in archive.getmembers())
     assert contents(built(sdist, tmp_path)) == contents(wheel)
+
+
+def test_the_wheel_and_the_source_distribution_need_no_links(wheel: Path, without_links: Path, tmp_path: Path) -> None:
+    assert contents(built(without_links, tmp_path)) == contents(wheel)
+    python = environment(tmp_path / "environment", "hatchling", "hatch-fancy-pypi-readme")
+    made = run(python, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path / "dist", at=without_links)
+    assert made.returncode == 0, made.stderr
+    [archive] = (tmp_path / "dist").iterdir()
+    (tmp_path / "again").mkdir()
+    assert contents(built(archive, tmp_path / "again")) == contents(wheel)
+
+
+def test_an_editable_install_without_links_says_that_it_needs_them(without_links: Path, tmp_path: Path) -> None:
+    python = environment(tmp_path / "environment")
+    done = run(python, "-m", "pip", "install", "-q", "--no-deps", "-e", without_links, at=tmp_path)
+    assert done.returncode != 0
+    assert "an editable install needs symbolic links, and rungwise/fsm is none: run `git config" in done.stderr
+
+
+def test_the_page_on_the_package_index_has_absolute_links(wheel: Path) -> None:
+    [described] = [text for name, text in contents(wheel).items() if name.endswith(".dist-info/METADATA")]
+    links = re.findall(r"\]\(([^)]+)\)", described.decode())
+    assert links
+    assert all(link.startswith("https://github.com/rungwise/rungwise/blob/main/") for link in links)
 
 
 def test_the_metadata_lead_to_the_project() -> None:
@@ -199,6 +236,7 @@ def test_hostile_files_change_nothing(python: Path, tmp_path: Path, fsm: str, on
 def test_an_editable_install_is_the_checkout(tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
     shutil.copytree(ROOT, checkout, symlinks=True, ignore=LEFT_OUT)
+    shutil.copytree(ROOT / ".ci", checkout / ".ci")
     python = environment(tmp_path / "environment", ("-e", f"{checkout}[testing]"))
     assert_ours(python, checkout, tmp_path)
 

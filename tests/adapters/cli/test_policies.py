@@ -1,13 +1,18 @@
 """A policy of the command line: a file, or `module:NAME`, whose table is then shown."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
+import rungwise
+from rungwise.adapters.cli.chains import read_price_list
 from rungwise.adapters.cli.policies import POLICY
+from rungwise.testing import ScriptedReply
 from support.command_line import invoke
 from support.sampling import sampled
 
@@ -153,3 +158,75 @@ def test_a_policy_of_the_wrong_kind_is_bad_input(ours: Path, arguments: tuple[st
     assert (result.exit_code, result.stdout) == (2, "")
     assert says in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+PRICED = "[budget]\nmoney = 0.05\n"
+
+
+@pytest.mark.parametrize(
+    ("tables", "expected"),
+    [
+        ('[prices]\n"gpt-5" = [1.25, 10]', (1.25, 10.0)),
+        ('[prices]\n"gpt-5" = [1.25, 10]\n"*" = [3, 4]', (3.0, 10.0)),  # every backend may be the dearest
+        ('[prices]\n"*" = [9, 9]\n[[chain.fast]]\nmodel = "small"\nprices = [1, 2]', (1.0, 2.0)),
+        (
+            '[prices]\nbig = [3, 1]\n[[chain.a]]\nmodel = "small"\nprices = [1, 2]\n[[chain.a]]\nmodel = "big"',
+            (3.0, 2.0),
+        ),
+        ('[[chain.a]]\nmodel = "m"\nprices = [1, 2]\n[[chain.b]]\nmodel = "m"\nprices = [2, 1]', (2.0, 2.0)),
+        ('[[chain.a]]\nmodel = "m"\nprices = [1, 2]\n[[chain.a]]\nmodel = "unknown"', None),
+        ("", None),
+    ],
+)
+def test_prices_come_from_the_file_and_no_backend_exceeds_them(
+    tables: str, expected: tuple[float, float] | None
+) -> None:
+    assert rungwise.Policy.from_toml(PRICED + tables) == rungwise.Policy(budget=rungwise.Budget(money=0.05))
+    dearest = read_price_list(PRICED + tables).dearest
+    assert (None if dearest is None else (dearest.input, dearest.output)) == expected
+
+
+@pytest.mark.parametrize(
+    ("tables", "says"),
+    [
+        ("prices = 3", "prices must be a table"),
+        ('[prices]\n"gpt-5" = 3', "prices.'gpt-5' must be the prices of a million tokens in and out, as in [1.25, 10]"),
+        ('[prices]\n"gpt-5" = [1, "x"]', "prices.'gpt-5': a price must be a number from 0 to 1000000000, not 'x'"),
+        ('[prices]\n"gpt-5" = [-1, nan]', "prices.'gpt-5': a price must be a number from 0"),
+        ("[chain]\nfast = 3", "chain.fast must be tables, one for each backend, as in [[chain.fast]]"),
+        ("[[chain.fast]]\nprices = [1, 2]", "chain.fast: backend 1 needs the name of its model"),
+        ("[[chain.a]]\nmodel = 'm'\nprices = 3", "chain.a: the prices of backend 1 must be the prices of a million"),
+    ],
+)
+def test_prices_that_are_none_are_bad_input(ours: Path, tables: str, says: str) -> None:
+    (ours / "priced.toml").write_text(f"{tables}\n" if tables.startswith("prices") else PRICED + tables)
+    done = invoke("verify", "priced.toml")
+    assert (done.exit_code, "priced.toml: " + says in " ".join(done.stderr.split())) == (2, True), done.stderr
+
+
+def test_an_option_comes_before_the_file_and_the_new_policy_before_the_old(ours: Path) -> None:
+    small = (
+        "[limits]\n" + "".join(f"{name} = 0\n" for name in rungwise.Limits()) + "[budget]\nattempts = 2\nmoney = 1\n"
+    )
+    (ours / "old.toml").write_text(small + '[prices]\n"*" = [1, 2]\n')
+    (ours / "new.toml").write_text(small + "seconds = 100\n" + '[prices]\n"*" = [3, 4]\n')
+    (ours / "bare.toml").write_text(small + "seconds = 200\n")
+    asked = ("--max-tokens", "10", "--input-tokens", "10")
+
+    def says(*files: str) -> str:
+        return " ".join(invoke("diff", *files, *asked).stdout.split())
+
+    assert "of 3 for input and 4 for output" in says("old.toml", "new.toml")
+    assert "of 1 for input and 2 for output" in says("old.toml", "bare.toml")
+    assert "of 5 for input and 6 for output" in says("old.toml", "new.toml", "--prices", "5/6")
+    piped = f"{{ cat old.toml; }} | {sys.executable} -m rungwise verify /dev/stdin"  # which can be read only once
+    assert subprocess.run(["bash", "-c", piped], capture_output=True).returncode == 0
+    assert 'put "*" = [2.5, 10] under [prices]' in invoke("verify", "bare.toml").stderr
+
+
+def test_ask_prices_each_backend_by_its_model(ours: Path, rungwise_provider: Any) -> None:
+    provider = rungwise_provider(ScriptedReply("Blue.", usage={"prompt_tokens": 1_000_000, "completion_tokens": 0}))
+    (ours / "p.toml").write_text('[prices]\n"gpt-5" = [1.25, 10]\n[[chain.a]]\nmodel = "other"\nprices = [2, 4]\n')
+    for model, cost in (("gpt-5", 1.25), ("other", 2.0), ("unknown", None)):
+        asked = ("ask", "Why?", "--base-url", provider.base_url, "--model", model, "--policy", "p.toml", "--json")
+        assert json.loads(invoke(*asked).stdout)["cost"] == (cost and pytest.approx(cost, rel=1e-4))

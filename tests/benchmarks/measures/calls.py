@@ -11,10 +11,11 @@ GOALS = {
     "acall": Goal("one call, async, over bare httpx", "≤", 1.15),
 }
 TITLES = {"call": "One call", "acall": "One call, async"}
+CHUNKS = 200
 
 
 def measure(bench: Bench) -> Iterator[Section]:
-    """Compare a call that is answered at once."""
+    """Compare a call that is answered at once, and what streaming underneath costs a longer answer."""
     contestants = (BARE, WHOLE, STREAMED, *PEERS)
     with bench.team(contestants) as workers:
         for way, title in TITLES.items():
@@ -22,3 +23,6 @@ def measure(bench: Bench) -> Iterator[Section]:
             [own] = [figure.ratio for figure in figures if figure.who == WHOLE.who]
             assert own is not None
             yield Section(f"calls.{way}", title, "s", figures, [GOALS[way].of(own)])
+        longer = [(each, "call", {}) for each in (BARE, WHOLE, STREAMED)]
+        figures = race(bench, workers, longer, bench.url(chunks=CHUNKS))
+        yield Section(f"calls.chunks.{CHUNKS}", f"One call, an answer of {CHUNKS} chunks", "s", figures, [])

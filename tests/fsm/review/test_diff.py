@@ -115,7 +115,7 @@ def test_a_refusal_that_no_longer_falls_back_is_named() -> None:
     assert "No reply is nudged any more (nudge_window is 0): 2 rows can no longer be taken" in text
     assert found.come_back == ()
     again = diff_policies(rungwise.Policy(after_refusal="end"), DEFAULT, 1)
-    line = "A refusal falls back again (before, after_refusal is 'end'): 1 row can be taken now"
+    line = "A refusal falls back now (before, after_refusal is 'end'): 1 row can be taken now"
     assert line in again.to_text()
 
 

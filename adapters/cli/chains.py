@@ -1,0 +1,124 @@
+"""Whom a policy runs against, as its file says: `[prices]`, and `[[chain.NAME]]` with a table for each backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from attrs import field, frozen
+
+from rungwise.adapters.cli.output import bad_input
+from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.label import short
+from rungwise.fsm.values.toml import read_toml
+
+if TYPE_CHECKING:
+    from rungwise.fsm.call.policy import Policy
+    from rungwise.fsm.turn.policy import TurnPolicy
+
+HIGHEST_PRICE: Final = 1e9
+ANY: Final = "*"
+"""The key of the prices of every model that has none of its own."""
+FILES: Final = "rungwise.files"
+"""The key under which the context of a command holds the files of its policies, each with its text."""
+
+
+@frozen
+class PriceList:
+    """Hold the prices of models, and the models of a chain, if they are known."""
+
+    by_model: Mapping[str, Prices] = field(factory=dict)
+    models: tuple[str, ...] = ()
+
+    def of(self, model: str) -> Prices | None:
+        """Return the prices of a model."""
+        return self.by_model.get(model, self.by_model.get(ANY))
+
+    @property
+    def dearest(self) -> Prices | None:
+        """Return prices that no backend exceeds; None if those of a backend are missing."""
+        known = [self.of(model) for model in self.models] or [*self.by_model.values()]
+        priced = [each for each in known if each is not None]
+        if not priced or len(priced) < len(known):
+            return None
+        return _dearest(priced)
+
+
+def prices_of(price_in: object, price_out: object) -> Prices:
+    """Return the prices of a million tokens.
+
+    Raises:
+        ConfigurationError: one is not a number, or is not from 0 to `HIGHEST_PRICE`.
+    """
+    for price in (price_in, price_out):
+        if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price <= HIGHEST_PRICE:
+            raise ConfigurationError(f"a price must be a number from 0 to {HIGHEST_PRICE:.0f}, not {short(price)}")
+    return Prices(float(price_in), float(price_out))  # type: ignore[arg-type]
+
+
+def read_price_list(text: str) -> PriceList:
+    """Read the prices in a policy's file; those of a backend in `[[chain.NAME]]` come before `[prices]`.
+
+    Raises:
+        ConfigurationError: a table is not of its form; the message names the key.
+    """
+    document = read_toml(text)
+    prices, chains = document.get("prices", {}), document.get("chain", {})
+    if not isinstance(prices, Mapping) or not isinstance(chains, Mapping):
+        raise ConfigurationError(f"{'chain' if isinstance(prices, Mapping) else 'prices'} must be a table")
+    by_model = {model: _pair(pair, f"prices.{short(model)}") for model, pair in prices.items()}
+    of_chains: dict[str, list[Prices]] = {}
+    for where, backend in _backends(chains):
+        priced = of_chains.setdefault(backend["model"], [])
+        if "prices" in backend:
+            priced.append(_pair(backend["prices"], where))
+    by_model |= {model: _dearest(priced) for model, priced in of_chains.items() if priced}  # two hosts may sell one
+    return PriceList(by_model, tuple(of_chains))
+
+
+def _backends(chains: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the backends of all chains, each with where its prices stand."""
+    for name, backends in chains.items():
+        if not isinstance(backends, list) or not all(isinstance(each, Mapping) for each in backends):
+            raise ConfigurationError(f"chain.{name} must be tables, one for each backend, as in [[chain.{name}]]")
+        for number, backend in enumerate(backends, 1):
+            if not isinstance(backend.get("model"), str):
+                raise ConfigurationError(f"chain.{name}: backend {number} needs the name of its model")
+            yield f"chain.{name}: the prices of backend {number}", backend
+
+
+def _pair(value: object, where: str) -> Prices:
+    if not isinstance(value, list) or len(value) != 2:
+        raise ConfigurationError(f"{where} must be the prices of a million tokens in and out, as in [1.25, 10]")
+    try:
+        return prices_of(*value)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{where}: {error}") from None
+
+
+def _dearest(prices: Sequence[Prices]) -> Prices:
+    return Prices(max(each.input for each in prices), max(each.output for each in prices))
+
+
+def price_list(option: Prices | None) -> PriceList:
+    """Return the prices of `--prices`, or those in the files of the command's policies, the last one first."""
+    if option is not None:
+        return PriceList({ANY: option})
+    for path, text in reversed(click.get_current_context().meta.get(FILES, ())):
+        try:
+            prices = read_price_list(text)
+        except ConfigurationError as error:
+            bad_input(f"{path}: {error}")
+        if prices.by_model:
+            return prices
+    return PriceList()
+
+
+def check_prices(policy: Policy | TurnPolicy, prices: Prices | None) -> None:
+    """Refuse a policy that sets a budget of money where the prices of tokens are missing."""
+    budgets = [policy.budget, getattr(getattr(policy, "of_calls", None), "budget", policy.budget)]
+    if any(budget.money is not None for budget in budgets) and prices is None:
+        give = 'give --prices IN/OUT, as in --prices 2.5/10, or put "*" = [2.5, 10] under [prices] in its file'
+        bad_input(f"the policy has a budget of money, which needs prices: {give}")
