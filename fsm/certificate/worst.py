@@ -115,8 +115,8 @@ class _CallSearch:
         def search(most: int | None, moves: Sequence[Move] = moves, **more: Any) -> Longest:
             return longest(moves, table.start, self.limits, table.ranks, weight, most, **more)
 
-        # A backend that cannot be paid for is passed over, as is one for which it is too late when the calls that share a
-        # budget have settled. Then the attempts go to those behind it.
+        # A backend that cannot be paid for is passed over, as is one for which it is too late when the calls that share
+        # a budget have settled. Then the attempts go to those behind it.
         skipping: dict[str, Any] = {"openings": self.openings, "passed": self.passed}
         alone: Number | None = None
         try:
