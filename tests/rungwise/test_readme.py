@@ -267,7 +267,7 @@ def test_every_command_of_the_readme_has_these_options() -> None:
 
 def test_the_costs_of_faults_are_those_that_were_measured() -> None:
     _, _, table = README.partition("| the primary's fault, every time |")
-    rows = [line for line in table.partition("\n\n")[0].splitlines()[2:]]
+    rows = table.partition("\n\n")[0].splitlines()[2:]
     measured = (ROOT / "tests/failover/README.md").read_text().splitlines()
     assert len(rows) >= 4
     assert not [row for row in rows if row not in measured]
