@@ -66,7 +66,6 @@ async def ask_async(
 PREFILLS = ("no", "trailing", "prefix", "partial", "continue_final_message")
 LATEST = 12
 PRICES = Prices(input=1.0, output=10.0)
-DEAR_WRITES = Prices(input=1.0, output=10.0, cache_read=0.1, cache_creation=20.0)
 
 
 @frozen
@@ -140,8 +139,9 @@ class Case:
         yield from with_defaults(self, Case(self.script))
 
 
-def cases(replies: SearchStrategy[ScriptedReply]) -> SearchStrategy[Case]:
-    """Generate calls."""
+def cases(replies: SearchStrategy[ScriptedReply], prices: Prices = PRICES) -> SearchStrategy[Case]:
+    """Generate calls, at these prices and with dear caches."""
+    dear = attrs.evolve(prices, cache_read=prices.input / 10, cache_creation=2 * prices.output)
     return st.builds(
         Case,
         script=scripts(items=replies),
@@ -151,7 +151,7 @@ def cases(replies: SearchStrategy[ScriptedReply]) -> SearchStrategy[Case]:
         prefill=st.sampled_from(PREFILLS),
         contents=st.booleans(),
         compactor=st.none() | compactors(),
-        prices=st.sampled_from((PRICES, DEAR_WRITES)),
+        prices=st.sampled_from((prices, dear)),
         is_fair=st.booleans(),
         leaves_after=seldom(st.integers(0, LATEST)),
     )

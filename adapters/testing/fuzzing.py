@@ -36,6 +36,7 @@ class Fuzzer(Search):
 
     policy: Policy = DEFAULT_POLICY
     over_http: bool = False
+    prices: Prices = PRICES  # of every backend
     hostile: float = 0.0  # the share of the calls, from 0 to 1, whose server writes hostile bytes
     _runner: CaseRunner = field(init=False)
     _certificates: dict[tuple[int | None, int | None, Prices], Certificate] = field(factory=dict, init=False)
@@ -56,7 +57,8 @@ class Fuzzer(Search):
 
     def _run_scripted(self, number: int, count: int) -> Finding | None:
         replies = scripted_replies(hangs=not self.over_http, delays=not self.over_http)
-        return self._run_batch(cases(replies), f"{self.seed}/{number}", count, (Phase.generate, Phase.shrink))
+        drawn = cases(replies, self.prices)
+        return self._run_batch(drawn, f"{self.seed}/{number}", count, (Phase.generate, Phase.shrink))
 
     def _run_hostile(self, number: int, count: int) -> Finding | None:
         # Hypothesis would try hundreds of smaller cases, each of which takes real time.
@@ -65,7 +67,7 @@ class Fuzzer(Search):
     def check(self, case: Case | HostileCase) -> None:
         """Make one call and check that it is honest."""
         if isinstance(case, HostileCase):
-            survived = case.run(self.policy, self.backends, KEY, self.certificate)
+            survived = case.run(self.policy, self.backends, KEY, self.certificate, self.prices)
             self.coverage.record(EndedCall(survived, certificate=self.certificate))
             return
         events: list[object] = []
@@ -90,15 +92,15 @@ class Fuzzer(Search):
     @property
     def certificate(self) -> Certificate:
         """Return the certificate of the policy for an unknown request."""
-        return self._certify(None, None, PRICES)
+        return self._certify(None, None, self.prices)
 
     def _certify(self, max_tokens: int | None, input_tokens: int | None, prices: Prices) -> Certificate:
         """Return the certificate for a request; only its worst cases depend on the request."""
         key = max_tokens, input_tokens, prices
         if not self._certificates:
-            self._certificates[None, None, PRICES] = verify(self.policy, self._runner.chain())
+            self._certificates[None, None, self.prices] = verify(self.policy, self._runner.chain(prices=self.prices))
         if key not in self._certificates:
-            proved = self._certificates[None, None, PRICES]
+            proved = self._certificates[None, None, self.prices]
             worst = worst_cases(self.policy, proved.limits, [prices] * self.backends, max_tokens, input_tokens)
             self._certificates[key] = attrs.evolve(
                 proved, max_tokens=max_tokens, input_tokens=input_tokens, worst=worst
@@ -143,6 +145,7 @@ class TurnFuzzer(Search):
     """Play turns until one is dishonest or time is up."""
 
     policy: TurnPolicy = DEFAULT_TURN_POLICY
+    prices: Prices = PRICES  # of every backend
     _certificates: dict[int | None, Certificate] = field(factory=dict, init=False)
 
     def _run_numbered(self, number: int, count: int) -> Finding | None:
@@ -151,7 +154,7 @@ class TurnFuzzer(Search):
 
     def check(self, case: TurnCase) -> None:
         """Play one turn and check that it is honest."""
-        chain = [ScriptedLink(f"backend-{number}", prices=PRICES) for number in range(1, self.backends + 1)]
+        chain = [ScriptedLink(f"backend-{number}", prices=self.prices) for number in range(1, self.backends + 1)]
         run = run_turn(self.policy, case.script, chain=chain)
         seen = SeenTurn(run, self._certify(case.script.max_tokens))
         check_turn(seen)
@@ -164,6 +167,6 @@ class TurnFuzzer(Search):
 
     def _certify(self, max_tokens: int | None) -> Certificate:
         if max_tokens not in self._certificates:
-            chain = [PlainLink(f"backend-{number}", prices=PRICES) for number in range(1, self.backends + 1)]
+            chain = [PlainLink(f"backend-{number}", prices=self.prices) for number in range(1, self.backends + 1)]
             self._certificates[max_tokens] = verify(self.policy, chain, max_tokens=max_tokens)
         return self._certificates[max_tokens]

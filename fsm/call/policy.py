@@ -15,7 +15,7 @@ from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.machine.table import Table
-from rungwise.fsm.values.fields import flag, instance, number, one_of, optional, whole
+from rungwise.fsm.values.fields import explains_arguments, flag, instance, number, one_of, optional, whole
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import did_you_mean, short
 from rungwise.fsm.values.toml import read_toml, text_of_file
@@ -38,6 +38,7 @@ MOST_ATTEMPTS = 10**9
 """The most attempts of a shared budget; one call may make at most `LARGEST_LIMIT`."""
 
 
+@explains_arguments
 @frozen(kw_only=True)
 class Budget:
     """Limit what the whole call may spend. A budget is never refilled, not even by a fallback.
@@ -56,6 +57,7 @@ class Budget:
     money: float | None = field(default=None, validator=optional(number(above_zero=True, highest=LARGEST_SUM)))
 
 
+@explains_arguments
 @frozen(kw_only=True)
 class Waits:
     """Set how long the rungs wait, in seconds.
@@ -80,6 +82,7 @@ class Waits:
     longest_asked: float = field(default=120.0, validator=number(above_zero=False))
 
 
+@explains_arguments
 @frozen(kw_only=True)
 class Timeouts:
     """Limit one attempt, in seconds; None is no limit.
@@ -100,6 +103,7 @@ class Timeouts:
     total: float | None = field(default=600.0, validator=optional(number(above_zero=True)))
 
 
+@explains_arguments
 @frozen(kw_only=True)
 class Reserve:
     """Reserve a part of the budget for each usable backend that is still to come.
@@ -144,6 +148,7 @@ def _switch_after(value: Any) -> Mapping[str, int]:
     return FrozenMap({**SWITCH_AFTER, **value})
 
 
+@explains_arguments
 @frozen(kw_only=True)
 class Policy:
     """Set how a call recovers and what it may spend.
