@@ -41,10 +41,10 @@ class BackendCheck:
         return self.problem is None and not self.losses
 
     def __str__(self) -> str:
-        lines = [f"cannot be used: {self.problem}"] if self.problem is not None else []
-        lines += [f"loses: {loss}" for loss in self.losses]
+        lines = [f"loses: {loss}" for loss in self.losses]
         lines += [f"unknown: {unknown}" for unknown in self.unknowns]
-        return "\n".join([self.name, *[f"  {each}" for each in lines or ["takes all of it"]]])
+        problem = [f"cannot be used: {self.problem}"] if self.problem is not None else []
+        return "\n".join([self.name, *[f"  {each}" for each in (*problem, *(lines or ["takes all of it"]))]])
 
 
 @frozen

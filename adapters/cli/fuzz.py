@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from rungwise.adapters.cli.options import output_option
+from rungwise.adapters.cli.chains import price_list
+from rungwise.adapters.cli.options import output_option, prices_option
 from rungwise.adapters.cli.output import bad_input, complain, counted, note, one_line, progress_bar, put, write_out
 from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_option
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from rungwise.adapters.testing.fuzzing import Fuzzer, TurnFuzzer
     from rungwise.adapters.testing.search import Finding
+    from rungwise.fsm.call.conversation.link import Prices
     from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.turn.policy import TurnPolicy
 
@@ -47,6 +49,7 @@ REFRESH_SECONDS: Final = 0.1
     "--over-http", is_flag=True, help="Use a real server on loopback; a tenth of the calls get hostile bytes."
 )
 @click.option("--hostile", is_flag=True, help="Use a server on loopback that sends hostile bytes to every call.")
+@prices_option("at every backend")
 @output_option
 def fuzz(
     policy: Policy | TurnPolicy | None,
@@ -55,6 +58,7 @@ def fuzz(
     seconds: float | None,
     seed: int | None,
     output: str | None,
+    prices: Prices | None,
     **providers: Any,
 ) -> int:
     """Make calls to providers that do anything, and check that every call is honest.
@@ -93,7 +97,7 @@ def fuzz(
         from secrets import randbelow  # which loads OpenSSL, and the help of all commands loads this module
 
         seed = randbelow(1_000_000)
-    with _no_litter(), _fuzzer(chosen, seed=seed, **providers) as fuzzer:
+    with _no_litter(), _fuzzer(chosen, seed=seed, prices=price_list(prices).dearest, **providers) as fuzzer:
         _check_certificate(fuzzer)
         what = fuzzer.certificate.table
         with _progress(examples, seconds, what) as fuzzer.progress:
@@ -120,7 +124,7 @@ def _no_litter() -> Iterator[None]:
 
 
 def _fuzzer(
-    policy: Policy | TurnPolicy, *, backends: int, seed: int, over_http: bool, hostile: bool
+    policy: Policy | TurnPolicy, *, backends: int, seed: int, prices: Prices | None, over_http: bool, hostile: bool
 ) -> Fuzzer | TurnFuzzer:
     from rungwise.fsm.call.policy import Policy
 
@@ -128,12 +132,13 @@ def _fuzzer(
         from rungwise.adapters.testing.fuzzing import Fuzzer, TurnFuzzer
     except ImportError as error:
         bad_input(str(error))
+    common: dict[str, Any] = {"backends": backends, "seed": seed, **({"prices": prices} if prices else {})}
     if isinstance(policy, Policy):
         share = 1.0 if hostile else HOSTILE_SHARE if over_http else 0.0
-        return Fuzzer(policy, backends=backends, seed=seed, over_http=over_http, hostile=share)
+        return Fuzzer(policy, over_http=over_http, hostile=share, **common)
     if hostile or over_http:
         bad_input("turns run in memory: --hostile and --over-http need a policy of calls")
-    return TurnFuzzer(policy, backends=backends, seed=seed)
+    return TurnFuzzer(policy, **common)
 
 
 def _check_certificate(fuzzer: Fuzzer | TurnFuzzer) -> None:

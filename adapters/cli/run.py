@@ -236,6 +236,7 @@ class Shown(ABC, Generic[End]):
         """Write the rest, and return the exit code."""
         result = self.result
         if result is None:
+            self.answer.interlude()
             return CANCELLED
         try:
             if self.gone is None:

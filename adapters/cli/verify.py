@@ -95,8 +95,7 @@ def verify(
     from rungwise.fsm.turn.policy import TurnPolicy
 
     policy = policy or default_of(turn=turn)
-    prices = price_list(prices).dearest
-    check_prices(policy, prices)
+    check_prices(policy, prices := price_list(prices).dearest)
     named = click.get_current_context().meta.get(NAMED)
     request = CertifiedRequest(named, isinstance(policy, TurnPolicy), max_tokens, input_tokens, prices)
     certificate, worst = _certify(policy, request, backends, exhaustive=exhaustive)

@@ -109,6 +109,8 @@ class Deadlines:
         if self.header is not None:
             moments += [_read(value, name) for name, value in headers.items() if name.lower() == self.header]
         if moments:
+            if is_number(moment, 0, _1970) and self.wall_clock() > 2 * _1970:
+                raise ConfigurationError(f"deadline={moment:g}: that is 1970; pass a time, or time.time() + {moment:g}")
             now = self.clock()  # first: a pause before the next line then makes the deadline earlier, not later
             ends.append(now + (min(moments) - self.wall_clock()))
         return earliest(*ends)
@@ -143,6 +145,10 @@ def header_name(name: Any) -> str | None:
     if name.lower() in TAKEN:
         raise ConfigurationError(f"deadline_header cannot be {name!r}, which means something else")
     return name.lower()
+
+
+_1970: Final = 365 * 86_400.0
+"""Seconds of the first year that is counted: a deadline in it is a number of seconds from now, given by mistake."""
 
 
 def _seconds(moment: Any) -> float:

@@ -68,8 +68,6 @@ async def ask_async(
 PREFILLS = ("no", "trailing", "prefix", "partial", "continue_final_message")
 LATEST = 12
 PRICES = Prices(input=1.0, output=10.0)
-DEAR_WRITES = Prices(input=1.0, output=10.0, cache_read=0.1, cache_creation=20.0)
-DEAR_INPUT = Prices(input=10.0, output=1.0)
 
 
 @frozen
@@ -146,8 +144,10 @@ class Case:
         yield from with_defaults(self, Case(self.script))
 
 
-def cases(replies: SearchStrategy[ScriptedReply]) -> SearchStrategy[Case]:
-    """Generate calls."""
+def cases(replies: SearchStrategy[ScriptedReply], prices: Prices = PRICES) -> SearchStrategy[Case]:
+    """Generate calls, at these prices, with dear caches and with dear input."""
+    dear = attrs.evolve(prices, cache_read=prices.input / 10, cache_creation=2 * prices.output)
+    dear_input = attrs.evolve(prices, input=prices.output, output=prices.input)
     return st.builds(
         Case,
         script=scripts(items=replies),
@@ -157,7 +157,7 @@ def cases(replies: SearchStrategy[ScriptedReply]) -> SearchStrategy[Case]:
         prefill=st.sampled_from(PREFILLS),
         contents=st.booleans(),
         compactor=st.none() | compactors(),
-        prices=st.sampled_from((PRICES, DEAR_WRITES, DEAR_INPUT)),
+        prices=st.sampled_from((prices, dear, dear_input)),
         is_fair=st.booleans(),
         tokenizer=st.sampled_from(tuple(TOKENIZERS)),
         leaves_after=seldom(st.integers(0, LATEST)),

@@ -48,6 +48,7 @@ class Fuzzer(Search):
 
     policy: Policy = DEFAULT_POLICY
     over_http: bool = False
+    prices: Prices = PRICES  # of every backend
     hostile: float = 0.0  # the share of the calls, from 0 to 1, whose server writes hostile bytes
     _runner: CaseRunner = field(init=False)
     _certificates: dict[object, Certificate] = field(factory=dict, init=False)
@@ -73,7 +74,8 @@ class Fuzzer(Search):
 
     def _run_scripted(self, number: int, count: int) -> Finding | None:
         replies = scripted_replies(hangs=not self.over_http, delays=not self.over_http)
-        return self._run_batch(cases(replies), f"{self.seed}/{number}", count, (Phase.generate, Phase.shrink))
+        drawn = cases(replies, self.prices)
+        return self._run_batch(drawn, f"{self.seed}/{number}", count, (Phase.generate, Phase.shrink))
 
     def _run_squeezed(self, number: int, count: int) -> Finding | None:
         steady = st.sampled_from(STEADY).map(lambda reply: Script([reply], after="repeat"))
@@ -87,7 +89,7 @@ class Fuzzer(Search):
     def check(self, case: Case | HostileCase) -> None:
         """Make one call and check that it is honest."""
         if isinstance(case, HostileCase):
-            survived = case.run(self.policy, self.backends, KEY, self.certificate)
+            survived = case.run(self.policy, self.backends, KEY, self.certificate, self.prices)
             self.coverage.record(EndedCall(survived, certificate=self.certificate))
             return
         events: list[object] = []
@@ -113,7 +115,7 @@ class Fuzzer(Search):
     @property
     def certificate(self) -> Certificate:
         """Return the certificate of the policy for an unknown request."""
-        return self._certify(None, None, PRICES, Squeeze())
+        return self._certify(None, None, self.prices, Squeeze())
 
     def _certify(
         self, max_tokens: int | None, input_tokens: int | None, prices: Prices, squeeze: Squeeze
@@ -122,8 +124,9 @@ class Fuzzer(Search):
         policy, priced = squeeze.policy(self.policy), squeeze.prices or (prices,) * self.backends
         key = max_tokens, input_tokens, priced, policy
         if not self._certificates:
-            proved = verify(self.policy, self._runner.chain())
-            self._certificates[None, None, (PRICES,) * self.backends, self.policy] = proved
+            priced_alike = (self.prices,) * self.backends
+            proved = verify(self.policy, self._runner.chain(prices=priced_alike))
+            self._certificates[None, None, priced_alike, self.policy] = proved
         if key not in self._certificates:
             proved = next(iter(self._certificates.values()))
             limits = policy.limits.bounded(policy.table.limits, len(priced))
@@ -175,6 +178,7 @@ class TurnFuzzer(Search):
     """Play turns until one is dishonest or time is up."""
 
     policy: TurnPolicy = DEFAULT_TURN_POLICY
+    prices: Prices = PRICES  # of every backend
     _certificates: dict[int | None, Certificate] = field(factory=dict, init=False)
 
     def _run_numbered(self, number: int, count: int) -> Finding | None:
@@ -183,7 +187,7 @@ class TurnFuzzer(Search):
 
     def check(self, case: TurnCase) -> None:
         """Play one turn and check that it is honest."""
-        chain = [ScriptedLink(f"backend-{number}", prices=PRICES) for number in range(1, self.backends + 1)]
+        chain = [ScriptedLink(f"backend-{number}", prices=self.prices) for number in range(1, self.backends + 1)]
         run = run_turn(self.policy, case.script, chain=chain)
         seen = SeenTurn(run, self._certify(case.script.max_tokens))
         check_turn(seen)
@@ -196,6 +200,6 @@ class TurnFuzzer(Search):
 
     def _certify(self, max_tokens: int | None) -> Certificate:
         if max_tokens not in self._certificates:
-            chain = [PlainLink(f"backend-{number}", prices=PRICES) for number in range(1, self.backends + 1)]
+            chain = [PlainLink(f"backend-{number}", prices=self.prices) for number in range(1, self.backends + 1)]
             self._certificates[max_tokens] = verify(self.policy, chain, max_tokens=max_tokens)
         return self._certificates[max_tokens]

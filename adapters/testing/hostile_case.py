@@ -15,6 +15,7 @@ from rungwise.adapters.testing.case import MODES, PRICES, is_async, is_streaming
 from rungwise.adapters.testing.survival import assert_survives
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.learned import LEARNED
+from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Policy, Timeouts
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.certificate.certificate import Certificate
@@ -51,13 +52,15 @@ class HostileCase:
         """Write the responses as TOML, which `rungwise.testing.read_responses` takes."""
         return write_responses(self.responses)
 
-    def run(self, policy: Policy, backends: int, key: str, certificate: Certificate | None) -> Result:
+    def run(
+        self, policy: Policy, backends: int, key: str, certificate: Certificate | None, prices: Prices = PRICES
+    ) -> Result:
         """Make the call, and a healthy one after it; return the result of the first."""
         LEARNED.forget()
 
         def client_of(base_url: str) -> Client:
             chain = [
-                OpenAIChat(f"model-{number}", name=f"backend-{number}", base_url=base_url, api_key=key, prices=PRICES)
+                OpenAIChat(f"model-{number}", name=f"backend-{number}", base_url=base_url, api_key=key, prices=prices)
                 for number in range(1, backends + 1)
             ]
             return Client(chain, policy=hurried(policy))

@@ -29,7 +29,9 @@ class Limits(Mapping[str, "int | None"]):
     _limits: FrozenMap
     _bounded: dict[tuple[int, int], tuple[Mapping[str, int | None], Mapping[str, int]]]
 
-    def __init__(self, /, **limits: int | None) -> None:
+    def __init__(self, /, *values: int, **limits: int | None) -> None:
+        if values:
+            raise ConfigurationError(f"Limits takes its limits by name, as in Limits(retries={short(values[0])})")
         for name, limit in limits.items():
             if not is_whole(limit, 0, LARGEST_LIMIT) and not (name == "fallbacks" and limit is None):
                 raise ConfigurationError(

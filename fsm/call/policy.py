@@ -15,7 +15,16 @@ from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.machine.table import Table
-from rungwise.fsm.values.fields import brief_repr, flag, instance, number, one_of, optional, whole
+from rungwise.fsm.values.fields import (
+    brief_repr,
+    explains_arguments,
+    flag,
+    instance,
+    number,
+    one_of,
+    optional,
+    whole,
+)
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import did_you_mean, short
 from rungwise.fsm.values.toml import read_toml, text_of_file
@@ -38,6 +47,7 @@ MOST_ATTEMPTS = 10**9
 """The most attempts of a shared budget; one call may make at most `LARGEST_LIMIT`."""
 
 
+@explains_arguments
 @frozen(kw_only=True)
 class Budget:
     """Limit what the whole call may spend. A budget is never refilled, not even by a fallback.
@@ -56,6 +66,7 @@ class Budget:
     money: float | None = field(default=None, validator=optional(number(above_zero=True, highest=LARGEST_SUM)))
 
 
+@explains_arguments
 @frozen(kw_only=True)
 class Waits:
     """Set how long the rungs wait, in seconds.
@@ -88,6 +99,7 @@ FIRST_TOKEN = DefaultSeconds(60.0)
 """The default of `Timeouts.first_token`: models that reason may be silent for half a minute."""
 
 
+@explains_arguments
 @frozen(kw_only=True)
 class Timeouts:
     """Limit one attempt, in seconds; None is no limit.
@@ -109,6 +121,7 @@ class Timeouts:
     total: float | None = field(default=600.0, validator=optional(number(above_zero=True)))
 
 
+@explains_arguments
 @frozen(kw_only=True)
 class Reserve:
     """Reserve a part of the budget for each usable backend that is still to come.
@@ -167,6 +180,7 @@ def _switch_after(value: Any) -> Mapping[str, int]:
     return FrozenMap({**SWITCH_AFTER, **untimed, **value})
 
 
+@explains_arguments
 @frozen(kw_only=True, repr=False)
 class Policy:
     """Set how a call recovers and what it may spend.

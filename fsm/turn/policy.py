@@ -12,7 +12,16 @@ from attrs import field, frozen
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, from_toml
 from rungwise.fsm.turn.table import TURN
-from rungwise.fsm.values.fields import brief_repr, flag, instance, number, optional, text, whole
+from rungwise.fsm.values.fields import (
+    brief_repr,
+    explains_arguments,
+    flag,
+    instance,
+    number,
+    optional,
+    text,
+    whole,
+)
 from rungwise.fsm.values.toml import text_of_file
 
 LARGEST_WINDOW = 10**9
@@ -23,6 +32,7 @@ def _share(instance: object, attribute: attrs.Attribute[Any], value: object) -> 
     number(above_zero=True, highest=1)(instance, attribute, value)
 
 
+@explains_arguments
 @frozen(kw_only=True)
 class TurnHints:
     """Hold the texts that the turn itself sends to the model; the request for a summary does not stay in the messages.
@@ -44,6 +54,7 @@ class TurnHints:
     too_many: str = field(default="This call was not run: one reply may not call so many tools.", validator=text)
 
 
+@explains_arguments
 @frozen(kw_only=True, repr=False)
 class TurnPolicy:
     """Set how often a turn may continue and what it may spend.

@@ -2,17 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from functools import wraps
+from typing import Any, TypeVar
 
 import attrs
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.label import short
+from rungwise.fsm.values.label import did_you_mean, short
 
 LONGEST_SECONDS = 1e6
 """No number of seconds may exceed this (11 days): sockets take at most 2**31 - 1 milliseconds, some waits 2**32 - 1."""
 
+_Kind = TypeVar("_Kind", bound=type[Any])
+
 Attribute = attrs.Attribute  # the parameter of every validator below
+
+
+def explains_arguments(kind: _Kind) -> _Kind:
+    """Make an attrs class refuse an argument without a name, or of an unknown one, and say what would be right."""
+    plain: Any = kind.__init__
+    names = [each.alias for each in attrs.fields(kind)]
+    parts: Mapping[str, type[Any]] = getattr(kind, "parts", {})
+
+    @wraps(plain)
+    def init(self: Any, /, *values: Any, **named: Any) -> None:
+        for value in values:
+            fitting = [name for name in names if isinstance(value, parts.get(name, ()))] or names
+            by_name = " or ".join(f"{name}={short(value)}" for name in fitting)
+            raise ConfigurationError(f"{kind.__name__} takes its fields by name: {by_name}")
+        for name in named.keys() - set(names):
+            inside = [
+                f"{part}={of.__name__}({name}={short(named[name])})" for part, of in parts.items() if _has(of, name)
+            ]
+            near = f"it is {kind.__name__}({inside[0]})" if inside else did_you_mean(name, names, ", ".join(names))
+            raise ConfigurationError(f"{kind.__name__} has no field {short(name)}: {near}")
+        plain(self, **named)
+
+    kind.__init__ = init
+    return kind
+
+
+def _has(kind: type[Any], name: str) -> bool:
+    return name in (attrs.fields_dict(kind) if attrs.has(kind) else kind())
 
 
 def where(instance: object, attribute: Attribute[Any]) -> str:

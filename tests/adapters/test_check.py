@@ -1,5 +1,6 @@
 """What a check tells of a request before anything is sent."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -66,7 +67,7 @@ def test_a_backend_that_cannot_be_used() -> None:
     assert (first.is_clean, second.is_clean) == (True, False)
     assert second.problem is not None
     assert "placeholder" in second.problem
-    assert str(check).splitlines()[2:] == ["mine", f"  cannot be used: {second.problem}"]
+    assert str(check).splitlines()[2:] == ["mine", f"  cannot be used: {second.problem}", "  takes all of it"]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +161,7 @@ def test_sound_is_unknown_everywhere() -> None:
 def test_it_takes_what_a_call_takes() -> None:
     client = Client([local()])
     assert client.check(Request("hi"))
-    assert client.check("hi", policy=rungwise.Policy(), deadline=2.0)
+    assert client.check("hi", policy=rungwise.Policy(), deadline=datetime.now(UTC))
     for name, given in (("policy", "fast"), ("deadline", "soon"), ("within", rungwise.Budget()), ("turn", "next")):
         with pytest.raises(rungwise.ConfigurationError, match=f"^{name} must be a"):
             client.check("hi", **{name: given})
@@ -168,3 +169,12 @@ def test_it_takes_what_a_call_takes() -> None:
             client.call("hi", **{name: given})
     with pytest.raises(rungwise.ConfigurationError, match="temprature"):
         client.check("hi", temprature=0.2)  # type: ignore[call-arg]
+
+
+def test_a_backend_without_a_key_is_checked_all_the_same() -> None:
+    blind = OpenAIChat("gpt-5", name="mine", api_key="your-key", capabilities=Capabilities(images=False))
+    message = {"role": "user", "content": [{"type": "text", "text": "What is this?"}, PICTURE]}
+    [checked] = check_request(Request([message]), [blind]).backends
+    assert checked.losses == ("pictures, which it does not see",)
+    assert "cannot be used" in str(checked)
+    assert "loses: pictures" in str(checked)

@@ -49,7 +49,11 @@ _FORMS: Final[Mapping[str, tuple[Check, str]]] = {
     "top_p": (lambda value: is_number(value, 0, 1), "a number from 0 to 1"),
     "stop": (lambda value: is_text(value) or _are_texts(value), "a text or a list of texts"),
     "seed": (is_whole, "a whole number"),
-    "response_format": _CHOSEN,
+    "response_format": (
+        _CHOSEN[0],
+        'a text, or a mapping as in {"type": "json_schema", "json_schema": {"name": "answer", "schema": {...}}}; '
+        "a pydantic model gives its schema with model_json_schema()",
+    ),
     "reasoning_effort": (is_text, "a text, as in 'low'"),
     "tool_choice": _CHOSEN,
     "parallel_tool_calls": (is_flag, "True or False"),

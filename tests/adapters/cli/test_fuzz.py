@@ -487,3 +487,14 @@ def test_a_dishonest_turn_is_written_as_a_script_that_fails_again(monkeypatch: p
     assert len(script.replies) == 1
     with pytest.raises(Dishonest, match="what was shown stands in the conversation"):
         assert_turn_honest(run_turn(TurnPolicy(), script))
+
+
+def test_prices_reach_the_calls_and_their_certificate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    seen: list[Fuzzer] = []
+    enter = Fuzzer.__enter__
+    monkeypatch.setattr(Fuzzer, "__enter__", lambda self: seen.append(self) or enter(self))
+    (tmp_path / "poor.toml").write_text('[budget]\nattempts = 2\nmoney = 0.01\n[prices]\n"*" = [3, 4]\n')
+    for more in ((), ("--prices", "5/6")):
+        done = invoke("fuzz", tmp_path / "poor.toml", "--examples", "20", "--seed", "1", *more)
+        assert done.exit_code == 0, done.output
+    assert [(each.prices.input, each.prices.output) for each in seen] == [(3, 4), (5, 6)]
