@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rungwise.fsm.review.diff import PolicyDiff
-from support.changes import of_nothing, of_turns, to_other_table
+from support.changes import of_nothing, of_turns, to_interactive, to_other_table
 from support.page_checks import assert_contrast, assert_page_fits
 
 WIDTHS = (390, 800, 1440)
@@ -44,3 +44,11 @@ def test_on_a_phone_the_ladders_stand_first_and_the_hub_is_there_on_request(
     assert tab.run(IS_SHOWN)
     assert_page_fits(tab)
     assert open_tab(path, width=1440).run(IS_SHOWN)
+
+
+def test_on_a_phone_the_page_of_a_whole_preset_is_read_in_ten_screens(
+    open_tab: Callable[..., Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "change.html"
+    path.write_text(to_interactive().to_html(), encoding="utf-8")
+    assert open_tab(path, width=390).run("document.documentElement.scrollHeight") < 8_000

@@ -110,9 +110,9 @@ def _observe_reply(
     resolved, event = proposal.for_backend, _event_of(read, proposal, transcript)
     is_spare = event in _CUT and (read.is_too_little or (event != "truncated" and read.adds_too_little))
     if is_spare and event == "truncated":
-        # Nobody knows whether it is a beginning, unless reasoning has filled the cap.
-        is_spare = not resolved.asks_for_little and bool(read.reasoning or usage.reasoning_tokens)
-        event = "reasoning_truncated" if is_spare else event  # the cap was spent on something else
+        is_spare = not resolved.asks_for_little
+        has_reasoned = bool(read.reasoning or usage.reasoning_tokens)
+        event = "reasoning_truncated" if is_spare and has_reasoned else event  # the cap was spent on something else
     # Blanks that a cut leaves behind are no text: the request that follows is the same, and brings them again.
     is_kept = not is_spare and _keeps(proposal, event) and (event in ANSWERS or not read.is_blank)
     lacks_json = event == "malformed" and read.reply.stop_reason not in _BY_STOP_WITHOUT_CALLS
