@@ -16,8 +16,10 @@ from rungwise.fsm.values.patterns import Pattern
 BARE_KEY: Final = Pattern(r"[A-Za-z0-9_-]+")
 """A key that needs no quotes."""
 
-LARGEST_TOML: Final = 1_000_000
-"""The most characters of TOML that are read: a policy has some thousand, and `tomllib` takes a second for these."""
+LARGEST_TOML: Final = 2_000_000
+"""The most characters of TOML that are read: a policy has some thousand, a script of hostile replies a million or more.
+
+`tomllib` takes two seconds for these."""
 
 _UNSAFE: Final = Pattern(r"[^ -~]")
 

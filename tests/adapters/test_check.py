@@ -116,11 +116,11 @@ def test_the_table_knows_models() -> None:
 def test_a_prompt_that_does_not_fit_by_estimate() -> None:
     long = [{"role": "user", "content": "x" * 24_000}]
     found = checked(local(window=8_192), long, max_tokens=1_000)
-    assert found.losses == ("about 8002 tokens of prompt and 1000 of output, in a window of 8192",)
+    assert found.losses == ("about 8010 tokens of prompt and 1000 of output, in a window of 8192",)
     assert checked(local(window=9_100), long, max_tokens=1_000).is_clean
     assert checked(local(window=8_192), long, max_tokens=1_000, input_tokens=5_000).is_clean, "the caller has counted"
     unknown = checked(local(), long, max_tokens=1_000)
-    assert unknown.unknowns == ("whether about 8002 tokens of prompt and 1000 of output fit its window",)
+    assert unknown.unknowns == ("whether about 8010 tokens of prompt and 1000 of output fit its window",)
     assert unknown.is_clean
 
 

@@ -14,6 +14,7 @@ from support.modes import EVERY
 from support.protocols import backend
 
 USER = {"role": "user", "content": "Draw a heron."}
+SENT = {"type": "message", **USER}
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"
 THOUGHT = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAA"}
 ANSWERS: dict[str, dict[str, Any]] = {
@@ -91,7 +92,7 @@ def test_it_is_done_with_the_item_in_the_message(kind: str, mode: str, serve: An
         if kind == "approval":
             outcome = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}
         assert ask(client, mode, [USER, result.message, outcome]).text == "There."
-    assert [each.body["input"] for each in provider.requests] == [[USER], [USER, THOUGHT, item, outcome]]
+    assert [each.body["input"] for each in provider.requests] == [[SENT], [SENT, THOUGHT, item, outcome]]
 
 
 @pytest.mark.parametrize("mode", ["call", "whole"])

@@ -347,7 +347,7 @@ def test_what_ends_after_its_head_counts_as_its_cap(raw: Serve, mode: str, body:
     )
     server = raw("content-type: text/event-stream\r\n", body)
     result = run(server, mode, policy=policy)
-    spent = 5000 - COUNTED_BESIDE  # which is kept back
+    spent = 5000 - 2 * COUNTED_BESIDE  # which is kept back for each
     assert (result.outcome, result.usage.output_tokens, len(server.requests)) == ("over_budget", spent, 2)
 
 

@@ -17,7 +17,6 @@ import rungwise
 from rungwise.adapters.cli.command import main
 from rungwise.adapters.testing.fuzzing import Fuzzer
 from rungwise.core import Reply
-from rungwise.fsm.call.policy import SWITCH_AFTER
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.command_line import invoke
 
@@ -127,7 +126,6 @@ def test_the_policy_is_one_and_costs_no_more_than_it_says() -> None:
     [block] = blocks("My bill", "toml")
     policy = rungwise.Policy.from_toml(block)
     assert policy.budget.money == tomllib.loads(block)["budget"]["money"] == 0.05
-    assert policy.switch_after == {**SWITCH_AFTER, "rate_limit": 1, "rate_limit_without_wait": 1, "empty": 2}
 
 
 def test_a_batch_has_one_budget(rungwise_provider: Any, rungwise_client: Made) -> None:

@@ -93,7 +93,7 @@ def test_a_missing_key_is_told_by_the_variable_of_the_protocols_own_provider(api
 
 def test_a_server_on_this_machine_needs_no_key() -> None:
     for api in APIS:
-        [backend] = chain_of([Target(api, "http://localhost:11434", "llama3.2", is_fallback=False)], None)
+        [backend] = chain_of([Target(api, "http://localhost:11434", "llama3.2", is_fallback=False)], lambda model: None)
         assert backend.problem is None
 
 

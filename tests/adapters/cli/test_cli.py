@@ -212,7 +212,7 @@ def test_a_key_goes_to_no_other_scheme_or_port_of_its_host(url: str, monkeypatch
 def chain_of(*command: str) -> list[Any]:
     options = ask_command.make_context("ask", ["Hi", "--model", "m", *command]).params
     first = Target(options["api"], options["base_url"], options["model"], options["api_key_env"], is_fallback=False)
-    return list(chain_of_targets((first, *options["fallbacks"]), options["prices"]))
+    return list(chain_of_targets((first, *options["fallbacks"]), lambda model: options["prices"]))
 
 
 def authorization(backend: Any) -> str | None:

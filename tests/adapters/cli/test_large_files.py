@@ -61,11 +61,11 @@ def test_a_journal_that_is_too_large_is_not_read(kind: type[Journal], text: str 
 @pytest.mark.parametrize("kind", [Policy, TurnPolicy])
 def test_toml_that_is_too_large_is_not_read(kind: type[Policy], tmp_path: Path) -> None:
     large = "# \n" * (LARGEST_TOML // 3 + 1)
-    with pytest.raises(ConfigurationError, match="larger than 1 MB"):
+    with pytest.raises(ConfigurationError, match="larger than 2 MB"):
         kind.from_toml(large)
     path = tmp_path / "large.toml"
     path.write_text(large, encoding="utf-8")
-    with pytest.raises(ConfigurationError, match=r"large\.toml: larger than 1 MB"):
+    with pytest.raises(ConfigurationError, match=r"large\.toml: larger than 2 MB"):
         kind.load(path)
 
 

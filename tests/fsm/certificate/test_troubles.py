@@ -19,8 +19,8 @@ RETRIED = (
 )
 OVERLOADED = (RETRIED[0], "retry (2 s), fallback, retry x3 (2, 4, 8 s) → failed; 6 attempts, 16 to 24 s")
 NO_SHAPE = (
-    "retry x3 (5, 10, 20 s) → failed; 4 attempts, 35 to 52.5 s",
-    "fallback, retry x3 (5, 10, 20 s) → failed; 5 attempts, 35 to 52.5 s",
+    "retry x3 (1, 2, 4 s) → failed; 4 attempts, 7 to 10.5 s",
+    "fallback, retry x3 (1, 2, 4 s) → failed; 5 attempts, 7 to 10.5 s",
 )
 NOT_ASKED_AGAIN = ("not asked again → failed; 1 attempt", "fallback → failed; 2 attempts")
 GONE_ON = ("continuation x3 → partial; 4 attempts", "continuation x3, fallback → partial; 5 attempts")
@@ -42,7 +42,7 @@ BY_HAND = {
     "500": RETRIED,
     "503": OVERLOADED,
     "529": OVERLOADED,
-    "a refused connection": RETRIED,
+    "a refused connection": (RETRIED[0], "fallback, retry x3 (2, 4, 8 s) → failed; 5 attempts, 14 to 21 s"),
     "an attempt that runs into its timeout": (  # 600 s and 2 to 3 s of waits leave 297 s
         "retry (2 s) → over_budget; 2 attempts, 900 s",
         "fallback → over_budget; 2 attempts, 900 s",  # of which 225 s are kept for the second
@@ -118,7 +118,7 @@ def test_a_refused_connection_costs_nothing_and_a_503_is_overloaded_whatever_its
     poor = rungwise.Policy(budget=rungwise.Budget(money=0.011), limits=rungwise.Limits(retries=2))
     priced = {"prices": rungwise.Prices(1, 10), "max_tokens": 1000, "input_tokens": 100}
     assert played(poor, "a refused connection", **priced) == "retry x2 (2, 4 s) → failed; 3 attempts, 6 to 9 s"
-    assert played(poor, "a stream that breaks off before any text", **priced).startswith("retry (2 s) → over_budget")
+    assert played(poor, "a stream that breaks off before any text", **priced).startswith("retry (1 s) → over_budget")
     assert played(DEFAULT, "503", 2).endswith("6 attempts, 16 to 24 s")
 
 
@@ -132,8 +132,8 @@ def test_troubles_with_the_same_courses_share_a_line() -> None:
         "429 with a Retry-After of 120 s",
     ]
     assert str(found[0].new) == "fallback, retry x3 (2, 4, 8 s) → failed; 5 attempts, 14 to 21 s"
-    together = next(each.names for each in found if "500" in each.names)
-    assert together == ("500", "a refused connection", "a stream that breaks off before any text")
+    together = next(each.names for each in found if "503" in each.names)
+    assert together == ("503", "529")
 
 
 def test_the_budget_ends_a_course_and_chance_may_end_it_sooner() -> None:

@@ -26,15 +26,15 @@ def visible(page: str) -> str:
 
 
 QUESTIONS = [
-    ("what may it cost now?", "Money: at most 2.19, before 4.994 (0.44 ×)."),
+    ("what may it cost now?", "Money: at most 2.246, before 5.004 (0.45 ×)."),
     (
         "how long can a caller wait now?",
         "Seconds: at most 91 s, before 901 s (15 min) (0.1 ×); more calls may end over_budget.",
     ),
     (
         "what happens on a 429 now?",
-        "429; 500; a refused connection; a stream that breaks off before any text retry x3 (2, 4, 8 s), fallback → "
-        "✓ done 5 attempts, 14 to 21 s retry x2 (1, 2 s), fallback → ✓ done 4 attempts, 3 to 4.5 s",
+        "429; 503; 529 retry (2 s), fallback → ✓ done 3 attempts, 2 to 3 s "
+        "retry (1 s), fallback → ✓ done 3 attempts, 1 to 1.5 s",
     ),
     ("how often is a 429 tried again now?", "retry ×2 · 1→8 s may_retry the same request may be sent again"),
     (
