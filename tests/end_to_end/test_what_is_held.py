@@ -39,6 +39,9 @@ async def alook() -> str:
     return "heron"
 
 
+alook.__name__ = "look"  # as the model calls it
+
+
 @pytest.fixture
 def garbage() -> Iterator[Callable[[Callable[[], object]], int]]:
     """Return what counts the objects that only the collector frees behind ten calls, the first ones aside.
@@ -126,7 +129,7 @@ def test_a_stream_in_a_cycle_that_is_collected_ends_its_call_with_what_was_said(
 
 
 @pytest.mark.own_connections
-@pytest.mark.parametrize("tool", [look, alook])
+@pytest.mark.parametrize("tool", [look, alook], ids=["look", "alook"])
 @pytest.mark.parametrize("mode", ["turn", "stream_turn", "aturn", "astream_turn", "left", "aleft"])
 def test_a_turn_leaves_nothing_for_the_collector(
     mode: str, tool: Any, serve: Serve, backend_of: Any, garbage: Any

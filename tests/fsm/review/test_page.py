@@ -61,7 +61,7 @@ def test_ten_questions_of_a_reviewer_are_answered_from_the_one_page() -> None:
     assert len(QUESTIONS) == 10
     assert [question for question, answer in QUESTIONS if answer not in shown] == []
     assert (
-        "With two backends, this change lets a call cost at most 0.44 × as much and take at most 0.1 × as long; "
+        "With two backends, this change lets a call cost at most 0.45 × as much and take at most 0.1 × as long; "
         "1 row can no longer be taken; 7 events lead to something else."
     ) in shown
     assert all(f"{each.name} : {journal_text(each)}." in shown for each in last_week())
@@ -167,7 +167,7 @@ HOSTILE = "a | `b` <img src=x> @octocat [x](http://y) **z** www.evil.example htt
 @pytest.mark.full
 def test_the_headline_stands_first_and_the_long_parts_are_folded() -> None:
     text = to_interactive().to_markdown()
-    assert text.startswith("**With two backends, this change lets a call cost at most 0.44 × as much")
+    assert text.startswith("**With two backends, this change lets a call cost at most 0.45 × as much")
     assert "| `limits.retries` | `3` | `2` |" in text
     assert "<details><summary>Events that lead to something else (7)</summary>" in text
     assert "* `failed_transiently` (429, 408, 500 to 599, a timeout, no connection)" in text
