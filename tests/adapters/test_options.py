@@ -80,7 +80,7 @@ def test_what_is_given_in_both_places_is_refused() -> None:
         ("stop", {"END": 1}, "stop must be a text or a list of texts"),
         ("seed", 1.0, "seed must be a whole number, not 1.0"),
         ("seed", True, "seed must be a whole number"),
-        ("response_format", ["json"], "response_format must be a mapping or a text, not of type list"),
+        ("response_format", ["json"], "response_format must be a text, or a mapping as in"),
         ("reasoning_effort", 3, "reasoning_effort must be a text, as in 'low', not 3"),
         ("tool_choice", True, "tool_choice must be a mapping or a text"),
         ("parallel_tool_calls", 1, "parallel_tool_calls must be True or False, not 1"),

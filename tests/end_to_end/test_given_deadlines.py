@@ -63,7 +63,7 @@ def test_every_entry_point_ends_by_it(serve: Serve, mode: str, given: Any) -> No
 
 
 @pytest.mark.parametrize("mode", ALL)
-@pytest.mark.parametrize("ago", [0.0, 0.25, 3600.0, WALL])
+@pytest.mark.parametrize("ago", [0.0, 0.25, 3600.0, WALL / 2])
 def test_one_that_has_passed_sends_nothing(serve: Serve, mode: str, ago: float) -> None:
     provider = serve(ScriptedReply("By the lake."))
     client, clock = virtual(provider)

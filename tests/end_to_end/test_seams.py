@@ -71,7 +71,7 @@ def test_an_echo_and_nothing_more_is_the_whole_answer(run: Any, declared: bool |
 @pytest.mark.parametrize("little", ["T", "The", "The s", " The\n", "Where "])
 def test_so_little_cut_text_is_asked_for_again(run: Any, little: str, backends: Any) -> None:
     ended = run([part(little), last("The sky is blue.")], backends=backends)
-    ended.was("done", "The sky is blue.", path="enlarge done", added=[[], []], caps=[None, 8192])
+    ended.was("done", "The sky is blue.", path="continuation done", added=[[], []], caps=[None, 8192])
 
 
 @pytest.mark.parametrize("little", ["The", "The s"])

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.plain import plain_messages
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.turns import SeenTurn
@@ -66,9 +67,10 @@ def check_whole(seen: SeenTurn) -> None:
     """Derive the conversation from the calls and tools, and compare."""
     base, expected = _expected(seen)
     messages = seen.run.seen[-1]
-    if messages[: len(base)] != base:
+    start = _behind(base, messages)
+    if plain_messages(messages[:start]) != plain_messages(base):
         raise Dishonest(WHOLE, "it does not begin with what the caller gave, or the compactor left")
-    found = [_said(each) for each in messages[len(base) :]]
+    found = [_said(each) for each in messages[start:]]
     for number, (is_, wanted) in enumerate(zip(found, expected, strict=False)):
         if is_ != wanted:
             place = ANSWERED if "tool" in (is_[0], wanted[0]) else WHOLE
@@ -114,10 +116,23 @@ def _expected(seen: SeenTurn) -> tuple[Messages, list[Said]]:
     return base, said
 
 
+def _behind(base: Messages, messages: Messages) -> int:
+    """Return where the turn's own messages begin.
+
+    A compactor gets plain messages. Those that it leaves alone stand in the conversation as the originals, of which one
+    may be several plain ones.
+    """
+    at, left = 0, len(plain_messages(base))
+    while left > 0 and at < len(messages):
+        left -= len(plain_messages(messages[at : at + 1]))
+        at += 1
+    return at
+
+
 def _ids(seen: SeenTurn, place: int, base: Messages) -> tuple[str, ...]:
     """Return the unique ids of the tool calls of a message."""
     messages = seen.run.seen[-1]
-    at = len(base) + place - 1
+    at = _behind(base, messages) + place - 1
     asked = messages[at] if at < len(messages) else None
     calls = asked.tool_calls if isinstance(asked, Message) else ()
     return tuple([call.id for call in calls])
@@ -152,7 +167,7 @@ def results_of(seen: SeenTurn) -> Iterator[tuple[PlayedRound, Message, Message]]
     """Yield each round of tools with the messages of its calls and results, unless a compaction removed them."""
     messages = seen.run.seen[-1]
     base, _ = _expected(seen)
-    own = [each for each in messages[len(base) :] if isinstance(each, Message)]
+    own = [each for each in messages[_behind(base, messages) :] if isinstance(each, Message)]
     pairs = [(asked, told) for asked, told in pairwise(own) if asked.tool_calls]
     last = seen.run.doings[-1] if seen.run.doings else None
     if isinstance(last, CallInTurn) and seen.is_settled(last) and seen.asked_by(last):

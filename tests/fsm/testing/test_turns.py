@@ -406,3 +406,15 @@ def test_turns_that_pass_their_shared_budget_are_found() -> None:
 
     with pytest.raises(testing.Dishonest, match="1 attempts"):
         go_on()
+
+
+@pytest.mark.parametrize("way", ["does nothing", "leaves out the oldest", "keeps the second half"])
+def test_messages_that_a_compactor_leaves_alone_are_the_originals(way: str) -> None:
+    looked = Reply(
+        tool_calls=(ToolCall("call_1", "look_up", "{}"), ToolCall("call_2", "look_up", "{}")), stop_reason="tool_calls"
+    )
+    replies = (looked, looked, Failure("context_overflow"), Reply("An answer.", stop_reason="stop"))
+    run = testing.run_turn(SMALL, testing.TurnScript(replies, asked="after tools", compactor=TurnCompactor(way)))
+    assert any(step.event in ("compacted", "stayed_long") for step in run.turn.journal.steps)
+    assert any(isinstance(each, Message) for each in run.seen[-1])
+    testing.assert_turn_honest(run)
