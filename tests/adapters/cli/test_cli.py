@@ -2,6 +2,7 @@ import json
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from rungwise.adapters.cli.ask import ask as ask_command
 from rungwise.adapters.cli.backends import Target
 from rungwise.adapters.cli.backends import chain_of as chain_of_targets
 from rungwise.adapters.cli.command import COMMANDS, main
+from rungwise.adapters.cli.run import TerminalAnswer
+from rungwise.adapters.cli.shown import ShownCall
 from rungwise.adapters.demo.scenarios import SCENARIOS
 from rungwise.adapters.provider.languages import language_of
 from rungwise.adapters.wires.registry import WIRES
@@ -420,16 +423,29 @@ def test_a_terminal_sees_text_at_once_and_what_is_taken_back(serve: Serve) -> No
     )
     ours, theirs = pty.openpty()
     with start("ask", "Hi", "--model", "m", "--base-url", provider.base_url, stdout=theirs) as process:
-        os.close(theirs)
         seen = read_until(ours, b"Worth it")
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=patience())
+    # This side holds the terminal open: what was written to one that nobody holds may be lost.
+    assert select.select([ours], [], [], patience())[0]
+    assert os.read(ours, 1000) == b"\r\n"  # so that the prompt of the shell does not stand behind the answer
+    os.close(theirs)
     os.close(ours)
     assert process.returncode == 130
     assert "Worthless\N{REPLACEMENT CHARACTER}[31m".encode() in seen
     assert b"[taken back: the last 14 characters above" in seen
     assert b"\x1b" not in seen
     assert b"the tool calls were cut" in told
+
+
+@pytest.mark.parametrize(("shown", "left"), [("Half", "Half\n"), ("A line.\n", "A line.\n"), ("", "")])
+def test_a_call_that_is_interrupted_without_a_result_ends_its_line(
+    shown: str, left: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = TerminalAnswer()
+    answer.add(shown)
+    assert ShownCall(answer).finish(as_json=False) == 130
+    assert capsys.readouterr().out == left
 
 
 def test_ctrl_c_ends_a_wait(serve: Serve, tmp_path: Path) -> None:
