@@ -16,6 +16,7 @@ from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnResponse
 from rungwise.adapters.http.sync_driver import Compactor
 from rungwise.adapters.http.waiting import CallEnded, WakeUp, check, within
+from rungwise.adapters.wires.endpoint import asking_for_key
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import plain_messages
@@ -160,5 +161,7 @@ class AsyncDriver(Driver):
 
 async def _with_key(backend: Any) -> Any:
     """Return a backend with the key that its function returns, or will return."""
-    key = backend.api_key()
-    return backend.with_key(await key if isinstance(key, Awaitable) else key)
+    with asking_for_key():
+        key = backend.api_key()
+        key = await key if isinstance(key, Awaitable) else key
+    return backend.with_key(key)

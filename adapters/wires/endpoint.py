@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -159,6 +160,19 @@ def check_key(instance: object, attribute: Any, value: Any, where: str = "api_ke
         raise ConfigurationError(f"{where} must be {what}, not {type(value).__name__}")
     if value and not _is_header_value(value.reveal()):
         raise ConfigurationError(f"{where} has blanks around it, or a character that no header can hold")
+
+
+class KeyFunctionError(Exception):
+    """Say that a function that was asked for a key raised; what it said may hold one."""
+
+
+@contextmanager
+def asking_for_key() -> Iterator[None]:
+    """Let what a function of the caller's raises count as a failure of its backend."""
+    try:
+        yield
+    except Exception as error:
+        raise KeyFunctionError(f"the function of api_key raised {type(error).__name__}") from error
 
 
 def check_returned(key: object) -> None:

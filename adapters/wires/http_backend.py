@@ -17,6 +17,7 @@ from rungwise.adapters.wires.endpoint import (
     KEY_HEADERS,
     Endpoint,
     as_secret,
+    asking_for_key,
     check_headers,
     check_key,
     check_returned,
@@ -67,9 +68,8 @@ class HttpBackend(ABC):
         model: the model id that is sent.
         api_key: the key. None sends none, except to a known provider's own host: then the key is taken from the
             environment variable that this provider's own client reads, unless `headers` hold one or
-            `api_key_required` is False. It becomes a secret, which is hidden everywhere. A function without arguments
-            is called for each request, and once more after a 401; keep its token until shortly before it expires, as
-            Azure's and Google's own libraries do. It may be async for async calls, whose deadline bounds it.
+            `api_key_required` is False. It is hidden everywhere. A function, async for async calls, is called for each
+            request and once more after a 401; if it raises, the attempt fails. Keep a token while it is valid.
         base_url: the URL up to the path of the protocol; a query is kept.
         name: the backend's name in journals and errors; None is "<host>/<model>".
         headers: HTTP headers for each request to this backend; those of a `rungwise.core.Request` win.
@@ -371,7 +371,9 @@ class HttpBackend(ABC):
             ConfigurationError: a parameter or a header of the request is malformed, or has no JSON form.
         """
         if callable(self.api_key):
-            return self.with_key(self.api_key()).encode(send, stream=stream)
+            with asking_for_key():
+                key = self.api_key()
+            return self.with_key(key).encode(send, stream=stream)
         headers = self._sent_headers
         if send.headers:
             check_headers(send.headers, "Request.headers")

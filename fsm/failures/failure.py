@@ -22,8 +22,10 @@ _MUST_BE_SECONDS = must(
 )
 
 
-_UNSENT: Final = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "InvalidURL"})
-"""The exceptions of HTTP clients that come before anything was sent."""
+_UNSENT: Final = frozenset(
+    {"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "InvalidURL", "KeyFunctionError"}
+)
+"""The exceptions that come before anything was sent."""
 
 
 @frozen

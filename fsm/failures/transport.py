@@ -13,6 +13,7 @@ from rungwise.fsm.failures.failure import Failure, Reason
 _NAMES: Final[dict[Reason | None, str]] = {
     "timeout": "TimeoutException ConnectTimeout ReadTimeout WriteTimeout PoolTimeout TimeoutError",
     "certificate": "SSLCertVerificationError",
+    "auth": "KeyFunctionError",
     "unreachable": "ConnectError ConnectionRefusedError gaierror",
     "connection": "NetworkError ReadError WriteError CloseError ProtocolError LocalProtocolError "
     "RemoteProtocolError ProxyError TransportError RequestError OSError",
@@ -51,6 +52,8 @@ def _transport_reason(exception: BaseException) -> Reason | None:
     reason = _named_reason(exception)
     if reason is None and reasons and not isinstance(exception, _NEVER_WRAPPERS):
         reason = reasons[0]
+    if reason == "auth" and len(reasons) > 1:  # what the function met on its way to the key
+        reason = reasons[1]
     if reason not in ("connection", "unreachable"):
         return reason
     if "certificate" in reasons:

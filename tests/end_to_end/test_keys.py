@@ -193,6 +193,50 @@ def test_a_function_that_returns_no_key_is_refused(mode: str, serve: Any, key: A
     assert provider.requests == []
 
 
+def raising(error: Exception, *, is_async: bool, then: str | None = None) -> Any:
+    """Return a function that raises, each time or only the first."""
+    asked = itertools.count()
+
+    def key() -> str:
+        if then is None or next(asked) == 0:
+            raise error
+        return then
+
+    async def async_key() -> str:
+        return key()
+
+    return async_key if is_async else key
+
+
+def test_a_function_that_raises_costs_its_backend_alone_and_is_quoted_nowhere(mode: str, serve: Any) -> None:
+    first, second = serve(ScriptedReply(text=TEXT)), serve(ScriptedReply(text=TEXT))
+    key = raising(RuntimeError(f"no token for {FRESH}"), is_async=mode.startswith("a"))
+    chain = [
+        OpenAIChat("one", base_url=first.base_url, api_key=key),
+        OpenAIChat("two", base_url=second.base_url, api_key=KEY),
+    ]
+    with Client(chain, **modes.options_of(mode)) as client:
+        result = modes.ask(client, mode, "Where?")
+    assert (result.text, first.requests, sent_keys(second)) == (TEXT, [], [KEY])
+    assert [step.reason for step in result.journal.steps if step.reason] == ["auth"]
+    with Client(chain[0], **modes.options_of(mode)) as client, pytest.raises(rungwise.Failed) as failed:
+        modes.ask(client, mode, "Where?")
+    error = failed.value
+    assert "check this backend's API key" in str(error)
+    assert FRESH not in f"{error} {error.result!r} {error.result.cause} {error.result.journal.to_json()}"
+    assert error.result.usage.output_tokens == 0
+
+
+def test_a_function_that_cannot_reach_its_server_is_asked_again(mode: str, serve: Any) -> None:
+    provider = serve(ScriptedReply(text=TEXT))
+    key = raising(httpx.ConnectError("refused"), is_async=mode.startswith("a"), then=FRESH)
+    waits: list[float] = []
+    backend = OpenAIChat("m", base_url=provider.base_url, api_key=key)
+    with Client(backend, **modes.options_of(mode), **modes.waits_into(waits)) as client:
+        assert modes.ask(client, mode, "Where?").text == TEXT
+    assert (sent_keys(provider), len(waits)) == ([FRESH], 1)
+
+
 def test_a_function_that_hangs_ends_with_the_time_of_the_call(serve: Any) -> None:
     provider = serve(ScriptedReply(text=TEXT))
     policy = rungwise.Policy(budget=rungwise.Budget(seconds=0.3), limits=rungwise.Limits(retries=0))
