@@ -109,7 +109,7 @@ class Deadlines:
         if self.header is not None:
             moments += [_read(value, name) for name, value in headers.items() if name.lower() == self.header]
         if moments:
-            if is_number(moment, 0, _1970) and self.wall_clock() > 2 * _1970:
+            if is_number(moment, 0, FIRST_YEAR) and self.wall_clock() > 2 * FIRST_YEAR:
                 raise ConfigurationError(f"deadline={moment:g}: that is 1970; pass a time, or time.time() + {moment:g}")
             now = self.clock()  # first: a pause before the next line then makes the deadline earlier, not later
             ends.append(now + (min(moments) - self.wall_clock()))
@@ -147,7 +147,7 @@ def header_name(name: Any) -> str | None:
     return name.lower()
 
 
-_1970: Final = 365 * 86_400.0
+FIRST_YEAR: Final = 365 * 86_400.0
 """Seconds of the first year that is counted: a deadline in it is a number of seconds from now, given by mistake."""
 
 

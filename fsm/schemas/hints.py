@@ -276,9 +276,9 @@ def with_typed_dicts(hint: Any) -> Any:
         return hint if modern == parts else (Union if isinstance(hint, UnionType) else get_origin(hint))[modern]
     fields = {}
     for name, part in get_type_hints(hint, include_extras=True).items():
-        told = get_origin(part) in (Required, NotRequired)
-        needs = get_origin(part) if told else Required if name in hint.__required_keys__ else NotRequired
-        fields[name] = needs[with_typed_dicts(get_args(part)[0] if told else part)]
+        is_marked = get_origin(part) in (Required, NotRequired)
+        needs = get_origin(part) if is_marked else Required if name in hint.__required_keys__ else NotRequired
+        fields[name] = needs[with_typed_dicts(get_args(part)[0] if is_marked else part)]
     made = typing_extensions.TypedDict(hint.__name__, fields)  # type: ignore[misc]
     made.__doc__, made.__module__ = hint.__doc__, hint.__module__
     return made

@@ -31,7 +31,7 @@ def explains_arguments(kind: _Kind) -> _Kind:
             fitting = [name for name in names if isinstance(value, parts.get(name, ()))] or names
             by_name = " or ".join(f"{name}={short(value)}" for name in fitting)
             raise ConfigurationError(f"{kind.__name__} takes its fields by name: {by_name}")
-        for name in named.keys() - set(names):
+        for name in [name for name in named if name not in names]:
             inside = [
                 f"{part}={of.__name__}({name}={short(named[name])})" for part, of in parts.items() if _has(of, name)
             ]

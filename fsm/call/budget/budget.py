@@ -186,4 +186,4 @@ class Spending(Charges):
         budget = self.budget
         tokens_left = budget.output_tokens is None or self.tokens_left(budget.output_tokens) > 0
         what = "money" if tokens_left else "output tokens"
-        return f"the {what} of the budget cannot pay for another attempt{self.kept}"
+        return f"the {what} of the budget cannot pay for another attempt{self.note}"

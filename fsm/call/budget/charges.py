@@ -26,10 +26,10 @@ class Charges:
     charged_money: int = field(default=0, init=False)
 
     @property
-    def kept(self) -> str:
+    def note(self) -> str:
         """Say, behind what is spent, that something is charged beyond what was used; "" if nothing is."""
-        is_kept = self.charged_tokens > self.usage.output_tokens
-        return "; what broke off unreported keeps what was reserved for it" if is_kept else ""
+        is_more = self.charged_tokens > self.usage.output_tokens
+        return "; what broke off unreported keeps what was reserved for it" if is_more else ""
 
     def add(self, usage: Usage, charged: Usage, prices: Prices | None) -> None:
         """Add an attempt: what it used, and what is charged for it."""

@@ -102,9 +102,9 @@ class Ledger(Charges):
             longer = f"a reply under {self.name} was longer than its output cap of {self.overran} tokens"
             return f"{longer}, so no cap can be relied on"
         if self.most_tokens(with_held=False) < 1:
-            return f"the output tokens of {self.name} cannot pay for another attempt{self.kept}"
+            return f"the output tokens of {self.name} cannot pay for another attempt{self.note}"
         if self._most_of_money(input_tokens, prices, with_held=False) < 1:
-            return f"the money of {self.name} cannot pay for another attempt{self.kept}"
+            return f"the money of {self.name} cannot pay for another attempt{self.note}"
         return None
 
     def is_late(self, at: float) -> bool:

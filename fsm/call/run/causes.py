@@ -49,7 +49,7 @@ def cause_of(
     """
     if row.target == "done":
         return None
-    cause = said_of(table, row, facts, found)
+    cause = sentence_of(table, row, facts, found)
     if evidence.asked_wait is not None and "wait_fits" not in facts:
         cause += f"; the wait of {evidence.asked_wait:g} s that it asked for does not fit"
     if "repeats_itself" in facts:
@@ -61,7 +61,7 @@ def cause_of(
     return cause
 
 
-def said_of(table: Table, row: Row, facts: tuple[str, ...], found: str | None) -> str:
+def sentence_of(table: Table, row: Row, facts: tuple[str, ...], found: str | None) -> str:
     """Return the sentence of the last event, with its ending if nothing but a counter kept the call from going on."""
     if found is not None:
         return f"the reply had no usable shape: it was {found}"

@@ -11,7 +11,7 @@ from attrs import asdict
 
 from rungwise.fsm.call.budget.charges import Charges
 from rungwise.fsm.call.budget.prices import price_of
-from rungwise.fsm.call.run.causes import cause_of, said_of
+from rungwise.fsm.call.run.causes import cause_of, sentence_of
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.attempts import LEAST_ERROR, RecordedAttempt, attempts_of, word_of
 from rungwise.fsm.journal.digest import AttemptLine, Digest, Spent, digest_of, end_of, with_times
@@ -120,7 +120,7 @@ def _cause(path: Path, attempts: Sequence[RecordedAttempt]) -> str:
     cause = cause_of(path.table, row, Evidence(event=last.event, asked_wait=last.asked_wait), last.facts, found)
     if cause is None:
         return ""
-    says = said_of(path.table, row, last.facts, found)
+    says = sentence_of(path.table, row, last.facts, found)
     times = sum(attempt.back is not None and word_of(attempt.back) == word_of(last) for attempt in attempts)
     if last.status is not None and last.status >= LEAST_ERROR:
         reason = f" ({plain(last.reason)})" if last.reason else ""
