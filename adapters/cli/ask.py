@@ -209,17 +209,14 @@ def _display(options: Options) -> Shown[Any]:
 
 
 def _run(client: Client, display: Shown[Any], request: Request, options: Options, policy: Policy | TurnPolicy) -> None:
-    if options.tools is None:
-        _follow(display, client.stream, client.call, request, options, deadline=options.deadline)
-        return
-    with ctrl_c_cancels() as cancellation, prints_aside():
-        arguments = {
-            "tools": options.tools,
-            "policy": policy,
-            "cancellation": cancellation,
-            "deadline": options.deadline,
-        }
-        _follow(display, client.stream_turn, client.turn, request, options, **arguments)
+    with ctrl_c_cancels() as cancellation:  # not in the midst of a text, which would then be written twice
+        arguments: dict[str, Any] = {"cancellation": cancellation, "deadline": options.deadline}
+        if options.tools is None:
+            _follow(display, client.stream, client.call, request, options, **arguments)
+            return
+        with prints_aside():
+            arguments |= {"tools": options.tools, "policy": policy}
+            _follow(display, client.stream_turn, client.turn, request, options, **arguments)
 
 
 def _follow(

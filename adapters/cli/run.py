@@ -34,7 +34,7 @@ from rungwise.adapters.cli.output import (
 )
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.fsm.call.conversation.reply import Discard, Text
-from rungwise.fsm.call.run.result import CallError
+from rungwise.fsm.call.run.result import CallError, Cancelled
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.turn.result import TurnCancelled, TurnError
 
@@ -210,7 +210,7 @@ class Shown(ABC, Generic[End]):
     def _ended(self) -> Iterator[None]:
         try:
             yield
-        except TurnCancelled as cancelled:  # by Ctrl-C: no error to report
+        except (Cancelled, TurnCancelled) as cancelled:  # by Ctrl-C: no error to report
             self.result = cast("End", cancelled.result)
         except (CallError, TurnError) as error:
             self.result, self.error = cast("End", error.result), error

@@ -22,6 +22,7 @@ from rungwise.adapters.cli.ask import ask as ask_command
 from rungwise.adapters.cli.backends import Target
 from rungwise.adapters.cli.backends import chain_of as chain_of_targets
 from rungwise.adapters.cli.command import COMMANDS, main
+from rungwise.adapters.cli.output import put
 from rungwise.adapters.cli.run import TerminalAnswer
 from rungwise.adapters.cli.shown import ShownCall
 from rungwise.adapters.demo.scenarios import SCENARIOS
@@ -446,6 +447,30 @@ def test_a_call_that_is_interrupted_without_a_result_ends_its_line(
     answer.add(shown)
     assert ShownCall(answer).finish(as_json=False) == 130
     assert capsys.readouterr().out == left
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_ctrl_c_while_a_text_is_written_leaves_it_there_once(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    provider = serve(ScriptedReply(text="Part one ", finish="length"), hanging("part two"))
+    presses = iter([signal.SIGINT])
+
+    def put_and_press(text: str) -> None:
+        put(text)
+        for each in presses:
+            signal.raise_signal(each)
+
+    monkeypatch.setattr("rungwise.adapters.cli.run.put", put_and_press)
+    monkeypatch.setattr("rungwise.adapters.cli.run.is_terminal", lambda stream: is_terminal)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        result = invoke("ask", "Hi", "--model", "m", "--base-url", provider.base_url)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (result.exit_code, result.stdout.count("Part one")) == (130, 1)
+    assert "cancelled" in result.stderr
+    assert result.stdout.endswith("\n") or not is_terminal
 
 
 def test_ctrl_c_ends_a_wait(serve: Serve, tmp_path: Path) -> None:
