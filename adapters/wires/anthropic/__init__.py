@@ -10,7 +10,15 @@ WIRE = Wire(
     client="anthropic.Anthropic(base_url={!r})",
     client_path="/v1/messages",
     keys=(KeyPlace("api.anthropic.com api.claude.com", ("ANTHROPIC_API_KEY",)),),
-    capabilities=(CapabilityRow(model=CLAUDE_PREFILLS, known=Capabilities(prefill=True)),),
+    capabilities=(
+        CapabilityRow(model=CLAUDE_PREFILLS, known=Capabilities(prefill=True)),
+        # From Opus 4.8 on, not on Google's cloud [platform.claude.com, mid-conversation system messages].
+        CapabilityRow(
+            host=r"^(?!.*\.googleapis\.com$)",
+            model=r"claude~(?:opus~4~[89]|(?:opus|sonnet|haiku|fable|mythos)~[5-9])",
+            known=Capabilities(system_turns=True),
+        ),
+    ),
     members={
         "image": "type source title",
         "document": "type source title context",

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 from attrs import field, frozen
 
 from rungwise.adapters.wires.anthropic.parameters import Generation, budget_in, generation_of, lost_parameters, thinks
-from rungwise.adapters.wires.anthropic.request import RESERVED, AnthropicBody
+from rungwise.adapters.wires.anthropic.request import RESERVED, AnthropicBody, late_system
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.adapters.wires.anthropic.stream import AnthropicDecoder
 from rungwise.adapters.wires.endpoint import is_header_text, is_token
@@ -112,4 +112,14 @@ class Anthropic(HttpBackend):
 
     def _writing(self, send: Send) -> Mapping[str, Any]:
         cap = send.max_tokens or self.max_tokens
-        return {"generation": self._generation, "cap": cap, "is_on_vertex": self._is_on_vertex}
+        places = {"is_on_vertex": self._is_on_vertex, "system_turns": self.capabilities.system_turns is True}
+        return {"generation": self._generation, "cap": cap, **places}
+
+    def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
+        """Return what this model does not get of a request, in a short sentence each."""
+        roles = [self.FORM.role_of(message) for message in request.messages]
+        late = late_system(roles) if self.capabilities.system_turns else set()
+        begins = next((index for index, role in enumerate(roles) if role != "system"), len(roles))
+        moves = any(role == "system" and index > begins and index not in late for index, role in enumerate(roles))
+        lost = super().lost(request, is_portable=is_portable)
+        return (*lost, "system messages between the turns: they go to the front") if moves else lost

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import compress, groupby
 from typing import Any, Final
 
 from attrs import frozen
@@ -38,11 +38,13 @@ class AnthropicBody(BodyWriter):
     generation: Generation
     cap: int
     is_on_vertex: bool
+    system_turns: bool
 
     def body(self) -> Body:
         """Return the body."""
         send, cap = self.send, self.cap
-        system, turns = _parted(written(send.messages, ANTHROPIC, self.own, is_portable=send.portable))
+        messages = written(send.messages, ANTHROPIC, self.own, is_portable=send.portable)
+        system, turns = _parted(messages, system_turns=self.system_turns)
         if send.prefill:
             _strip_end(turns)
         parameters = {name: each for name, each in self.all_parameters.items() if name not in send.dropped}
@@ -85,13 +87,27 @@ def _drop(body: Body, names: frozenset[str]) -> None:
 # the turns
 
 
-def _parted(messages: Sequence[PlainMessage]) -> tuple[Any, list[PlainMessage]]:
+def late_system(roles: Sequence[str]) -> set[int]:
+    """Return the indices of system messages between a user turn and an assistant's, or the end: they may stay there."""
+    runs = [[*run] for _, run in groupby(range(len(roles)), lambda index: roles[index] == "system")]
+    return {
+        index
+        for run in runs
+        if roles[run[0]] == "system" and run[0] and roles[run[0] - 1] in ("user", "tool")
+        if run[-1] + 1 == len(roles) or roles[run[-1] + 1] == "assistant"
+        for index in run
+    }
+
+
+def _parted(messages: Sequence[PlainMessage], *, system_turns: bool) -> tuple[Any, list[PlainMessage]]:
     """Return the system prompt and the turns; consecutive turns of one role that Rungwise wrote are joined."""
     not_empty = [message for message in messages if message["content"]]
-    system = [message["content"] for message in not_empty if message["role"] == "system"]
+    late = late_system([message["role"] for message in not_empty]) if system_turns else set()
+    stays = [message["role"] != "system" or index in late for index, message in enumerate(not_empty)]
+    system = [text for message, stay in zip(not_empty, stays, strict=True) if not stay and (text := _texts(message))]
     turns: list[PlainMessage] = []
     for (role, is_ours), row in groupby(
-        (message for message in not_empty if message["role"] != "system"),
+        compress(not_empty, stays),
         lambda message: (message["role"], type(message) is dict),
     ):
         group = [*row]
@@ -103,6 +119,12 @@ def _parted(messages: Sequence[PlainMessage]) -> tuple[Any, list[PlainMessage]]:
     if len(system) > 1:
         return [block for content in system for block in _as_blocks(content)], turns
     return (system[0] if system else None), turns
+
+
+def _texts(message: PlainMessage) -> Any:
+    """Return the content of a message without blocks that may not stand in `system`, such as `tool_addition`."""
+    content = message["content"]
+    return content if isinstance(content, str) else [block for block in content if _is(block, "text")]
 
 
 def _blocks(message: PlainMessage) -> list[Any]:

@@ -34,6 +34,7 @@ class Capabilities:
         json_schema: whether it can be held to a JSON schema.
         reasoning: whether the effort of its reasoning can be set.
         caches: whether it accepts cache marks; only Bedrock needs to know.
+        system_turns: whether it takes system messages between the turns; only Messages need to know.
         window: tokens of the prompt and the answer together.
         largest_output: tokens of an answer, at most.
         first_token: seconds from the head of a response to the first content, for a model that thinks silently. A
@@ -50,6 +51,7 @@ class Capabilities:
     json_schema: bool | None = field(default=None, validator=_FLAG)
     reasoning: bool | None = field(default=None, validator=_FLAG)
     caches: bool | None = field(default=None, validator=_FLAG)
+    system_turns: bool | None = field(default=None, validator=_FLAG)
     window: int | None = field(default=None, validator=_TOKENS)
     largest_output: int | None = field(default=None, validator=_TOKENS)
     first_token: float | None = field(default=None, validator=_SECONDS)

@@ -97,7 +97,7 @@ def test_system_messages_go_out_apart_with_their_marks() -> None:
     body = sent({"role": "system", "content": "Be brief."}, QUESTION)
     assert (body["system"], body["messages"]) == ("Be brief.", [QUESTION])
     marked = [{"type": "text", "text": "Know birds.", "cache_control": CACHE}]
-    body = sent({"role": "system", "content": marked}, QUESTION, Message.saying("system", "Be brief."))
+    body = sent({"role": "system", "content": marked}, Message.saying("system", "Be brief."), QUESTION)
     assert body["system"] == [*marked, {"type": "text", "text": "Be brief."}]
     body = sent({"role": "developer", "content": "Be brief."}, QUESTION)
     assert (body["system"], body["messages"]) == ("Be brief.", [QUESTION])
