@@ -151,11 +151,12 @@ class AsyncDriver(Driver):
                 raise
 
         try:
-            call.compacted(await within(self.seconds_left(send), shorten, cancellation=self.cancellation))
+            shorter = await within(self.seconds_left(send), shorten, cancellation=self.cancellation)
         except TimeoutError:
             if own_timeout is not None:
                 raise
             return False
+        call.compacted(shorter, self.clock())
         return True
 
 

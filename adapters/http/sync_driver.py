@@ -114,5 +114,5 @@ class SyncDriver(Driver):
         if send.needs_compaction and self.compactor is not None:
             with self.deadline(send).around():
                 shorter = self.compactor(tuple(plain_messages(send.messages)))  # a copy, which it may change
-            call.compacted(shorter)
+            call.compacted(shorter, self.clock())
             check(self.cancellation)

@@ -264,10 +264,13 @@ class Call:
         """
         return self._facts.settled(observation, self._outcome.last, self._ensure_sent(), adds_text=adds_text)
 
-    def compacted(self, messages: Sequence[Any]) -> Send | None:
+    def compacted(self, messages: Sequence[Any], now: float | None = None) -> Send | None:
         """Take the messages as the compactor has shortened them and return the send that was waiting for it.
 
         If the rest of the budget does not cover it, the call asks another backend, or ends and returns None.
+
+        Arguments:
+            now: the time; without it, the compactor took none.
 
         Raises:
             IllegalEvent: no send waits for a compaction.
@@ -276,6 +279,7 @@ class Call:
         if self._proposed is None or not self._proposed.send.needs_compaction:
             raise IllegalEvent("no send waits for a compaction")
         self._context.transcript.shorten(Request(messages).messages)
+        self.spending.pass_time(now)
         self._proposed = self._proposer.propose(self._proposed.send.wait, is_compacted=True)
         return self._affordable(0.0)
 

@@ -260,7 +260,7 @@ class ScriptedBackend:
             self.raised = error
         else:
             try:
-                call.compacted(made)
+                call.compacted(made, self.clock.now)
             except ConfigurationError as error:
                 self.raised = error
         if self.raised is not None:

@@ -134,7 +134,7 @@ class CallMachine(RuleBasedStateMachine):
     def _compact(self, running: OngoingCall, send: Send, compactor: Compactor) -> bool:
         """Run a compactor; if it raises or returns no messages, the call ends, as with a driver."""
         try:
-            running.call.compacted(compactor(thawed(send.messages)))
+            running.call.compacted(compactor(thawed(send.messages)), self.now + compactor.seconds)
         except (CompactorFailed, ConfigurationError):
             running.call.cancel(self.now)
             running.settle()

@@ -73,6 +73,22 @@ def test_a_salvaged_and_a_cancelled_text_replay_too():
     assert rungwise.replay(call.journal).seconds == 2.5
 
 
+def test_a_backend_that_is_left_after_its_compactor_took_time_replays():
+    chain = [PlainLink("dear", prices=rungwise.Prices(1, 1)), PlainLink("cheap", prices=rungwise.Prices(0.1, 0.1))]
+    policy = rungwise.Policy(budget=rungwise.Budget(money=0.001))
+    call = Call(Request("q" * 400, max_tokens=100), policy, chain, has_compactor=True)
+    call.begin(0.0)
+    call.sending(0.0)
+    assert call.receive(Failure("context_overflow"), 40.0).needs_compaction
+    assert call.compacted([{"role": "user", "content": "z" * 5_000}], 60.0).rung == "fallback"
+    call.sending(60.0)
+    call.receive(Reply("An answer.", stop_reason="stop", usage=rungwise.Usage(5, 1)), 61.0)
+    assert [(step.event, step.at) for step in call.result.journal.steps] == [
+        ("sent", 0.0), ("overflowed", 40.0), ("ran_out", 60.0), ("sent", 60.0), ("answered", 61.0),
+    ]  # fmt: skip
+    assert rungwise.replay(call.result.journal).outcome == "done"
+
+
 def test_a_call_that_had_not_ended_replays_as_far_as_it_went():
     call = record(EMPTY)
     assert rungwise.replay(call.journal).outcome == "cancelled"
