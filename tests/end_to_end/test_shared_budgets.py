@@ -18,11 +18,13 @@ from rungwise import Budget, Cancellation, Client, Limits, Policy, Prices, Share
 from rungwise.core import Call, Request
 from rungwise.fsm.call.budget.metering import COUNTED_BESIDE, most_counted
 from rungwise.fsm.call.budget.prices import price_of
+from rungwise.fsm.testing.backend import VirtualClock
 from rungwise.fsm.values.money import as_money
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import modes
 from support.sampling import sampled
-from support.waiting import auntil, until
+from support.sharing import answer, sent
+from support.waiting import auntil, patience, until
 from support.ways import ALL, Asked, Either, aclose, ask, at_once, backend, client_for
 
 PRICES = Prices(2.0, 10.0, cache_creation=3.0)
@@ -296,6 +298,25 @@ def test_a_wait_lasts_no_longer_than_the_time_of_the_call(way: str) -> None:
     assert 0.2 < ended.seconds < 3
     assert provider.requests == []
     assert not shared._queue._waiting
+
+
+@pytest.mark.parametrize(("settles", "asked"), [(70.0, "first"), (75.0, "second")])
+def test_who_waits_into_the_time_kept_for_the_next_backend_leaves_it_the_attempt(
+    serve: Any, mode: str, settles: float, asked: str
+) -> None:
+    servers = {name: serve(ScriptedReply(text="In reeds.")) for name in ("first", "second")}
+    chain = [backend(server.base_url, name=name) for name, server in servers.items()]
+    shared, clock = SharedBudget(Budget(seconds=100.0, output_tokens=700)), VirtualClock()
+    holder = sent(shared, 600)
+    with Client(chain, clock=lambda: clock.now) as client, ThreadPoolExecutor(1) as thread:
+        waits = thread.submit(modes.ask, client, mode, "Where?", within=shared, max_tokens=500)
+        until(lambda: shared._queue._waiting)
+        clock.advance(settles)
+        holder.receive(answer(10), settles)
+        result = waits.result(patience())
+    assert (result.outcome, result.attempts, result.backend) == ("done", 1, asked)
+    assert [name for name, server in servers.items() if server.requests] == [asked]
+    assert rungwise.replay(result.journal).outcome == "done"
 
 
 def test_closing_a_client_ends_the_wait(serve: Any) -> None:

@@ -11,7 +11,7 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import CALL, Budget, Hints, Limits, Policy, Prices, Reserve, Timeouts, ToolCall, Usage, Waits
+from rungwise import CALL, Budget, Hints, Limits, Policy, Prices, Reserve, Rung, Timeouts, ToolCall, Usage, Waits
 from rungwise.core import Failure, PlainLink, Reply, Request, Row, Table
 from rungwise.fsm.call.budget.estimate import message_tokens
 from rungwise.fsm.call.budget.metering import most_counted
@@ -265,6 +265,16 @@ def test_any_backend_may_have_to_be_passed_over(fallbacks: int, attempts: int) -
     for more in ({"retries": 1}, {"retries": 2, "reasks": 1}):
         policy = Policy(budget=UNTIMED(attempts=attempts), waits=waits)
         check_against_brute_force(policy, limits(**more, fallbacks=fallbacks), 4096)
+
+
+@pytest.mark.parametrize("refills_on", [None, "added_text"])
+@pytest.mark.parametrize("attempts", [4, 50])
+def test_a_rung_of_ones_own_that_refills_others_is_counted_without_slack(attempts: int, refills_on: str | None) -> None:
+    plead = Rung("plead", limit=2, hint="Please.", refills=("retries", "reasks"), refills_on=refills_on)
+    table, given = CALL.with_rung(plead, refused=None), {**limits(retries=2, reasks=1, fallbacks=1), "pleads": 2}
+    policy = Policy(table=table, limits=Limits(**given), budget=UNTIMED(attempts=attempts))
+    most, *_ = worst_cases(policy, given, PRICES[:2], 100, 100)
+    assert most.value == heaviest(table, walk(table, given), lambda attempt: 1, attempts, given, passes=True)
 
 
 KEPT = [
