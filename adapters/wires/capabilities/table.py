@@ -233,7 +233,7 @@ _OTHERS: Final = (
 
 _LOCAL: Final = (
     # llama.cpp, known by its models' names: its Responses are `completed` however they ended [ggml-org/llama.cpp,
-    # tools/server/server-task.cpp, to_json_oaicompat_resp], and `stop` once LiteLLM makes chat completions of them.
+    # tools/server/server-task.cpp, to_json_oaicompat_resp]. LiteLLM makes `stop` of that [BerriAI/litellm #37710].
     CapabilityRow(model=r"gguf|llama[-_.]?cpp", known=Capabilities(hides_cuts=True)),
 )
 
