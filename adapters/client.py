@@ -259,10 +259,10 @@ class Client:
     def discover(self) -> dict[str, str]:
         """Ask each local server in the chain what it is, and use that in the calls that begin from now on.
 
-        It requests a few pages of each backend for chat completions at a local host, with two seconds for each page,
-        and remembers the answers for the life of the process. llama.cpp, vLLM and SGLang then continue a cut text
-        natively, without `prefill=`, and their window is known. The journal lists what was `discovered`. A server that
-        does not answer stays unknown; that is no error.
+        It requests a few pages of each backend for chat completions or Responses at a local host, with two seconds for
+        each page, and remembers the answers for the life of the process. In chat completions, llama.cpp, vLLM and
+        SGLang then continue a cut text natively, without `prefill=`. Their window is known, and that llama.cpp hides
+        cuts. The journal lists what was `discovered`. A server that does not answer stays unknown; that is no error.
 
         Returns:
             The kinds of the servers that are known now, by the names of their backends.

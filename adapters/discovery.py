@@ -13,23 +13,28 @@ from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnHttp
 from rungwise.adapters.http.waiting import CallEnded
 from rungwise.adapters.wires.backend import HttpRequest
-from rungwise.adapters.wires.chat.discovery import LARGEST_PAGE, SECONDS, Answer, Server, inquiry
+from rungwise.adapters.wires.chat.discovery import (
+    LARGEST_PAGE,
+    SECONDS,
+    Answer,
+    DiscoverableBackend,
+    Server,
+    inquiry,
+)
 from rungwise.adapters.wires.learned import LEARNED
 
 if TYPE_CHECKING:
     from rungwise.adapters.wires.backend import Backend
-    from rungwise.adapters.wires.chat.backend import OpenAIChat
 
 UNASKED: Final = Server(name="")
 """A server that answered, but is of no known kind."""
 
 
-def to_ask(backend: Backend) -> OpenAIChat | None:
-    """Return the backend if its server can be asked: a local one that speaks chat completions."""
-    from rungwise.adapters.wires.chat.backend import OpenAIChat
-
-    is_one = isinstance(backend, OpenAIChat) and backend.is_local and backend.problem is None
-    return backend if is_one and isinstance(backend, OpenAIChat) and backend.server is None else None
+def to_ask(backend: Backend) -> DiscoverableBackend | None:
+    """Return the backend if its server can be asked: a local one that speaks chat completions or Responses."""
+    if not isinstance(backend, DiscoverableBackend) or backend.server is not None:
+        return None
+    return backend if backend.is_local and backend.problem is None else None
 
 
 def _limits(cancellation: Cancellation) -> AttemptLimits:
@@ -40,7 +45,7 @@ def _taken(status: int, body: bytes) -> Answer:
     return body if status == 200 and len(body) <= LARGEST_PAGE else b""
 
 
-def ask(backend: OpenAIChat, http: OwnHttp | BorrowedHttp, cancellation: Cancellation) -> Server | None:
+def ask(backend: DiscoverableBackend, http: OwnHttp | BorrowedHttp, cancellation: Cancellation) -> Server | None:
     """Ask a server what it is, once in the life of the process; None if it does not answer.
 
     Raises:
@@ -60,7 +65,7 @@ def ask(backend: OpenAIChat, http: OwnHttp | BorrowedHttp, cancellation: Cancell
         return _remembered(backend, end.value, is_there=is_there)
 
 
-def _remembered(backend: OpenAIChat, server: Server | None, *, is_there: bool) -> Server | None:
+def _remembered(backend: DiscoverableBackend, server: Server | None, *, is_there: bool) -> Server | None:
     if server is None and not is_there:
         return None
     server = server or UNASKED
@@ -93,7 +98,7 @@ def _read(pieces: Iterator[bytes], limits: AttemptLimits) -> bytes:
 
 
 async def aask(
-    backend: OpenAIChat, http: OwnAsyncHttp | BorrowedAsyncHttp, cancellation: Cancellation
+    backend: DiscoverableBackend, http: OwnAsyncHttp | BorrowedAsyncHttp, cancellation: Cancellation
 ) -> Server | None:
     """Ask a server what it is, from a task; see `ask`."""
     server: Server | None = LEARNED.server_of(backend.places)

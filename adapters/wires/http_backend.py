@@ -141,15 +141,13 @@ class HttpBackend(ABC):
         known = {**credentials, "key of": str(id(self.api_key))} if self.renews_key else credentials
         # Two keys for one model are two accounts, each with its own limits.
         who = f"{self.model} ({fingerprint(known)})" if known else self.model
-        capabilities = capabilities_of(self.API, self.base_url, self.model)
+        own = self._own_capabilities or Capabilities()
         self._set(
             _endpoint=endpoint,
             _key=key,
             _sent_headers=merged({"content-type": "application/json"}, self._own_headers(), credentials),
             _identities=frozenset({(endpoint.place, who), (endpoint.root, who)}),
-            capabilities=capabilities
-            if self._own_capabilities is None
-            else self._own_capabilities.or_else(capabilities),
+            capabilities=own.or_else(capabilities_of(self.API, self.base_url, self.model)),
         )
 
     def _set(self, **values: Any) -> None:
@@ -203,11 +201,7 @@ class HttpBackend(ABC):
 
     @classmethod
     def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return the common parameters that this protocol does not support, each with the reason.
-
-        Arguments:
-            parameters: the common ones among a request's parameters.
-        """
+        """Return the common parameters that this protocol does not support, each with the reason."""
         return {}
 
     def _bars_prefill(self, parameters: Mapping[str, Any]) -> bool:
@@ -324,6 +318,11 @@ class HttpBackend(ABC):
     def echoes(self) -> bool:
         """Tell whether the server repeats a continued assistant turn at the start of its answer."""
         return False
+
+    @property
+    def hides_cuts(self) -> bool:
+        """Tell whether the server calls a reply whole that its output cap has cut."""
+        return self.capabilities.hides_cuts is True
 
     @property
     def streams(self) -> bool:

@@ -34,6 +34,10 @@ _MOST_DIGITS: Final = 4300
 
 _HALVES: Final = re.compile("[\ud800-\udfff]")
 
+SENTENCE_ENDS: Final = frozenset(".!?\u2026\"')]}*\u2019\u201d\u00bb\u3002\uff01\uff1f\uff09\u300d\u300f")
+"""What a sentence ends with, in Chinese and Japanese too."""
+_BLOCK_ENDS: Final = frozenset("`|")
+
 
 def is_blank(text: str) -> bool:
     """Tell whether a text shows nothing: it is empty, or all white space and invisible code points."""
@@ -48,6 +52,12 @@ def _is_empty(letter: str) -> bool:
         return True
     category = unicodedata.category(letter)
     return category in _EMPTY and not (category == "Cn" and any(ord(letter) in reserved for reserved in _RESERVED))
+
+
+def ends_within_sentence(text: str) -> bool:
+    """Tell whether a text stops amid a word or a sentence, and not behind a sentence, code or a row of a table."""
+    last = text.rstrip()[-1:]
+    return bool(last) and last not in SENTENCE_ENDS and last not in _BLOCK_ENDS
 
 
 def is_json(text: str) -> bool:

@@ -11,7 +11,7 @@ from collections import Counter
 from copy import copy
 from typing import Final, NamedTuple
 
-from rungwise.fsm.text.contents import is_blank
+from rungwise.fsm.text.contents import SENTENCE_ENDS, is_blank
 from rungwise.fsm.text.literals import Literals
 from rungwise.fsm.values.patterns import Pattern
 
@@ -41,7 +41,6 @@ _LONGEST_TAG = len("</>") + max(map(len, TAG_NAMES))
 # the full-width comma, full stop, semicolon, colon, exclamation and question mark, parentheses and corner brackets.
 _GOES_ON = Pattern(r"</|[],.;:!?)}\u2019\u201d\u00bb\uff0c\u3002\uff1b\uff1a\uff01\uff1f\uff09\u300d\u300f]")
 _OPENS = Pattern(r"[(\[{</\\|=~\u201c\u201e\u00ab\uff08\u300c\u300e]")
-_SENTENCE_ENDS = frozenset(".!?\u2026\"')]}*\u2019\u201d\u00bb\u3002\uff01\uff1f\uff09\u300d\u300f")
 
 _UNDECIDED: Final = ("", "<", " ", "\n")
 """What stands behind a closing tag while its meaning is still open."""
@@ -272,7 +271,7 @@ class ThinkFilter:
             return not literals.is_indented
         if not literals.before.isspace():
             return not _OPENS.match(literals.before) and literals.before != behind[:1]
-        if literals.last in _SENTENCE_ENDS:
+        if literals.last in SENTENCE_ENDS:
             return not behind.startswith(" ") or behind == " <"
         return behind == "\n\n"
 

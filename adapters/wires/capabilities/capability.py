@@ -35,6 +35,8 @@ class Capabilities:
         reasoning: whether the effort of its reasoning can be set.
         caches: whether it accepts cache marks; only Bedrock needs to know.
         system_turns: whether it takes system messages between the turns; only Messages need to know.
+        hides_cuts: whether it calls a reply whole that its output cap has cut. One that fills its cap and ends amid a
+            sentence is then continued, once a call; if nothing is added, it was whole.
         window: tokens of the prompt and the answer together.
         largest_output: tokens of an answer, at most.
         first_token: seconds from the head of a response to the first content, for a model that thinks silently. A
@@ -52,6 +54,7 @@ class Capabilities:
     reasoning: bool | None = field(default=None, validator=_FLAG)
     caches: bool | None = field(default=None, validator=_FLAG)
     system_turns: bool | None = field(default=None, validator=_FLAG)
+    hides_cuts: bool | None = field(default=None, validator=_FLAG)
     window: int | None = field(default=None, validator=_TOKENS)
     largest_output: int | None = field(default=None, validator=_TOKENS)
     first_token: float | None = field(default=None, validator=_SECONDS)

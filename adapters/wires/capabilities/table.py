@@ -231,7 +231,13 @@ _OTHERS: Final = (
     ),
 )
 
-CAPABILITIES: Final[tuple[CapabilityRow, ...]] = (*_CLAUDE, *_OPENAI, *_GEMINI, *_OTHERS)
+_LOCAL: Final = (
+    # llama.cpp, known by its models' names: its Responses are `completed` however they ended [ggml-org/llama.cpp,
+    # tools/server/server-task.cpp, to_json_oaicompat_resp]. LiteLLM makes `stop` of that [BerriAI/litellm #37710].
+    CapabilityRow(model=r"gguf|llama[-_.]?cpp", known=Capabilities(hides_cuts=True)),
+)
+
+CAPABILITIES: Final[tuple[CapabilityRow, ...]] = (*_CLAUDE, *_OPENAI, *_GEMINI, *_OTHERS, *_LOCAL)
 
 
 @lru_cache(maxsize=256)

@@ -7,18 +7,15 @@ from typing import Any, Literal, get_args
 
 from attrs import evolve, field, frozen
 
-from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.chat.dialects import CapField, Dialect, PrefillMode, dialect_of
-from rungwise.adapters.wires.chat.discovery import Server
+from rungwise.adapters.wires.chat.discovery import DiscoverableBackend
 from rungwise.adapters.wires.chat.request import OTHER_CAP, RESERVED, ChatBody, refuse_many, type_not_sent
 from rungwise.adapters.wires.chat.shapes import CHAT, ChatShapes
 from rungwise.adapters.wires.chat.stream import ChatDecoder
 from rungwise.adapters.wires.endpoint import is_token
 from rungwise.adapters.wires.fields import optional
 from rungwise.adapters.wires.form import Form
-from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.plain.tools import chat_choice
-from rungwise.fsm.call.conversation.link import Lessons
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.values.checks import is_flag, must, must_be_one_of
 from rungwise.fsm.values.secret import Secret, hides_arguments
@@ -26,7 +23,7 @@ from rungwise.fsm.values.secret import Secret, hides_arguments
 
 @hides_arguments
 @frozen
-class OpenAIChat(HttpBackend):
+class OpenAIChat(DiscoverableBackend):
     """Speak chat completions with one model of one server.
 
     How servers of this protocol differ from OpenAI's stands in
@@ -64,7 +61,6 @@ class OpenAIChat(HttpBackend):
     )
     _echoes: bool | None = field(default=None, alias="echoes", kw_only=True, repr=False, validator=optional(bool))
     sends_finish_reason: bool = field(default=True, kw_only=True, validator=must("True or False", is_flag))
-    server: Server | None = field(default=None, kw_only=True, repr=False, validator=optional(Server))
     _dialect: Dialect = field(init=False, eq=False, repr=False)
     _shapes: ChatShapes = field(init=False, eq=False, repr=False)
 
@@ -73,8 +69,6 @@ class OpenAIChat(HttpBackend):
         dialect = self._chosen_dialect()
         self._set(_dialect=dialect, _shapes=ChatShapes(dialect))
         capabilities = self.capabilities
-        if self.server is not None:
-            capabilities = (self._own_capabilities or Capabilities()).or_else(self.server.known).or_else(capabilities)
         prefills = self._dialect.prefill != "no"
         if prefills or capabilities.prefill:  # the dialect has the last word
             capabilities = evolve(capabilities, prefill=prefills)
@@ -95,13 +89,6 @@ class OpenAIChat(HttpBackend):
     def shapes(self) -> Form:
         """Return the form of its conversations and tools."""
         return self._shapes
-
-    @property
-    def lessons(self) -> Lessons:
-        """Return what this process learned from the server, and the server's name."""
-        lessons = super().lessons
-        is_shown = self.server is not None and not self.is_secret(self.server.name)
-        return evolve(lessons, server=self.server.name) if self.server and is_shown else lessons
 
     def _credentials(self, key: Secret) -> dict[str, str]:
         """Return the headers that carry the key; an Entra token is always a bearer token."""

@@ -4,17 +4,18 @@ Each kind of server has its own page that names it. Rungwise asks for these in t
 server that answers none of them stays unknown, and unreadable answers are ignored.
 """
 
-from __future__ import annotations
-
+# Annotations are not strings here: backends in other modules have the field `server`; see `http_backend.py`.
 from collections.abc import Generator, Mapping
 from typing import Any, Final, Literal
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.capabilities.capability import Capabilities
+from rungwise.adapters.wires.fields import optional
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.json_text import load
+from rungwise.fsm.call.conversation.link import Lessons
 from rungwise.fsm.call.conversation.request import MOST_TOKENS
 from rungwise.fsm.values.checks import is_whole
 from rungwise.fsm.values.label import label
@@ -42,6 +43,30 @@ class Server:
     name: str
     prefill: Literal["continue_final_message"] | None = None
     known: Capabilities = field(factory=Capabilities)
+
+
+@frozen
+class DiscoverableBackend(HttpBackend):
+    """Speak a protocol of OpenAI's, which servers of your own speak too.
+
+    Arguments:
+        server: what `Client.discover` learned about the server.
+    """
+
+    server: Server | None = field(default=None, kw_only=True, repr=False, validator=optional(Server))
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if self.server is not None:
+            own = self._own_capabilities or Capabilities()
+            self._set(capabilities=own.or_else(self.server.known).or_else(self.capabilities))
+
+    @property
+    def lessons(self) -> Lessons:
+        """Return what this process learned from the server, and the server's name."""
+        lessons = super().lessons
+        is_shown = self.server is not None and not self.is_secret(self.server.name)
+        return evolve(lessons, server=self.server.name) if self.server and is_shown else lessons
 
 
 def inquiry(backend: HttpBackend) -> Generator[HttpRequest, Answer, Server | None]:
@@ -90,12 +115,12 @@ def _llama_cpp(page: Mapping[str, Any], model: str) -> Server | None:
 
     It goes on from a trailing turn unless told otherwise (#13174, #13608), and whatever it was told where the request
     says `continue_final_message` (#23012); builds before that take no notice of the flag. Whether one repeats the turn
-    (those before #23089 did) shows in the answer.
+    (those before #23089 did) shows in the answer. Its Responses hide cuts [server-task.cpp, to_json_oaicompat_resp].
     """
     settings = page.get("default_generation_settings")
     if not isinstance(settings, dict) or not ("build_info" in page or "chat_template" in page):
         return None
-    traits = _window(settings.get("n_ctx"))
+    traits = Capabilities(hides_cuts=True).or_else(_window(settings.get("n_ctx")))
     modalities = page.get("modalities")
     if isinstance(modalities, dict) and isinstance(modalities.get("vision"), bool):
         traits = Capabilities(images=modalities["vision"]).or_else(traits)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from rungwise.adapters.wires.chat.dialects import Dialect, dialect_of
-from rungwise.adapters.wires.http_backend import HttpBackend
+from rungwise.adapters.wires.chat.discovery import DiscoverableBackend
 from rungwise.adapters.wires.responses.request import LOST, RESERVED, ReasoningSupport, ResponsesBody
 from rungwise.adapters.wires.responses.shapes import RESPONSES
 from rungwise.adapters.wires.responses.stream import ResponsesDecoder
@@ -25,7 +25,7 @@ with this model", 400)."""
 
 @hides_arguments
 @frozen
-class OpenAIResponses(HttpBackend):
+class OpenAIResponses(DiscoverableBackend):
     """Speak OpenAI's Responses with one model of one server.
 
     The provider stores nothing: each request carries the conversation, with the encrypted reasoning of this
@@ -37,6 +37,7 @@ class OpenAIResponses(HttpBackend):
         every backend's arguments: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends before
             `/responses`;
             a query such as `?api-version=...` is kept.
+        server: what `Client.discover` learned about the server.
 
     Raises:
         ConfigurationError: a field is malformed.

@@ -29,6 +29,8 @@ class Changes:
             came in inline tags.
         nudged_at: how much was gathered when the nudge was given, 0 for nothing; None if there was none.
         hint, hinted_at: the hint of a rung of your own, and how many characters were gathered when it was given.
+        doubted_at: how much was gathered when a text that its backend called whole was taken for cut, which happens
+            once; None if none was.
         is_paused: whether the provider paused the turn, which is sent back as it is.
         portable: whether another provider's signatures and encrypted reasoning are left out.
         restore_reasoning: whether each assistant turn must carry its reasoning.
@@ -47,6 +49,7 @@ class Changes:
     nudged_at: int | None = None
     hint: str | None = None
     hinted_at: int = 0
+    doubted_at: int | None = None
     is_paused: bool = False
     portable: bool = False
     restore_reasoning: bool = False
@@ -78,6 +81,7 @@ class Changes:
         """Move the nudge and the hint to the beginning: the text before them is dropped."""
         self.hinted_at = 0
         self.nudged_at = None if self.nudged_at is None else 0
+        self.doubted_at = None if self.doubted_at is None else 0
 
 
 def forget_seed(changes: Changes, observation: Observation) -> None:

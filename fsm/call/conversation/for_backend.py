@@ -34,6 +34,7 @@ class ForBackend:
     headers: Mapping[str, str]
     is_secret: Callable[[str], bool] | None
     renews_key: bool
+    hides_cuts: bool
     tools: tuple[Mapping[str, Any], ...]
     max_tokens: int | None
     asks_for_little: bool
@@ -58,6 +59,7 @@ class ForBackend:
             headers=headers_for(request, first, link),
             is_secret=getattr(link, "is_secret", None),
             renews_key=getattr(link, "renews_key", False),
+            hides_cuts=getattr(link, "hides_cuts", False),
             tools=tools_for(request, first, link),
             max_tokens=cap,
             asks_for_little=cap is not None and cap <= handful,

@@ -49,6 +49,7 @@ class Link(Protocol):
       parameters that the backend has rejected.
     - `is_secret(word)` tells whether a word is its key, or a part of it: no journal and no log shows such a word.
     - `renews_key` tells whether it asks for its key before each request, so that one with a 401 is sent once more.
+    - `hides_cuts` tells whether it calls a reply whole that its output cap has cut.
     - `prefills_with(parameters)` tells whether the backend prefills in a request with these parameters.
     """
 

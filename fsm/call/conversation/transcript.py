@@ -81,6 +81,9 @@ class Transcript:
             self.answer.thinks_inline = True
             self.changes.forget_places()
         self.answer.add(observation)
+        reply = observation.reply
+        if observation.evidence.event == "truncated" and reply is not None and reply.stop_reason == "stop":
+            self.changes.doubted_at = len(self.answer.gathered)
 
     def shorten(self, messages: tuple[PlainMessage | Message, ...]) -> None:
         """Take the messages that a compactor left."""

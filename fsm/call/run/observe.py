@@ -18,7 +18,7 @@ from rungwise.fsm.call.conversation.transcript import Transcript
 from rungwise.fsm.call.table import KEEPS_TEXT
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER, Failure, event_of_failure
 from rungwise.fsm.journal.record import Evidence
-from rungwise.fsm.text.contents import is_blank
+from rungwise.fsm.text.contents import ends_within_sentence, is_blank
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 CUT_OFF: Final = ("interrupted", "fell_silent")
@@ -135,9 +135,28 @@ def _event_of(read: ReadReply, proposal: Proposal, transcript: Transcript) -> st
     event = event_of_reply(read, proposal.send.max_tokens, expects_json=proposal.for_backend.expects_json)
     if event == "came_empty" and read.reply.stop_reason in ("stop", None) and _continues(proposal, transcript, read):
         event = "answered"  # the text was whole, and there was nothing left to say
+    if event in ("came_empty", "only_reasoned") and _was_doubted(read, transcript):
+        event = "answered"  # the backend had called the text whole, and nothing follows it
     if event == "answered" and not (read.stays_json or read.reply.has_own_answer):
         event = "malformed"  # another backend of the chain was asked for prose
+    if event == "answered" and proposal.for_backend.hides_cuts and _may_be_cut(read, proposal, transcript):
+        event = "truncated"
     return event
+
+
+def _was_doubted(read: ReadReply, transcript: Transcript) -> bool:
+    """Tell whether the backend called the gathered text whole, all of it, and was asked for the rest nevertheless."""
+    return read.continues_text and transcript.changes.doubted_at == len(read.gathered)
+
+
+def _may_be_cut(read: ReadReply, proposal: Proposal, transcript: Transcript) -> bool:
+    """Tell whether a reply looks cut that its backend calls whole. One is doubted in a call, no more."""
+    resolved, cap, usage = proposal.for_backend, proposal.send.max_tokens, read.reply.usage
+    if resolved.asks_for_little or resolved.expects_json or transcript.changes.doubted_at is not None:
+        return False
+    fills_cap = cap is not None and not usage.estimated and usage.output_tokens >= cap
+    is_called_whole = read.reply.stop_reason == "stop" and not read.is_too_little
+    return fills_cap and is_called_whole and ends_within_sentence(read.visible)
 
 
 def event_of_reply(read: ReadReply, cap: int | None, *, expects_json: bool = False) -> str:
