@@ -176,7 +176,7 @@ def _ask(options: Options) -> int:
     chain = chain_of(options.targets, prices.of)
     policy = options.policy or default_of(turn=options.tools is not None)
     for backend in chain:
-        check_prices(policy, backend.prices)
+        check_prices(policy, backend.prices, backend.model)
     request = Request(
         _messages(options),
         max_tokens=options.max_tokens,

@@ -116,9 +116,9 @@ def price_list(option: Prices | None) -> PriceList:
     return PriceList()
 
 
-def check_prices(policy: Policy | TurnPolicy, prices: Prices | None) -> None:
-    """Refuse a policy that sets a budget of money where the prices of tokens are missing."""
+def check_prices(policy: Policy | TurnPolicy, prices: Prices | None, model: str = ANY) -> None:
+    """Refuse a policy that sets a budget of money where the prices of a model's tokens are missing."""
     budgets = [policy.budget, getattr(getattr(policy, "of_calls", None), "budget", policy.budget)]
     if any(budget.money is not None for budget in budgets) and prices is None:
-        give = 'give --prices IN/OUT, as in --prices 2.5/10, or put "*" = [2.5, 10] under [prices] in its file'
+        give = f'give --prices IN/OUT, as in --prices 2.5/10, or put "{model}" = [2.5, 10] under [prices] in its file'
         bad_input(f"the policy has a budget of money, which needs prices: {give}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 
 try:
@@ -42,6 +43,10 @@ MAY_WRITE_FILES: Final = frozenset({"diagram", "diff", "explain", "fuzz"})
 """Commands that can run without stdout, because an option names an output file."""
 
 
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""What is wrong with a file that takes nothing more."""
+
+
 class OneLineErrors(click.Group):
     """Report every error on one line, and exit with a code that the help explains."""
 
@@ -77,6 +82,11 @@ class OneLineErrors(click.Group):
             return CANCELLED
         except StdoutGone as gone:
             gone.tell()
+            return STDOUT_GONE
+        except OSError as error:  # by rich or click, which write to stdout themselves
+            if error.errno not in FULL:
+                raise
+            StdoutGone(error).tell()
             return STDOUT_GONE
         except Exception as error:
             from rungwise.fsm.errors import ConfigurationError

@@ -14,7 +14,17 @@ import click
 
 from rungwise.adapters.cli.chains import price_list
 from rungwise.adapters.cli.options import output_option, prices_option
-from rungwise.adapters.cli.output import bad_input, complain, counted, note, one_line, progress_bar, put, write_out
+from rungwise.adapters.cli.output import (
+    bad_input,
+    check_writable,
+    complain,
+    counted,
+    note,
+    one_line,
+    progress_bar,
+    put,
+    write_out,
+)
 from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_option
 
 if TYPE_CHECKING:
@@ -93,6 +103,7 @@ def fuzz(
     chosen = policy or default_of(turn=turn)
     if examples is None and seconds is None:
         examples = DEFAULT_EXAMPLES
+    check_writable(output)
     if seed is None:
         from secrets import randbelow  # which loads OpenSSL, and the help of all commands loads this module
 

@@ -172,6 +172,20 @@ def write_out(path: str | None, text: str) -> None:
         bad_input(f"{path} cannot be written ({error.strerror}): name a writable place")
 
 
+def check_writable(path: str | None) -> None:
+    """Refuse a file that cannot be written, before what is to be written there takes long."""
+    if path is None:
+        return
+    is_new = not os.path.lexists(path)
+    try:
+        with open(path, "ab"):
+            pass
+        if is_new:
+            os.unlink(path)
+    except OSError as error:
+        bad_input(f"{path} cannot be written ({error.strerror}): name a writable place")
+
+
 @contextlib.contextmanager
 def progress_bar(text: str) -> Iterator[Progress | None]:
     """Show on stderr how far something is, for a person who waits; give None where stderr is not a terminal."""

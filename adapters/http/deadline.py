@@ -110,7 +110,8 @@ class Deadlines:
             moments += [_read(value, name) for name, value in headers.items() if name.lower() == self.header]
         if moments:
             if is_number(moment, 0, FIRST_YEAR) and self.wall_clock() > 2 * FIRST_YEAR:
-                raise ConfigurationError(f"deadline={moment:g}: that is 1970; pass a time, or time.time() + {moment:g}")
+                instead = f"time.time() + {moment:g}" if moment else "a number of seconds added to time.time()"
+                raise ConfigurationError(f"deadline={moment:g}: that is 1970; pass a time, or {instead}")
             now = self.clock()  # first: a pause before the next line then makes the deadline earlier, not later
             ends.append(now + (min(moments) - self.wall_clock()))
         return earliest(*ends)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import attrs
@@ -45,9 +46,12 @@ class Squeeze:
             waits=self.waits or policy.waits,
         )
 
-    def options(self, clock: VirtualClock) -> dict[str, Any]:
-        """Return what the call is given besides."""
-        return {} if self.shared is None else {"within": HeldBudget(self.shared, clock=clock, held=self.held)}
+    def options(self, clock: VirtualClock, seconds: float | None) -> dict[str, Any]:
+        """Return what the call is given besides; it begins now, with a budget of so many seconds."""
+        if self.shared is None:
+            return {}
+        ends = math.inf if seconds is None else clock.now + seconds
+        return {"within": HeldBudget(self.shared, clock=clock, held=self.held, ends=ends)}
 
 
 @define(eq=False, repr=False)
@@ -56,6 +60,7 @@ class HeldBudget(SharedBudget):
 
     clock: VirtualClock = field(kw_only=True)
     held: float = field(kw_only=True)
+    ends: float = field(kw_only=True)  # when the call must have ended by its own budget
 
     def share(self) -> Share:
         """Return a share for a new call."""
@@ -67,8 +72,9 @@ class HeldBudget(SharedBudget):
 class _HeldShare(Share):
     def reserve(self, *asked: Any, **options: Any) -> bool:
         if self._reservation.state == "idle":
-            clock, held = self.shared.clock, self.shared.held  # type: ignore[attr-defined]
-            clock.advance(held if self.deadline is None else min(held, max(0.0, self.deadline - clock.now)))
+            budget: Any = self.shared
+            ends = min(budget.ends, math.inf if self.deadline is None else self.deadline)
+            budget.clock.advance(min(budget.held, max(0.0, ends - budget.clock.now)))
         return super().reserve(*asked, **options)
 
 

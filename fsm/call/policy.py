@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import Any, ClassVar, Literal, get_args
 
@@ -333,17 +333,17 @@ def from_toml(kind: type[Any], text: str, source: str, **extra: Any) -> Any:
         ConfigurationError: the text is no TOML, or a key or value is wrong; `source` is named in the message.
     """
     try:
-        return from_mapping(
-            kind, {name: each for name, each in read_toml(text).items() if name not in OF_CHAINS}, **extra
-        )
+        values = {name: each for name, each in read_toml(text).items() if name not in OF_CHAINS}
+        return from_mapping(kind, values, OF_CHAINS, **extra)
     except ConfigurationError as error:
         raise ConfigurationError(f"{source}: {error}") from None
 
 
-def from_mapping(kind: type[Any], values: Mapping[str, Any], **extra: Any) -> Any:
+def from_mapping(kind: type[Any], values: Mapping[str, Any], others: Iterable[str] = (), **extra: Any) -> Any:
     """Build a policy or one of its parts from plain values.
 
     Arguments:
+        others: keys that may stand beside these and are read elsewhere.
         extra: values that TOML cannot hold: the table of a policy.
 
     Raises:
@@ -358,7 +358,7 @@ def from_mapping(kind: type[Any], values: Mapping[str, Any], **extra: Any) -> An
     built: dict[str, Any] = dict(extra)
     for name, value in values.items():
         if name not in names:
-            raise ConfigurationError(f"{kind.__name__}: {_unknown('key', name, names)}")
+            raise ConfigurationError(f"{kind.__name__}: {_unknown('key', name, [*names, *others])}")
         part = getattr(kind, "parts", {}).get(name)
         if part is not None and not isinstance(value, Mapping):
             raise ConfigurationError(f"{kind.__name__}.{name} must be a table of keys, as in [{name}]")

@@ -55,7 +55,7 @@ class Account:
     def needs_region(self) -> None:
         """Refuse a missing region."""
         if self.region is None:
-            raise ConfigurationError("region is missing: give it, or set AWS_REGION")
+            raise ConfigurationError("region is missing: set AWS_REGION, or give region=")
 
     @property
     def host(self) -> str:

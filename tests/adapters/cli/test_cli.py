@@ -553,6 +553,17 @@ def test_commands_bear_a_closed_stdout(arguments: list[str]) -> None:
     assert (process.returncode, told) == (141, b"")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize("arguments", [["demo", "--scenario", "clean"], ["ask", "--help"]])
+def test_a_full_stdout_is_told_in_one_line(arguments: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([sys.executable, "-m", "rungwise", *arguments], stdout=full, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (
+        141,
+        b"rungwise: stdout cannot be written: No space left on device\n",
+    )
+
+
 def test_a_locale_without_the_letters_gets_substitutes(serve: Serve) -> None:
     provider = serve(ScriptedReply(text="Grüße 🪜"))
     with start("ask", "ü", "--model", "ß", "--base-url", provider.base_url, PYTHONIOENCODING="ascii") as process:

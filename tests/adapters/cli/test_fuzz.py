@@ -376,6 +376,21 @@ def test_an_honest_policy_exits_with_0(tmp_path: Path) -> None:
     assert " of 6 attempts" in result.stderr
 
 
+def test_a_call_with_little_time_waits_for_others_no_longer_than_that() -> None:
+    policy = Policy(budget=Budget(seconds=30.0))
+    with Fuzzer(policy, seed=1) as fuzzer:
+        assert fuzzer.run(examples=60) is None
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_the_run(tmp_path: Path) -> None:
+    result = invoke("fuzz", "--examples", 5, "-o", tmp_path / "no" / "where.toml")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "cannot be written (No such file or directory)" in result.stderr
+    assert "5 calls" not in result.stderr
+    assert invoke("fuzz", "--examples", 2, "-o", tmp_path / "unused.toml").exit_code == 0
+    assert not [*tmp_path.iterdir()]
+
+
 def test_the_time_can_be_limited() -> None:
     result = invoke("fuzz", "--seconds", 0.2)
     assert result.exit_code == 0, result.output

@@ -224,6 +224,14 @@ def test_an_option_comes_before_the_file_and_the_new_policy_before_the_old(ours:
     assert 'put "*" = [2.5, 10] under [prices]' in invoke("verify", "bare.toml").stderr
 
 
+def test_misspelt_prices_are_named(ours: Path) -> None:
+    (ours / "key.toml").write_text('[price]\n"gpt-5" = [1, 2]\n')
+    assert "unknown key 'price'; did you mean 'prices'?" in invoke("verify", "key.toml").stderr
+    (ours / "model.toml").write_text('[budget]\nmoney = 1\n[prices]\n"gpt5" = [1, 2]\n')
+    asked = ("ask", "Why?", "--base-url", "http://127.0.0.1:1/v1", "--model", "gpt-5", "--policy", "model.toml")
+    assert 'put "gpt-5" = [2.5, 10] under [prices]' in invoke(*asked).stderr
+
+
 def test_ask_prices_each_backend_by_its_model(ours: Path, rungwise_provider: Any) -> None:
     provider = rungwise_provider(ScriptedReply("Blue.", usage={"prompt_tokens": 1_000_000, "completion_tokens": 0}))
     (ours / "p.toml").write_text('[prices]\n"gpt-5" = [1.25, 10]\n[[chain.a]]\nmodel = "other"\nprices = [2, 4]\n')

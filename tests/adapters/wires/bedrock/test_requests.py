@@ -511,12 +511,12 @@ def test_a_server_of_ones_own_needs_no_region() -> None:
     made = Bedrock(NEW, base_url="http://localhost:8080/v1")
     assert made.problem is None
     assert "authorization" not in encoded(made).headers
-    with pytest.raises(ConfigurationError, match="region is missing: give it, or set AWS_REGION"):
+    with pytest.raises(ConfigurationError, match="region is missing: set AWS_REGION, or give region="):
         Bedrock(NEW, base_url="http://localhost:8080/v1", access_key_id="AKIDEXAMPLE", secret_access_key="wJalr")
 
 
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigurationError, match="region is missing: give it, or set AWS_REGION"):
+    with pytest.raises(ConfigurationError, match="region is missing: set AWS_REGION, or give region="):
         Bedrock(NEW)
     with pytest.raises(ConfigurationError, match="given together"):
         backend(access_key_id="AKIDEXAMPLE")
