@@ -108,7 +108,7 @@ class Anthropic(HttpBackend):
 
     def _own_headers(self) -> dict[str, str]:
         beta = {"anthropic-beta": ",".join(self.beta)} if self.beta else {}
-        return {"anthropic-version": VERSION, **beta}
+        return beta if self._is_on_vertex else {"anthropic-version": VERSION, **beta}  # there the body has it
 
     def _writing(self, send: Send) -> Mapping[str, Any]:
         cap = send.max_tokens or self.max_tokens
