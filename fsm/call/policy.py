@@ -15,16 +15,7 @@ from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.machine.table import Table
-from rungwise.fsm.values.fields import (
-    brief_repr,
-    explains_arguments,
-    flag,
-    instance,
-    number,
-    one_of,
-    optional,
-    whole,
-)
+from rungwise.fsm.values.fields import brief_repr, explains_arguments, flag, instance, number, one_of, optional, whole
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import did_you_mean, short
 from rungwise.fsm.values.toml import read_toml, text_of_file
@@ -224,7 +215,7 @@ class Policy:
             | dict.fromkeys(("retry_cap", "overload_cap", "reask_cap"), 8.0),
             "timeouts": {"connect": 5.0, "first_token": 10.0, "stall": 10.0, "total": 60.0},
             "after_refusal": "end",
-        },
+        }
     }
     """The shipped presets, as differences from the defaults; in TOML, `preset` names one to start from."""
 

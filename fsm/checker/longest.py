@@ -24,16 +24,7 @@ from typing import Any
 
 from attrs import frozen
 
-from rungwise.fsm.checker.best_values import (
-    Number,
-    Units,
-    Values,
-    after_send,
-    after_spending,
-    better,
-    leaving,
-    merged,
-)
+from rungwise.fsm.checker.best_values import Number, Units, Values, after_send, after_spending, better, leaving, merged
 from rungwise.fsm.checker.moves import Move, without_idle_units
 
 State = tuple[int, ...]

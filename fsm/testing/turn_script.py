@@ -168,8 +168,7 @@ class Stop:
 
     kind: StopKind = field(default="cancel", validator=must_be_one_of(get_args(StopKind), names_class=True))
     at: int = field(
-        default=1,
-        validator=must("a whole number of 0 or more", lambda value: is_whole(value, 0), names_class=True),
+        default=1, validator=must("a whole number of 0 or more", lambda value: is_whole(value, 0), names_class=True)
     )
 
 

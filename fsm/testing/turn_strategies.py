@@ -306,11 +306,7 @@ def spent_by(going: OngoingTurn) -> tuple[int, int]:
 
 
 def turns_of(
-    policy: TurnPolicy,
-    *,
-    chain: int | Sequence[Link] = 2,
-    shared: Budget = DEFAULT_SHARED,
-    most: int = 3,
+    policy: TurnPolicy, *, chain: int | Sequence[Link] = 2, shared: Budget = DEFAULT_SHARED, most: int = 3
 ) -> type[TurnMachine]:
     """Return the stateful test of a policy: `TestMine = turns_of(policy).TestCase`.
 

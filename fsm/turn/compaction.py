@@ -161,8 +161,7 @@ class OldestFirst:
     """
 
     keep: int = field(
-        default=6,
-        validator=must("a whole number of 1 or more", lambda value: is_whole(value, 1), names_class=True),
+        default=6, validator=must("a whole number of 1 or more", lambda value: is_whole(value, 1), names_class=True)
     )
     counter: Counter | None = field(
         default=None, validator=must("a function that counts tokens, or None", or_none(callable), names_class=True)

@@ -12,16 +12,7 @@ from attrs import field, frozen
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, from_toml
 from rungwise.fsm.turn.table import TURN
-from rungwise.fsm.values.fields import (
-    brief_repr,
-    explains_arguments,
-    flag,
-    instance,
-    number,
-    optional,
-    text,
-    whole,
-)
+from rungwise.fsm.values.fields import brief_repr, explains_arguments, flag, instance, number, optional, text, whole
 from rungwise.fsm.values.toml import text_of_file
 
 LARGEST_WINDOW = 10**9

@@ -210,11 +210,7 @@ class Share:
         return self.shortfall(now, 0.0, 0, None) is None
 
     def reserve(
-        self,
-        cap: int | None,
-        input_tokens: int | None,
-        prices: Prices | None,
-        wake: Callable[[], None] | None = None,
+        self, cap: int | None, input_tokens: int | None, prices: Prices | None, wake: Callable[[], None] | None = None
     ) -> bool:
         """Reserve an attempt, or queue for it; tell whether there is nothing to wait for.
 

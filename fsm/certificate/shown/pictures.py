@@ -17,11 +17,7 @@ from rungwise.fsm.turn.table import TURN
 
 
 def draw_policy(
-    policy: Policy | TurnPolicy = DEFAULT_POLICY,
-    format: Format = "svg",
-    view: View = "hub",
-    *,
-    hides_off: bool = False,
+    policy: Policy | TurnPolicy = DEFAULT_POLICY, format: Format = "svg", view: View = "hub", *, hides_off: bool = False
 ) -> str:
     """Draw the machine of a policy as text, with its limits, its waits and its budget.
 
