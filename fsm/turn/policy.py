@@ -19,10 +19,6 @@ LARGEST_WINDOW = 10**9
 """The largest context of a model, in tokens, that a policy accepts."""
 
 
-def _share(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    number(above_zero=True, highest=1)(instance, attribute, value)
-
-
 @explains_arguments
 @frozen(kw_only=True)
 class TurnHints:
@@ -84,7 +80,7 @@ class TurnPolicy:
     calls_at_once: int = field(default=8, validator=whole(1, LARGEST_LIMIT))
     tool_seconds: float = field(default=60.0, validator=number(above_zero=True))
     window: int = field(default=128_000, validator=whole(1, LARGEST_WINDOW))
-    results_share: float = field(default=0.25, validator=_share)
+    results_share: float = field(default=0.25, validator=number(above_zero=True, highest=1))
     hints: TurnHints = field(factory=TurnHints, validator=instance(TurnHints))
 
     __repr__ = brief_repr
