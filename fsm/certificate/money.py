@@ -56,7 +56,6 @@ LEAST_TURN_TOKENS = 3
 OWN_TURNS = 3
 """The most assistant turns that the rungs add: gathered text, the placeholder before a nudge, the seed."""
 
-
 NO_MORE_INPUT = (
     "; assumes that no backend counts more input than the call does: `input_tokens` where it is given, otherwise a "
     f"token for every {BYTES_A_TOKEN} bytes and {MESSAGE_TOKENS} for a message; and a reply's text as it did when "

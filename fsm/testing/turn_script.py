@@ -125,7 +125,6 @@ _TOOLS_BY_NAME: Final[Mapping[str, ToolLike]] = {
 TOOLS: Final = Toolbox.of(_TOOLS_BY_NAME)
 """A tool of every kind: with hints or a schema, alone, keeping notes, ending the turn with or without a run."""
 
-
 _LONG: Final = "The river rose, and the nests in the bank were flooded. " * 60
 _QUESTION: Final = {"role": "user", "content": PROMPT}
 _BLOCKS: Final[Sequence[PlainMessage]] = (

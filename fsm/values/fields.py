@@ -34,7 +34,9 @@ def explains_arguments(kind: _Kind) -> _Kind:
             raise ConfigurationError(f"{kind.__name__} takes its fields by name: {by_name}")
         for name in [name for name in named if name not in names]:
             inside = [
-                f"{part}={of.__name__}({name}={short(named[name])})" for part, of in parts.items() if _has(of, name)
+                f"{part}={of.__name__}({name}={short(named[name])})"
+                for part, of in parts.items()
+                if name in (attrs.fields_dict(of) if attrs.has(of) else of())
             ]
             near = f"it is {kind.__name__}({inside[0]})" if inside else did_you_mean(name, names, ", ".join(names))
             raise ConfigurationError(f"{kind.__name__} has no field {short(name)}: {near}")
@@ -42,10 +44,6 @@ def explains_arguments(kind: _Kind) -> _Kind:
 
     kind.__init__ = init
     return kind
-
-
-def _has(kind: type[Any], name: str) -> bool:
-    return name in (attrs.fields_dict(kind) if attrs.has(kind) else kind())
 
 
 def where(instance: object, attribute: Attribute[Any]) -> str:

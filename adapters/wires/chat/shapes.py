@@ -31,7 +31,6 @@ _JSON_PARAMETERS: Final = ("guided_json", "json_schema")
 FORMATS: Final = ("response_format", "structured_outputs", *_JSON_PARAMETERS)
 """The parameters that ask for JSON."""
 
-
 _TOOLS: Final = ("function", "custom")
 """The types of tools in the protocol, each with a member of that name."""
 
@@ -129,9 +128,10 @@ class ChatShapes(Form):
         """Return a message without signatures, reasoning and cache marks of other providers."""
         if message.get("role") != "assistant":
             content = message.get("content")
-            if not isinstance(content, list | tuple) or not any(map(_is_marked, content)):
+            parts = content if isinstance(content, list | tuple) else ()
+            if not any(isinstance(part, Mapping) and _CACHE_MARK in part for part in parts):
                 return message
-            return {**message, "content": [_unsigned(part) for part in content]}
+            return {**message, "content": [_unsigned(part) for part in parts]}
         portable = {key: value for key, value in message.items() if key not in FOREIGN_FIELDS}
         if isinstance(portable.get("content"), list | tuple):
             portable["content"] = _portable_parts(portable["content"]) or ""
@@ -175,10 +175,6 @@ def _portable_call(call: Any) -> Any:
     if isinstance(call, Mapping) and isinstance(call.get("function"), Mapping):
         call = {**call, "function": _unsigned(call["function"])}
     return call
-
-
-def _is_marked(part: Any) -> bool:
-    return isinstance(part, Mapping) and _CACHE_MARK in part
 
 
 def _unsigned(value: Any) -> Any:
