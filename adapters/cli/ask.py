@@ -166,6 +166,7 @@ class Options:
 
 
 def _ask(options: Options) -> int:
+    from rungwise.adapters.cli.shown import ShownCall, ShownTurn
     from rungwise.adapters.client import Client
     from rungwise.fsm.call.conversation.request import Request
     from rungwise.fsm.call.policy import Policy
@@ -183,7 +184,9 @@ def _ask(options: Options) -> int:
         reasoning_effort=options.reasoning_effort,
         response_format=None if options.schema is None else json_schema(options.schema),
     )
-    display = _display(options)
+    answer = Answer() if options.as_json else answer_to_stdout()
+    is_turn, is_verbose = options.tools is not None, options.verbose
+    display: Shown[Any] = ShownTurn(answer, is_verbose=is_verbose) if is_turn else ShownCall(answer)
     of_calls = policy if isinstance(policy, Policy) else default_policy()
     observer = display.step if options.no_stream else None
     with (
@@ -197,14 +200,6 @@ def _ask(options: Options) -> int:
         is_written = display.result is None or journal.write(display.result)
     code = display.finish(as_json=options.as_json)
     return code if is_written or code else JOURNAL_LOST
-
-
-def _display(options: Options) -> Shown[Any]:
-    """Return what follows the call, or the turn."""
-    from rungwise.adapters.cli.shown import ShownCall, ShownTurn
-
-    answer = Answer() if options.as_json else answer_to_stdout()
-    return ShownCall(answer) if options.tools is None else ShownTurn(answer, is_verbose=options.verbose)
 
 
 def _run(client: Client, display: Shown[Any], request: Request, options: Options, policy: Policy | TurnPolicy) -> None:

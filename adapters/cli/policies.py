@@ -28,7 +28,7 @@ class PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
     name = "policy"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Policy:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Policy | TurnPolicy:
         """Return the policy of a call in a file or a module."""
         from rungwise.fsm.call.policy import Policy
         from rungwise.fsm.turn.policy import TurnPolicy
@@ -64,9 +64,7 @@ class PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 class EitherParameter(PolicyParameter):
     """Read the policy of a call or a turn; `--turn` says which a file holds."""
 
-    def convert(  # type: ignore[override]
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Policy | TurnPolicy:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Policy | TurnPolicy:
         """Return the policy in a file or a module."""
         from rungwise.fsm.call.policy import Policy
         from rungwise.fsm.turn.policy import TurnPolicy
@@ -113,9 +111,7 @@ _OTHERWISE: Final = {
 class EitherOrDefaultParameter(EitherParameter):
     """Read the policy of a call or a turn; the word `default` is the default one."""
 
-    def convert(  # type: ignore[override]
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Policy | TurnPolicy:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Policy | TurnPolicy:
         """Return the policy in a file or a module, or the default one."""
         if value == DEFAULT and not Path(value).exists():
             return default_of(turn=bool(ctx is not None and ctx.params.get("turn")))
@@ -125,9 +121,7 @@ class EitherOrDefaultParameter(EitherParameter):
 class ToolsPolicyParameter(PolicyParameter):
     """Read the policy of a turn if `--tools` is given, else of a call; each call of the turn takes the latter."""
 
-    def convert(  # type: ignore[override]
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Policy | TurnPolicy:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Policy | TurnPolicy:
         """Return the policy in a file or a module."""
         from rungwise.fsm.call.policy import Policy
         from rungwise.fsm.turn.policy import TurnPolicy

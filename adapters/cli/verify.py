@@ -13,7 +13,7 @@ from rungwise.adapters.cli.chains import check_prices, price_list
 from rungwise.adapters.cli.options import BACKENDS, MOST_TOKENS, max_tokens_option, prices_option
 from rungwise.adapters.cli.output import laid_out, progress_bar, put
 from rungwise.adapters.cli.policies import EITHER, METAVAR, NAMED, default_of, turn_option
-from rungwise.adapters.cli.scripts import CertifiedRequest
+from rungwise.adapters.cli.scripts import CertifiedRequest, write_scripts
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.conversation.link import Prices
@@ -106,16 +106,10 @@ def verify(
     else:
         put(laid_out(certificate.to_markdown() + (by_fallbacks(worst) if worst else "")))
     if scripts is not None and certificate.ok:
-        _write_scripts(scripts, policy, request, backends)
+        sent, worst = _certify(_without_resends(policy), request, backends, exhaustive=False)
+        cases = {count + 1: each for count, each in worst.items()} or {backends or 1: sent.worst}
+        write_scripts(scripts, policy, cases, request)
     return 0 if certificate.ok else 1
-
-
-def _write_scripts(folder: str, policy: Policy | TurnPolicy, request: CertifiedRequest, backends: int | None) -> None:
-    from rungwise.adapters.cli.scripts import write_scripts
-
-    certificate, worst = _certify(_without_resends(policy), request, backends, exhaustive=False)
-    cases = {count + 1: each for count, each in worst.items()} or {backends or 1: certificate.worst}
-    write_scripts(folder, policy, cases, request)
 
 
 def _without_resends(policy: Policy | TurnPolicy) -> Any:

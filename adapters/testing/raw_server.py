@@ -172,12 +172,10 @@ class _Handler(BaseHTTPRequestHandler):
 def _writes(step: RawStep) -> Iterator[bytes]:
     """Yield the bytes of each write; repeats of a step without a delay are joined."""
     if step.delay or not step.data:
-        for _ in range(step.times):
-            yield step.data
+        yield from (step.data for _ in range(step.times))
         return
     times = max(1, WRITE // len(step.data))
     block = step.data * min(times, step.times)
-    for _ in range(step.times // times):
-        yield block
+    yield from (block for _ in range(step.times // times))
     if step.times % times:
         yield step.data * (step.times % times)

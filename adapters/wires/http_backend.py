@@ -378,11 +378,9 @@ class HttpBackend(ABC):
             check_headers(send.headers, "Request.headers")
             headers = merged(headers, send.headers)
         self.refuse_reserved(send.parameters, "Request.parameters")
-        return HttpRequest(self._url(stream=stream), headers, self._writer(send, stream=stream).written())
-
-    def _writer(self, send: Send, *, stream: bool) -> BodyWriter:
         about: dict[str, Any] = {"model": self.model, "parameters": self.parameters, "provider": self.provider}
-        return self.WRITER(send=send, stream=stream, **about, **self._writing(send))
+        body = self.WRITER(send=send, stream=stream, **about, **self._writing(send))
+        return HttpRequest(self._url(stream=stream), headers, body.written())
 
     def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         """Read a whole response, of any status."""

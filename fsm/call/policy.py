@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 import attrs
 from attrs import field, frozen
@@ -19,6 +19,8 @@ from rungwise.fsm.values.fields import brief_repr, explains_arguments, flag, ins
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import did_you_mean, short
 from rungwise.fsm.values.toml import read_toml, text_of_file
+
+T = TypeVar("T", bound=attrs.AttrsInstance)
 
 LARGEST_JITTER = 3
 """The largest jitter, as a share of a wait. It keeps the longest wait within what clocks accept."""
@@ -267,8 +269,7 @@ class Policy:
         Raises:
             ConfigurationError: a field is not of its form.
         """
-        policy: Policy = from_mapping(cls, {"preset": "interactive"})
-        return attrs.evolve(policy, **changed)
+        return attrs.evolve(from_mapping(cls, {"preset": "interactive"}), **changed)
 
     @classmethod
     def from_toml(cls, text: str, *, source: str = "policy", table: Table | None = None) -> Policy:
@@ -283,8 +284,7 @@ class Policy:
         Raises:
             ConfigurationError: the text is no TOML, or a key or value is wrong; `source` is named in the message.
         """
-        policy: Policy = from_toml(cls, text, source, **({} if table is None else {"table": table}))
-        return policy
+        return from_toml(cls, text, source, **({} if table is None else {"table": table}))
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, table: Table | None = None) -> Policy:
@@ -313,7 +313,7 @@ def _unknown(what: str, name: object, names: Any) -> str:
     return f"unknown {what} {short(name)}; {hint}"
 
 
-def from_toml(kind: type[Any], text: str, source: str, **extra: Any) -> Any:
+def from_toml(kind: type[T], text: str, source: str, **extra: Any) -> T:
     """Build a policy from TOML.
 
     Arguments:
@@ -331,7 +331,7 @@ def from_toml(kind: type[Any], text: str, source: str, **extra: Any) -> Any:
         raise ConfigurationError(f"{source}: {error}") from None
 
 
-def from_mapping(kind: type[Any], values: Mapping[str, Any], **extra: Any) -> Any:
+def from_mapping(kind: type[T], values: Mapping[str, Any], **extra: Any) -> T:
     """Build a policy or one of its parts from plain values.
 
     Arguments:
@@ -342,8 +342,8 @@ def from_mapping(kind: type[Any], values: Mapping[str, Any], **extra: Any) -> An
     """
     if not isinstance(values, Mapping):
         raise ConfigurationError(f"{kind.__name__} must be a table of keys, not {type(values).__name__}")
-    if kind is Limits:
-        return Limits(**values)
+    if issubclass(kind, Limits):
+        return kind(**values)
     values = _with_preset(kind, values)
     names = [attribute.name for attribute in attrs.fields(kind) if attribute.name != "table"]
     built: dict[str, Any] = dict(extra)

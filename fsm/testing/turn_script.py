@@ -242,15 +242,12 @@ def _blocks(script: TurnScript) -> Iterator[str]:
     own.pop("replies")
     tools = own.pop("tools", [])
     yield "".join(_lines(own))
-    for item in script.replies:
-        yield "[[replies]]\n" + "".join(_lines(_item(item)))
-    for play in tools:
-        yield "[[tools]]\n" + "".join(_lines(play))
+    yield from ("[[replies]]\n" + "".join(_lines(_item(item))) for item in script.replies)
+    yield from ("[[tools]]\n" + "".join(_lines(play)) for play in tools)
 
 
 def _lines(table: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in table.items():
-        yield f"{name} = {ascii_toml(value)}\n"
+    yield from (f"{name} = {ascii_toml(value)}\n" for name, value in table.items())
 
 
 def _item(item: Scripted) -> dict[str, Any]:

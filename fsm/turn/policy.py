@@ -117,8 +117,7 @@ class TurnPolicy:
         Raises:
             ConfigurationError: the text is no TOML, or a key or value is invalid.
         """
-        policy: TurnPolicy = from_toml(cls, text, source)
-        return policy
+        return from_toml(cls, text, source)
 
     @classmethod
     def load(cls, path: str | Path) -> TurnPolicy:

@@ -139,8 +139,7 @@ def _last(reply: ScriptedReply, candidate: dict[str, Any]) -> dict[str, Any]:
 def _parts(reply: ScriptedReply) -> Iterator[dict[str, Any]]:
     size = reply.chunk_size
     yield from _thoughts(split(reply.reasoning, size))
-    for piece in split(reply.text, size):
-        yield {"text": piece}
+    yield from ({"text": piece} for piece in split(reply.text, size))
     yield from _calls(reply)
 
 

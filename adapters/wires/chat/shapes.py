@@ -11,7 +11,6 @@ from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, FOREIGN_PARTS,
 from rungwise.adapters.wires.form import Body, Form
 from rungwise.adapters.wires.plain.messages import is_untyped
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
-from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.adapters.wires.registry import is_foreign
 from rungwise.fsm.call.conversation.parts import Message, ToolResult
 from rungwise.fsm.call.conversation.plain import chat_messages
@@ -90,11 +89,6 @@ class ChatShapes(Form):
 
     def _runs(self, kind: Any) -> bool:
         return isinstance(kind, str) and any(fnmatchcase(kind, each) for each in self._dialect.tool_types.split())
-
-    def written_tool(self, tool: ToolDefinition) -> Body:
-        """Return the definition of a tool in this form."""
-        definition = self.tool_of(tool.name, tool.description, tool.parameters)
-        return definition if tool.strict is None else self.strictly(definition, tool.strict)
 
     def _translated(self, tool: Mapping[str, Any]) -> list[Body]:
         if tool.get("type") != "custom" or "input_schema" in tool or not isinstance(tool.get("name"), str):

@@ -23,8 +23,7 @@ def check_replay(ended: EndedCall) -> None:
     journal, result = ended.journal, ended.result
     policy = ended.policy if ended.table != CALL else None
     try:
-        read = Journal.from_json(journal.to_json())
-        again = replay(read, policy)
+        again = replay(Journal.from_json(journal.to_json()), policy)
     except (RungwiseError, TypeError, ValueError) as error:
         raise Dishonest(REPLAYS, f"{type(error).__name__}: {error}") from error
     for was, now in zip(ended.steps, again.journal.steps, strict=False):
