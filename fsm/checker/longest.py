@@ -255,8 +255,7 @@ class _Search:
         state, attempts = first.after, len(self.nothing) - 1
         while state is not None:
             best = max(self.options(state), key=lambda option: after_spending(option.values, option.chains)[attempts])
-            for name, unit in _units(best, attempts):
-                path.append(self.heaviest(name, state, unit))
+            path += [self.heaviest(name, state, unit) for name, unit in _units(best, attempts)]
             path += [best.move] if best.move else []
             attempts = len(self.nothing) - 1 - len(path)
             state = best.after

@@ -240,13 +240,9 @@ class Record:
 
         try:
             check_size(text)
-            document = orjson.loads(text)
+            return cls.from_document(orjson.loads(text))
         except orjson.JSONDecodeError as error:
             raise ConfigurationError(f"journal: no JSON ({error})") from None
-        except ConfigurationError as error:
-            raise ConfigurationError(f"journal: {error}") from None
-        try:
-            return cls.from_document(document)
         except ConfigurationError as error:
             raise ConfigurationError(f"journal: {error}") from None
 
