@@ -106,12 +106,13 @@ def _checked(request: Request, first: Backend, backend: Backend, held: frozenset
     model = getattr(backend, "capabilities", None) or Capabilities()  # a backend of the user's own may have none
     parameters = {**getattr(backend, "parameters", {}), **parameters_for(request, first, backend)}
     losses, unknowns = list(losses_of(request, first, backend)), []
+    effort = parameters.get("reasoning_effort")
     for is_asked, can, lost, wants in (
         (bool(request.tools or parameters.get("tools")), model.tools, "tools, which it does not call", "calls tools"),
         ("image" in held, model.images, "pictures, which it does not see", "sees pictures"),
         ("file" in held, model.documents, "documents, which it does not read", "reads documents"),
         (_wants_schema(parameters), model.json_schema, "the JSON schema, which it is not held to", "keeps to a schema"),
-        (_wants_effort(parameters), model.reasoning, "reasoning_effort, which it does not know", "knows efforts"),
+        (effort not in (None, "none"), model.reasoning, "reasoning_effort, which it does not know", "knows efforts"),
     ):
         if is_asked and can is False:
             losses.append(lost)
@@ -140,7 +141,3 @@ def _tokens_of(request: Request, parameters: Mapping[str, Any]) -> int:
 def _wants_schema(parameters: Mapping[str, Any]) -> bool:
     wanted = parameters.get("response_format")
     return isinstance(wanted, Mapping) and wanted.get("type") == "json_schema"
-
-
-def _wants_effort(parameters: Mapping[str, Any]) -> bool:
-    return parameters.get("reasoning_effort") not in (None, "none")

@@ -302,13 +302,7 @@ class Client:
         settings = {"within": options.get("within"), "deadline": deadline, **self._options}
         return Call(request, with_overrides(policy), self.chain, turn, is_streaming=is_streaming, **settings)
 
-    def _planned(
-        self,
-        messages: Messages,
-        options: TurnOptions,
-        *,
-        is_streaming: bool,
-    ) -> Planned:
+    def _planned(self, messages: Messages, options: TurnOptions, *, is_streaming: bool) -> Planned:
         hide_headers(options)
         request = request_of(messages, options, OF_TURNS)
         deadline = self._deadlines.of(options.get("deadline"), request.headers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,6 @@ from rungwise.adapters.cli.run import JOURNAL_LOST, Answer, JournalFile, Shown, 
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
-    from rungwise.adapters.http.streams import SyncStream
     from rungwise.fsm.call.conversation.link import Prices
     from rungwise.fsm.call.conversation.request import Request
     from rungwise.fsm.call.policy import Policy
@@ -167,6 +166,7 @@ class Options:
 
 
 def _ask(options: Options) -> int:
+    from rungwise.adapters.cli.shown import ShownCall, ShownTurn
     from rungwise.adapters.client import Client
     from rungwise.fsm.call.conversation.request import Request
     from rungwise.fsm.call.policy import Policy
@@ -184,7 +184,9 @@ def _ask(options: Options) -> int:
         reasoning_effort=options.reasoning_effort,
         response_format=None if options.schema is None else json_schema(options.schema),
     )
-    display = _display(options)
+    answer = Answer() if options.as_json else answer_to_stdout()
+    is_turn, is_verbose = options.tools is not None, options.verbose
+    display: Shown[Any] = ShownTurn(answer, is_verbose=is_verbose) if is_turn else ShownCall(answer)
     of_calls = policy if isinstance(policy, Policy) else default_policy()
     observer = display.step if options.no_stream else None
     with (
@@ -200,37 +202,20 @@ def _ask(options: Options) -> int:
     return code if is_written or code else JOURNAL_LOST
 
 
-def _display(options: Options) -> Shown[Any]:
-    """Return what follows the call, or the turn."""
-    from rungwise.adapters.cli.shown import ShownCall, ShownTurn
-
-    answer = Answer() if options.as_json else answer_to_stdout()
-    return ShownCall(answer) if options.tools is None else ShownTurn(answer, is_verbose=options.verbose)
-
-
 def _run(client: Client, display: Shown[Any], request: Request, options: Options, policy: Policy | TurnPolicy) -> None:
-    with ctrl_c_cancels() as cancellation:  # not in the midst of a text, which would then be written twice
+    with ExitStack() as stack:
+        cancellation = stack.enter_context(ctrl_c_cancels())  # not in the midst of a text, which would be written twice
         arguments: dict[str, Any] = {"cancellation": cancellation, "deadline": options.deadline}
-        if options.tools is None:
-            _follow(display, client.stream, client.call, request, options, **arguments)
-            return
-        with prints_aside():
+        stream: Callable[..., Any] = client.stream
+        run: Callable[..., Any] = client.call
+        if options.tools is not None:
+            stack.enter_context(prints_aside())
             arguments |= {"tools": options.tools, "policy": policy}
-            _follow(display, client.stream_turn, client.turn, request, options, **arguments)
-
-
-def _follow(
-    display: Shown[Any],
-    stream: Callable[..., SyncStream[Any, Any]],
-    run: Callable[..., Any],
-    request: Request,
-    options: Options,
-    **arguments: Any,
-) -> None:
-    if options.no_stream:
-        display.wait(partial(run, request, **arguments))
-    else:
-        display.follow(partial(stream, request, **arguments))
+            stream, run = client.stream_turn, client.turn
+        if options.no_stream:
+            display.wait(partial(run, request, **arguments))
+        else:
+            display.follow(partial(stream, request, **arguments))
 
 
 def _messages(options: Options) -> list[dict[str, str]]:

@@ -44,11 +44,6 @@ class Target:
         return "--fallback" if self.is_fallback else "--api-key-env"
 
     @property
-    def option_of_rest(self) -> str:
-        """Return the option that names its model."""
-        return "--fallback" if self.is_fallback else "--model"
-
-    @property
     def otherwise(self) -> str:
         """Say what else to do about a missing key."""
         if self.is_fallback:
@@ -81,11 +76,6 @@ def _check_url(url: str) -> str:
 def url(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Read an option that is a URL."""
     return None if value is None else _check_url(value)
-
-
-def targets_of(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Target, ...]:
-    """Read an option that names backends."""
-    return tuple(map(_fallback, values))
 
 
 def _fallback(value: str) -> Target:
@@ -133,7 +123,7 @@ def _backend_of(target: Target, prices: Prices | None, *, needs_key: bool) -> Ht
     except ConfigurationError as error:
         if "api_key" in str(error):
             bad_input(f"{target.option_of_key}: {error} (in {target.key_env})")
-        bad_input(f"{target.option_of_rest}: {error}")
+        bad_input(f"{'--fallback' if target.is_fallback else '--model'}: {error}")
     if needs_key and backend.problem is not None:
         bad_input(_problem_text(backend.problem, target))
     return backend
@@ -188,7 +178,7 @@ _OPTIONS: Final = (
         "fallbacks",
         multiple=True,
         metavar="API:MODEL | [API:]URL#MODEL[#KEYENV]",
-        callback=targets_of,
+        callback=lambda context, parameter, values: tuple(map(_fallback, values)),
         help="Whom to ask next where the one before fails; may be repeated. API is as for --api, openai if it is left "
         "out. KEYENV names the variable that holds its key; without it, that of --api-key-env counts for the same "
         "scheme, host and port, and a provider's own variable at its own host.",

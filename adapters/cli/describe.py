@@ -80,20 +80,17 @@ def tokens(usage: Usage) -> str:
 
 def took(result: Result | TurnResult) -> str:
     """Describe what a call or a turn took."""
+    from rungwise.fsm.turn.result import TurnResult
+
+    calls = f"{counted(result.calls, 'call')}, " if isinstance(result, TurnResult) else ""
     cost = f", cost {result.cost:.6g}" if result.cost is not None else ""
-    return f"{counted(result.attempts, 'request')}, {result.seconds:.1f} s, {tokens(result.usage)}{cost}"
+    return f"{calls}{counted(result.attempts, 'request')}, {result.seconds:.1f} s, {tokens(result.usage)}{cost}"
 
 
-def ending(result: Result) -> str:
-    """Describe how a call ended and what it took, on one line."""
+def ending(result: Result | TurnResult) -> str:
+    """Describe how a call or a turn ended and what it took, on one line."""
     cause = f" ({result.cause})" if result.cause else ""
     return f"{plain(result.outcome)}{cause}: {took(result)}"
-
-
-def turn_ending(result: TurnResult) -> str:
-    """Describe how a turn ended and what it took, on one line."""
-    cause = f" ({result.cause})" if result.cause else ""
-    return f"{plain(result.outcome)}{cause}: {counted(result.calls, 'call')}, {took(result)}"
 
 
 def brief_text(recorded: Path | TurnPath) -> str:
@@ -131,8 +128,7 @@ def _of_turn(turn: TurnPath) -> Iterator[str]:
 
 
 def _steps(path: Path, since: float = 0.0, indent: str = "") -> Iterator[str]:
-    for step in path.steps:
-        yield _line(since + step.at, indent + sentence(step, path.table))
+    yield from (_line(since + step.at, indent + sentence(step, path.table)) for step in path.steps)
 
 
 def _line(at: float, text: str) -> str:

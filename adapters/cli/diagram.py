@@ -36,13 +36,7 @@ if TYPE_CHECKING:
     "Rows that the policy switches off, such as by a limit of 0: greyed with the reason, or hidden.",
 )
 @output_option
-@click.option(
-    "--write",
-    "write_to",
-    type=click.Path(file_okay=False),
-    metavar="DIR",
-    help="Write all files to DIR.",
-)
+@click.option("--write", "write_to", type=click.Path(file_okay=False), metavar="DIR", help="Write all files to DIR.")
 @click.option(
     "--check",
     type=click.Path(exists=True, file_okay=False),
@@ -101,12 +95,7 @@ def diagram(
 
 
 def _draw(
-    policy: Policy | TurnPolicy,
-    format: Format | Literal["html"],
-    view: View,
-    output: str | None,
-    *,
-    hides_off: bool,
+    policy: Policy | TurnPolicy, format: Format | Literal["html"], view: View, output: str | None, *, hides_off: bool
 ) -> int:
     from rungwise.fsm.certificate.shown.page import play_policy
     from rungwise.fsm.certificate.shown.pictures import draw_policy

@@ -65,9 +65,7 @@ def _remember(ctx: click.Context, param: click.Parameter, value: Policy | TurnPo
 )
 @click.option("--markdown", is_flag=True, help="Short for --format markdown.")
 @choice_option(
-    "--view",
-    ("hub", "ladder"),
-    "For a picture: the states and the transitions between them; or the order of guards.",
+    "--view", ("hub", "ladder"), "For a picture: the states and the transitions between them; or the order of guards."
 )
 @output_option
 def diff(

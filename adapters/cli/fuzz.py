@@ -109,7 +109,8 @@ def fuzz(
 
         seed = randbelow(1_000_000)
     with _no_litter(), _fuzzer(chosen, seed=seed, prices=price_list(prices).dearest, **providers) as fuzzer:
-        _check_certificate(fuzzer)
+        if failed := [each.name for each in fuzzer.certificate.failed]:
+            bad_input(f"the policy has no certificate: {'; '.join(failed)}; see rungwise verify")
         what = fuzzer.certificate.table
         with _progress(examples, seconds, what) as fuzzer.progress:
             finding = fuzzer.run(examples=examples, seconds=seconds)
@@ -150,12 +151,6 @@ def _fuzzer(
     if hostile or over_http:
         bad_input("turns run in memory: --hostile and --over-http need a policy of calls")
     return TurnFuzzer(policy, **common)
-
-
-def _check_certificate(fuzzer: Fuzzer | TurnFuzzer) -> None:
-    failed = [each.name for each in fuzzer.certificate.properties if each.is_required and not each.holds]
-    if failed:
-        bad_input(f"the policy has no certificate: {'; '.join(failed)}; see rungwise verify")
 
 
 @contextmanager

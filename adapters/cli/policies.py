@@ -28,7 +28,7 @@ class PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
     name = "policy"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Policy:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Policy | TurnPolicy:
         """Return the policy of a call in a file or a module."""
         from rungwise.fsm.call.policy import Policy
         from rungwise.fsm.turn.policy import TurnPolicy
@@ -64,9 +64,7 @@ class PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 class EitherParameter(PolicyParameter):
     """Read the policy of a call or a turn; `--turn` says which a file holds."""
 
-    def convert(  # type: ignore[override]
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Policy | TurnPolicy:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Policy | TurnPolicy:
         """Return the policy in a file or a module."""
         from rungwise.fsm.call.policy import Policy
         from rungwise.fsm.turn.policy import TurnPolicy
@@ -76,7 +74,7 @@ class EitherParameter(PolicyParameter):
         source = self.resolve(value, param, ctx)
         is_turn = bool(ctx is not None and ctx.params.get("turn"))
         if isinstance(source, Path):
-            return self._of_turns(source, param, ctx) if is_turn else self._of_calls(source, param, ctx)
+            return self._of_file(source, param, ctx, "turns" if is_turn else "calls")
         if is_turn and isinstance(source, Policy):
             self.fail(f"{value} is a Policy of calls, and --turn asks for a rungwise.TurnPolicy.", param, ctx)
         if not isinstance(source, (Policy, TurnPolicy)):
@@ -84,44 +82,36 @@ class EitherParameter(PolicyParameter):
             self.fail(f"{value} is a {type(source).__name__}, and must be {kinds}.", param, ctx)
         return source
 
-    def _of_calls(self, path: Path, param: click.Parameter | None, ctx: click.Context | None) -> Policy:
-        """Read a file as the policy of calls; refuse one of turns with a hint."""
+    def _of_file(
+        self, path: Path, param: click.Parameter | None, ctx: click.Context | None, kind: str
+    ) -> Policy | TurnPolicy:
+        """Read a file as a policy of "calls" or of "turns"; refuse one of the other kind with a hint."""
         from rungwise.fsm.call.policy import Policy
         from rungwise.fsm.errors import ConfigurationError
         from rungwise.fsm.turn.policy import TurnPolicy
 
         text = _text_of(path, ctx)
+        asked, other = (TurnPolicy, Policy) if kind == "turns" else (Policy, TurnPolicy)
         try:
-            return Policy.from_toml(text, source=str(path))
+            return asked.from_toml(text, source=str(path))
         except ConfigurationError:
             with suppress(ConfigurationError):
-                TurnPolicy.from_toml(text, source=str(path))
-                self.fail(f"{path} is the policy of a turn: give --turn.", param, ctx)
+                other.from_toml(text, source=str(path))
+                self.fail(f"{path} is the policy of {_OTHERWISE[kind]}.", param, ctx)
             raise
 
-    def _of_turns(self, path: Path, param: click.Parameter | None, ctx: click.Context | None) -> TurnPolicy:
-        """Read a file as the policy of turns; refuse one of calls with a hint."""
-        from rungwise.fsm.call.policy import Policy
-        from rungwise.fsm.errors import ConfigurationError
-        from rungwise.fsm.turn.policy import TurnPolicy
 
-        text = _text_of(path, ctx)
-        try:
-            return TurnPolicy.from_toml(text, source=str(path))
-        except ConfigurationError:
-            with suppress(ConfigurationError):
-                Policy.from_toml(text, source=str(path))
-                advice = "leave out --turn, or put its keys under [call], as in [call.limits]"
-                self.fail(f"{path} is the policy of calls: {advice}.", param, ctx)
-            raise
+_OTHERWISE: Final = {
+    "calls": "a turn: give --turn",
+    "turns": "calls: leave out --turn, or put its keys under [call], as in [call.limits]",
+}
+"""What a file holds that is not of the kind asked for, and what to do."""
 
 
 class EitherOrDefaultParameter(EitherParameter):
     """Read the policy of a call or a turn; the word `default` is the default one."""
 
-    def convert(  # type: ignore[override]
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Policy | TurnPolicy:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Policy | TurnPolicy:
         """Return the policy in a file or a module, or the default one."""
         if value == DEFAULT and not Path(value).exists():
             return default_of(turn=bool(ctx is not None and ctx.params.get("turn")))
@@ -131,9 +121,7 @@ class EitherOrDefaultParameter(EitherParameter):
 class ToolsPolicyParameter(PolicyParameter):
     """Read the policy of a turn if `--tools` is given, else of a call; each call of the turn takes the latter."""
 
-    def convert(  # type: ignore[override]
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Policy | TurnPolicy:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Policy | TurnPolicy:
         """Return the policy in a file or a module."""
         from rungwise.fsm.call.policy import Policy
         from rungwise.fsm.turn.policy import TurnPolicy

@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from attrs import define
 
+from rungwise.adapters.cli.describe import ending
 from rungwise.adapters.cli.output import (
     CANCELLED,
     PROGRAM,
@@ -249,7 +250,7 @@ class Shown(ABC, Generic[End]):
             self.complain(result, self.error)
         else:
             is_good = result.outcome in ("done", "finished")
-            note(f"{PROGRAM}: {one_line(self.ending(result))}", fg="green" if is_good else "yellow")
+            note(f"{PROGRAM}: {one_line(ending(result))}", fg="green" if is_good else "yellow")
         return self.code(result) if self.gone is None else STDOUT_GONE
 
     def _write(self, result: End, as_json: bool) -> None:
@@ -272,10 +273,6 @@ class Shown(ABC, Generic[End]):
     @abstractmethod
     def as_mapping(self, result: End) -> Mapping[str, Any]:
         """Return a result as plain values."""
-
-    @abstractmethod
-    def ending(self, result: End) -> str:
-        """Describe how it ended and what it took, on one line."""
 
     def complain(self, result: End, error: Exception) -> None:
         """Report on stderr why it failed."""

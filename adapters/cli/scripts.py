@@ -23,19 +23,9 @@ if TYPE_CHECKING:
     from rungwise.fsm.turn.policy import TurnPolicy
 
 
-@frozen
-class Served:
-    """The port of this machine where a script is served."""
-
-    port: int
-
-    @property
-    def text(self) -> str:
-        """Return the base URL."""
-        return f"http://127.0.0.1:{self.port}/v1"
-
-
-URL: Final = Served(8080)
+PORT: Final = 8080
+URL: Final = f"http://127.0.0.1:{PORT}/v1"
+"""Where a script is served."""
 
 
 @frozen
@@ -101,7 +91,7 @@ def _chain(worst: WorstScript, request: CertifiedRequest) -> Iterator[str]:
     if request.prices is not None:
         yield f"prices = rungwise.Prices({request.prices.input!r}, {request.prices.output!r})"
     numbers = f"range(1, {worst.backends + 1})"
-    yield f'url = "{URL.text}"'
+    yield f'url = "{URL}"'
     yield f'chain = [rungwise.OpenAIChat(f"backend-{{n}}", base_url=url{prices}) for n in {numbers}]'
     compactor = ", compactor=lambda messages: messages" if worst.needs_compactor else ""
     yield f"policy = {_policy(request)}"
@@ -167,7 +157,7 @@ def head_of(worst: WorstScript, request: CertifiedRequest, path: Path) -> str:
     for name, text in _facts(worst, request):
         lines += textwrap.wrap(f"{name:<10}{text}", WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False)
     file = quote(str(path))
-    lines += ["", "To see it, serve this file in one terminal:", f"    rungwise serve {file} --port {URL.port}"]
+    lines += ["", "To see it, serve this file in one terminal:", f"    rungwise serve {file} --port {PORT}"]
     if _needs_program(worst, request):
         lines += ["and run the lines behind > in another; they print the figure:"]
         lines += [f"    sed -n 's/^# > \\{{0,1\\}}//p' {file} | python -", ""]
@@ -223,8 +213,8 @@ def _needs_program(worst: WorstScript, request: CertifiedRequest) -> bool:
 
 
 def _command(worst: WorstScript, request: CertifiedRequest) -> str:
-    words = [f"rungwise ask say --base-url {URL.text} --model {model_of(0)}"]
-    words += [f"--fallback {URL.text}#{model_of(number)}" for number in range(1, worst.backends)]
+    words = [f"rungwise ask say --base-url {URL} --model {model_of(0)}"]
+    words += [f"--fallback {URL}#{model_of(number)}" for number in range(1, worst.backends)]
     if request.policy is not None:
         words.append(f"--policy {quote(request.policy)}")
     if request.max_tokens is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -120,10 +120,6 @@ def _line(number: int, request: ReceivedRequest, reply: ScriptedReply) -> str:
         f"cap {summary.cap}" if summary.cap is not None else None,
         "stream" if summary.streams else None,
     ]
-    return one_line(f"{number}  {', '.join(part for part in parts if part)}  <- {_summary(reply)}")
-
-
-def _summary(reply: ScriptedReply) -> str:
-    fields: dict[str, Any] = reply.given
-    status = f"HTTP {reply.status}"
-    return ", ".join([status, *(name for name in fields if name not in ("status", "chunk_size", "write_sizes"))])
+    given = [name for name in reply.given if name not in ("status", "chunk_size", "write_sizes")]
+    came = ", ".join([f"HTTP {reply.status}", *given])
+    return one_line(f"{number}  {', '.join(part for part in parts if part)}  <- {came}")

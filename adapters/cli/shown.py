@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 from attrs import define
 
-from rungwise.adapters.cli.describe import ending, sentence, took, turn_ending, turn_sentence
-from rungwise.adapters.cli.output import CANCELLED, complain, counted, note, one_line
+from rungwise.adapters.cli.describe import sentence, took, turn_sentence
+from rungwise.adapters.cli.output import CANCELLED, complain, note, one_line
 from rungwise.adapters.cli.run import Shown
 from rungwise.fsm.errors import ToolError
 from rungwise.fsm.journal.record import Step
@@ -27,14 +27,8 @@ if TYPE_CHECKING:
 
 
 EXIT_CODES: Final[Mapping[str, int]] = {
-    "done": 0,
-    "salvaged": 0,
-    "partial": 0,
-    "refused": 3,
-    "exhausted": 4,
-    "failed": 5,
-    "over_budget": 6,
-    "cancelled": CANCELLED,
+    **dict.fromkeys(("done", "salvaged", "partial"), 0),
+    **{"refused": 3, "exhausted": 4, "failed": 5, "over_budget": 6, "cancelled": CANCELLED},
 }
 
 
@@ -70,10 +64,6 @@ class ShownCall(Shown["Result"]):
             "failures": failures_of(result),
         }
 
-    def ending(self, result: Result) -> str:
-        """Describe how it ended and what it took, on one line."""
-        return ending(result)
-
     def code(self, result: Result) -> int:
         """Return the exit code."""
         return EXIT_CODES[result.outcome]
@@ -94,12 +84,8 @@ def failures_of(result: Result) -> list[dict[str, Any]]:
 
 
 TURN_EXIT_CODES: Final[Mapping[str, int]] = {
-    "finished": 0,
-    "handed_off": 0,
-    "limit_reached": 0,
-    "failed": 5,
-    "over_budget": 6,
-    "cancelled": CANCELLED,
+    **dict.fromkeys(("finished", "handed_off", "limit_reached"), 0),
+    **{"failed": 5, "over_budget": 6, "cancelled": CANCELLED},
 }
 
 
@@ -158,13 +144,9 @@ class ShownTurn(Shown["TurnResult"]):
             "failures": failures_of(last) if last else [],
         }
 
-    def ending(self, result: TurnResult) -> str:
-        """Describe how it ended and what it took, on one line."""
-        return turn_ending(result)
-
     def complain(self, result: TurnResult, error: Exception) -> None:
         """Report on stderr what it took and why it failed."""
-        self.note(f"the turn took {counted(result.calls, 'call')}, {took(result)}")
+        self.note(f"the turn took {took(result)}")
         complain(error)
 
     def code(self, result: TurnResult) -> int:

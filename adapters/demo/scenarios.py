@@ -184,10 +184,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         title="A stream cut in the middle",
         says="The connection drops in the middle of the answer; asked to continue, the model repeats itself.",
         messages="Why are there tides?",
-        primary=(
-            ScriptedReply(text=TIDES, cut_after=2600),
-            ScriptedReply(text=TIDES[TIDES.index(TIDES_CUT) :]),
-        ),
+        primary=(ScriptedReply(text=TIDES, cut_after=2600), ScriptedReply(text=TIDES[TIDES.index(TIDES_CUT) :])),
     ),
     Scenario(
         name="silence",
@@ -234,16 +231,8 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         title="Everything is broken",
         says="Both providers fail in one way after another, and no answer ever comes.",
         messages="Will you ever answer?",
-        primary=(
-            ScriptedReply(status=500),
-            ScriptedReply(),
-            ScriptedReply(body="<html><body>It works!</body></html>"),
-        ),
-        second=(
-            ScriptedReply(status=529),
-            ScriptedReply(cut_after=0),
-            ScriptedReply(status=401),
-        ),
+        primary=(ScriptedReply(status=500), ScriptedReply(), ScriptedReply(body="<html><body>It works!</body></html>")),
+        second=(ScriptedReply(status=529), ScriptedReply(cut_after=0), ScriptedReply(status=401)),
     ),
     *TURNS,
 )

@@ -63,8 +63,11 @@ class ScenarioView:
         elif isinstance(event, ToolStarted):
             arguments = event.call.arguments
             self.screen.say(f"{event.call.name} begins{f', with {arguments}' if arguments != '{}' else ''}")
+        elif isinstance(event, ToolEnded) and event.outcome.fault is not None:
+            self.screen.say(f"{event.call.name} fails; the model gets {shortened(event.outcome.fault, QUOTED)}", "red")
         elif isinstance(event, ToolEnded):
-            self._show_tool(event)
+            result = shortened(result_text(event.outcome.value), QUOTED)
+            self.screen.say(f"{event.call.name} returns {result}", "green")
         elif isinstance(event, TurnStep):
             self._show_turn_step(event)
         elif isinstance(event, Step):
@@ -76,7 +79,11 @@ class ScenarioView:
         if error is not None:
             self.screen.say(f"raises {type(error).__name__}: {error}")
         if isinstance(result, TurnResult):
-            self._show_turn_answer(result)
+            if result.cause is not None:
+                self.screen.say(result.cause)
+            if result.text:
+                size = counted(len(result.text), "character")
+                self.screen.say(f"the answer is the text above: {size}, after {counted(result.calls, 'call')}")
             return self._shown == result.text
         for call in result.tool_calls:
             self.screen.say(f"the model calls {call.name} with {call.arguments}")
@@ -117,13 +124,6 @@ class ScenarioView:
         self.screen.say(Text.assemble(("turn: ", "dim"), self._row(step)))
         self.clock.pause(self.clock.pace.step)
 
-    def _show_tool(self, event: ToolEnded) -> None:
-        name, fault = event.call.name, event.outcome.fault
-        if fault is None:
-            self.screen.say(f"{name} returns {shortened(result_text(event.outcome.value), QUOTED)}", "green")
-        else:
-            self.screen.say(f"{name} fails; the model gets {shortened(fault, QUOTED)}", "red")
-
     def _show_request(self) -> None:
         """Show the request that arrived since the last step, or that none did."""
         backend, self._asked = self._asked, None
@@ -140,13 +140,6 @@ class ScenarioView:
             line.append(safe(summary(request, self._before)))
             self._seen, self._before = self.servers.arrived, summary_of(request).messages
         self.screen.say(line)
-
-    def _show_turn_answer(self, result: TurnResult) -> None:
-        if result.cause is not None:
-            self.screen.say(result.cause)
-        if result.text:
-            size = counted(len(result.text), "character")
-            self.screen.say(f"the answer is the text above: {size}, after {counted(result.calls, 'call')}")
 
     def _show_answer(self, result: Result) -> None:
         size = counted(len(result.text), "character")

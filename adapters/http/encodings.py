@@ -46,8 +46,7 @@ class Plain:
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """Return the bytes."""
-        for start in range(0, len(data), PIECE):
-            yield data[start : start + PIECE]
+        yield from (data[start : start + PIECE] for start in range(0, len(data), PIECE))
 
 
 class Unpacker:

@@ -56,7 +56,6 @@ LEAST_TAKEN: Final = 128
 
 _DENSEST: Final = 32  # a decoder never holds more than this many times its input
 
-
 UNREADABLE: Final = Failure("malformed", message="the body has an encoding that was not asked for, or not as it says")
 TOO_LARGE: Final = Failure("malformed", message="the reply is larger than any that is read")
 

@@ -27,9 +27,6 @@ from rungwise.fsm.values.secret import drop_frames
 if TYPE_CHECKING:
     import asyncio
 
-if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
-
 Soon = Callable[[Callable[[], object]], object]
 """Calls a function in an event loop, from any thread."""
 
@@ -45,7 +42,7 @@ def is_asyncio() -> bool:
     return True
 
 
-def running_loop() -> AbstractEventLoop | None:
+def running_loop() -> asyncio.AbstractEventLoop | None:
     """Return the asyncio loop of this task; None on trio, also where trio runs as a guest of asyncio."""
     from asyncio import current_task
 

@@ -78,13 +78,7 @@ def _scripted(attempt: EnactedAttempt, stop: str, longest_pause: float | None) -
         return ScriptedReply(model=model_of(attempt.backend), body=_broken(usage), lasts=lasts)
     if lasts:
         content |= _spread(content, lasts, longest_pause)
-    return ScriptedReply(
-        model=model_of(attempt.backend),
-        **content,
-        **ending,
-        usage=usage,
-        lasts=lasts,
-    )
+    return ScriptedReply(model=model_of(attempt.backend), **content, **ending, usage=usage, lasts=lasts)
 
 
 def _broken(usage: Mapping[str, Any]) -> str:

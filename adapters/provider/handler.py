@@ -50,7 +50,8 @@ def render(
     else:
         kind, pieces = "application/json", [language.whole(reply, request_read)]
     if reply.write_sizes:
-        pieces = _resized(b"".join(pieces), reply.write_sizes)
+        rest, turns = BytesIO(b"".join(pieces)), cycle(reply.write_sizes)
+        pieces = iter(lambda: rest.read(next(turns)), b"")
     return Rendered(kind, tuple(pieces), kind in ("text/event-stream", language.stream_type))
 
 
@@ -61,11 +62,6 @@ def _guess_type(body: str) -> str:
     if start.startswith(("data:", "event:", ":")):
         return "text/event-stream"
     return "text/html" if start.startswith("<") else "text/plain"
-
-
-def _resized(body: bytes, sizes: Iterable[int]) -> Iterator[bytes]:
-    rest, turns = BytesIO(body), cycle(sizes)
-    return iter(lambda: rest.read(next(turns)), b"")
 
 
 LARGEST_BODY: Final = 10**9

@@ -66,25 +66,17 @@ class Fuzzer(Search):
     def _run_numbered(self, number: int, count: int) -> Finding | None:
         hostile = round(count * self.hostile)
         squeezed = 0 if self.over_http else (count - hostile) // SQUEEZED  # other calls hold a budget in virtual time
-        return (
-            self._run_squeezed(number, squeezed)
-            or self._run_scripted(number, count - hostile - squeezed)
-            or self._run_hostile(number, hostile)
-        )
-
-    def _run_scripted(self, number: int, count: int) -> Finding | None:
-        replies = scripted_replies(hangs=not self.over_http, delays=not self.over_http)
-        drawn = cases(replies, self.prices)
-        return self._run_batch(drawn, f"{self.seed}/{number}", count, (Phase.generate, Phase.shrink))
-
-    def _run_squeezed(self, number: int, count: int) -> Finding | None:
         steady = st.sampled_from(STEADY).map(lambda reply: Script([reply], after="repeat"))
-        drawn = st.builds(Case, steady | scripts(), mode=st.sampled_from(MODES), squeeze=squeezes())
-        return self._run_batch(drawn, f"{self.seed}/{number}/squeezed", count, (Phase.generate, Phase.shrink))
-
-    def _run_hostile(self, number: int, count: int) -> Finding | None:
-        # Hypothesis would try hundreds of smaller cases, each of which takes real time.
-        return self._run_batch(hostile_cases(), f"{self.seed}/{number}/hostile", count, (Phase.generate,))
+        tight = st.builds(Case, steady | scripts(), mode=st.sampled_from(MODES), squeeze=squeezes())
+        replies = scripted_replies(hangs=not self.over_http, delays=not self.over_http)
+        usual = cases(replies, self.prices)
+        name, shrinks = f"{self.seed}/{number}", (Phase.generate, Phase.shrink)
+        return (
+            self._run_batch(tight, f"{name}/squeezed", squeezed, shrinks)
+            or self._run_batch(usual, name, count - hostile - squeezed, shrinks)
+            # Hypothesis would try hundreds of smaller cases, each of which takes real time.
+            or self._run_batch(hostile_cases(), f"{name}/hostile", hostile, (Phase.generate,))
+        )
 
     def check(self, case: Case | HostileCase) -> None:
         """Make one call and check that it is honest."""

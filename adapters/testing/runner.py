@@ -113,13 +113,9 @@ class _Body(httpx.SyncByteStream, httpx.AsyncByteStream):
                 break
             yield piece[:remaining]
             remaining -= len(piece)
-        if cut is not None:
-            self._break_off(is_short=remaining < 0)
-
-    def _break_off(self, *, is_short: bool) -> None:
-        if self.reply.hang:
+        if cut is not None and self.reply.hang:
             raise httpx.ReadTimeout("the provider fell silent")
-        if is_short or self.is_chunked:  # a chunked body has an end of its own, which is missing
+        if cut is not None and (remaining < 0 or self.is_chunked):  # a chunked body has an end, which is missing
             raise httpx.RemoteProtocolError("peer closed connection without sending complete message body")
 
     async def __aiter__(self) -> AsyncIterator[bytes]:

@@ -25,19 +25,15 @@ class Shrinkable(Protocol):
     @property
     def is_served(self) -> bool:
         """Tell whether `rungwise serve` can play it."""
-        ...
 
     def describe(self) -> Iterator[str]:
         """Describe what the script does not show."""
-        ...
 
     def to_toml(self) -> str:
         """Write it as TOML."""
-        ...
 
     def shrunk(self, fails: Callable[[Any], bool]) -> Any:
         """Return the smallest failing example found."""
-        ...
 
 
 def smallest(case: T, fails: Callable[[T], bool], smaller: Callable[[T], Iterator[T]]) -> T:

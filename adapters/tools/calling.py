@@ -89,7 +89,9 @@ class Worker(threading.Thread):
     def run(self) -> None:
         """Call it, and report."""
         try:
-            self._forget_event_loop()
+            sniffio = sys.modules.get("sniffio")
+            if sniffio is not None:  # a tool in a thread may run an event loop of its own
+                self._context.run(sniffio.current_async_library_cvar.set, None)
             returned = ToolReturn(self._context.run(self._called))
         except BaseException as error:
             returned = ToolReturn(error=error)
@@ -109,12 +111,6 @@ class Worker(threading.Thread):
                 values.close()
                 break
         return values_so_far
-
-    def _forget_event_loop(self) -> None:
-        """Remove the event loop from the context: a tool in a thread may run its own."""
-        sniffio = sys.modules.get("sniffio")
-        if sniffio is not None:
-            self._context.run(sniffio.current_async_library_cvar.set, None)
 
 
 _tasks: set[asyncio.Task[Any]] = set()

@@ -48,11 +48,6 @@ class ToolsEnded(BaseException):
         self.outcomes, self.reason = outcomes, reason
 
 
-def is_failure(error: BaseException) -> bool:
-    """Tell whether an exception is a failure of the tool; others go to the caller."""
-    return isinstance(error, Exception | CancelledError | GeneratorExit | SystemExit)
-
-
 def fault_of(error: BaseException) -> str:
     """Describe an exception for the model; no log and no error shows this text."""
     text = (_words_of(error) if isinstance(error, ToolError) else "") or f"failed: {_named(error)}"
@@ -101,10 +96,6 @@ GRACE: Final = 2.0
 """Seconds for a cancelled async tool to end."""
 
 
-def _nothing() -> None:
-    pass
-
-
 @define(eq=False)
 class Job:
     """One tool to run.
@@ -122,7 +113,7 @@ class Job:
     is_begun: bool = False
     until: float = math.inf
     cancel: Callable[[], object] | None = None
-    leave: Callable[[], object] = _nothing
+    leave: Callable[[], object] = lambda: None
     fault: str | None = None
     outcome: ToolOutcome | None = None
 
@@ -207,7 +198,8 @@ class Schedule:
         if not job.is_running:
             return
         error = returned.error
-        if error is not None and not is_failure(error):
+        is_failure = isinstance(error, Exception | CancelledError | GeneratorExit | SystemExit)
+        if error is not None and not is_failure:  # which goes to the caller
             self._settle(job, ToolOutcome(fault=fault_of(error)))
             if self.reason is None:
                 self.end(error)

@@ -35,11 +35,7 @@ class ToolTasks(Runner):
 
     @classmethod
     def of(
-        cls,
-        action: RunTools,
-        executor: Executor | None,
-        cancellation: Cancellation,
-        deadline: Deadline = NO_DEADLINE,
+        cls, action: RunTools, executor: Executor | None, cancellation: Cancellation, deadline: Deadline = NO_DEADLINE
     ) -> ToolTasks:
         """Return what runs the tools of an action.
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from rungwise.adapters.wires.json_text import as_json, is_heavy, load, mended
+from rungwise.fsm.call.budget.metering import bytes_of
 from rungwise.fsm.call.conversation.parts import OpaquePart, Part, TextPart, ToolCall, calls_of, reasoning_of, text_of
 from rungwise.fsm.call.conversation.reply import Reply, StopReason
 from rungwise.fsm.failures.classify import classify_response
@@ -222,12 +223,8 @@ def final_text_of(parts: Sequence[Part]) -> str | None:
 
 def estimated(text: str, reasoning: str, calls: Iterable[ToolCall]) -> Usage:
     """Estimate the tokens of a reply: a quarter of its bytes."""
-    thought, rest = _size(reasoning), _size(text) + sum(_size(call.arguments) for call in calls)
+    thought, rest = bytes_of(reasoning), bytes_of(text) + sum(bytes_of(call.arguments) for call in calls)
     return Usage(output_tokens=-(-(thought + rest) // 4), reasoning_tokens=-(-thought // 4), estimated=True)
-
-
-def _size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def arguments_of(input: Any) -> str:

@@ -134,9 +134,10 @@ class Form(Shapes, ABC):
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
         """Tell whether the definition of a tool can be sent unchanged."""
 
-    @abstractmethod
     def written_tool(self, tool: ToolDefinition) -> Body:
         """Return the definition of a tool in this form."""
+        definition = self.tool_of(tool.name, tool.description, tool.parameters)
+        return definition if tool.strict is None else self.strictly(definition, tool.strict)
 
     def written_tools(self, tools: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         """Return the definitions of tools in this form, without tools that another provider runs."""

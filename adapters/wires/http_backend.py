@@ -56,10 +56,6 @@ KeyFunction = Callable[[], str | Awaitable[str]]
 """Return the key for the next request."""
 
 
-def _default_url(backend: "HttpBackend") -> str:
-    return backend.DEFAULT_URL
-
-
 @frozen
 class HttpBackend(ABC):
     """Speak to one model of one server over HTTP; each protocol is a subclass.
@@ -99,13 +95,18 @@ class HttpBackend(ABC):
     """The form of its conversations."""
     RESERVED: ClassVar[Mapping[str, str]]
     """Parameters that callers cannot set, and what to do instead."""
+    REFUSES: ClassVar[tuple[Callable[[Mapping[str, Any], str], None], ...]] = ()
+    """What refuses others, such as those for several answers, with a ConfigurationError that says where they are."""
 
     model: str = field(validator=check_text)
     api_key: str | Secret | KeyFunction | None = field(
         default=None, kw_only=True, repr=False, converter=as_secret, validator=check_key
     )
     base_url: str = field(
-        default=Factory(_default_url, takes_self=True), kw_only=True, repr=shown_url, validator=check_text
+        default=Factory(lambda backend: backend.DEFAULT_URL, takes_self=True),
+        kw_only=True,
+        repr=shown_url,
+        validator=check_text,
     )
     _name: str | None = field(default=None, alias="name", kw_only=True, repr=False, validator=optional(str))
     headers: Mapping[str, str] = field(
@@ -190,14 +191,12 @@ class HttpBackend(ABC):
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse reserved parameters.
-
-        Raises:
-            ConfigurationError: a parameter is reserved.
-        """
+        """Refuse parameters that callers cannot set, with a ConfigurationError."""
         for name, instead in cls.RESERVED.items():
             if name in parameters:
                 raise ConfigurationError(f"{where} cannot set {name!r}: {instead}")
+        for refuse in cls.REFUSES:
+            refuse(parameters, where)
 
     @classmethod
     def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
@@ -378,11 +377,9 @@ class HttpBackend(ABC):
             check_headers(send.headers, "Request.headers")
             headers = merged(headers, send.headers)
         self.refuse_reserved(send.parameters, "Request.parameters")
-        return HttpRequest(self._url(stream=stream), headers, self._writer(send, stream=stream).written())
-
-    def _writer(self, send: Send, *, stream: bool) -> BodyWriter:
         about: dict[str, Any] = {"model": self.model, "parameters": self.parameters, "provider": self.provider}
-        return self.WRITER(send=send, stream=stream, **about, **self._writing(send))
+        body = self.WRITER(send=send, stream=stream, **about, **self._writing(send))
+        return HttpRequest(self._url(stream=stream), headers, body.written())
 
     def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         """Read a whole response, of any status."""

@@ -198,8 +198,7 @@ def _grammars(tools: Iterable[Mapping[str, Any]], form: Form) -> Iterator[object
 
 def _described(counts: Counter[str], where: str) -> Iterator[str]:
     kinds = [(kind, count) for kind, count in counts.items() if kind not in _MARKS]
-    for kind, count in kinds[:_MOST]:
-        yield f"{kind} {where}, {count} x: it has no form here"
+    yield from (f"{kind} {where}, {count} x: it has no form here" for kind, count in kinds[:_MOST])
     if len(kinds) > _MOST:
         yield f"{len(kinds) - _MOST} other things {where}: they have no form here"
 

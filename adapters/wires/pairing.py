@@ -128,7 +128,7 @@ def _gaps(rows: Sequence[tuple[list[_AnyMessage], tuple[Message, ...]]]) -> dict
             behind = _results_behind(rows, at)
             next_one = rows[at + 1 + behind][0][:1] if at + 1 + behind < len(rows) else []
             if not any(map(_is_reference, (*originals, *next_one))):
-                last = max(place for place, each in enumerate(originals) if _calls_tools(each))
+                last = max(place for place, each in enumerate(originals) if ids_in(each)[0])
                 place = begin + (len(originals) + behind if behind else last + 1)
                 gaps[place] = _Gap(originals[last], calls, missing, is_begun=bool(behind))
         begin += len(originals)
@@ -173,11 +173,6 @@ def _all_have_results(messages: Sequence[_AnyMessage]) -> bool:
 def is_own_call(call: ToolCall, provider: str) -> bool:
     """Tell whether a call came from this very provider, which takes its own ids back whatever they are."""
     return bool(provider) and call.provider == provider
-
-
-def _calls_tools(message: _AnyMessage) -> bool:
-    """Tell whether a message calls tools."""
-    return bool(ids_in(message)[0])
 
 
 def _is_reference(message: _AnyMessage) -> bool:

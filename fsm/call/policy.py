@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from os import PathLike
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 import attrs
 from attrs import field, frozen
@@ -15,19 +15,12 @@ from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.machine.table import Table
-from rungwise.fsm.values.fields import (
-    brief_repr,
-    explains_arguments,
-    flag,
-    instance,
-    number,
-    one_of,
-    optional,
-    whole,
-)
+from rungwise.fsm.values.fields import brief_repr, explains_arguments, flag, instance, number, one_of, optional, whole
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import did_you_mean, short
 from rungwise.fsm.values.toml import read_toml, text_of_file
+
+T = TypeVar("T", bound=attrs.AttrsInstance)
 
 LARGEST_JITTER = 3
 """The largest jitter, as a share of a wait. It keeps the longest wait within what clocks accept."""
@@ -224,7 +217,7 @@ class Policy:
             | dict.fromkeys(("retry_cap", "overload_cap", "reask_cap"), 8.0),
             "timeouts": {"connect": 5.0, "first_token": 10.0, "stall": 10.0, "total": 60.0},
             "after_refusal": "end",
-        },
+        }
     }
     """The shipped presets, as differences from the defaults; in TOML, `preset` names one to start from."""
 
@@ -276,8 +269,7 @@ class Policy:
         Raises:
             ConfigurationError: a field is not of its form.
         """
-        policy: Policy = from_mapping(cls, {"preset": "interactive"})
-        return attrs.evolve(policy, **changed)
+        return attrs.evolve(from_mapping(cls, {"preset": "interactive"}), **changed)
 
     @classmethod
     def from_toml(cls, text: str, *, source: str = "policy", table: Table | None = None) -> Policy:
@@ -292,8 +284,7 @@ class Policy:
         Raises:
             ConfigurationError: the text is no TOML, or a key or value is wrong; `source` is named in the message.
         """
-        policy: Policy = from_toml(cls, text, source, **({} if table is None else {"table": table}))
-        return policy
+        return from_toml(cls, text, source, **({} if table is None else {"table": table}))
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, table: Table | None = None) -> Policy:
@@ -322,7 +313,7 @@ def _unknown(what: str, name: object, names: Any) -> str:
     return f"unknown {what} {short(name)}; {hint}"
 
 
-def from_toml(kind: type[Any], text: str, source: str, **extra: Any) -> Any:
+def from_toml(kind: type[T], text: str, source: str, **extra: Any) -> T:
     """Build a policy from TOML.
 
     Arguments:
@@ -339,7 +330,7 @@ def from_toml(kind: type[Any], text: str, source: str, **extra: Any) -> Any:
         raise ConfigurationError(f"{source}: {error}") from None
 
 
-def from_mapping(kind: type[Any], values: Mapping[str, Any], others: Iterable[str] = (), **extra: Any) -> Any:
+def from_mapping(kind: type[T], values: Mapping[str, Any], others: Iterable[str] = (), **extra: Any) -> T:
     """Build a policy or one of its parts from plain values.
 
     Arguments:
@@ -351,8 +342,8 @@ def from_mapping(kind: type[Any], values: Mapping[str, Any], others: Iterable[st
     """
     if not isinstance(values, Mapping):
         raise ConfigurationError(f"{kind.__name__} must be a table of keys, not {type(values).__name__}")
-    if kind is Limits:
-        return Limits(**values)
+    if issubclass(kind, Limits):
+        return kind(**values)
     values = _with_preset(kind, values)
     names = [attribute.name for attribute in attrs.fields(kind) if attribute.name != "table"]
     built: dict[str, Any] = dict(extra)

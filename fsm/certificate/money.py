@@ -56,7 +56,6 @@ LEAST_TURN_TOKENS = 3
 OWN_TURNS = 3
 """The most assistant turns that the rungs add: gathered text, the placeholder before a nudge, the seed."""
 
-
 NO_MORE_INPUT = (
     "; assumes that no backend counts more input than the call does: `input_tokens` where it is given, otherwise a "
     f"token for every {BYTES_A_TOKEN} bytes and {MESSAGE_TOKENS} for a message; and a reply's text as it did when "
@@ -89,7 +88,9 @@ class Cost:
         # A part is at most as long as the widest cap of a request after so many continuations.
         self.widest = [cap(SimpleNamespace(**{**limits, "continuations": count})) for count in counts]
         self.parts = [0, *accumulate(self.widest)]
-        self.hints = _hint_tokens(policy)
+        hints = policy.hints
+        texts = [hints.placeholder, hints.nudge, hints.continuation, hints.seed, *hints.rungs.values()]
+        self.hints = sum(map(message_tokens, texts)) + MESSAGE_TOKENS  # all that one request may contain
         self.seeds = limits["prefills"] * policy.hints.seed.count("{reasoning}")
         self.turns = input_tokens // LEAST_TURN_TOKENS if assistant_turns is None else assistant_turns
         # If a prompt ends with an assistant turn and cannot be prefilled, the first request adds a hint.
@@ -124,13 +125,6 @@ class Cost:
         parts = sum(self.limits[name] for name in ("continuations", "fallbacks", "compactions")) + self.seeds
         tokens = self.input_tokens + parts * self.widest[-1] + self.hints + self.stand_ins
         return tokens * max(self.inputs) + self.widest[-1] * max(self.outputs)
-
-
-def _hint_tokens(policy: Policy) -> int:
-    """Return the tokens of all hints that one request may contain."""
-    hints = policy.hints
-    texts = [hints.placeholder, hints.nudge, hints.continuation, hints.seed, *hints.rungs.values()]
-    return sum(map(message_tokens, texts)) + MESSAGE_TOKENS
 
 
 MARK_TOKENS = 20

@@ -89,8 +89,7 @@ class _TurnPlay:
                     self.make(call)
                     action = turn.called(call.result, self.now)
                 case RunTools():
-                    outcomes = self.outcomes(action)
-                    action = turn.tools_ran(outcomes, self.now)
+                    action = turn.tools_ran(self.outcomes(action), self.now)
                 case Compact():  # never without a compactor
                     action = turn.compacted(action.messages, self.now)
         return self.enacted(turn)

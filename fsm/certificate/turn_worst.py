@@ -24,10 +24,7 @@ from rungwise.fsm.values.money import as_money
 
 
 def worst_of_turn(
-    policy: TurnPolicy,
-    table: Table,
-    call: Verified,
-    prices: Sequence[Prices | None],
+    policy: TurnPolicy, table: Table, call: Verified, prices: Sequence[Prices | None]
 ) -> tuple[WorstCase, ...]:
     """Compute the worst cases of a turn."""
     search = _TurnSearch(policy, table, call, prices)

@@ -67,11 +67,7 @@ class WorstCase:
     def to_json(self) -> dict[str, Any]:
         """Return the worst case as plain values."""
         return {
-            "name": self.name,
-            "value": self.value,
-            "ladder": self.ladder,
-            "ended_by": self.ended_by,
-            "path": self.path,
+            **{name: getattr(self, name) for name in ("name", "value", "ladder", "ended_by", "path")},
             "events": [step.event for step in self.enacted.steps],
             "guards": [step.guard for step in self.enacted.steps],
             "attained": self.attained,

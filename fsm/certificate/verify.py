@@ -276,11 +276,9 @@ def _reserved(policy: Policy, limits: Mapping[str, int], backends: int) -> Mappi
     is_reached = "fallback" in policy.table.rungs and limits["fallbacks"] == backends - 1
     if backends == 1 or not policy.reserve.is_on or not is_reached:
         return None
-    attempts, seconds = int(policy.budget.attempts >= backends), policy.budget.seconds
-    return {
-        "attempts": attempts,
-        **({} if seconds is None else {"seconds": reserved_seconds(policy, seconds, backends)}),
-    }
+    seconds = policy.budget.seconds
+    kept = {} if seconds is None else {"seconds": reserved_seconds(policy, seconds, backends)}
+    return {"attempts": int(policy.budget.attempts >= backends), **kept}
 
 
 def _backends(chain: int | Sequence[Link]) -> list[tuple[str, Prices | None]]:

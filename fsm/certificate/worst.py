@@ -55,11 +55,9 @@ def _kind(branch: Branch) -> str:
     return branch.row.event if branch.row.event in MAY_ASK else ""
 
 
-def _any(branch: Branch) -> str:
-    return ""
-
-
-def _moves(table: Table, limits: Mapping[str, int], kind: Callable[[Branch], str] = _any) -> tuple[Move, ...]:
+def _moves(
+    table: Table, limits: Mapping[str, int], kind: Callable[[Branch], str] = lambda branch: ""
+) -> tuple[Move, ...]:
     moves = moves_of(table, limits, kind)
     return (*moves, *detours_of(table, limits, moves, kind))
 

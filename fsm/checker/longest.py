@@ -24,16 +24,7 @@ from typing import Any
 
 from attrs import frozen
 
-from rungwise.fsm.checker.best_values import (
-    Number,
-    Units,
-    Values,
-    after_send,
-    after_spending,
-    better,
-    leaving,
-    merged,
-)
+from rungwise.fsm.checker.best_values import Number, Units, Values, after_send, after_spending, better, leaving, merged
 from rungwise.fsm.checker.moves import Move, without_idle_units
 
 State = tuple[int, ...]
@@ -264,8 +255,7 @@ class _Search:
         state, attempts = first.after, len(self.nothing) - 1
         while state is not None:
             best = max(self.options(state), key=lambda option: after_spending(option.values, option.chains)[attempts])
-            for name, unit in _units(best, attempts):
-                path.append(self.heaviest(name, state, unit))
+            path += [self.heaviest(name, state, unit) for name, unit in _units(best, attempts)]
             path += [best.move] if best.move else []
             attempts = len(self.nothing) - 1 - len(path)
             state = best.after

@@ -13,17 +13,7 @@ from rungwise.fsm.diagram.svg.ladder import draw_ladder_view
 from rungwise.fsm.errors import ConfigurationError, TableError
 from rungwise.fsm.machine.table import Table
 
-__all__ = [
-    "FORMATS",
-    "VIEWS",
-    "Format",
-    "Marks",
-    "Settings",
-    "View",
-    "draw",
-    "render",
-    "render_error",
-]
+__all__ = ["FORMATS", "VIEWS", "Format", "Marks", "Settings", "View", "draw", "render", "render_error"]
 
 Format = Literal["mermaid", "svg", "dot", "rows"]
 View = Literal["hub", "ladder"]

@@ -37,20 +37,12 @@ LIGHT = Colours(
     mark="#a3256f",
     on_mark="#ffffff",
     fill={
-        "rung": "#c8dafc",
-        "hub": "#dfe2e7",
-        "answer": "#d2f8e2",
-        "lesser": "#ffe9a0",
-        "error": "#fdb9ad",
-        "outcome": "#eef0f2",
+        **{"rung": "#c8dafc", "hub": "#dfe2e7", "answer": "#d2f8e2"},
+        **{"lesser": "#ffe9a0", "error": "#fdb9ad", "outcome": "#eef0f2"},
     },
     border={
-        "rung": "#0958d9",
-        "hub": "#57606a",
-        "answer": "#0a9a80",
-        "lesser": "#b7780b",
-        "error": "#7d1600",
-        "outcome": "#57606a",
+        **{"rung": "#0958d9", "hub": "#57606a", "answer": "#0a9a80"},
+        **{"lesser": "#b7780b", "error": "#7d1600", "outcome": "#57606a"},
     },
 )
 
@@ -64,20 +56,12 @@ DARK = Colours(
     mark="#f0a3cf",
     on_mark="#0d1117",
     fill={
-        "rung": "#082a78",
-        "hub": "#24282f",
-        "answer": "#10503f",
-        "lesser": "#504200",
-        "error": "#521300",
-        "outcome": "#21262d",
+        **{"rung": "#082a78", "hub": "#24282f", "answer": "#10503f"},
+        **{"lesser": "#504200", "error": "#521300", "outcome": "#21262d"},
     },
     border={
-        "rung": "#4792ff",
-        "hub": "#8b949e",
-        "answer": "#30e0bf",
-        "lesser": "#f0cf40",
-        "error": "#f0503c",
-        "outcome": "#9da7b3",
+        **{"rung": "#4792ff", "hub": "#8b949e", "answer": "#30e0bf"},
+        **{"lesser": "#f0cf40", "error": "#f0503c", "outcome": "#9da7b3"},
     },
 )
 

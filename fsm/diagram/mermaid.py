@@ -233,8 +233,7 @@ def _link_styles(edges: list[Edge]) -> Iterator[str]:
         style = ",".join([*["marker-end:none"] * edge.reversed, *look])
         if style:
             painted.setdefault(style, []).append(number)
-    for style, numbers in painted.items():
-        yield f"  linkStyle {','.join(map(str, numbers))} {style}"
+    yield from (f"  linkStyle {','.join(map(str, numbers))} {style}" for style, numbers in painted.items())
 
 
 def _classes() -> Iterator[tuple[str, str]]:

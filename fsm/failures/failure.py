@@ -21,7 +21,6 @@ _MUST_BE_SECONDS = must(
     "a number of seconds, 0 or more, or None", or_none(lambda value: is_number(value, 0, LARGEST)), names_class=True
 )
 
-
 _UNSENT: Final = frozenset(
     {"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "InvalidURL", "KeyFunctionError"}
 )

@@ -123,7 +123,7 @@ class RecordedStep:
 
 
 _OF_ROW = ("event", "source", "guard", "effect", "target")
-_OF_EVIDENCE = ("usage", "stop_raw", "status", "reason", "code", "asked_wait")
+OF_EVIDENCE = ("usage", "stop_raw", "status", "reason", "code", "asked_wait")
 _AS_RECORDED = ("at", "backend", "wait", "cap", "input_tokens", "draw", "facts", "attempts")
 
 
@@ -193,7 +193,7 @@ class Record:
         if isinstance(recorded, Step):
             return recorded
         evidence = recorded.evidence or Evidence(event=recorded.row.event)
-        parts = [(recorded.row, _OF_ROW), (evidence, _OF_EVIDENCE), (recorded, _AS_RECORDED)]
+        parts = [(recorded.row, _OF_ROW), (evidence, OF_EVIDENCE), (recorded, _AS_RECORDED)]
         step = self._rows[number - 1] = self.step_type(
             number=number,
             spent=FrozenMap(zip(self.counters, recorded.spent, strict=True)),
@@ -240,13 +240,9 @@ class Record:
 
         try:
             check_size(text)
-            document = orjson.loads(text)
+            return cls.from_document(orjson.loads(text))
         except orjson.JSONDecodeError as error:
             raise ConfigurationError(f"journal: no JSON ({error})") from None
-        except ConfigurationError as error:
-            raise ConfigurationError(f"journal: {error}") from None
-        try:
-            return cls.from_document(document)
         except ConfigurationError as error:
             raise ConfigurationError(f"journal: {error}") from None
 

@@ -91,8 +91,7 @@ def rows_tried(machine: Machine, event: str, state: str) -> Iterator[tuple[Row, 
     """Yield the rows that a machine tries for an event in a state, in order, each with its compiled conditions."""
     if event in machine.events:
         transitions: list[Any] = machine.events[event].transitions.get(state, [])
-        for each in transitions:
-            yield each.before[-1].row, [condition.func for condition in each.conditions]
+        yield from ((each.before[-1].row, [condition.func for condition in each.conditions]) for each in transitions)
 
 
 def _build(table: Table) -> Machine:

@@ -14,7 +14,7 @@ from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import IllegalEvent, JournalMismatch
 from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.journal.record import Evidence, Step
+from rungwise.fsm.journal.record import OF_EVIDENCE, Evidence, Step
 from rungwise.fsm.replay.recorded import check_alike, recorded_budget
 from rungwise.fsm.values.label import short
 
@@ -121,13 +121,7 @@ def observation_of(step: Step, backend: int) -> Observation:
         )
     return Observation(
         evidence=Evidence(
-            event=step.event,
-            usage=step.usage,
-            stop_raw=step.stop_raw,
-            status=step.status,
-            reason=step.reason,
-            code=step.code,
-            asked_wait=step.asked_wait,
+            **{name: getattr(step, name) for name in ("event", *OF_EVIDENCE)},
             repair=step.note if "repair_known" in step.facts else None,
         ),
         part=content.get("part", remaining),

@@ -108,11 +108,7 @@ class RecordedShare(Share):
         return True
 
     def reserve(
-        self,
-        cap: int | None,
-        input_tokens: int | None,
-        prices: Prices | None,
-        wake: Callable[[], None] | None = None,
+        self, cap: int | None, input_tokens: int | None, prices: Prices | None, wake: Callable[[], None] | None = None
     ) -> bool:
         """Wait for nobody."""
         return True

@@ -200,9 +200,12 @@ class _TurnReplay:
         source = self.position.state
         if step.event == "sent":
             row = self.position.fire("sent")
-            self.doing = source
-            if source in CALLS:
-                self._make_call()
+            self.doing, calls = source, self.journal.calls
+            # If there are too few calls, the steps differ, which `check_alike` reports.
+            if source in CALLS and len(calls) < len(self.recorded.calls):
+                journal = self.recorded.calls[len(calls)]
+                self.last = _replay(journal, len(calls) + 1, self.of_calls, self.conversation.gathered)
+                calls.append(self.last.journal)
             self.recorder.record(row)
         elif step.event == "cancelled" and not (step.facts or step.backend):  # the turn was cancelled, not just a call
             self._cancel(step)
@@ -239,13 +242,6 @@ class _TurnReplay:
             last=self.last,
             journal=self.journal,
         )
-
-    def _make_call(self) -> None:
-        calls = self.journal.calls
-        if len(calls) < len(self.recorded.calls):  # otherwise the steps differ, which `check_alike` reports
-            journal = self.recorded.calls[len(calls)]
-            self.last = _replay(journal, len(calls) + 1, self.of_calls, self.conversation.gathered)
-            calls.append(self.last.journal)
 
     @property
     def _is_summary(self) -> bool:

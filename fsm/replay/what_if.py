@@ -28,12 +28,8 @@ HINTS = {"nudge": ("nudge", "placeholder"), "continuation": ("continuation",), "
 """The hints in the requests of each rung."""
 
 
-def unclear_reply(journal: Journal, policy: Policy, was_sent: Step, sent: Step, reply: Step) -> str | None:
-    """Say why the reply to an attempt may differ under a policy; None if nothing suggests that."""
-    return next(_reasons(journal, policy, was_sent, sent, reply), None)
-
-
-def _reasons(journal: Journal, policy: Policy, was_sent: Step, sent: Step, reply: Step) -> Iterator[str]:
+def unclear_reply(journal: Journal, policy: Policy, was_sent: Step, sent: Step, reply: Step) -> Iterator[str]:
+    """Yield why the reply to an attempt may differ under a policy."""
     old = journal.setting.policy
     rung = was_sent.source
     for name in HINTS.get(rung, ()):
@@ -213,8 +209,9 @@ class _Play:
         if was.event == "cancelled":
             call.observed(observation, was.facts, at)
             return None
-        why = unclear_reply(self.journal, self.policy, self.recorded[place - 1], self.taken[place - 1], was)
-        why = why or self._changed_request(self.recorded[place - 1].source)
+        was_sent = self.recorded[place - 1]
+        reasons = unclear_reply(self.journal, self.policy, was_sent, self.taken[place - 1], was)
+        why = next(reasons, None) or self._changed_request(was_sent.source)
         if why is not None:
             return why
         call.spending.pass_time(at)

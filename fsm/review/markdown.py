@@ -158,9 +158,7 @@ class _Writer:
         rows_of_table = list(self.rows(findings))
         if rows_of_table:
             yield f"Rows that are new, gone, off or on ({len(rows_of_table)})", self.list(rows_of_table), True
-        for count in findings.chains:
-            if count != findings.backends:
-                yield self.worst(findings, count)
+        yield from (self.worst(findings, count) for count in findings.chains if count != findings.backends)
         paths = list(self.paths(findings))
         if paths:
             why = f"{self.prose(summary.refills(findings))}\n\n" if summary.refills(findings) else ""

@@ -47,7 +47,6 @@ class Schema(Protocol):
     @property
     def schema(self) -> Mapping[str, Any]:
         """Return the JSON schema of the arguments."""
-        ...
 
     def read(self, arguments: Arguments) -> Arguments:
         """Return the arguments in the form that the function takes.
@@ -55,7 +54,6 @@ class Schema(Protocol):
         Raises:
             Misfit: they do not fit.
         """
-        ...
 
 
 @frozen

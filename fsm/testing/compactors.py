@@ -139,7 +139,5 @@ def turn_compactors(*, ways: Sequence[str] = TURN_COMPACTORS) -> SearchStrategy[
     """Generate compactors of turns."""
     helpful = tuple(way for way in ways if way in _TURN_WAYS) or tuple(ways)
     return st.builds(
-        TurnCompactor,
-        st.sampled_from(helpful) | st.sampled_from(tuple(ways)),
-        st.sampled_from((0.0, 0.0, 0.0, SLOW)),
+        TurnCompactor, st.sampled_from(helpful) | st.sampled_from(tuple(ways)), st.sampled_from((0.0, 0.0, 0.0, SLOW))
     )

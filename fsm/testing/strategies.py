@@ -223,10 +223,7 @@ def plays() -> SearchStrategy[Played]:
 
 
 def scripts_of_replies(
-    *,
-    items: SearchStrategy[Scripted] | None = None,
-    longest: int = LONGEST_SCRIPT,
-    longest_run: int = LONGEST_RUN,
+    *, items: SearchStrategy[Scripted] | None = None, longest: int = LONGEST_SCRIPT, longest_run: int = LONGEST_RUN
 ) -> SearchStrategy[list[Scripted]]:
     """Generate the replies of a provider, request by request; the last one repeats for ever.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from rungwise.fsm.call.budget.metering import bytes_of
+
 PROSE_BYTES: Final = 4
 """UTF-8 bytes of a token of English prose."""
 
@@ -17,16 +19,12 @@ _IDEOGRAPH_TOKENS: Final = 2
 
 
 def _prose(text: str) -> int:
-    return -(-len(text.encode("utf-8", "surrogatepass")) // PROSE_BYTES)
+    return -(-bytes_of(text) // PROSE_BYTES)
 
 
 def _digits(text: str) -> int:
     digits = sum(map(str.isdecimal, text))
     return digits + _prose("".join(letter for letter in text if not letter.isdecimal()))
-
-
-def _bytes(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _cjk(text: str) -> int:
@@ -37,7 +35,7 @@ def _cjk(text: str) -> int:
 TOKENIZERS: Final[Mapping[str, Callable[[str], int]]] = {
     "prose": _prose,
     "digits": _digits,
-    "bytes": _bytes,
+    "bytes": bytes_of,
     "CJK": _cjk,
 }
 """How a provider counts a text, by what takes many tokens: nothing, each digit, each byte, each CJK character."""

@@ -125,7 +125,6 @@ _TOOLS_BY_NAME: Final[Mapping[str, ToolLike]] = {
 TOOLS: Final = Toolbox.of(_TOOLS_BY_NAME)
 """A tool of every kind: with hints or a schema, alone, keeping notes, ending the turn with or without a run."""
 
-
 _LONG: Final = "The river rose, and the nests in the bank were flooded. " * 60
 _QUESTION: Final = {"role": "user", "content": PROMPT}
 _BLOCKS: Final[Sequence[PlainMessage]] = (
@@ -168,8 +167,7 @@ class Stop:
 
     kind: StopKind = field(default="cancel", validator=must_be_one_of(get_args(StopKind), names_class=True))
     at: int = field(
-        default=1,
-        validator=must("a whole number of 0 or more", lambda value: is_whole(value, 0), names_class=True),
+        default=1, validator=must("a whole number of 0 or more", lambda value: is_whole(value, 0), names_class=True)
     )
 
 
@@ -244,15 +242,12 @@ def _blocks(script: TurnScript) -> Iterator[str]:
     own.pop("replies")
     tools = own.pop("tools", [])
     yield "".join(_lines(own))
-    for item in script.replies:
-        yield "[[replies]]\n" + "".join(_lines(_item(item)))
-    for play in tools:
-        yield "[[tools]]\n" + "".join(_lines(play))
+    yield from ("[[replies]]\n" + "".join(_lines(_item(item))) for item in script.replies)
+    yield from ("[[tools]]\n" + "".join(_lines(play)) for play in tools)
 
 
 def _lines(table: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in table.items():
-        yield f"{name} = {ascii_toml(value)}\n"
+    yield from (f"{name} = {ascii_toml(value)}\n" for name, value in table.items())
 
 
 def _item(item: Scripted) -> dict[str, Any]:

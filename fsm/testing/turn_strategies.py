@@ -88,11 +88,6 @@ def _ends(each: SearchStrategy[Scripted]) -> SearchStrategy[list[Scripted]]:
     return st.builds(lambda item, times: [item] * times, each, st.integers(1, 3))
 
 
-def _troubles() -> SearchStrategy[Scripted]:
-    """Generate trouble for calls."""
-    return evenly(failures(), plays())
-
-
 def _turning() -> SearchStrategy[Scripted]:
     """Generate trouble for turns, beyond that of their calls."""
     overflow = st.just(OVERFLOW)
@@ -116,7 +111,8 @@ def scripts_of_turns(*, tools: Toolbox = TOOLS, stops: bool = True) -> SearchStr
         tools: what the model may call; it calls others, too.
         stops: whether some turns are cancelled, or dropped half-way.
     """
-    calling, rest = called_tools(tools=tools), evenly(replies(), _turning(), _troubles())
+    troubles: SearchStrategy[Scripted] = evenly(failures(), plays())  # of calls
+    calling, rest = called_tools(tools=tools), evenly(replies(), _turning(), troubles)
     each: SearchStrategy[Scripted] = evenly(rest, calling, calling)
     anything = scripts_of_replies(items=each, longest=6, longest_run=4)
     # Ceilings are reached by rounds of tools in a row; what comes then matters most.
@@ -306,11 +302,7 @@ def spent_by(going: OngoingTurn) -> tuple[int, int]:
 
 
 def turns_of(
-    policy: TurnPolicy,
-    *,
-    chain: int | Sequence[Link] = 2,
-    shared: Budget = DEFAULT_SHARED,
-    most: int = 3,
+    policy: TurnPolicy, *, chain: int | Sequence[Link] = 2, shared: Budget = DEFAULT_SHARED, most: int = 3
 ) -> type[TurnMachine]:
     """Return the stateful test of a policy: `TestMine = turns_of(policy).TestCase`.
 

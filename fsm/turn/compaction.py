@@ -161,8 +161,7 @@ class OldestFirst:
     """
 
     keep: int = field(
-        default=6,
-        validator=must("a whole number of 1 or more", lambda value: is_whole(value, 1), names_class=True),
+        default=6, validator=must("a whole number of 1 or more", lambda value: is_whole(value, 1), names_class=True)
     )
     counter: Counter | None = field(
         default=None, validator=must("a function that counts tokens, or None", or_none(callable), names_class=True)
@@ -233,8 +232,7 @@ def _drops(rounds: Sequence[Round], free: frozenset[ToolExchange]) -> Iterator[t
     first = next((round for round in rounds if round.users), None)
     for round in rounds:
         going = [each for each in round.exchanges[:-1] if each in free]
-        for exchange in going:
-            yield tuple(exchange.places)
+        yield from (tuple(exchange.places) for exchange in going)
         may_go = round is not first and round is not rounds[-1]
         if may_go and len(going) == len(round.exchanges) - 1 and round.exchanges[-1] in free:
             yield (*round.users, *round.exchanges[-1].places)

@@ -98,10 +98,6 @@ def _used(turn: TurnPath) -> Iterator[Used]:
             if call is not None:
                 attempts += call.steps[-1].attempts
                 tokens += sum(each.usage.output_tokens for each in call.steps)
-                money = _sum(money, call)
+                paid = list(money_of(call))[-1]
+                money = None if money is None or paid is None else money + paid
         yield Used(attempts, step.at, tokens, money)
-
-
-def _sum(money: float | None, call: Path) -> float | None:
-    paid = list(money_of(call))[-1]
-    return None if money is None or paid is None else money + paid

@@ -12,24 +12,11 @@ from attrs import field, frozen
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, from_toml
 from rungwise.fsm.turn.table import TURN
-from rungwise.fsm.values.fields import (
-    brief_repr,
-    explains_arguments,
-    flag,
-    instance,
-    number,
-    optional,
-    text,
-    whole,
-)
+from rungwise.fsm.values.fields import brief_repr, explains_arguments, flag, instance, number, optional, text, whole
 from rungwise.fsm.values.toml import text_of_file
 
 LARGEST_WINDOW = 10**9
 """The largest context of a model, in tokens, that a policy accepts."""
-
-
-def _share(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    number(above_zero=True, highest=1)(instance, attribute, value)
 
 
 @explains_arguments
@@ -93,7 +80,7 @@ class TurnPolicy:
     calls_at_once: int = field(default=8, validator=whole(1, LARGEST_LIMIT))
     tool_seconds: float = field(default=60.0, validator=number(above_zero=True))
     window: int = field(default=128_000, validator=whole(1, LARGEST_WINDOW))
-    results_share: float = field(default=0.25, validator=_share)
+    results_share: float = field(default=0.25, validator=number(above_zero=True, highest=1))
     hints: TurnHints = field(factory=TurnHints, validator=instance(TurnHints))
 
     __repr__ = brief_repr
@@ -130,8 +117,7 @@ class TurnPolicy:
         Raises:
             ConfigurationError: the text is no TOML, or a key or value is invalid.
         """
-        policy: TurnPolicy = from_toml(cls, text, source)
-        return policy
+        return from_toml(cls, text, source)
 
     @classmethod
     def load(cls, path: str | Path) -> TurnPolicy:

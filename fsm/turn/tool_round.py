@@ -209,7 +209,7 @@ class ToolRound:
         results |= {place: (text, True) for place, text in self.faults.items()}
         for (place, _), outcome in zip(self.runs, outcomes, strict=True):
             if outcome is not None:
-                results[place] = _in_words(outcome)
+                results[place] = in_words(outcome)
         places = sorted(results)
         texts = shortened([results[place][0] for place in places], policy.result_tokens)
         return [(place, text, results[place][1]) for place, text in zip(places, texts, strict=True)]
@@ -223,7 +223,8 @@ class ToolRound:
         )
 
 
-def _in_words(outcome: ToolOutcome) -> tuple[str, bool]:
+def in_words(outcome: ToolOutcome) -> tuple[str, bool]:
+    """Return the text of a result for the model, and whether it is a fault."""
     if outcome.fault is not None:
         return outcome.fault, True
     try:

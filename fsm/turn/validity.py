@@ -64,8 +64,7 @@ def _faults_of(message: ReadMessage) -> Iterator[str]:
         yield "something else stands before the results of tools"
     seen: set[Key] = set()
     for number, call in enumerate(message.calls):
-        for fault in _faults_of_call(call, seen):
-            yield f"tool call {number} {fault}"
+        yield from (f"tool call {number} {fault}" for fault in _faults_of_call(call, seen))
         seen.add(call.key)
 
 

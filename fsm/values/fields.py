@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import attrs
 
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.checks import is_flag, is_number, is_whole, must
 from rungwise.fsm.values.label import did_you_mean, short
 
 LONGEST_SECONDS = 1e6
@@ -33,7 +34,9 @@ def explains_arguments(kind: _Kind) -> _Kind:
             raise ConfigurationError(f"{kind.__name__} takes its fields by name: {by_name}")
         for name in [name for name in named if name not in names]:
             inside = [
-                f"{part}={of.__name__}({name}={short(named[name])})" for part, of in parts.items() if _has(of, name)
+                f"{part}={of.__name__}({name}={short(named[name])})"
+                for part, of in parts.items()
+                if name in (attrs.fields_dict(of) if attrs.has(of) else of())
             ]
             near = f"it is {kind.__name__}({inside[0]})" if inside else did_you_mean(name, names, ", ".join(names))
             raise ConfigurationError(f"{kind.__name__} has no field {short(name)}: {near}")
@@ -43,10 +46,6 @@ def explains_arguments(kind: _Kind) -> _Kind:
     return kind
 
 
-def _has(kind: type[Any], name: str) -> bool:
-    return name in (attrs.fields_dict(kind) if attrs.has(kind) else kind())
-
-
 def where(instance: object, attribute: Attribute[Any]) -> str:
     """Name a field in errors."""
     return f"{type(instance).__name__}.{attribute.name}"
@@ -54,28 +53,14 @@ def where(instance: object, attribute: Attribute[Any]) -> str:
 
 def whole(lowest: int, highest: int) -> Any:
     """Return a validator for whole numbers in a range."""
-
-    def check(instance: object, attribute: Attribute[Any], value: object) -> None:
-        if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
-            name = where(instance, attribute)
-            raise ConfigurationError(f"{name} must be a whole number from {lowest} to {highest}, not {short(value)}")
-
-    return check
+    form = f"a whole number from {lowest} to {highest}"
+    return must(form, lambda value: is_whole(value, lowest, highest), names_class=True)
 
 
 def number(*, above_zero: bool, highest: float = LONGEST_SECONDS) -> Any:
     """Return a validator for finite numbers in a range."""
-
-    def check(instance: object, attribute: Attribute[Any], value: object) -> None:
-        number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= highest
-        if not number or (above_zero and value == 0):
-            least = "above 0" if above_zero else "of 0 or more"
-            raise ConfigurationError(
-                f"{where(instance, attribute)} must be a finite number {least}, at most {highest:,.0f}, "
-                f"not {short(value)}"
-            )
-
-    return check
+    form = f"a finite number {'above 0' if above_zero else 'of 0 or more'}, at most {highest:,.0f}"
+    return must(form, lambda value: is_number(value, 0, highest) and not (above_zero and value == 0), names_class=True)
 
 
 def text(instance: object, attribute: Attribute[Any], value: object) -> None:
@@ -97,19 +82,11 @@ def instance(kind: type) -> Any:
 
 def one_of(values: tuple[str, ...]) -> Any:
     """Return a validator for one of some words."""
-
-    def check(instance: object, attribute: Attribute[Any], value: object) -> None:
-        if value not in values:
-            allowed = ", ".join(map(repr, values))
-            raise ConfigurationError(f"{where(instance, attribute)} must be one of {allowed}, not {short(value)}")
-
-    return check
+    return must(f"one of {', '.join(map(repr, values))}", lambda value: value in values, names_class=True)
 
 
-def flag(instance: object, attribute: Attribute[Any], value: object) -> None:
-    """Refuse anything but True and False."""
-    if not isinstance(value, bool):
-        raise ConfigurationError(f"{where(instance, attribute)} must be true or false, not {short(value)}")
+flag = must("true or false", is_flag, names_class=True)
+"""Refuse anything but True and False."""
 
 
 def optional(check: Any) -> Any:

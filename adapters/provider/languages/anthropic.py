@@ -73,8 +73,7 @@ class Messages(Language):
         yield _event("ping")
         for index, (start, deltas) in enumerate(_streamed(reply)):
             yield _event("content_block_start", index=index, content_block=start)
-            for delta in deltas:
-                yield _event("content_block_delta", index=index, delta=delta)
+            yield from (_event("content_block_delta", index=index, delta=delta) for delta in deltas)
             yield _event("content_block_stop", index=index)
         if reply.error_event is not None:
             yield event(_error(reply.error_event, 500), "error")
@@ -125,8 +124,7 @@ def _blocks(reply: ScriptedReply) -> Iterator[dict[str, Any]]:
         yield _thinking(reply)
     if reply.text:
         yield {"type": "text", "text": reply.text, "citations": None}
-    for call in reply.tool_calls:
-        yield {**_tool_use(call), "input": input_of(call.arguments)}
+    yield from ({**_tool_use(call), "input": input_of(call.arguments)} for call in reply.tool_calls)
 
 
 def _streamed(reply: ScriptedReply) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:

@@ -77,8 +77,7 @@ class Converse(Language):
         for index, (start, deltas) in enumerate(_streamed(reply)):
             if start:
                 yield frame("contentBlockStart", {"start": start, "contentBlockIndex": index})
-            for delta in deltas:
-                yield frame("contentBlockDelta", {"delta": delta, "contentBlockIndex": index})
+            yield from (frame("contentBlockDelta", {"delta": delta, "contentBlockIndex": index}) for delta in deltas)
             yield frame("contentBlockStop", {"contentBlockIndex": index})
         if reply.error_event is not None:
             kind, message = _error(reply.error_event, 500)

@@ -127,12 +127,9 @@ def _events(reply: ScriptedReply, request: Mapping[str, Any], envelope: dict[str
 def _deltas(reply: ScriptedReply) -> Iterator[dict[str, Any]]:
     size = reply.chunk_size
     yield {"role": "assistant", "content": ""}
-    for piece in split(reply.reasoning, size):
-        yield _reasoning(reply, piece)
-    for piece in split(reply.text, size):
-        yield {"content": piece}
-    for piece in split(reply.refusal, size):
-        yield {"refusal": piece}
+    yield from (_reasoning(reply, piece) for piece in split(reply.reasoning, size))
+    yield from ({"content": piece} for piece in split(reply.text, size))
+    yield from ({"refusal": piece} for piece in split(reply.refusal, size))
     for index, call in enumerate(reply.tool_calls):
         yield {"tool_calls": [{"index": index, **_tool_call(call, "")}]}
         for piece in split(call.arguments, size):

@@ -27,10 +27,7 @@ STATUSES: Final[Mapping[int, tuple[str, str]]] = {
     400: ("INVALID_ARGUMENT", "Request contains an invalid argument."),
     401: ("UNAUTHENTICATED", "Request had invalid authentication credentials."),
     403: ("PERMISSION_DENIED", "The caller does not have permission."),
-    404: (
-        "NOT_FOUND",
-        "models/embedded is not found for API version v1beta, or is not supported for generateContent.",
-    ),
+    404: ("NOT_FOUND", "models/embedded is not found for API version v1beta, or is not supported for generateContent."),
     429: ("RESOURCE_EXHAUSTED", "Resource has been exhausted."),
     500: ("INTERNAL", "An internal error has occurred."),
     503: ("UNAVAILABLE", "The model is overloaded. Please try again later."),
@@ -142,8 +139,7 @@ def _last(reply: ScriptedReply, candidate: dict[str, Any]) -> dict[str, Any]:
 def _parts(reply: ScriptedReply) -> Iterator[dict[str, Any]]:
     size = reply.chunk_size
     yield from _thoughts(split(reply.reasoning, size))
-    for piece in split(reply.text, size):
-        yield {"text": piece}
+    yield from ({"text": piece} for piece in split(reply.text, size))
     yield from _calls(reply)
 
 

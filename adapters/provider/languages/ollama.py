@@ -74,12 +74,10 @@ class OllamaChat(Language):
     def events(self, reply: ScriptedReply, request: ScriptRequest) -> Iterator[bytes]:
         """Yield the lines of a stream."""
         size = reply.chunk_size
-        for piece in split(reply.reasoning, size):
-            yield _line(reply, request, _message("", piece)) + b"\n"
+        yield from (_line(reply, request, _message("", piece)) + b"\n" for piece in split(reply.reasoning, size))
         for piece in split(reply.text or reply.refusal, size):
             yield _line(reply, request, _message(piece)) + b"\n"
-        for call in reply.tool_calls:
-            yield _line(reply, request, _message("", "", (call,))) + b"\n"
+        yield from (_line(reply, request, _message("", "", (call,))) + b"\n" for call in reply.tool_calls)
         if reply.error_event is not None:
             yield _error(reply.error_event, 500) + b"\n"
         elif reply.done:

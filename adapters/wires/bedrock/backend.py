@@ -86,9 +86,10 @@ class Bedrock(HttpBackend):
         if key and secret and self.api_key is None:
             self._set(api_key=Secret(""))  # so that no key in the environment takes precedence
         super().__attrs_post_init__()
+        has_key = self._key or self.renews_key or self._has_key_header
         if key and secret:
             account = Account.from_keys(account.region, key, secret, self.session_token)
-        elif self._lacks_key and (self.profile is not None or KEYS.origins.fullmatch(self._endpoint.origin)):
+        elif not has_key and (self.profile is not None or KEYS.origins.fullmatch(self._endpoint.origin)):
             account = Account.from_environment(account.region, self.profile, signs=True)
         signs = account.credentials is not None and not self._key
         if signs:
@@ -97,10 +98,6 @@ class Bedrock(HttpBackend):
         if signs and key:
             who = f"{self.model} ({fingerprint(merged({'access-key-id': key.reveal()}, self.headers))})"
             self._set(_identities=frozenset({(self._endpoint.place, who), (self._endpoint.root, who)}))
-
-    @property
-    def _lacks_key(self) -> bool:
-        return not (self._key or self.renews_key or self._has_key_header)
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:

@@ -10,14 +10,7 @@ from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.plain.messages import is_untyped, parts_of, read_passage
 from rungwise.adapters.wires.plain.parts import json_of, list_of, media, text_in
 from rungwise.adapters.wires.registry import PartReader
-from rungwise.fsm.call.conversation.parts import (
-    MediaPart,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolCall,
-    ToolResult,
-)
+from rungwise.fsm.call.conversation.parts import MediaPart, Part, ReasoningPart, TextPart, ToolCall, ToolResult
 
 Block = Mapping[str, Any]
 

@@ -54,7 +54,7 @@ class ConverseBody(BodyWriter):
         send, cap, generation = self.send, self.cap, self.generation
         form = CONVERSE if self.takes_marks else UNMARKED
         messages = written(send.messages, form, self.own, is_portable=send.portable)
-        system, turns = _parted(without_marks(messages) if self.takes_marks is False else messages)
+        system, turns = _parted([*map(without_marks, messages)] if self.takes_marks is False else messages)
         if send.prefill:
             _strip_end(turns)
         parameters = {name: each for name, each in self.all_parameters.items() if name not in send.dropped}

@@ -197,7 +197,6 @@ def _cache(cache: Any) -> Iterator[Body]:
 
 CONVERSE: Final = ConverseShapes()
 
-
 _MARK: Final = "cachePoint"
 _NOT_BEHIND_TOOLS: Final = re.compile(r"amazon\.nova")
 """Models that accept cache marks, but not after a tool [docs.aws.amazon.com/bedrock, prompt caching]."""
@@ -274,11 +273,7 @@ def _marked_calls(message: PlainMessage | Message) -> int:
     return sum(bool(each.get("cache_control")) for each in calls)
 
 
-def without_marks(messages: Sequence[PlainMessage]) -> list[PlainMessage]:
-    """Return messages of Converse without cache marks."""
-    return [_bare(message) for message in messages]
-
-
-def _bare(message: PlainMessage) -> PlainMessage:
+def without_marks(message: PlainMessage) -> PlainMessage:
+    """Return a message of Converse without cache marks."""
     blocks = unmarked(message["content"])
     return message if len(blocks) == len(message["content"]) else {**message, "content": blocks}

@@ -52,6 +52,7 @@ class OpenAIChat(DiscoverableBackend):
     DECODER = ChatDecoder
     FORM = CHAT
     RESERVED = RESERVED
+    REFUSES = (refuse_many,)
 
     cap_field: Literal["auto"] | CapField = field(
         default="auto", kw_only=True, validator=must_be_one_of(("auto", *get_args(CapField)))
@@ -73,12 +74,6 @@ class OpenAIChat(DiscoverableBackend):
         if prefills or capabilities.prefill:  # the dialect has the last word
             capabilities = evolve(capabilities, prefill=prefills)
         self._set(capabilities=capabilities)
-
-    @classmethod
-    def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse reserved parameters, and more than one answer, with a ConfigurationError."""
-        super().refuse_reserved(parameters, where)
-        refuse_many(parameters, where)
 
     @property
     def echoes(self) -> bool:

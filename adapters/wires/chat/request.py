@@ -15,7 +15,7 @@ from rungwise.adapters.wires.chat.shapes import CHAT, FORMATS, ChatShapes
 from rungwise.adapters.wires.form import Body, Rules
 from rungwise.adapters.wires.pairing import is_own_call
 from rungwise.adapters.wires.plain.messages import read_messages
-from rungwise.adapters.wires.plain.parts import list_of
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.portability import written
 from rungwise.adapters.wires.request import BodyWriter
@@ -98,7 +98,9 @@ class ChatBody(BodyWriter):
             if type_not_sent(body["tool_choice"], body.get("tools")):
                 del body["tool_choice"]
         _set_cap(body, send, dialect.cap_field)
-        _set_stream_options(body, self.stream)
+        options = body.pop("stream_options", None)
+        if self.stream:  # without a stream the field is an error
+            body["stream_options"] = {"include_usage": True, **mapping_of(options)}
         if send.prefill:
             _set_prefill(body, dialect.prefill)
         if send.lower_reasoning:
@@ -157,12 +159,6 @@ def _set_cap(body: Body, send: Send, cap: CapField) -> None:
         cap = OTHER_CAP[cap]
     if value is not None and cap not in send.dropped:
         body[cap] = value
-
-
-def _set_stream_options(body: Body, stream: bool) -> None:
-    options = body.pop("stream_options", None)
-    if stream:  # without a stream the field is an error
-        body["stream_options"] = {"include_usage": True, **(options if isinstance(options, Mapping) else {})}
 
 
 def _set_prefill(body: Body, mode: PrefillMode) -> None:

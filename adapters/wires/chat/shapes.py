@@ -11,7 +11,6 @@ from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, FOREIGN_PARTS,
 from rungwise.adapters.wires.form import Body, Form
 from rungwise.adapters.wires.plain.messages import is_untyped
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
-from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.adapters.wires.registry import is_foreign
 from rungwise.fsm.call.conversation.parts import Message, ToolResult
 from rungwise.fsm.call.conversation.plain import chat_messages
@@ -30,7 +29,6 @@ _JSON_PARAMETERS: Final = ("guided_json", "json_schema")
 """The schema parameters of older vLLM and of llama.cpp's server."""
 FORMATS: Final = ("response_format", "structured_outputs", *_JSON_PARAMETERS)
 """The parameters that ask for JSON."""
-
 
 _TOOLS: Final = ("function", "custom")
 """The types of tools in the protocol, each with a member of that name."""
@@ -92,11 +90,6 @@ class ChatShapes(Form):
     def _runs(self, kind: Any) -> bool:
         return isinstance(kind, str) and any(fnmatchcase(kind, each) for each in self._dialect.tool_types.split())
 
-    def written_tool(self, tool: ToolDefinition) -> Body:
-        """Return the definition of a tool in this form."""
-        definition = self.tool_of(tool.name, tool.description, tool.parameters)
-        return definition if tool.strict is None else self.strictly(definition, tool.strict)
-
     def _translated(self, tool: Mapping[str, Any]) -> list[Body]:
         if tool.get("type") != "custom" or "input_schema" in tool or not isinstance(tool.get("name"), str):
             return super()._translated(tool)
@@ -129,9 +122,10 @@ class ChatShapes(Form):
         """Return a message without signatures, reasoning and cache marks of other providers."""
         if message.get("role") != "assistant":
             content = message.get("content")
-            if not isinstance(content, list | tuple) or not any(map(_is_marked, content)):
+            parts = content if isinstance(content, list | tuple) else ()
+            if not any(isinstance(part, Mapping) and _CACHE_MARK in part for part in parts):
                 return message
-            return {**message, "content": [_unsigned(part) for part in content]}
+            return {**message, "content": [_unsigned(part) for part in parts]}
         portable = {key: value for key, value in message.items() if key not in FOREIGN_FIELDS}
         if isinstance(portable.get("content"), list | tuple):
             portable["content"] = _portable_parts(portable["content"]) or ""
@@ -175,10 +169,6 @@ def _portable_call(call: Any) -> Any:
     if isinstance(call, Mapping) and isinstance(call.get("function"), Mapping):
         call = {**call, "function": _unsigned(call["function"])}
     return call
-
-
-def _is_marked(part: Any) -> bool:
-    return isinstance(part, Mapping) and _CACHE_MARK in part
 
 
 def _unsigned(value: Any) -> Any:

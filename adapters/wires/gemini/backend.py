@@ -49,18 +49,13 @@ class Gemini(HttpBackend):
     DECODER = GeminiDecoder
     FORM = GEMINI
     RESERVED = RESERVED
+    REFUSES = (refuse_own,)
 
     def _read_endpoint(self) -> Endpoint:
         endpoint = read_url(_METHOD.sub("", self.base_url), self.PATH)
         # `alt` is added when a stream is requested.
         rest = [(name, value) for name, value in parse_qsl(endpoint.query[1:]) if name != "alt"]
         return evolve(endpoint, query=f"?{urlencode(rest)}" if rest else "")
-
-    @classmethod
-    def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse reserved parameters, and more than one answer, with a ConfigurationError."""
-        super().refuse_reserved(parameters, where)
-        refuse_own(parameters, where)
 
     @classmethod
     def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ from rungwise.adapters.wires.form import Body, Form, Rules, among
 from rungwise.adapters.wires.gemini.parameters import NEWEST, Traits, camel, traits_of
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.plain.parts import list_of
-from rungwise.adapters.wires.plain.tools import DECLARATIONS, NOT_GEMINIS, ToolDefinition, json_schema_of
+from rungwise.adapters.wires.plain.tools import DECLARATIONS, NOT_GEMINIS, json_schema_of
 from rungwise.fsm.call.conversation.parts import (
     CitationPart,
     MediaPart,
@@ -201,10 +201,6 @@ class GeminiForm(Form):
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
         """Tell whether the definition of a tool can be sent unchanged."""
         return NOT_GEMINIS.isdisjoint(tool)
-
-    def written_tool(self, tool: ToolDefinition) -> Body:
-        """Return the definition of a tool in this form."""
-        return self.tool_of(tool.name, tool.description, tool.parameters)
 
     def written_tools(self, tools: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         """Return the definitions of tools in this form, all functions in one: Vertex accepts only one list."""

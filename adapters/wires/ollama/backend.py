@@ -46,12 +46,7 @@ class Ollama(HttpBackend):
     DECODER = OllamaDecoder
     FORM = OLLAMA
     RESERVED = RESERVED
-
-    @classmethod
-    def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse reserved parameters and malformed options, with a ConfigurationError."""
-        super().refuse_reserved(parameters, where)
-        refuse_options(parameters, where)
+    REFUSES = (refuse_options,)
 
     @classmethod
     def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:

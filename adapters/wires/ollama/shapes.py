@@ -10,7 +10,6 @@ from attrs import evolve
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.plain.parts import mapping_of
-from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,
     Message,
@@ -63,10 +62,6 @@ class OllamaForm(Form):
         if not isinstance(function, Mapping) or tool.get("type", "function") != "function":
             return False
         return tool.keys() <= {"type", "function"} and function.keys() <= _TOOL_MEMBERS
-
-    def written_tool(self, tool: ToolDefinition) -> Body:
-        """Return the definition of a tool in this form."""
-        return self.tool_of(tool.name, tool.description, tool.parameters)
 
     # messages
 

@@ -120,9 +120,7 @@ def _parts(role: Role, message: PlainMessage) -> Iterator[Part]:
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal:
         yield TextPart(refusal)
-    for call in list_of(message.get("tool_calls")):
-        if isinstance(call, Mapping):
-            yield _call(call)
+    yield from (_call(call) for call in list_of(message.get("tool_calls")) if isinstance(call, Mapping))
     older = message.get("function_call")
     if isinstance(older, Mapping):
         yield _call({"id": older.get("name"), "function": older})
@@ -151,8 +149,7 @@ def _call(call: Mapping[str, Any]) -> ToolCall:
 def _result(message: PlainMessage) -> ToolResult:
     named = text_in(message, "name", "tool_name")
     id = text_in(message, "tool_call_id", "id") or (named if message["role"] == "function" else "")
-    parts = tuple(parts_of(message.get("content")))
-    return result_of(id, named, parts)
+    return result_of(id, named, tuple(parts_of(message.get("content"))))
 
 
 def parts_of(content: Any) -> Iterator[Part]:

@@ -23,11 +23,6 @@ _COUNTS: Final = ("minItems", "maxItems", "minLength", "maxLength", "minProperti
 _NOT_JSONS: Final = ("nullable", "propertyOrdering", "example")
 
 
-def is_openapi(schema: object) -> bool:
-    """Tell whether a schema cannot be JSON Schema: its type is in capitals."""
-    return isinstance(schema, Mapping) and schema.get("type") in (*_TYPES, _NO_TYPE)
-
-
 def json_schema_of(schema: Any) -> Any:
     """Return a schema of Gemini's as JSON Schema; JSON Schema stays unchanged."""
     if not isinstance(schema, Mapping):
@@ -131,7 +126,7 @@ def _read(tool: Mapping[str, Any]) -> Iterator[ToolDefinition]:
     if tool.get("type") not in (None, "function", "custom") and "input_schema" not in tool:
         return
     name, schema = text_in(inner, "name"), next((inner[each] for each in _SCHEMAS if each in inner), None)
-    if is_openapi(schema):
+    if isinstance(schema, Mapping) and schema.get("type") in (*_TYPES, _NO_TYPE):  # no JSON Schema has it in capitals
         schema = json_schema_of(schema)
     if isinstance(schema, Mapping) and isinstance(schema.get("json"), Mapping):  # Bedrock's
         schema = schema["json"]

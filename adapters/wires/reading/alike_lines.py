@@ -19,7 +19,6 @@ class PieceReader(Protocol):
 
     def piece_in(self, value: Any) -> Piece | None:
         """Return the piece of text in a line that holds nothing else; None if it may hold more."""
-        ...
 
 
 @define(eq=False, repr=False)

@@ -52,31 +52,24 @@ class EventHandler(PieceReader, Protocol):
     @property
     def finished(self) -> bool:
         """Tell whether no more need be read."""
-        ...
 
     def take_piece(self, kind: Any, text: str) -> None:
         """Take a piece of text that an event has brought."""
-        ...
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take the object of any other event, and the bytes that it came as."""
-        ...
 
     def take_error(self, data: bytes) -> None:
         """Take an error in any form."""
-        ...
 
     def take_broken(self) -> None:
         """Note that an event is not JSON, or too much of it: later text would land in the wrong place."""
-        ...
 
     def take_stray(self, line: bytes, value: Mapping[str, Any] | None) -> None:
         """Take data that is not an object, or a line between events, with the object that the line may be."""
-        ...
 
     def take_end(self) -> None:
         """Note that the stream has said that it is over."""
-        ...
 
 
 @define(eq=False, repr=False)

@@ -156,7 +156,7 @@ class Share:
         self.needs_prices = any(ledger.budget.money is not None for ledger in ledgers)
         # A call that is dropped before its end must not hold its attempt for ever.
         self._last = [self._reservation]
-        weakref.finalize(self, _abandon, self._queue, self._last).atexit = False
+        weakref.finalize(self, lambda queue, last: queue.abandon(last[0]), self._queue, self._last).atexit = False
 
     @property
     def deadline(self) -> float | None:
@@ -210,11 +210,7 @@ class Share:
         return self.shortfall(now, 0.0, 0, None) is None
 
     def reserve(
-        self,
-        cap: int | None,
-        input_tokens: int | None,
-        prices: Prices | None,
-        wake: Callable[[], None] | None = None,
+        self, cap: int | None, input_tokens: int | None, prices: Prices | None, wake: Callable[[], None] | None = None
     ) -> bool:
         """Reserve an attempt, or queue for it; tell whether there is nothing to wait for.
 
@@ -256,10 +252,6 @@ class Share:
     def _leave(self) -> None:
         """Use a new reservation from now on: another thread may still have to settle this one."""
         self._reservation = self._last[0] = Reservation(self._reservation.ledgers)
-
-
-def _abandon(queue: ReservationQueue, last: list[Reservation]) -> None:
-    queue.abandon(last[0])
 
 
 def check_within(value: Any) -> None:

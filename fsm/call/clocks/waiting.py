@@ -32,7 +32,6 @@ def longest_backoff(n: int, base: float, cap: float, jitter: float) -> float:
 
 _OVERLOADED: Final = Failure("overloaded")
 
-
 BROKEN: Final = frozenset({"malformed", "interrupted"})
 """The events of a reply that came broken, after which a retry waits as long as a reask: nobody asked for less load."""
 

@@ -17,11 +17,7 @@ from rungwise.fsm.turn.table import TURN
 
 
 def draw_policy(
-    policy: Policy | TurnPolicy = DEFAULT_POLICY,
-    format: Format = "svg",
-    view: View = "hub",
-    *,
-    hides_off: bool = False,
+    policy: Policy | TurnPolicy = DEFAULT_POLICY, format: Format = "svg", view: View = "hub", *, hides_off: bool = False
 ) -> str:
     """Draw the machine of a policy as text, with its limits, its waits and its budget.
 
@@ -92,10 +88,10 @@ def _files(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, 
     explanation = _read(directory / EXPLANATION)
     if explanation is not None:
         blocks = {
-            "decisions": _render(call, "rows", "ladder"),
+            "decisions": draw_policy(call, "rows", "ladder"),
             "counters": counters(call.table, call.limits),
             "numbers": numbers(call),
-            "turn_decisions": _render(turn, "rows", "ladder"),
+            "turn_decisions": draw_policy(turn, "rows", "ladder"),
             "turn_counters": counters(TURN, turn.limits),
             "turn_numbers": numbers(turn),
         }
@@ -106,11 +102,7 @@ def _files(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, 
 
 def _pictures(policy: Policy | TurnPolicy, of: str) -> Iterator[tuple[str, str]]:
     for name, format, view in PICTURES:
-        yield name.format(name=table_of(policy).name, of=of), _render(policy, format, view)
-
-
-def _render(policy: Policy | TurnPolicy, format: Format, view: View) -> str:
-    return render(table_of(policy), format, view, settings=settings_of(policy))
+        yield name.format(name=table_of(policy).name, of=of), draw_policy(policy, format, view)
 
 
 def _certificates(policy: Policy | TurnPolicy) -> str:

@@ -21,7 +21,6 @@ from rungwise.fsm.journal.record import Step
 
 Plain = dict[str, Any]
 
-
 _SHOWN = (
     *("event", "source", "target", "at", "attempts", "facts", "backend", "wait", "cap", "stop_raw", "status", "reason"),
     *("code", "note", "asked_wait", "draw", "content"),

@@ -5,16 +5,7 @@ from __future__ import annotations
 from attrs import evolve, frozen
 
 from rungwise.fsm.diagram.model import Decision, Line, Picture, Piece, columns, wrapped
-from rungwise.fsm.diagram.svg.document import (
-    badges_width,
-    box,
-    document,
-    draw_badges,
-    group,
-    line_group,
-    text,
-    width,
-)
+from rungwise.fsm.diagram.svg.document import badges_width, box, document, draw_badges, group, line_group, text, width
 from rungwise.fsm.diagram.svg.hub import OFF
 from rungwise.fsm.diagram.svg.state import chip, draw_pieces, pieces_width
 
@@ -113,10 +104,7 @@ def _height(decision: Decision, grid: Grid) -> float:
 
 
 def _card(picture: Picture, decision: Decision, grid: Grid, x: float, y: float) -> str:
-    parts = [
-        box(x, y, grid.width, _height(decision, grid), "panel", 6),
-        text(x + PAD, y + 18, decision.event, "name"),
-    ]
+    parts = [box(x, y, grid.width, _height(decision, grid), "panel", 6), text(x + PAD, y + 18, decision.event, "name")]
     y += HEAD
     for words in _where(decision, grid):
         parts.append(text(x + PAD, y + 9, words, "small faint"))

@@ -94,6 +94,4 @@ def follow_rows(table: Table, limits: Mapping[str, int], steps: Iterable[Step]) 
 
 def chain_changes(ended: EndedCall) -> Iterator[tuple[Step, Step]]:
     """Yield each pair of successive requests that went to different backends."""
-    for before, step in pairwise(ended.sent):
-        if step.backend != before.backend:
-            yield before, step
+    yield from ((before, step) for before, step in pairwise(ended.sent) if step.backend != before.backend)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import RungwiseError
@@ -21,8 +23,7 @@ def check_replay(ended: EndedCall) -> None:
     journal, result = ended.journal, ended.result
     policy = ended.policy if ended.table != CALL else None
     try:
-        read = Journal.from_json(journal.to_json())
-        again = replay(read, policy)
+        again = replay(Journal.from_json(journal.to_json()), policy)
     except (RungwiseError, TypeError, ValueError) as error:
         raise Dishonest(REPLAYS, f"{type(error).__name__}: {error}") from error
     for was, now in zip(ended.steps, again.journal.steps, strict=False):
@@ -30,10 +31,7 @@ def check_replay(ended: EndedCall) -> None:
             raise Dishonest(REPLAYS, f"the replay took another step: {now}", was)
     if len(again.journal.steps) != len(ended.steps):
         raise Dishonest(REPLAYS, f"the replay took {len(again.journal.steps)} steps, the call {len(ended.steps)}")
-    for name in (*SAME, *(SAME_WITH_CONTENTS if journal.contents else ())):
-        before, after = getattr(result, name), getattr(again, name)
-        if before != after:
-            raise Dishonest(REPLAYS, f"{name} is {before!r}, and {after!r} in the replay")
+    _compare(result, again, (*SAME, *(SAME_WITH_CONTENTS if journal.contents else ())))
 
 
 def check_turn_replay(seen: SeenTurn) -> None:
@@ -60,10 +58,13 @@ def _compare_turns(seen: SeenTurn, read: TurnJournal) -> None:
         replayed = replay(read, seen.policy if seen.policy.of_calls.table != CALL else None)
     except RungwiseError as error:
         raise Dishonest(REPLAYS, f"{type(error).__name__}: {error}") from error
-    result = seen.result
-    if result is None:
-        return
-    for name in (*SAME_OF_TURNS, *(SAME_OF_TURNS_WITH_CONTENTS if seen.journal.contents else ())):
+    if seen.result is not None:
+        more = SAME_OF_TURNS_WITH_CONTENTS if seen.journal.contents else ()
+        _compare(seen.result, replayed, (*SAME_OF_TURNS, *more))
+
+
+def _compare(result: object, replayed: object, names: Iterable[str]) -> None:
+    for name in names:
         before, after = getattr(result, name), getattr(replayed, name)
         if before != after:
             raise Dishonest(REPLAYS, f"{name} is {before!r}, and {after!r} in the replay")

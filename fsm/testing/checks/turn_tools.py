@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 import orjson
 
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
+from rungwise.fsm.call.budget.metering import bytes_of
 from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
-from rungwise.fsm.errors import ToolError
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.turn_transcript import ANSWERED, results_of
 from rungwise.fsm.testing.checks.turns import SeenTurn
 from rungwise.fsm.testing.turn_player import CallInTurn, PlayedRound
 from rungwise.fsm.text.contents import is_blank
-from rungwise.fsm.turn.actions import ToolOutcome
-from rungwise.fsm.turn.tool_round import result_text
+from rungwise.fsm.turn.tool_round import in_words
 
 WHOLE_CALLS = "no cut tool call is run or handed out"
 ALLOWED = "only known tools are run, no more and no longer than the policy allows"
@@ -70,7 +69,7 @@ def check_results(seen: SeenTurn) -> None:
             raise Dishonest(ANSWERED, f"{len(calls)} calls have {len(texts)} results, or in another order")
         has_results = seen.run.turn.is_over or round is not seen.run.doings[-1]  # or it was dropped before it knew
         finished = zip(round.runs, round.outcomes if has_results else (), strict=False)
-        words = {run.call.id: _words(each) for run, each in finished}
+        words = {run.call.id: in_words(each) for run, each in finished}
         _check_size(seen, texts, words)
         for result in texts:
             if result.id not in words:
@@ -85,26 +84,13 @@ def check_results(seen: SeenTurn) -> None:
 def _check_size(seen: SeenTurn, texts: Sequence[ToolResult], words: Mapping[str, tuple[str, bool]]) -> None:
     """Check that results are shortened if they must be, and only then."""
     room = seen.policy.result_tokens * BYTES_A_TOKEN
-    whole = sum(_size(words.get(each.id, (each.text, False))[0]) for each in texts)
-    size = sum(_size(each.text) for each in texts)
+    whole = sum(bytes_of(words.get(each.id, (each.text, False))[0]) for each in texts)
+    size = sum(bytes_of(each.text) for each in texts)
     if size > room + LONGEST_MARK * len(texts):
         raise Dishonest(SHORTENED, f"the results of one reply have {size} bytes, and may have {room}")
     is_measurable = not any(CUT in each.text for each in texts if each.id not in words)
     if is_measurable and whole <= room and size != whole:
         raise Dishonest(SHORTENED, f"the results of one reply have {whole} bytes, and are cut to {size}")
-
-
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
-
-
-def _words(outcome: ToolOutcome) -> tuple[str, bool]:
-    if outcome.fault is not None:
-        return outcome.fault, True
-    try:
-        return result_text(outcome.value), False
-    except ToolError as error:
-        return str(error), True
 
 
 def check_handed_off(seen: SeenTurn) -> None:

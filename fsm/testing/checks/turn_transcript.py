@@ -173,5 +173,4 @@ def results_of(seen: SeenTurn) -> Iterator[tuple[PlayedRound, Message, Message]]
     if isinstance(last, CallInTurn) and seen.is_settled(last) and seen.asked_by(last):
         pairs.pop()  # the turn ended before its tools began
     rounds = [round for _, round in seen.rounds()]
-    for round, (asked, told) in zip(reversed(rounds), reversed(pairs), strict=False):
-        yield round, asked, told
+    yield from ((round, asked, told) for round, (asked, told) in zip(reversed(rounds), reversed(pairs), strict=False))

@@ -188,17 +188,13 @@ def check_certificate(seen: SeenTurn) -> None:
     if proved.table != TURN.name:
         raise Dishonest(CERTIFIED, f"the certificate is for the table {proved.table!r}")
     spent = spending(seen)
+    is_for_this = seen.run.script.is_fair and proved.max_tokens == seen.run.request.max_tokens
     for worst in proved.worst:
         amount = spent.get(worst.name)
-        if amount is None or worst.value is None or (worst.name == "output tokens" and not _is_for(seen)):
+        if amount is None or worst.value is None or (worst.name == "output tokens" and not is_for_this):
             continue
         if amount > worst.value * (1 + TOLERANCE):
             raise Dishonest(CERTIFIED, f"{amount:g} {worst.name}, and at worst there are {worst.value:g}")
-
-
-def _is_for(seen: SeenTurn) -> bool:
-    assert seen.certificate is not None
-    return seen.run.script.is_fair and seen.certificate.max_tokens == seen.run.request.max_tokens
 
 
 def spending(seen: SeenTurn) -> dict[str, float]:

@@ -119,7 +119,6 @@ ENCODINGS: Final[Mapping[str, Hostility]] = {
     "bomb": _bomb,
 }
 
-
 CHARSETS: Final = ("utf-16", "utf-16-be", "utf-32", "utf-7")
 BOM: Final = b"\xef\xbb\xbf"
 NUMBERS: Final = (b"9" * 5_000, b"1e999", b"-1e999", b"-1", b"1.5", b"9" * 19, b"NaN", b"Infinity", b"1" + b"0" * 30)

@@ -28,7 +28,6 @@ FLOOD: Final = 8 * 2**20
 OBJECTS: Final = 24 * 2**20
 """Bytes of one that is to fill memory when it is read."""
 
-
 INTERIM: Final = (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nlink: </a>; rel=preload\r\n\r\n")
 HEADERS: Final = (b"x-a: b\r\n", b"set-cookie: a=b\r\n", b" folded\r\n")
 HEADS: Final = (b"HTTP/1.1 200 O", b"HTTP/1.1 200 OK\r\nx-a: ", b"HTTP/1.1 2")
@@ -139,12 +138,10 @@ FLOODS: Final[Mapping[str, Hostility]] = {
     "flood after the end": _after_the_end,
 }
 
-
 FOR_EVER: Final = 100_000
 """Drops of a drip: minutes, of which a server plays as much as it is told to."""
 DELAYS: Final = (0.002, 0.0005, 0.01)
 """Seconds between two drops."""
-
 
 DRIPPING_INTERIM: Final = (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 102 Wait\r\n\r\n")
 BLANKS: Final = (b"\n", b" ", b"\r\n", b"\t")

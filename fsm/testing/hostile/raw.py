@@ -18,7 +18,6 @@ from rungwise.fsm.values.toml import ascii_toml, read_toml
 Ending = Literal["close", "reset", "hold", "keep"]
 """What follows the last byte: the end, a TCP reset, silence, or the next request on the same connection."""
 
-
 _BYTES = must("bytes", lambda value: isinstance(value, bytes), names_class=True)
 _SECONDS = must(
     "a number of seconds, 0 or more", lambda value: is_number(value, 0, sys.float_info.max), names_class=True
