@@ -13,7 +13,7 @@ from rungwise.adapters.cli.chains import check_prices, price_list
 from rungwise.adapters.cli.options import BACKENDS, MOST_TOKENS, max_tokens_option, prices_option
 from rungwise.adapters.cli.output import laid_out, progress_bar, put
 from rungwise.adapters.cli.policies import EITHER, METAVAR, NAMED, default_of, turn_option
-from rungwise.adapters.cli.scripts import CertifiedRequest, write_scripts
+from rungwise.adapters.cli.scripts import CertifiedRequest
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.conversation.link import Prices
@@ -100,16 +100,20 @@ def verify(
     request = CertifiedRequest(named, isinstance(policy, TurnPolicy), max_tokens, input_tokens, prices)
     certificate, worst = _certify(policy, request, backends, exhaustive=exhaustive)
     if as_json:
-        chains = {str(count): [each.to_json() for each in cases] for count, cases in worst.items()}
-        more = {"worst_by_fallbacks": chains} if worst else {}
-        put(json.dumps({**certificate.to_json(), **more}, indent=2) + "\n")
+        put(_as_json(certificate, worst))
     else:
         put(laid_out(certificate.to_markdown() + (by_fallbacks(worst) if worst else "")))
     if scripts is not None and certificate.ok:
-        sent, worst = _certify(_without_resends(policy), request, backends, exhaustive=False)
-        cases = {count + 1: each for count, each in worst.items()} or {backends or 1: sent.worst}
-        write_scripts(scripts, policy, cases, request)
+        _write_scripts(scripts, policy, request, backends)
     return 0 if certificate.ok else 1
+
+
+def _write_scripts(folder: str, policy: Policy | TurnPolicy, request: CertifiedRequest, backends: int | None) -> None:
+    from rungwise.adapters.cli.scripts import write_scripts
+
+    certificate, worst = _certify(_without_resends(policy), request, backends, exhaustive=False)
+    cases = {count + 1: each for count, each in worst.items()} or {backends or 1: certificate.worst}
+    write_scripts(folder, policy, cases, request)
 
 
 def _without_resends(policy: Policy | TurnPolicy) -> Any:
@@ -122,6 +126,12 @@ def _without_resends(policy: Policy | TurnPolicy) -> Any:
     if isinstance(policy, TurnPolicy):
         return evolve(policy, call=_without_resends(policy.of_calls))
     return evolve(policy, limits=Limits(**{**policy.limits, "resends": 0}))
+
+
+def _as_json(certificate: Certificate, worst: Mapping[int, tuple[WorstCase, ...]]) -> str:
+    chains = {str(count): [each.to_json() for each in cases] for count, cases in worst.items()}
+    more = {"worst_by_fallbacks": chains} if worst else {}
+    return json.dumps({**certificate.to_json(), **more}, indent=2) + "\n"
 
 
 def _certify(

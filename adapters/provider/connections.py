@@ -8,7 +8,7 @@ import socketserver
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, Final, Self
+from typing import Any, Final
 
 POLL_SECONDS: Final = 0.02
 
@@ -73,24 +73,3 @@ class LoopbackServer(socketserver.ThreadingTCPServer):
         """Show a bug; a client that goes away is what this server is for."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
-
-
-class Served:
-    """Hold a server that runs from construction until `close`, for use in a `with` block."""
-
-    _server: LoopbackServer
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    @property
-    def base_url(self) -> str:
-        """Return the base URL, `http://127.0.0.1:PORT/v1`."""
-        return self._server.base_url
-
-    def close(self) -> None:
-        """Stop listening and drop every connection at once, hanging ones included."""
-        self._server.close()

@@ -10,11 +10,11 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from http.server import BaseHTTPRequestHandler
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import orjson
 
-from rungwise.adapters.provider.connections import LoopbackServer, Served
+from rungwise.adapters.provider.connections import LoopbackServer
 from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep
@@ -26,7 +26,7 @@ POLL_SECONDS: Final = 0.01
 RESET: Final = struct.pack("ii", 1, 0)
 
 
-class RawServer(Served):
+class RawServer:
     """Play raw responses over HTTP connections until `close`, for use in a `with` block; the last is repeated for ever.
 
     Every response ends: when the client goes away, after this many seconds of a request, or bytes of a response.
@@ -39,6 +39,17 @@ class RawServer(Served):
         self._lock = threading.Lock()
         self.play(responses)
         self._server = LoopbackServer(("127.0.0.1", 0), partial(_Handler, self))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def base_url(self) -> str:
+        """Return the base URL, `http://127.0.0.1:PORT/v1`."""
+        return self._server.base_url
 
     @property
     def requests(self) -> list[ReceivedRequest]:
@@ -59,6 +70,10 @@ class RawServer(Served):
         with self._lock:
             self._responses = tuple(responses)
             self._requests: list[ReceivedRequest] = []
+
+    def close(self) -> None:
+        """Stop listening and drop every connection at once."""
+        self._server.close()
 
     def receive(self, request: ReceivedRequest) -> RawResponse:
         """Record a request and return its response."""
@@ -172,10 +187,12 @@ class _Handler(BaseHTTPRequestHandler):
 def _writes(step: RawStep) -> Iterator[bytes]:
     """Yield the bytes of each write; repeats of a step without a delay are joined."""
     if step.delay or not step.data:
-        yield from (step.data for _ in range(step.times))
+        for _ in range(step.times):
+            yield step.data
         return
     times = max(1, WRITE // len(step.data))
     block = step.data * min(times, step.times)
-    yield from (block for _ in range(step.times // times))
+    for _ in range(step.times // times):
+        yield block
     if step.times % times:
         yield step.data * (step.times % times)

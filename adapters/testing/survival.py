@@ -174,10 +174,7 @@ def assert_survives(
     check_all(evolve(ended, certificate=_with_grace(certificate, grace + hostile.waited)))
     check_requests(result, calls.requests)
     _check_untouched(result, calls.played)
-    if healthy.error is not None or healthy.result is None:
-        raise Dishonest(GOES_ON, f"it raised {type(healthy.error).__name__}: {healthy.error}") from healthy.error
-    if (healthy.result.outcome, healthy.result.text) != ("done", HEALTHY_TEXT):
-        raise Dishonest(GOES_ON, f"it ended {healthy.result.outcome}, with the text {healthy.result.text[:60]!r}")
+    _check_healthy(healthy)
     RECORDER.record(ended)
     return result
 
@@ -284,3 +281,10 @@ def _check_untouched(result: Result, played: Sequence[RawResponse]) -> None:
     part = result.parts[-1] if result.parts else ""
     if last.says is not None and part != split_thinking(last.says)[0]:
         raise Dishonest(UNTOUCHED, f"the server wrote {last.says[:40]!r}, and the last part is {part[:40]!r}")
+
+
+def _check_healthy(made: _Measured) -> None:
+    if made.error is not None or made.result is None:
+        raise Dishonest(GOES_ON, f"it raised {type(made.error).__name__}: {made.error}") from made.error
+    if (made.result.outcome, made.result.text) != ("done", HEALTHY_TEXT):
+        raise Dishonest(GOES_ON, f"it ended {made.result.outcome}, with the text {made.result.text[:60]!r}")

@@ -45,10 +45,6 @@ from rungwise.fsm.journal.record import Evidence
 NO_REPLY = Observation(evidence=Evidence(event="ran_out"))
 
 
-def _no_jitter() -> float:
-    return 0.0
-
-
 class Call:
     """Run one model call through the machine.
 
@@ -85,7 +81,7 @@ class Call:
         chain: Sequence[Link] | None = None,
         turn: TurnContext | None = None,
         *,
-        jitter: Callable[[], float] = _no_jitter,
+        jitter: Callable[[], float] = float,  # which returns 0.0
         observer: Observer | None = None,
         contents: bool = False,
         has_compactor: bool = False,

@@ -38,8 +38,7 @@ def hub_view(picture: Picture) -> str:
     body = [_node(node) for node in picture.nodes]
     for node in picture.nodes:
         if node.start:
-            body.append('start_ [shape=point, width=0.12, label=""]')
-            body.append(f"start_ -> {_quoted(node.name)}")
+            body += ['start_ [shape=point, width=0.12, label=""]', f"start_ -> {_quoted(node.name)}"]
     body.extend(_edge(picture, arc) for arc in picture.arcs)
     for note in picture.notes:
         name = _quoted(f"note {note.name}")
