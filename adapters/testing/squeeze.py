@@ -38,7 +38,9 @@ class Squeeze:
     def policy(self, policy: Policy) -> Policy:
         """Return what remains of a policy."""
         narrowed = {name: getattr(self, name) for name in ("attempts", "money") if getattr(self, name) is not None}
-        limits = {name: 1 if name in (self.left or ()) else 0 for name in policy.limits if name != "fallbacks"}
+        kept = self.left or ()
+        limits = {name: min(1, most or 0) if name in kept else 0 for name, most in policy.limits.items()}
+        limits.pop("fallbacks")
         return attrs.evolve(
             policy,
             budget=attrs.evolve(policy.budget, **narrowed),

@@ -92,7 +92,8 @@ def test_a_body_cut_in_the_middle_is_retried(run: Any, cut: Any) -> None:
 
 def test_a_cut_after_thinking_alone_is_retried(run: Any, cut: Any) -> None:
     thinking = ScriptedReply(reasoning="Herons like reeds.", text="never sent", chunk_size=100)
-    run([cut(thinking, "Herons like reeds."), ANSWER]).was("done", SECOND, added=[[], []], waits=[1])
+    waits = [2 if run.mode in WHOLE else 1]
+    run([cut(thinking, "Herons like reeds."), ANSWER]).was("done", SECOND, added=[[], []], waits=waits)
 
 
 def test_a_call_that_is_cut_never_appears(run: Any, cut: Any) -> None:

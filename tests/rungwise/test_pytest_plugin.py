@@ -64,7 +64,7 @@ def test_the_fixtures_make_calls_that_never_wait(run) -> None:
         def test_without_replies_there_is_an_empty_one(rungwise_provider, rungwise_client, rungwise_clock):
             with pytest.raises(rungwise.EmptyResponse):
                 rungwise_client(rungwise_provider(), clock=rungwise_clock).call("hi")
-            assert rungwise_clock.waits == [5.0, 10.0, 20.0]
+            assert rungwise_clock.waits == [1.0, 2.0, 4.0]
         """
     )
     result.assert_outcomes(passed=4)
@@ -114,8 +114,8 @@ def test_the_summary_tells_what_was_covered(run) -> None:
     result.stdout.fnmatch_lines(
         [
             "*- rungwise -*",
-            "2 paths, 2 of them different; 5 of 19 states and 5 of * rows; "
-            "at worst 4 of 24 attempts, 35 of * waiting seconds (ask, reask x3, exhausted)",
+            "2 paths, 2 of them different; 5 of 20 states and 5 of * rows; "
+            "at worst 4 of 24 attempts, 7 of * waiting seconds (ask, reask x3, exhausted)",
         ]
     )
 
