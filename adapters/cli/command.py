@@ -42,7 +42,6 @@ COMMANDS: Final[Mapping[str, str]] = {
 MAY_WRITE_FILES: Final = frozenset({"diagram", "diff", "explain", "fuzz"})
 """Commands that can run without stdout, because an option names an output file."""
 
-
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """What is wrong with a file that takes nothing more."""
 

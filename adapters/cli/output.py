@@ -165,11 +165,10 @@ def is_terminal(stream: IO[Any] | None) -> bool:
 def write_out(path: str | None, text: str) -> None:
     """Write text to a file that an option names, or to stdout where it names none."""
     if path is None:
-        return put(text)
-    try:
+        put(text)
+        return
+    with _writing(path):
         Path(path).write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        bad_input(f"{path} cannot be written ({error.strerror}): name a writable place")
 
 
 def check_writable(path: str | None) -> None:
@@ -177,11 +176,16 @@ def check_writable(path: str | None) -> None:
     if path is None:
         return
     is_new = not os.path.lexists(path)
-    try:
-        with open(path, "ab"):
-            pass
+    with _writing(path):
+        open(path, "ab").close()
         if is_new:
             os.unlink(path)
+
+
+@contextlib.contextmanager
+def _writing(path: str) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         bad_input(f"{path} cannot be written ({error.strerror}): name a writable place")
 

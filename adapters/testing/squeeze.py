@@ -38,9 +38,8 @@ class Squeeze:
     def policy(self, policy: Policy) -> Policy:
         """Return what remains of a policy."""
         narrowed = {name: getattr(self, name) for name in ("attempts", "money") if getattr(self, name) is not None}
-        kept = self.left or ()
-        limits = {name: min(1, most or 0) if name in kept else 0 for name, most in policy.limits.items()}
-        limits.pop("fallbacks")
+        kept, others = self.left or (), policy.limits.keys() - {"fallbacks"}
+        limits = {name: min(1, policy.limits[name] or 0) if name in kept else 0 for name in others}
         return attrs.evolve(
             policy,
             budget=attrs.evolve(policy.budget, **narrowed),

@@ -48,7 +48,7 @@ WIRE = Wire(
         "input_audio": read_audio,
         "file": read_file,
     },
-    kinds=" ".join(("reference", *(kind for kind in FOREIGN_PARTS if kind != "redacted_thinking"))),
+    kinds=" ".join(("reference", *FOREIGN_PARTS)),
     sealed=" ".join(FOREIGN_FIELDS - {"images"}),
     definitions="function custom",
 )

@@ -148,8 +148,9 @@ def _is_foreign(part: Any) -> bool:
     if not isinstance(part, Mapping):
         return False
     kind = str(part.get("type"))
-    # Mistral's thinking is a list; Anthropic signs a text.
-    is_thought = kind == "thinking" and isinstance(part.get("thinking"), str) and "signature" in part
+    # Mistral's thinking is a list; Anthropic signs a text, or seals it.
+    is_signed = kind == "thinking" and isinstance(part.get("thinking"), str) and "signature" in part
+    is_thought = is_signed or kind == "redacted_thinking"
     return is_foreign(kind, "openai") or is_thought or "source" in part or "citations" in part or is_untyped(part)
 
 
