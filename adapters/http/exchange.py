@@ -284,6 +284,14 @@ class Exchange:
         return self.decoder is not None and self.decoder.finished
 
     @property
+    def _has_lost_end(self) -> bool:
+        """Tell whether a stream broke off, even behind its finish reason: what it cost may come after that."""
+        decoder = self.decoder
+        if isinstance(decoder, WholeBody) or not getattr(decoder, "is_stream", True):
+            return False
+        return not self.is_finished or getattr(decoder, "was_stopped", False)
+
+    @property
     def goes_on(self) -> bool:
         """Tell whether to read more of the body, and update the clock of silence.
 
@@ -315,6 +323,8 @@ class Exchange:
             learn_from(self.backend, self._send, reply)
         if isinstance(reply, Failure):
             return reply
+        if (reply.interrupted or self._has_lost_end) and (reply.usage.estimated or not reply.usage.output_tokens):
+            reply = evolve(reply, usage=evolve(reply.usage, lost=True))
         if self._overran and self._is_unseen:
             # The reply does not show these tokens, so our count replaces what the provider did not report.
             tokens = max(reply.usage.output_tokens, self._least)

@@ -10,7 +10,8 @@ class Usage:
     """Count the tokens of one attempt, or of several added up.
 
     `input_tokens` includes the cached ones; `output_tokens` includes the reasoning. `estimated` marks counts that no
-    provider reported: an aborted stream is counted from the text that had arrived.
+    provider reported: an aborted stream is counted from the text that had arrived. `lost` marks those of a stream that
+    broke off before its end could report them; a budget counts all that was reserved for it.
     """
 
     input_tokens: int = 0
@@ -19,6 +20,7 @@ class Usage:
     cache_creation_tokens: int = 0
     reasoning_tokens: int = 0
     estimated: bool = False
+    lost: bool = False
 
     @property
     def total_tokens(self) -> int:
@@ -33,6 +35,7 @@ class Usage:
             cache_creation_tokens=self.cache_creation_tokens + other.cache_creation_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             estimated=self.estimated or other.estimated,
+            lost=self.lost or other.lost,
         )
 
 

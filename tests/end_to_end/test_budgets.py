@@ -8,6 +8,8 @@ import pytest
 
 import rungwise
 from rungwise import Budget, Client, Policy
+from rungwise.adapters.provider.handler import render
+from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.testing import ScriptedReply
 from support.modes import MODES, WHOLE, Caller
 from support.sampling import sampled
@@ -246,3 +248,19 @@ def test_a_call_that_cannot_afford_its_first_request_sends_none(run: Any) -> Non
 def test_money_needs_prices(serve: Any, backend_of: Any) -> None:
     with pytest.raises(rungwise.ConfigurationError, match=r"Budget\.money needs prices"):
         Client(backend_of(serve(EMPTY)), policy=Policy(budget=Budget(money=1.0)))
+
+
+# money
+
+
+def test_what_breaks_off_behind_its_finish_reason_costs_all_that_was_reserved(run: Any) -> None:
+    pieces = render(ScriptedReply(text=" "), {"stream": True, "stream_options": {"include_usage": True}}).pieces
+    broken = ScriptedReply(text=" ", cut_after=sum(map(len, pieces[:-2])))  # the report would come next
+    policy = Policy(budget=Budget(money=0.05), base_cap=20)
+    ended = run([broken], policy=policy, backends=[A_THOUSANDTH])
+    billed = sum(most_counted(cap) for cap in caps(ended))  # a model writes on behind a cut, and nobody says how much
+    assert len(ended.bodies) > 1
+    assert billed / 1000 <= 0.05
+    assert {each.usage.lost for each in ended.result.journal.steps if each.usage.estimated} == {True}
+    again = rungwise.replay(rungwise.Journal.from_json(ended.result.journal.to_json()))
+    assert again.journal.steps == ended.result.journal.steps

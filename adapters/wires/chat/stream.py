@@ -324,7 +324,7 @@ class ChatDecoder(StreamDecoder):
         """End at an error; the reply ignores an error after its end."""
         if stop_of(self._finish, STOP_REASONS)[0] in (None, "error"):
             self.error = error
-        self.finished = True
+        self.finished = self.was_stopped = True
 
 
 def _aside_of(choice: Mapping[str, Any]) -> dict[str, Any]:

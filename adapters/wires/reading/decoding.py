@@ -46,6 +46,8 @@ class StreamDecoder(ABC):
     """Whether anything of a reply has come."""
     done: bool = field(default=False, init=False)
     """Whether the stream has said that it is over."""
+    was_stopped: bool = field(default=False, init=False)
+    """Whether an error ended it, even if behind the end of the reply."""
     error: Failure | None = field(default=None, init=False)
     texts: dict[Hashable, HeldText] = field(factory=dict, init=False)
     """The text of each block so far. Pieces of it may end in half a surrogate pair; what is handed out never does."""
@@ -174,7 +176,7 @@ class StreamDecoder(ABC):
         """End at an error; the reply ignores an error after its end."""
         if not self.done:
             self.error = error
-        self.finished = True
+        self.finished = self.was_stopped = True
 
     # what protocols use
 

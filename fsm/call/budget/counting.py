@@ -39,7 +39,9 @@ def charge_of(evidence: Evidence, sent: Proposal | None) -> Usage:
         sent: what went out; None if nothing did.
     """
     usage = evidence.usage
-    if sent is None or not sent.send.must_cut or not usage.estimated or evidence.event in ENDED_BY_ITSELF:
+    if sent is None or not sent.send.must_cut or not usage.estimated:
+        return usage
+    if evidence.event in ENDED_BY_ITSELF and not usage.lost:
         return usage
     cap = sent.send.max_tokens
     most = LARGEST_PRICED_CAP if cap is None else most_counted(cap)
