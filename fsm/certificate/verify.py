@@ -223,7 +223,7 @@ def _checked(
 
 @lru_cache(maxsize=16)
 def _small_walk(table: Table, limits: tuple[tuple[str, int], ...]) -> Walk:
-    return walk(table, dict(limits))
+    return walk(table, dict(limits), repeats=False)
 
 
 def _is_small(limits: Mapping[str, int]) -> bool:

@@ -16,6 +16,7 @@ DIAGRAMS = Path(__file__).parents[3] / "diagrams"
 README = (DIAGRAMS / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.full  # `.ci/run` compares them itself
 def test_the_diagrams_have_not_drifted() -> None:
     assert drift(DIAGRAMS) == [], "run: rungwise diagram --write diagrams/"
 
