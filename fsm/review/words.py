@@ -20,7 +20,6 @@ CONTEXT = 3
 MEANINGS: Mapping[str, tuple[str, str]] = {
     "after_refusal is 'end'": ("a refusal no longer falls back", "a refusal falls back now"),
     "nudge_window is 0": ("no reply is nudged any more", "a reply to tool results may be nudged now"),
-    "the reserve is 0": ("nothing is reserved for the next backend", "the next backend has a reserve now"),
     "switch_after.empty is never": (
         "empty replies no longer end the attempts at a backend",
         "empty replies end the attempts at a backend now",

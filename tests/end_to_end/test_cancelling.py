@@ -347,7 +347,6 @@ def test_interrupted_by_a_signal_in_an_event_loop(serve: Any, backend_of: Any, m
 # a stream that is closed early
 
 
-@pytest.mark.filterwarnings("ignore:client.stream\\(\\) blocks the event loop:UserWarning")
 @pytest.mark.parametrize("end", [Reading.leave, Reading.close])
 def test_a_stream_that_is_closed_early_ends_the_call(
     serve: Any, backend_of: Any, silent: Any, way: str, end: Callable[[Reading], Awaitable[None]]

@@ -169,7 +169,9 @@ class Either:
 
     def stream(self, asked: Any = "Where?", **options: Any) -> "Reading":
         """Begin to stream a call."""
-        return Reading((self.client.astream if self._threads is None else self.client.stream)(asked, **options))
+        if self._threads is None:
+            return Reading(self.client.astream(asked, **options))
+        return Reading(self._threads.submit(self.client.stream, asked, **options).result())
 
     async def close(self) -> None:
         """Close the client, and leave an HTTP client that was passed in."""

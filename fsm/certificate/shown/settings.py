@@ -149,8 +149,6 @@ def _settled(policy: Policy | TurnPolicy, event: str) -> dict[str, tuple[bool, s
         settled["refusal_ends"] = True, "after_refusal is 'end'"
     if not policy.nudge_window:
         settled["follows_tool_result"] = False, "nudge_window is 0"
-    if not policy.reserve.is_on:
-        settled["reserve_left"] = False, "the reserve is 0"
     if not policy.skip_identical_empties:
         settled["same_empty_again"] = False, "skip_identical_empties is off"
     if not policy.handful:

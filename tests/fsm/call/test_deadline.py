@@ -87,7 +87,7 @@ def bound(policy: Policy, backends: int) -> float:
     return next(each.value for each in found if each.name == "seconds")
 
 
-@pytest.mark.parametrize("examples", [30, pytest.param(1000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("examples", [10, pytest.param(200, marks=pytest.mark.full)])
 def test_whatever_the_others_do_the_call_is_done(examples: int) -> None:
     @given(scenes())
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))

@@ -51,7 +51,7 @@ def test_no_call_takes_a_row_that_is_off(name: str) -> None:
         found = fuzzer.run(examples=examples(200))
     assert found is None
     assert len(fuzzer.coverage.rows) > 20
-    assert not fuzzer.coverage.rows.keys() & off_rows(TIGHT[name]).keys()
+    assert [str(row) for row in fuzzer.coverage.rows.keys() & off_rows(TIGHT[name]).keys()] == []
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,6 @@ def test_the_budget_is_the_caption() -> None:
         (Policy(switch_after={"empty": 1000}), "came_empty", "must_leave", "switch_after.empty is never"),
         (Policy(after_refusal="end"), "refused", "may_ask_another", "after_refusal is 'end'"),
         (Policy(nudge_window=0), "came_empty", "may_nudge", "nudge_window is 0"),
-        (Policy(reserve=Reserve(share=0.0)), "ran_out", "must_yield", "the reserve is 0"),
         (Policy(limits=Limits(retries=0)), "malformed", "may_retry", "the limit of retries is 0"),
         (TurnPolicy(summary=False), "answered", "is_summary", "no summary is asked for"),
         (TurnPolicy(auto_continues=0), "overflowed", "may_compact", "the limit of auto_continues is 0"),

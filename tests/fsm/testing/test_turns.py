@@ -334,7 +334,7 @@ def test_every_row_is_taken_by_random_turns_and_all_are_honest() -> None:
     for start in range(MOST_BATCHES):
         fuzz(100, start, coverage)
         missing = [str(row) for row in rows() if row not in coverage.rows]
-        if not missing and coverage.paths >= 3_000:
+        if not missing and coverage.paths >= 1_000:
             break
     assert missing == []
 
