@@ -44,10 +44,6 @@ class Rules:
     keeps_reasoning: bool = False
 
 
-_USUAL: Final = Rules()
-_OF_BLOCKS: Final = Rules(call_id=re.compile(r"[a-zA-Z0-9_-]{1,64}"), alternates=True, begins_with_user=True)
-
-
 class Form(Shapes, ABC):
     """Read and write one protocol's own form."""
 
@@ -58,18 +54,15 @@ class Form(Shapes, ABC):
     MARKS: ClassVar[frozenset[str]] = frozenset()
     """The cache marks that it writes, or that its backend reports by itself; see `losses`."""
 
-    @property
-    def rules(self) -> Rules:
-        """Return the rules that a conversation must obey."""
-        return _USUAL
-
-    @property
-    def tool_parameters(self) -> frozenset[str]:
-        """Return the parameters that mean nothing without tools."""
-        return frozenset({"tool_choice", "parallel_tool_calls"})
+    rules: ClassVar[Rules] = Rules()
+    """The rules that a conversation must obey."""
+    tool_parameters = frozenset({"tool_choice", "parallel_tool_calls"})
 
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
         """Tell whether parameters ask for JSON; None if they do not say."""
+        own = self._own_format(parameters)
+        if own is not None:
+            return own is not False
         format = parameters.get("response_format")
         return str(format.get("type", "")).startswith("json") if isinstance(format, Mapping) else None
 
@@ -80,11 +73,11 @@ class Form(Shapes, ABC):
         common = parameters.get("response_format")
         if Form.asks_for_json(self, {"response_format": common}):
             return common
-        schema = self._own_schema(parameters)
+        schema = self._own_format(parameters)
         return {"type": "json_schema", "schema": schema} if isinstance(schema, Mapping) else {"type": "json_object"}
 
-    def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
-        """Return the schema in this form's own parameters, if any."""
+    def _own_format(self, parameters: Mapping[str, Any]) -> Any:
+        """Return what this form's own parameters ask for: a schema, any JSON, or False; None if they do not say."""
         return None
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
@@ -175,10 +168,7 @@ class BlockForm(Form):
 
     SAYS = frozenset({"name", "strict"})
 
-    @property
-    def rules(self) -> Rules:
-        """Return the rules that a conversation must obey."""
-        return _OF_BLOCKS
+    rules = Rules(call_id=re.compile(r"[a-zA-Z0-9_-]{1,64}"), alternates=True, begins_with_user=True)
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
         content = message.get("content")

@@ -12,6 +12,7 @@ from rungwise.adapters.wires.anthropic.blocks import CITATIONS
 from rungwise.adapters.wires.form import BlockForm, Body, among
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.losses import MARK
+from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
 from rungwise.adapters.wires.registry import is_foreign
 from rungwise.fsm.call.conversation.parts import (
@@ -108,17 +109,9 @@ class AnthropicShapes(BlockForm):
         blocks = message["content"] if not isinstance(message["content"], str) else ()
         return all(each["type"] in (*_PORTABLE, *_THINKING) for each in blocks)
 
-    def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
-        """Tell whether parameters ask for JSON; None if they do not say."""
-        config = parameters.get("output_config")
-        if isinstance(config, Mapping) and config.get("format"):
-            return True
-        return True if parameters.get("output_format") else super().asks_for_json(parameters)
-
-    def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
-        config = parameters.get("output_config")
-        form = (config.get("format") if isinstance(config, Mapping) else None) or parameters.get("output_format")
-        return form.get("schema") if isinstance(form, Mapping) else None
+    def _own_format(self, parameters: Mapping[str, Any]) -> Any:
+        format = mapping_of(parameters.get("output_config")).get("format") or parameters.get("output_format")
+        return mapping_of(format).get("schema", True) if format else None
 
     # tools
 

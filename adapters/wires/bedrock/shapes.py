@@ -13,7 +13,7 @@ from rungwise.adapters.wires.form import BlockForm, Body, among
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.losses import MARK, MARKED_CALL
 from rungwise.adapters.wires.plain.messages import is_untyped, read_messages
-from rungwise.adapters.wires.plain.parts import list_of
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
 from rungwise.fsm.call.conversation.parts import (
     CitationPart,
@@ -91,18 +91,13 @@ class ConverseShapes(BlockForm):
     def _is_portable(self, block: Mapping[str, Any]) -> bool:
         return not _PORTABLE.isdisjoint(block)
 
-    def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
-        """Tell whether parameters ask for JSON; None if they do not say."""
-        config = parameters.get("outputConfig")
-        if isinstance(config, Mapping) and config.get("textFormat"):
-            return True
-        return super().asks_for_json(parameters)
-
-    def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
-        value: Any = parameters.get("outputConfig")
-        for name in ("textFormat", "structure", "jsonSchema", "schema"):
-            value = value.get(name) if isinstance(value, Mapping) else None
-        return object_of(value) if isinstance(value, str) else value
+    def _own_format(self, parameters: Mapping[str, Any]) -> Any:
+        value = mapping_of(parameters.get("outputConfig")).get("textFormat")
+        if not value:
+            return None
+        for name in ("structure", "jsonSchema", "schema"):
+            value = mapping_of(value).get(name)
+        return object_of(value) if isinstance(value, str) else value or True
 
     # tools
 

@@ -68,7 +68,7 @@ class OllamaDecoder(StreamDecoder):
         if value.get("error"):
             self.stop(classified(None, self.headers, data))
         elif is_last:
-            self.take_end()
+            self.done = self.finished = True
 
     def _take_message(self, value: Mapping[str, Any], message: Any) -> None:
         self.started = True

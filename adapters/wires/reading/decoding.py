@@ -169,8 +169,8 @@ class StreamDecoder(ABC):
         self.letters_beside += len(line)
 
     def take_end(self) -> None:
-        """End when the stream says so."""
-        self.done = self.finished = True
+        """End when the stream says so; only a finish reason makes the reply complete."""
+        self.finished = True
 
     def stop(self, error: Failure) -> None:
         """End at an error; the reply ignores an error after its end."""

@@ -124,10 +124,6 @@ class ResponsesDecoder(StreamDecoder):
         else:  # what a tool of the provider's does; what the model writes there is paid for like any other text
             self.letters_beside += len(text_at(value, "delta"))
 
-    def take_end(self) -> None:
-        """End when the stream says so; without a status the reply was cut all the same."""
-        self.finished = True
-
     def parts(self) -> tuple[Part, ...]:
         """Return the parts so far, in order."""
         return parts_of_items(self._items(), self.provider)[0]
@@ -237,11 +233,10 @@ class ResponsesDecoder(StreamDecoder):
             if text_at(part, "refusal"):
                 self._take_refusal({**value, "refusal": part["refusal"]})
             return
-        name = {"output_text": "response.output_text.done", "reasoning_text": "response.reasoning_text.done"}.get(
-            str(kind)
-        )
-        if name is not None:
-            self._take_text(name, {**value, "text": part.get("text"), "logprobs": part.get("logprobs")})
+        if kind in ("output_text", "reasoning_text"):
+            self._take_text(
+                f"response.{kind}.done", {**value, "text": part.get("text"), "logprobs": part.get("logprobs")}
+            )
 
     def _begin_thought(self, value: Mapping[str, Any]) -> None:
         at, slot = self._slot(value, "reasoning")
@@ -282,10 +277,8 @@ class ResponsesDecoder(StreamDecoder):
                 for index, part in enumerate(contents if isinstance(contents, list) else ()):
                     self._settle((Reasoning, self._place(at, slot, key, index)), text_at(part, "text"))
         elif kind in ("function_call", CUSTOM):
-            self._take_arguments(
-                f"response.{'function_call_arguments' if kind == 'function_call' else 'custom_tool_call_input'}.done",
-                {**item, "output_index": at},
-            )
+            name = "function_call_arguments" if kind == "function_call" else "custom_tool_call_input"
+            self._take_arguments(f"response.{name}.done", {**item, "output_index": at})
         self._weight += (weight := weight_of(as_json(item).encode())) - slot.weight
         slot.weight = weight
         slot.item, slot.is_final = item, is_final or slot.is_final
