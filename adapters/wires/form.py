@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from rungwise.adapters.wires.plain.messages import ids_in, read_messages
 from rungwise.adapters.wires.plain.tools import ToolDefinition, parted, read_tools
@@ -161,6 +161,10 @@ class Form(Shapes, ABC):
         return [tool for tool in others if not self._translated(tool)]
 
 
+MEMBERS: Final = frozenset({"role", "content"})
+ROLES: Final = ("system", "user", "assistant")
+
+
 class BlockForm(Form):
     """What Messages and Converse share: a turn is a list of blocks, and tool results are blocks of the user's."""
 
@@ -177,6 +181,17 @@ class BlockForm(Form):
         )
         return "tool" if holds_result else super()._role_of(message)
 
+    def is_own(self, message: PlainMessage) -> bool:
+        """Tell whether a plain message can be sent unchanged."""
+        if message.keys() != MEMBERS or message["role"] not in ROLES:
+            return False
+        content = message["content"]
+        return isinstance(content, list | tuple) and bool(content) and all(map(self._is_own_block, content))
+
+    def written_tool(self, tool: ToolDefinition) -> Body:
+        """Return the definition of a tool in this form."""
+        return super().written_tool(evolve(tool, parameters={"type": "object", **tool.parameters}))
+
     def unsigned(self, message: PlainMessage) -> PlainMessage:
         """Return a plain message without parts that another provider may have signed or encrypted."""
         content = message.get("content")
@@ -184,6 +199,10 @@ class BlockForm(Form):
             return message
         portable = [block for block in content if isinstance(block, Mapping) and self._is_portable(block)]
         return message if len(portable) == len(content) else {**message, "content": portable}
+
+    @abstractmethod
+    def _is_own_block(self, block: Any) -> bool:
+        """Tell whether a block has this form."""
 
     @abstractmethod
     def _is_result(self, block: Mapping[str, Any]) -> bool:

@@ -159,7 +159,8 @@ class GeminiForm(Form):
         if not types or types[0] != "application/json":
             return False if types else None
         members = {camel(name): each for place in places for name, each in place.items()}
-        return members.get("responseJsonSchema") or json_schema_of(members.get("responseSchema")) or True
+        schema = members.get("responseJsonSchema") or json_schema_of(members.get("responseSchema"))
+        return True if schema is None else schema
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
         for part in list_of(message.get("parts")):

@@ -85,7 +85,10 @@ class ResponsesForm(Form):
         if message.role == "tool":
             return [_output_of(result) for result in message.tool_results]
         if message.role == "assistant":
-            return _paired([*_items(message.parts, provider)])
+            items = [*_items(message.parts, provider)]
+            while items and items[-1].get("type") == "reasoning":  # a 400 without the item that must follow
+                items.pop()
+            return items
         return [as_item(message.role, _content(message.parts))]
 
     def plain_of(self, message: Message, *, with_reasoning: bool = False) -> list[Body]:
@@ -157,13 +160,6 @@ def _items(parts: Sequence[Part], provider: str) -> Iterator[Body]:
         elif isinstance(part, ReasoningPart) and part.provider == provider and provider and sends_back(part):
             yield dict(part.signature)
     yield from item_of_message(envelope, texts)
-
-
-def _paired(items: list[Body]) -> list[Body]:
-    """Remove reasoning that nothing follows: "reasoning item without its required following item" is a 400."""
-    while items and items[-1].get("type") == "reasoning":
-        items.pop()
-    return items
 
 
 def _content(parts: Sequence[Part]) -> str | list[Body]:
