@@ -89,6 +89,7 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
     BLOCK = _MessageBlock
     KINDS = {Text: "text", Reasoning: "thinking"}  # noqa: RUF012 (never changed)
     STOP_REASONS = STOP_REASONS
+    IS_DONE_AT_END = False
 
     _message: dict[str, Any] = field(factory=dict, init=False)
     _reports: list[dict[str, Any]] = field(factory=list, init=False)

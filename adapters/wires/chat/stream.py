@@ -320,10 +320,6 @@ class ChatDecoder(StreamDecoder):
         if calls := ToolCalls.whole(message):
             self._calls = calls
 
-    def take_end(self) -> None:
-        """End when the stream says so, which makes the reply complete."""
-        self.done = self.finished = True
-
     def stop(self, error: Failure) -> None:
         """End at an error; the reply ignores an error after its end."""
         if stop_of(self._finish, STOP_REASONS)[0] in (None, "error"):

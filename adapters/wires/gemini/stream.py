@@ -47,6 +47,8 @@ class _TextBlock:
 class GeminiDecoder(StreamDecoder):
     """Gather one reply from GenerateContentResponse objects; `StreamDecoder` does the rest."""
 
+    IS_DONE_AT_END = False
+
     _events: EventReader = field(init=False)
     _order: list[_TextBlock | GatheredCall | Part] = field(factory=list, init=False)
     _open: type[Text] | type[Reasoning] | None = field(default=None, init=False)

@@ -68,7 +68,7 @@ class OllamaDecoder(StreamDecoder):
         if value.get("error"):
             self.stop(classified(None, self.headers, data))
         elif is_last:
-            self.done = self.finished = True
+            self.take_end()
 
     def _take_message(self, value: Mapping[str, Any], message: Any) -> None:
         self.started = True

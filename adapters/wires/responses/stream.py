@@ -57,6 +57,8 @@ class ResponsesDecoder(StreamDecoder):
     Whole items and the response at its end replace what came in deltas; what is new in them is handed out.
     """
 
+    IS_DONE_AT_END = False
+
     _slots: dict[int, Slot] = field(factory=dict, init=False)
     _places_of: dict[str, int] = field(factory=dict, init=False)  # where the item of an id stands
     _response: dict[str, Any] = field(factory=dict, init=False)
