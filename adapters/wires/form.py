@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from rungwise.adapters.wires.plain.messages import ids_in, read_messages
 from rungwise.adapters.wires.plain.tools import ToolDefinition, parted, read_tools
@@ -44,10 +44,6 @@ class Rules:
     keeps_reasoning: bool = False
 
 
-_USUAL: Final = Rules()
-_OF_BLOCKS: Final = Rules(call_id=re.compile(r"[a-zA-Z0-9_-]{1,64}"), alternates=True, begins_with_user=True)
-
-
 class Form(Shapes, ABC):
     """Read and write one protocol's own form."""
 
@@ -58,18 +54,15 @@ class Form(Shapes, ABC):
     MARKS: ClassVar[frozenset[str]] = frozenset()
     """The cache marks that it writes, or that its backend reports by itself; see `losses`."""
 
-    @property
-    def rules(self) -> Rules:
-        """Return the rules that a conversation must obey."""
-        return _USUAL
-
-    @property
-    def tool_parameters(self) -> frozenset[str]:
-        """Return the parameters that mean nothing without tools."""
-        return frozenset({"tool_choice", "parallel_tool_calls"})
+    rules: ClassVar[Rules] = Rules()
+    """The rules that a conversation must obey."""
+    tool_parameters = frozenset({"tool_choice", "parallel_tool_calls"})
 
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
         """Tell whether parameters ask for JSON; None if they do not say."""
+        own = self._own_format(parameters)
+        if own is not None:
+            return own is not False
         format = parameters.get("response_format")
         return str(format.get("type", "")).startswith("json") if isinstance(format, Mapping) else None
 
@@ -80,11 +73,11 @@ class Form(Shapes, ABC):
         common = parameters.get("response_format")
         if Form.asks_for_json(self, {"response_format": common}):
             return common
-        schema = self._own_schema(parameters)
+        schema = self._own_format(parameters)
         return {"type": "json_schema", "schema": schema} if isinstance(schema, Mapping) else {"type": "json_object"}
 
-    def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
-        """Return the schema in this form's own parameters, if any."""
+    def _own_format(self, parameters: Mapping[str, Any]) -> Any:
+        """Return what this form's own parameters ask for: a schema, any JSON, or False; None if they do not say."""
         return None
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
@@ -168,6 +161,10 @@ class Form(Shapes, ABC):
         return [tool for tool in others if not self._translated(tool)]
 
 
+MEMBERS: Final = frozenset({"role", "content"})
+ROLES: Final = ("system", "user", "assistant")
+
+
 class BlockForm(Form):
     """What Messages and Converse share: a turn is a list of blocks, and tool results are blocks of the user's."""
 
@@ -175,10 +172,7 @@ class BlockForm(Form):
 
     SAYS = frozenset({"name", "strict"})
 
-    @property
-    def rules(self) -> Rules:
-        """Return the rules that a conversation must obey."""
-        return _OF_BLOCKS
+    rules = Rules(call_id=re.compile(r"[a-zA-Z0-9_-]{1,64}"), alternates=True, begins_with_user=True)
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
         content = message.get("content")
@@ -187,6 +181,17 @@ class BlockForm(Form):
         )
         return "tool" if holds_result else super()._role_of(message)
 
+    def is_own(self, message: PlainMessage) -> bool:
+        """Tell whether a plain message can be sent unchanged."""
+        if message.keys() != MEMBERS or message["role"] not in ROLES:
+            return False
+        content = message["content"]
+        return isinstance(content, list | tuple) and bool(content) and all(map(self._is_own_block, content))
+
+    def written_tool(self, tool: ToolDefinition) -> Body:
+        """Return the definition of a tool in this form."""
+        return super().written_tool(evolve(tool, parameters={"type": "object", **tool.parameters}))
+
     def unsigned(self, message: PlainMessage) -> PlainMessage:
         """Return a plain message without parts that another provider may have signed or encrypted."""
         content = message.get("content")
@@ -194,6 +199,10 @@ class BlockForm(Form):
             return message
         portable = [block for block in content if isinstance(block, Mapping) and self._is_portable(block)]
         return message if len(portable) == len(content) else {**message, "content": portable}
+
+    @abstractmethod
+    def _is_own_block(self, block: Any) -> bool:
+        """Tell whether a block has this form."""
 
     @abstractmethod
     def _is_result(self, block: Mapping[str, Any]) -> bool:

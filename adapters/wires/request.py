@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from attrs import frozen
 
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import dump
-from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
+from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, PlainMessage, Send
+
+RESERVED: Final[Mapping[str, str]] = {
+    "model": "give it to the backend",
+    "messages": "give them to the call",
+    "stream": "choose the method that streams, or the one that does not",
+}
+"""Parameters that callers of no protocol can set, and what to do instead."""
 
 
 @frozen(kw_only=True)
@@ -53,3 +60,14 @@ class BodyWriter(ABC):
         """Return the output cap of the attempt, or else the first one among these parameters; None if there is none."""
         caps = [layer.get(name) for layer in layers for name in CAP_PARAMETERS]
         return next((cap for cap in (self.send.max_tokens, *caps) if cap is not None), None)
+
+
+def without_end(turn: PlainMessage, member: str = "content") -> PlainMessage:
+    """Return the turn to be continued without trailing white space, which servers refuse or tokenise differently."""
+    content = turn.get(member)
+    if isinstance(content, str):
+        return {**turn, member: content.rstrip()}
+    *before, last = content if isinstance(content, list | tuple) and content else ({},)
+    if not isinstance(last, Mapping) or not isinstance(last.get("text"), str):
+        return turn
+    return {**turn, member: [*before, {**last, "text": last["text"].rstrip()}]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from typing import Any
+from functools import partial
 
 from attrs import define, evolve, field
 
@@ -71,13 +71,8 @@ class _TurnSearch:
 
     def heaviest(self, rungs: Collection[str]) -> Longest:
         """Find the path with the most of some rungs."""
-
-        def weight(spent: Any) -> int:
-            return int(spent.rung in rungs)
-
-        def search(most: int | None) -> Longest:
-            return longest(self.moves, self.table.start, self.policy.limits, self.table.ranks, weight, most)
-
+        machine = self.moves, self.table.start, self.policy.limits, self.table.ranks
+        search = partial(longest, *machine, lambda spent: int(spent.rung in rungs))
         return search(int(search(None).value))
 
     @property
@@ -89,10 +84,6 @@ class _TurnSearch:
     def rounds(self) -> int:
         """Return how many rounds of tools the budget allows: each follows an attempt."""
         return min(self.most_rounds, self.attempts)
-
-    def of_call(self, name: str) -> WorstCase:
-        """Return the worst case of one call."""
-        return self.call.worst_of(name)
 
     def calls(self) -> WorstCase:
         note = "each model call; the budget may have nothing left for the last of them"
@@ -113,12 +104,12 @@ class _TurnSearch:
 
     def waits(self) -> WorstCase:
         case = self.summed("waiting seconds", "the waits of every call; a turn does not wait between calls")
-        ended_by = case.ended_by, self.of_call("waiting seconds").ended_by
+        ended_by = case.ended_by, self.call.worst_of("waiting seconds").ended_by
         return evolve(case, note=f"{case.note}; {NEVER_ALL}") if "budget.seconds" in ended_by else case
 
     def seconds(self) -> WorstCase:
         """Sum up the time of all calls and of all tools."""
-        of_call = self.of_call("seconds")
+        of_call = self.call.worst_of("seconds")
         note = "the calls and the tools, one after the other, each as long as it may take"
         if of_call.value is None:
             return self.unknown("seconds", of_call.note, CLOSING)
@@ -131,7 +122,7 @@ class _TurnSearch:
 
     def summed(self, name: str, note: str) -> WorstCase:
         """Sum up what all calls can spend of something within the attempts that they share."""
-        of_call = self.of_call(name)
+        of_call = self.call.worst_of(name)
         if of_call.value is None:
             return self.unknown(name, of_call.note)
         within = together(of_call.within or (of_call.value,), self.most_calls, self.attempts)
@@ -139,7 +130,7 @@ class _TurnSearch:
 
     def money(self) -> WorstCase:
         """Sum up the money of all calls, each with the longest prompt that the calls before it can make."""
-        of_call, tokens = self.of_call("money"), self.of_call("output tokens")
+        of_call, tokens = self.call.worst_of("money"), self.call.worst_of("output tokens")
         if of_call.value is None or tokens.value is None or not of_call.within:
             return self.unknown("money", of_call.note)
         growth = Growth(self.policy, self.call, [each for each in self.prices if each is not None])

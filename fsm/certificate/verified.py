@@ -161,7 +161,8 @@ def compressed(names: Sequence[str]) -> str:
     runs: list[str] = []
     place = 0
     while place < len(names):
-        size, times = _run(names, place)
+        single, pairs = _times(names, place, 1), _times(names, place, 2)
+        size, times = (2, pairs) if single == 1 and pairs >= LEAST_PAIRS else (1, single)
         block = ", ".join(names[place : place + size])
         runs.append(block if times == 1 else f"{block if size == 1 else f'({block})'} x{times}")
         place += size * times
@@ -170,12 +171,6 @@ def compressed(names: Sequence[str]) -> str:
 
 LEAST_PAIRS = 3
 """How many equal pairs in a row are written as one."""
-
-
-def _run(names: Sequence[str], start: int) -> tuple[int, int]:
-    """Return the length of the block that repeats from a place on, and how often it repeats."""
-    single, pairs = _times(names, start, 1), _times(names, start, 2)
-    return (2, pairs) if single == 1 and pairs >= LEAST_PAIRS else (1, single)
 
 
 def _times(names: Sequence[str], start: int, size: int) -> int:

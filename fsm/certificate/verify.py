@@ -165,17 +165,15 @@ def worst_by_fallbacks(
     assistant_turns: int | None = None,
 ) -> Mapping[int, tuple[WorstCase, ...]]:
     """Find the worst cases for chains with 0 to `most` fallbacks, all of them at the same prices."""
-    request = max_tokens, input_tokens, assistant_turns
+    request: dict[str, Any] = {"max_tokens": max_tokens, "input_tokens": input_tokens}
+    request["assistant_turns"] = assistant_turns
     worst = {}
-    for fallbacks in range(most + 1):
-        count = fallbacks + 1
+    for count in range(1, most + 2):
         if isinstance(policy, TurnPolicy):
             links = [PlainLink(f"backend {number}", prices=prices) for number in range(1, count + 1)]
-            worst[fallbacks] = verify(
-                policy, links, max_tokens=max_tokens, input_tokens=input_tokens, assistant_turns=assistant_turns
-            ).worst
+            worst[count - 1] = verify(policy, links, **request).worst
         else:
-            worst[fallbacks] = worst_cases(policy, _limits(policy, count), [prices] * count, *request)
+            worst[count - 1] = worst_cases(policy, _limits(policy, count), [prices] * count, **request)
     return worst
 
 

@@ -187,9 +187,7 @@ def _weight_of_wait(search: _CallSearch) -> tuple[Weight, float]:
         return longest_wait(waits, rung, getattr(spent, rung.counter) if rung.wait else 1, spent.kind)
 
     kinds = ("", *MAY_ASK)
-    last: list[Any] = [
-        SimpleNamespace(rung=rung, kind=kind, **search.limits) for rung in search.table.rungs for kind in kinds
-    ]
+    last = (SimpleNamespace(rung=rung, kind=kind, **search.limits) for rung in search.table.rungs for kind in kinds)
     return weight, max(map(weight, last))
 
 

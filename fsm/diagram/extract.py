@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rungwise.fsm.diagram.model import Arc, Decision, Kind, Line, Marks, Node, Note, Picture, Settings, all_steps
 from rungwise.fsm.machine.machine import machine_of, rows_tried
-from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.machine.table import Table
 
 
 def picture_of(table: Table, marks: Marks | None = None, settings: Settings | None = None) -> Picture:
@@ -40,20 +40,14 @@ def _lines(table: Table, marks: Marks, settings: Settings) -> tuple[Line, ...]:
     machine = machine_of(table)
     for event in machine.events.values():
         for state in event.transitions:
-            rows = [row for row, _ in rows_tried(machine, event.name, state)]
-            lines.extend(_tried_in_order(rows, marks, settings))
+            own: list[Line] = []
+            tried: tuple[int, ...] = ()
+            for row, _ in reversed([*rows_tried(machine, event.name, state)]):
+                steps = marks.taken.get(row, ())
+                own.append(Line(row, steps, tried, settings.off.get(row)))
+                tried = tuple(sorted({*tried, *steps}))  # a step that took a row tried every row above it
+            lines += own[::-1]
     return tuple(lines)
-
-
-def _tried_in_order(rows: list[Row], marks: Marks, settings: Settings) -> list[Line]:
-    """Mark the rows of one event and state; a step that took a row tried every row above it."""
-    lines: list[Line] = []
-    tried: tuple[int, ...] = ()
-    for row in reversed(rows):
-        steps = marks.taken.get(row, ())
-        lines.append(Line(row, steps, tried, settings.off.get(row)))
-        tried = tuple(sorted({*tried, *steps}))
-    return lines[::-1]
 
 
 def _nodes(table: Table, lines: tuple[Line, ...], settings: Settings) -> tuple[Node, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rungwise.fsm.diagram.model import Decision, Line, Node, Picture
-from rungwise.fsm.machine.declare import Effect
 from rungwise.fsm.machine.table import Table
 
 
@@ -41,14 +40,14 @@ def counters(table: Table, limits: Mapping[str, int | None]) -> str:
     for name in table.counters:
         ceiling = limits[name]
         spenders = ", ".join(rung for rung, effect in effects.items() if effect.spends == name)
-        refillers = ", ".join(rung + _when(effect) for rung, effect in effects.items() if name in effect.refills)
+        refillers = ", ".join(
+            f"{rung} (with `{effect.refills_on}`)" if effect.refills_on else rung
+            for rung, effect in effects.items()
+            if name in effect.refills
+        )
         allowed = "one for each further backend" if ceiling is None else str(ceiling)
         lines.append([f"`{name}`", allowed, spenders, refillers or "nothing"])
     return markdown_table(["counter", "limit", "taken by", "refilled by"], lines)
-
-
-def _when(effect: Effect) -> str:
-    return f" (with `{effect.refills_on}`)" if effect.refills_on else ""
 
 
 def _cells(picture: Picture, decision: Decision, line: Line) -> list[str]:

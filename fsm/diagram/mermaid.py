@@ -73,7 +73,8 @@ def hub_view(picture: Picture) -> str:
         for arc in picture.arcs:
             of = arc.source if arc.target == picture.hub else arc.target
             if of == node.name:
-                body += _panel(picture, arc)
+                if arc.target != picture.hub or arc.source == picture.hub:
+                    body.append(f'  {_panel_id(arc)}["{_lines(arc)}"]:::panel')
                 edges += _arc(picture, arc)
         for note in picture.notes:
             if note.target == node.name:
@@ -103,12 +104,6 @@ def ladder_view(picture: Picture) -> str:
     if picture.key:
         body.append(_key(picture))
     return _document(picture.ladder_title, picture, "TB", body, edges)
-
-
-def _panel(picture: Picture, arc: Arc) -> list[str]:
-    if arc.target == picture.hub and arc.source != picture.hub:
-        return []
-    return [f'  {_panel_id(arc)}["{_lines(arc)}"]:::panel']
 
 
 def _panel_id(arc: Arc) -> str:
@@ -148,12 +143,8 @@ def _lines(arc: Arc) -> str:
 
 
 def _line(line: Line) -> str:
-    return (
-        sign_html(line)
-        + _numbers("", line.steps)
-        + struck_html(_escaped(line.text), line.is_struck)
-        + turned_html(line)
-    )
+    words = struck_html(_escaped(line.text), line.is_struck)
+    return f"{sign_html(line)}{_numbers('', line.steps)}{words}{turned_html(line)}"
 
 
 def _chain(picture: Picture, decision: Decision, name: str) -> dict[str, str]:

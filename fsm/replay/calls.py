@@ -62,11 +62,14 @@ def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str
 def call_again(journal: Journal, policy: Policy, *, jitter: Callable[[], float], gathered: str = "") -> Call:
     """Return a new call with the setting of a recorded one."""
     recorded, setting = journal.steps, journal.setting
+    contents = [step.content for step in recorded if step.content]
+    prior = next((each["prior_answer"] for each in contents if "prior_answer" in each), None)
+    gathered = next((each["gathered"] for each in contents if "gathered" in each), gathered)
     return Call(
         Request("(not recorded)", max_tokens=setting.max_tokens, input_tokens=setting.input_tokens),
         policy,
         setting.chain,
-        turn=_turn(recorded, gathered),
+        turn=TurnContext(prior, only_housekeeping=prior is not None, gathered=gathered),
         jitter=jitter,
         contents=journal.contents,
         has_compactor=setting.has_compactor,
@@ -75,14 +78,6 @@ def call_again(journal: Journal, policy: Policy, *, jitter: Callable[[], float],
         deadline=setting.deadline,
         lessons=setting.lessons,
     )
-
-
-def _turn(recorded: tuple[Step, ...], gathered: str) -> TurnContext:
-    """Return what the call knew of its turn: the prior answer, and the text that it resumed."""
-    contents = [step.content for step in recorded if step.content]
-    prior = next((each["prior_answer"] for each in contents if "prior_answer" in each), None)
-    gathered = next((each["gathered"] for each in contents if "gathered" in each), gathered)
-    return TurnContext(prior, only_housekeeping=prior is not None, gathered=gathered)
 
 
 def _repeat(call: Call, step: Step) -> None:

@@ -295,17 +295,12 @@ class _TurnReplay:
         row = self.position.fire(event, facts)
         is_last = row.target in OUTCOMES
         counts = "" if is_last else counts_of(self.position, row, self.policy)
-        note = None if step is None else _remark(step, counts)
+        note = None if step is None else step.note
+        if counts and note is not None:
+            note = note.removeprefix(counts).removeprefix("; ") or None
         cause = cause_of(row, facts, self.policy, result, note)
         if is_last:
             self.cause = self.last_cause if self._is_summary and row.target == "limit_reached" else cause
         self.last_cause = cause
         notes = "; ".join(filter(None, (counts, note))) or None
         self.recorder.record(row, facts, result=result, note=notes, content=content)
-
-
-def _remark(step: Step, counts: str) -> str | None:
-    """Return the note of a step without the counts of the rung."""
-    if not counts or step.note is None:
-        return step.note
-    return step.note.removeprefix(counts).removeprefix("; ") or None

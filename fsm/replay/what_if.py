@@ -35,7 +35,10 @@ def unclear_reply(journal: Journal, policy: Policy, was_sent: Step, sent: Step, 
     for name in HINTS.get(rung, ()):
         if getattr(old.hints, name) != getattr(policy.hints, name):
             yield f"hints.{name} has changed, so the reply to {rung} is unknown"
-    if _own_hint(journal, rung) != policy.hints.rungs.get(rung) and rung in policy.table.rungs:
+    # A journal that was read has the hints of rungs of your own beside its policy.
+    recorded = journal.setting.recorded
+    hints = old.hints.rungs if recorded is None else recorded.get("hints", {}).get("rungs", {})
+    if hints.get(rung) != policy.hints.rungs.get(rung) and rung in policy.table.rungs:
         yield f"the hint of {rung} has changed, so the reply to it is unknown"
     used = reply.usage.output_tokens
     if was_sent.cap != sent.cap:
@@ -56,14 +59,6 @@ def _with_thinking(timeouts: Timeouts, thinks_for: float | None) -> Timeouts:
     if thinks_for is None or timeouts.first_token != FIRST_TOKEN:
         return timeouts
     return evolve(timeouts, first_token=max(FIRST_TOKEN, thinks_for))
-
-
-def _own_hint(journal: Journal, rung: str) -> str | None:
-    """Return the recorded hint of a rung of your own; a journal that was read has it beside its policy."""
-    recorded = journal.setting.recorded
-    rungs = journal.setting.policy.hints.rungs if recorded is None else recorded.get("hints", {}).get("rungs", {})
-    hint: str | None = rungs.get(rung)
-    return hint
 
 
 def _clocks(old: Timeouts, new: Timeouts, own: set[str], reply: Step, lasted: float) -> Iterator[str]:
@@ -113,14 +108,11 @@ class WhatIf:
     notes: tuple[str, ...] = ()
 
 
-def what_if(
-    journal: Journal, policy: Policy, *, name: str = "the call", old_table: Table | None = None, gathered: str = ""
-) -> WhatIf:
+def what_if(journal: Journal, policy: Policy, *, name: str = "the call", old_table: Table | None = None) -> WhatIf:
     """Play the replies of a recorded call to one under another policy, up to the first difference.
 
     Arguments:
         old_table: the machine that the recorded call ran on, if it was not that of the policy.
-        gathered: the text that the call resumed, if no step of its journal records it.
     """
     recorded = [step for step in journal.steps if step.event != "skipped"]
     blank = WhatIf(name=name, kind="not replayed", of=len(recorded), outcome=journal.outcome)
@@ -128,7 +120,7 @@ def what_if(
         return evolve(blank, why="it holds no steps")
     policy, notes = _payable(journal, policy)
     try:
-        play = _Play(journal, policy, old_table or policy.table, recorded, gathered)
+        play = _Play(journal, policy, old_table or policy.table, recorded)
         return play.run(evolve(blank, notes=notes))
     except (ConfigurationError, IllegalEvent) as error:
         return evolve(blank, why=str(error), notes=notes)
@@ -153,12 +145,11 @@ class _Play:
     policy: Policy
     old_table: Table
     recorded: Sequence[Step]
-    gathered: str
     call: Call = field(init=False)
     draw: float = field(default=0.0, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.call = call_again(self.journal, self.policy, jitter=lambda: self.draw, gathered=self.gathered)
+        self.call = call_again(self.journal, self.policy, jitter=lambda: self.draw)
 
     @property
     def taken(self) -> list[Step]:
@@ -233,8 +224,7 @@ class _Play:
         if place == 0:
             return was.at
         before, now = self.recorded[place - 1], self.taken[place - 1]
-        passed = max(was.at - before.at - before.wait, 0.0)
-        return now.at + now.wait + passed
+        return now.at + now.wait + max(was.at - before.at - before.wait, 0.0)
 
     def _facts(self, was: Step, observation: Observation) -> tuple[str, ...] | str:
         """Return the facts that would hold, or say why they are unclear where they would decide."""

@@ -90,9 +90,9 @@ class _Follow:
                 return self._call(evolve(so_far, where=where, before=before), step)
             self.position.fire("sent")
             return None
-        unclear = self._changed_hint()
-        if unclear is not None:
-            return evolve(so_far, kind="unclear", where=where, before=before, why=unclear)
+        if self.doing == "summarize" and self.journal.setting.policy.hints.summary != self.policy.hints.summary:
+            why = "hints.summary has changed, so the summary is unknown"
+            return evolve(so_far, kind="unclear", where=where, before=before, why=why)
         facts = self._facts(step)
         unknown = set(self._unknown(step))
         targets = {self._target(step, way) for way in ({*facts} - unknown, {*facts} | unknown)}
@@ -112,16 +112,11 @@ class _Follow:
 
     def _call(self, so_far: WhatIf, step: Step) -> WhatIf | None:
         budget = self.policy.budget
-        spent = [
-            f"all {budget.attempts} attempts of the turn are used" if self.attempts >= budget.attempts else "",
-            f"the {budget.seconds:g} s of the turn are over"
-            if budget.seconds is not None and step.at >= budget.seconds
-            else "",
-        ]
-        if any(spent):
-            return evolve(
-                so_far, kind="ends earlier", now="ends as over_budget (ran_out)", why="; ".join(filter(None, spent))
-            )
+        spent = [f"all {budget.attempts} attempts of the turn are used"] if self.attempts >= budget.attempts else []
+        if budget.seconds is not None and step.at >= budget.seconds:
+            spent.append(f"the {budget.seconds:g} s of the turn are over")
+        if spent:
+            return evolve(so_far, kind="ends earlier", now="ends as over_budget (ran_out)", why="; ".join(spent))
         self.position.fire("sent")
         self.made += 1
         if self.made > len(self.journal.calls):
@@ -136,13 +131,6 @@ class _Follow:
         where = f"call {self.made}, {result.where}"
         amounts = {"of": so_far.of, "steps": so_far.steps, "outcome": so_far.outcome}
         return evolve(result, where=where, attempts=attempts, waits=self.waits, **amounts)  # type: ignore[arg-type]
-
-    def _changed_hint(self) -> str | None:
-        """Say which hint of the last action changed, so that its result is unknown; None if none did."""
-        old, new = self.journal.setting.policy.hints, self.policy.hints
-        if self.doing == "summarize" and old.summary != new.summary:
-            return "hints.summary has changed, so the summary is unknown"
-        return None
 
     def _facts(self, step: Step) -> tuple[str, ...]:
         """Return the recorded facts, with those that follow from counters as they would be."""

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 
 from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.certificate.courses import MORE, Scene, TroubleChange
+from rungwise.fsm.certificate.courses import MORE
 from rungwise.fsm.certificate.shown import markdown as text
 from rungwise.fsm.certificate.shown import settings
 from rungwise.fsm.certificate.verified import backends_text, counted
 from rungwise.fsm.diagram import draw
-from rungwise.fsm.diagram.model import Decision, Kind
+from rungwise.fsm.diagram.model import Decision
 from rungwise.fsm.diagram.page.templates import html, ladders_html, render
-from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.machine.table import Row
 from rungwise.fsm.review import summary, words
 from rungwise.fsm.review.findings import Change, Findings, Rank
 
@@ -35,27 +35,22 @@ def as_page(findings: Findings) -> str:
         summary=summary,
         SIGNS=SIGNS,
         CLOSING=CLOSING,
-        broken=_broken,
+        broken=lambda words: html(re.sub(r"(?<=\w)([._])(?=\w)", r"\1<wbr>", escape(words))),
         coded=_coded,
         figures=text,
         settings=settings,
         counted=counted,
         backends_text=backends_text,
         is_long=_is_long,
-        kind_of_end=_kind_of_end,
+        kind_of_end=lambda end, table: (table if end in table.outcomes else CALL).kind_of_end(end),
         MORE=MORE,
         ladders=ladders_html,
         moved=_moved,
-        by_scenes=_by_scenes,
+        by_scenes=lambda changes: [(scene, [*group]) for scene, group in groupby(changes, lambda each: each.scene)],
         rows_text=_rows_text,
         split_decisions=_split_decisions,
         svg=lambda picture: html(draw(picture, "svg")),
     )
-
-
-def _broken(text: str) -> str:
-    """Let the names in a text break after a dot or an underscore, and nowhere else."""
-    return html(re.sub(r"(?<=\w)([._])(?=\w)", r"\1<wbr>", escape(text)))
 
 
 def _coded(text: str) -> str:
@@ -68,21 +63,12 @@ def _is_long(change: Change) -> bool:
     return isinstance(change.old, str) and isinstance(change.new, str) and len(change.old) + len(change.new) > LONG
 
 
-def _kind_of_end(outcome: str, table: Table) -> Kind:
-    return (table if outcome in table.outcomes else CALL).kind_of_end(outcome)
-
-
 def _moved(ranks: Sequence[Rank], others: Sequence[Rank]) -> dict[Rank, int]:
     """Return the lines that both ladders have in another order, each with its place in the other one."""
     places = {(rank.guard, rank.target): place for place, rank in enumerate(others, 1)}
     shared = {rank: places[rank.guard, rank.target] for rank in ranks if (rank.guard, rank.target) in places}
     in_order = sorted(shared.values())
     return {rank: place for (rank, place), expected in zip(shared.items(), in_order, strict=True) if place != expected}
-
-
-def _by_scenes(changes: Iterable[TroubleChange]) -> list[tuple[Scene, list[TroubleChange]]]:
-    """Group the courses of each scene."""
-    return [(scene, list(group)) for scene, group in groupby(changes, lambda each: each.scene)]
 
 
 def _rows_text(rows: Sequence[Row]) -> list[str]:

@@ -61,20 +61,17 @@ def headline(findings: Findings) -> str:
         return f"Only wording changes ({names}): what a {findings.table} does stays the same, and so does every bound."
     worst = {change.name: change for change in findings.worst if change.factor is not None}
     cost = next((worst[name] for name in COSTS if name in worst), None)
-    bounds = [_bound(each) for each in (cost, worst.get("seconds")) if each is not None]
+    bounds = []
+    for each in filter(None, (cost, worst.get("seconds"))):
+        verb, unit = UNITS[each.name]
+        much = f"{unit} as before" if each.factor == 1 else f"{words.factor_text(each)} × {unit}"
+        bounds.append(f"{verb} at most {much}")
     effect = " and ".join(bounds) or "spend without bounds"
     parts = [f"With {backends_text(findings.backends)}, this change lets a {findings.table} {effect}"]
     parts += _rows_in_short(findings)
     if findings.calls is not None:
         parts += [f"{each} in its calls" for each in _rows_in_short(findings.calls)]
     return "; ".join(parts) + "."
-
-
-def _bound(change: WorstChange) -> str:
-    verb, unit = UNITS[change.name]
-    if change.factor == 1:
-        return f"{verb} at most {unit} as before"
-    return f"{verb} at most {words.factor_text(change)} × {unit}"
 
 
 def _rows_in_short(findings: Findings) -> Iterator[str]:
@@ -195,16 +192,13 @@ def chances(findings: Findings) -> Iterator[Change]:
     if isinstance(old, TurnPolicy) or isinstance(new, TurnPolicy):
         return
     one, other = (policy.limits.get("fallbacks") for policy in (old, new))
-    yield Change("backends that can follow the first", _followers(one), _followers(other))
+    followers = ("all of the chain" if limit is None else counted(limit, "backend") for limit in (one, other))
+    yield Change("backends that can follow the first", *followers)
     yield Change("reserve", words.reserve_text(old), words.reserve_text(new))
     if findings.backends > 1:
         yield Change(f"minimum for the last of {findings.backends}", *map(_reserved, findings.kept))
     refusal = {"fall_back": "the next backend is asked", "end": "no other backend is asked"}
     yield Change("after a refusal", refusal[old.after_refusal], refusal[new.after_refusal])
-
-
-def _followers(limit: int | None) -> str:
-    return "all of the chain" if limit is None else counted(limit, "backend")
 
 
 def _reserved(reserve: Mapping[str, float] | None) -> str:

@@ -13,11 +13,6 @@ from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart
 Block = Mapping[str, Any]
 
 
-def _read_image(block: Block) -> Part | None:
-    source = block.get("source")
-    return _read_source("image", source, block) if isinstance(source, Mapping) else None
-
-
 def _read_document(block: Block) -> Part | tuple[Part, ...] | None:
     """Read a document; its title and context come before it as text, but a file's title is its name."""
     source = block.get("source")
@@ -29,21 +24,13 @@ def _read_document(block: Block) -> Part | tuple[Part, ...] | None:
     return (TextPart("\n".join(texts)), part) if texts else part
 
 
-def _read_source(kind: Any, source: Block, block: Block) -> Part | None:
+def _read_source(kind: Any, source: Any, block: Block) -> Part | None:
+    if not isinstance(source, Mapping):
+        return None
     if source.get("type") == "text":
         return TextPart(text_in(source, "data"), block.get("cache_control"))
-    return media(
-        kind,
-        data=source.get("data"),
-        url=source.get("url"),
-        media_type=source.get("media_type"),
-        name=block.get("title"),
-        cache=block.get("cache_control"),
-    )
-
-
-def _read_use(block: Block) -> Part:
-    return ToolCall(text_in(block, "id"), text_in(block, "name"), json_of(block.get("input")))
+    members = {name: source.get(name) for name in ("data", "url", "media_type")}
+    return media(kind, **members, name=block.get("title"), cache=block.get("cache_control"))
 
 
 def _read_result(block: Block) -> Part:
@@ -58,17 +45,15 @@ def _read_summary(block: Block) -> Part | None:
     return TextPart(f"{summary}\n\n") if summary else None
 
 
-def _read_thinking(block: Block) -> Part:
-    return ReasoningPart(text_in(block, "thinking", "text", "reasoning"))
-
-
 READERS: Final[Mapping[str, PartReader]] = {
-    "image": _read_image,
+    "image": lambda block: _read_source("image", block.get("source"), block),
     "document": _read_document,
-    "tool_use": _read_use,
+    "tool_use": lambda block: ToolCall(text_in(block, "id"), text_in(block, "name"), json_of(block.get("input"))),
     "tool_result": _read_result,
     "search_result": read_passage,
     "compaction": _read_summary,
-    **dict.fromkeys(("thinking", "reasoning"), _read_thinking),
+    **dict.fromkeys(
+        ("thinking", "reasoning"), lambda block: ReasoningPart(text_in(block, "thinking", "text", "reasoning"))
+    ),
 }
 """What reads each type of block."""

@@ -8,22 +8,21 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from rungwise.adapters.wires import request
 from rungwise.adapters.wires.anthropic.parameters import FORCED, Generation, fit_budget, lower_reasoning, translated
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.adapters.wires.form import Body
+from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written
-from rungwise.adapters.wires.request import BodyWriter
+from rungwise.adapters.wires.request import BodyWriter, without_end
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.text.contents import is_blank
 
-RESERVED: Final[Mapping[str, str]] = {
-    "model": "give it to the backend",
-    "messages": "give them to the call",
+RESERVED: Final = {
+    **request.RESERVED,
     "system": "give it to the call, as a message of role 'system'",
-    "stream": "choose the method that streams, or the one that does not",
     "max_tokens_to_sample": "it is called 'max_tokens'",
 }
-"""Parameters that callers cannot set, and what to do instead."""
 
 _NEVER_DROPPED: Final = RESERVED.keys() | {"max_tokens"}
 """Fields that stay even if the server rejects them: the API requires them all."""
@@ -46,7 +45,7 @@ class AnthropicBody(BodyWriter):
         messages = written(send.messages, ANTHROPIC, self.own, is_portable=send.portable)
         system, turns = _parted(messages, system_turns=self.system_turns)
         if send.prefill:
-            _strip_end(turns)
+            turns[-1] = without_end(turns[-1]) if turns[-1]["role"] == "assistant" else turns[-1]
         parameters = {name: each for name, each in self.all_parameters.items() if name not in send.dropped}
         tools = parameters.pop("tools", send.tools)
         body = {**translated(parameters, self.generation, cap=cap), "model": self.model, "max_tokens": cap}
@@ -74,10 +73,10 @@ class AnthropicBody(BodyWriter):
 def _drop(body: Body, names: frozenset[str]) -> None:
     for name in names - _NEVER_DROPPED:
         body.pop(name, None)
-    is_unformatted = "response_format" in names
-    if is_unformatted:
+    rejected = {"effort"} & names
+    if "response_format" in names:
         body.pop("output_format", None)
-    rejected = {"effort"} & names | ({"format"} if is_unformatted else set())
+        rejected |= {"format"}
     if rejected and isinstance(body.get("output_config"), Mapping):
         config = {name: each for name, each in body.pop("output_config").items() if name not in rejected}
         if config:
@@ -112,12 +111,14 @@ def _parted(messages: Sequence[PlainMessage], *, system_turns: bool) -> tuple[An
     ):
         group = [*row]
         if is_ours and len(group) > 1:
-            group = [{"role": role, "content": _in_order([block for each in group for block in _blocks(each)])}]
+            blocks = [block for each in group for block in _blocks(each)]
+            blocks.sort(key=lambda block: not _is(block, "tool_result"))  # results first, as the API requires
+            group = [{"role": role, "content": blocks}]
         turns += group
     if not turns or turns[0]["role"] != "user":
         turns.insert(0, {"role": "user", "content": BEGINNING if turns else NO_TEXT})
     if len(system) > 1:
-        return [block for content in system for block in _as_blocks(content)], turns
+        return [block for content in system for block in _blocks({"content": content})], turns
     return (system[0] if system else None), turns
 
 
@@ -128,28 +129,8 @@ def _texts(message: PlainMessage) -> Any:
 
 
 def _blocks(message: PlainMessage) -> list[Any]:
-    return _as_blocks(message["content"])
-
-
-def _as_blocks(content: Any) -> list[Any]:
+    content = message["content"]
     return [{"type": "text", "text": content}] if isinstance(content, str) else [*content]
-
-
-def _in_order(blocks: list[Any]) -> list[Any]:
-    """Return the blocks of a turn with tool results first, as the API requires."""
-    return sorted(blocks, key=lambda block: not _is(block, "tool_result"))
-
-
-def _strip_end(turns: list[PlainMessage]) -> None:
-    """Strip trailing white space from the turn to be continued, which the API refuses."""
-    last = turns[-1]
-    if last["role"] != "assistant":
-        return
-    content = last["content"]
-    if isinstance(content, str):
-        turns[-1] = {**last, "content": content.rstrip()}
-    elif _is(content[-1], "text"):
-        turns[-1] = {**last, "content": [*content[:-1], {**content[-1], "text": content[-1]["text"].rstrip()}]}
 
 
 # reasoning
@@ -157,13 +138,10 @@ def _strip_end(turns: list[PlainMessage]) -> None:
 
 def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
     """Remove parameters that cannot be combined with reasoning, or reasoning itself if the API would refuse it."""
-    thinking = body.get("thinking")
-    kind = thinking.get("type") if isinstance(thinking, Mapping) else None
+    kind = mapping_of(body.get("thinking")).get("type")
     if kind not in ("enabled", "adaptive"):
         return
-    choice = body.get("tool_choice")
-    is_forced = isinstance(choice, Mapping) and choice.get("type") in FORCED
-    if is_forced or (kind == "enabled" and _lacks_thinking(turns)):
+    if mapping_of(body.get("tool_choice")).get("type") in FORCED or (kind == "enabled" and _lacks_thinking(turns)):
         del body["thinking"]
         return
     for name in ("temperature", "top_k", "top_p"):

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from rungwise.adapters.wires.anthropic.blocks import CITATIONS
-from rungwise.adapters.wires.form import BlockForm, Body, among
+from rungwise.adapters.wires.form import MEMBERS, ROLES, BlockForm, Body, among
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.losses import MARK
+from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
 from rungwise.adapters.wires.registry import is_foreign
 from rungwise.fsm.call.conversation.parts import (
@@ -69,8 +70,6 @@ def _text(part: MediaPart) -> Body | None:
     return {"type": "text", "media_type": "text/plain", "data": text} if text.strip() else None
 
 
-_MEMBERS: Final = frozenset({"role", "content"})
-_ROLES: Final = ("system", "user", "assistant")
 _NEEDED: Final[Mapping[str, tuple[str, type]]] = {
     "text": ("text", str),
     "image": ("source", Mapping),
@@ -108,17 +107,9 @@ class AnthropicShapes(BlockForm):
         blocks = message["content"] if not isinstance(message["content"], str) else ()
         return all(each["type"] in (*_PORTABLE, *_THINKING) for each in blocks)
 
-    def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
-        """Tell whether parameters ask for JSON; None if they do not say."""
-        config = parameters.get("output_config")
-        if isinstance(config, Mapping) and config.get("format"):
-            return True
-        return True if parameters.get("output_format") else super().asks_for_json(parameters)
-
-    def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
-        config = parameters.get("output_config")
-        form = (config.get("format") if isinstance(config, Mapping) else None) or parameters.get("output_format")
-        return form.get("schema") if isinstance(form, Mapping) else None
+    def _own_format(self, parameters: Mapping[str, Any]) -> Any:
+        format = mapping_of(parameters.get("output_config")).get("format") or parameters.get("output_format")
+        return mapping_of(format).get("schema", True) if format else None
 
     # tools
 
@@ -143,21 +134,22 @@ class AnthropicShapes(BlockForm):
 
     def written_tool(self, tool: ToolDefinition) -> Body:
         """Return the definition of a tool in this form."""
-        definition = self.tool_of(tool.name, tool.description, {"type": "object", **tool.parameters})
-        if tool.cache:
-            definition["cache_control"] = tool.cache
-        return definition if tool.strict is None else self.strictly(definition, tool.strict)
+        return {**super().written_tool(tool), **_cache(tool.cache)}
 
     # messages
 
     def is_own(self, message: PlainMessage) -> bool:
         """Tell whether a plain message can be sent unchanged."""
-        if message.keys() != _MEMBERS or message["role"] not in _ROLES:
+        if message.keys() == MEMBERS and message["role"] in ROLES and isinstance(message["content"], str):
+            return not is_blank(message["content"])
+        return super().is_own(message)
+
+    def _is_own_block(self, block: Any) -> bool:
+        kind = mapping_of(block).get("type")
+        if not isinstance(kind, str) or is_foreign(kind, "anthropic"):
             return False
-        content = message["content"]
-        if isinstance(content, str):
-            return not is_blank(content)
-        return isinstance(content, list | tuple) and bool(content) and all(map(_is_own_block, content))
+        name, value_kind = _NEEDED.get(kind, ("type", str))
+        return isinstance(block.get(name), value_kind)
 
     def with_results(self, message: PlainMessage, results: Sequence[ToolResult]) -> PlainMessage | None:
         """Add tool results to a user message: all results of a turn stand in one message, before any text."""
@@ -172,15 +164,6 @@ class AnthropicShapes(BlockForm):
         blocks = _blocks(message.parts, provider)
         only_text = len(blocks) == 1 and blocks[0].keys() == {"type", "text"}
         return [{"role": message.role, "content": blocks[0]["text"] if only_text else blocks}]
-
-
-def _is_own_block(block: Any) -> bool:
-    if not isinstance(block, Mapping) or not isinstance(block.get("type"), str):
-        return False
-    if is_foreign(block["type"], "anthropic"):
-        return False
-    name, kind = _NEEDED.get(block["type"], ("type", str))
-    return isinstance(block.get(name), kind)
 
 
 def _blocks(parts: Iterable[Part], provider: str) -> list[Body]:

@@ -89,6 +89,7 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
     BLOCK = _MessageBlock
     KINDS = {Text: "text", Reasoning: "thinking"}  # noqa: RUF012 (never changed)
     STOP_REASONS = STOP_REASONS
+    IS_DONE_AT_END = False
 
     _message: dict[str, Any] = field(factory=dict, init=False)
     _reports: list[dict[str, Any]] = field(factory=list, init=False)
@@ -215,26 +216,18 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
             self._is_counted = bool(count_of(usage.get("output_tokens")) or usage.get("iterations"))
             self._report(usage)
 
-    def take_end(self) -> None:
-        """End when a proxy sends the end marker of chat completions."""
-        self.finished = True
-
     # the reply
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
         parts = self.parts()
-        return self._draft(parts, self._usage(parts)).reply(error=self.error, cut=is_cut, cause=cause)
+        usage = usage_of(self._reports) if self._reports else None
+        if usage is not None and not self._is_counted:  # before the end the provider has counted only the prompt
+            usage = at_least(usage, parts)
+        return self._draft(parts, usage).reply(error=self.error, cut=is_cut, cause=cause)
 
     def _draft(self, parts: Iterable[Part], usage: Usage | None) -> Draft:
         return draft_of(parts, stop=self._stop, details=self._details, usage=usage, message=self._message)
-
-    def _usage(self, parts: tuple[Part, ...]) -> Usage | None:
-        """Return the tokens; before the end the provider has counted only the prompt."""
-        counted = usage_of(self._reports) if self._reports else None
-        if counted is None or self._is_counted:
-            return counted
-        return at_least(counted, parts)
 
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the message of a whole body."""

@@ -90,10 +90,6 @@ def _read_reasoning(inner: Block) -> Part | None:
     return ReasoningPart(text_in(text, "text")) if isinstance(text, Mapping) else None
 
 
-def _read_nothing(inner: Block) -> None:
-    """Leave a block to its provider."""
-
-
 READERS: Final[Mapping[str, PartReader]] = {
     **{kind: _read_media(kind) for kind in _KIND},
     "toolUse": _read_use,
@@ -102,7 +98,6 @@ READERS: Final[Mapping[str, PartReader]] = {
     "searchResult": read_passage,
     "guardContent": lambda inner: next(parts_of(inner.get("text")), None),
     "citationsContent": _read_cited,
-    **dict.fromkeys(("text", "cachePoint"), _read_nothing),
-    **dict.fromkeys(("toolAddition", "toolRemoval"), _read_nothing),
+    **dict.fromkeys(("text", "cachePoint", "toolAddition", "toolRemoval"), lambda inner: None),
 }
 """What reads each kind of block."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from rungwise.adapters.wires import request
 from rungwise.adapters.wires.anthropic.parameters import Generation
 from rungwise.adapters.wires.bedrock.parameters import (
     INFERENCE,
@@ -23,18 +24,16 @@ from rungwise.adapters.wires.bedrock.shapes import CONVERSE, UNMARKED, unmarked,
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written
-from rungwise.adapters.wires.request import BodyWriter
+from rungwise.adapters.wires.request import BodyWriter, without_end
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, PlainMessage
 
-RESERVED: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("model", "modelId"), "give it to the backend"),
-    "messages": "give them to the call",
+RESERVED: Final = {
+    **request.RESERVED,
+    "modelId": "give it to the backend",
     "system": "give it to the call, as a message of role 'system'",
-    "stream": "choose the method that streams, or the one that does not",
     "maxTokens": "it is called 'max_tokens'",
     "toolConfig": "give tools to the call, and 'tool_choice' to the parameters",
 }
-"""Parameters that callers cannot set, and what to do instead."""
 
 _CAPS: Final = frozenset({*CAP_PARAMETERS, "maxTokens", "inferenceConfig"})
 """The names of the output cap here and on the server, and the object that holds it there."""
@@ -56,7 +55,7 @@ class ConverseBody(BodyWriter):
         messages = written(send.messages, form, self.own, is_portable=send.portable)
         system, turns = _parted([*map(without_marks, messages)] if self.takes_marks is False else messages)
         if send.prefill:
-            _strip_end(turns)
+            turns[-1] = without_end(turns[-1]) if turns[-1]["role"] == "assistant" else turns[-1]
         parameters = {name: each for name, each in self.all_parameters.items() if name not in send.dropped}
         # If a budget rests on the cap, no error of a server removes it.
         dropped = send.dropped - _CAPS if send.must_cut else send.dropped
@@ -122,23 +121,13 @@ def _parted(messages: Sequence[PlainMessage]) -> tuple[list[Any], list[PlainMess
     ):
         group = [*row]
         if len(group) > 1:
-            group = [{"role": role, "content": _in_order([block for each in group for block in each["content"]])}]
+            blocks = [block for each in group for block in each["content"]]
+            blocks.sort(key=lambda block: "toolResult" not in block)
+            group = [{"role": role, "content": blocks}]
         turns += group
     if not turns or turns[0]["role"] != "user":
         turns.insert(0, {"role": "user", "content": [{"text": BEGINNING if turns else NO_TEXT}]})
     return system, turns
-
-
-def _in_order(blocks: list[Any]) -> list[Any]:
-    return sorted(blocks, key=lambda block: "toolResult" not in block)
-
-
-def _strip_end(turns: list[PlainMessage]) -> None:
-    """Strip trailing white space from the turn to be continued, which the API refuses."""
-    last = turns[-1]
-    text = last["content"][-1].get("text")
-    if last["role"] == "assistant" and isinstance(text, str):
-        turns[-1] = {**last, "content": [*last["content"][:-1], {"text": text.rstrip()}]}
 
 
 def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:

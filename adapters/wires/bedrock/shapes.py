@@ -13,7 +13,7 @@ from rungwise.adapters.wires.form import BlockForm, Body, among
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.losses import MARK, MARKED_CALL
 from rungwise.adapters.wires.plain.messages import is_untyped, read_messages
-from rungwise.adapters.wires.plain.parts import list_of
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
 from rungwise.fsm.call.conversation.parts import (
     CitationPart,
@@ -71,7 +71,6 @@ def media_block(part: MediaPart) -> Body:
     return {kind: block}
 
 
-_MEMBERS: Final = frozenset({"role", "content"})
 _PORTABLE: Final = frozenset(
     {"text", "image", "document", "video", "audio", "toolUse", "toolResult", "cachePoint", "guardContent"}
 )
@@ -91,18 +90,13 @@ class ConverseShapes(BlockForm):
     def _is_portable(self, block: Mapping[str, Any]) -> bool:
         return not _PORTABLE.isdisjoint(block)
 
-    def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
-        """Tell whether parameters ask for JSON; None if they do not say."""
-        config = parameters.get("outputConfig")
-        if isinstance(config, Mapping) and config.get("textFormat"):
-            return True
-        return super().asks_for_json(parameters)
-
-    def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
-        value: Any = parameters.get("outputConfig")
-        for name in ("textFormat", "structure", "jsonSchema", "schema"):
-            value = value.get(name) if isinstance(value, Mapping) else None
-        return object_of(value) if isinstance(value, str) else value
+    def _own_format(self, parameters: Mapping[str, Any]) -> Any:
+        value = mapping_of(parameters.get("outputConfig")).get("textFormat")
+        if not value:
+            return None
+        for name in ("structure", "jsonSchema", "schema"):
+            value = mapping_of(value).get(name)
+        return object_of(value) if isinstance(value, str) else value or True
 
     # tools
 
@@ -120,23 +114,14 @@ class ConverseShapes(BlockForm):
         """Tell whether the definition of a tool can be sent unchanged."""
         return len(tool) == 1 and not _TOOL_KINDS.isdisjoint(tool)
 
-    def written_tool(self, tool: ToolDefinition) -> Body:
-        """Return the definition of a tool in this form."""
-        definition = self.tool_of(tool.name, tool.description, {"type": "object", **tool.parameters})
-        return definition if tool.strict is None else self.strictly(definition, tool.strict)
-
     def _translated(self, tool: Mapping[str, Any]) -> list[Body]:
         read = [each for each in read_tools((tool,)) if isinstance(each, ToolDefinition)]
         return [block for each in read for block in (self.written_tool(each), *_cache(each.cache))]
 
     # messages
 
-    def is_own(self, message: PlainMessage) -> bool:
-        """Tell whether a plain message can be sent unchanged."""
-        if message.keys() != _MEMBERS or message["role"] not in ("system", "user", "assistant"):
-            return False
-        content = message["content"]
-        return isinstance(content, list | tuple) and bool(content) and all(map(_is_own_block, content))
+    def _is_own_block(self, block: Any) -> bool:
+        return isinstance(block, Mapping) and is_untyped(block)
 
     def with_results(self, message: PlainMessage, results: Sequence[ToolResult]) -> PlainMessage | None:
         """Add tool results to a user message: all results of a turn stand in one message."""
@@ -149,10 +134,6 @@ class ConverseShapes(BlockForm):
             blocks = [each for result in message.tool_results for each in _result(result)]
             return [{"role": "user", "content": blocks}]
         return [{"role": message.role, "content": _blocks(message.parts, provider)}]
-
-
-def _is_own_block(block: Any) -> bool:
-    return isinstance(block, Mapping) and is_untyped(block)
 
 
 def _blocks(parts: Iterable[Part], provider: str) -> list[Body]:

@@ -15,6 +15,7 @@ from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.fields import optional
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.json_text import load
+from rungwise.adapters.wires.plain.parts import list_of
 from rungwise.fsm.call.conversation.link import Lessons
 from rungwise.fsm.call.conversation.request import MOST_TOKENS
 from rungwise.fsm.values.checks import is_whole
@@ -132,8 +133,7 @@ def _of_list(page: Mapping[str, Any], model: str) -> Server | None:
 
     Both take `continue_final_message` [vLLM, entrypoints/openai/protocol.py; sgl-project/sglang, likewise].
     """
-    listed = page.get("data")
-    cards = [card for card in listed if isinstance(card, dict)] if isinstance(listed, list) else []
+    cards = [card for card in list_of(page.get("data")) if isinstance(card, dict)]
     for owner, name in (("vllm", "vLLM"), ("sglang", "SGLang")):
         owned = [card for card in cards if card.get("owned_by") == owner]
         if owned:
@@ -153,8 +153,7 @@ def _lm_studio(page: Mapping[str, Any], model: str) -> Server | None:
 
     How it goes on from a turn depends on the template of the model, and so it does with Ollama.
     """
-    listed = page.get("data")
-    cards = [card for card in listed if isinstance(card, dict)] if isinstance(listed, list) else []
+    cards = [card for card in list_of(page.get("data")) if isinstance(card, dict)]
     if not any("compatibility_type" in card and "state" in card for card in cards):
         return None
     card = next((card for card in cards if card.get("id") == model), {})

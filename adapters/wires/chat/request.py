@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from attrs import evolve, frozen
 
+from rungwise.adapters.wires import request
 from rungwise.adapters.wires.chat.dialects import STEERING, CapField, Dialect, PrefillMode
 from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.chat.shapes import CHAT, FORMATS, ChatShapes
@@ -18,19 +18,16 @@ from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.portability import written
-from rungwise.adapters.wires.request import BodyWriter
+from rungwise.adapters.wires.request import BodyWriter, without_end
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage, Send
 from rungwise.fsm.errors import ConfigurationError
 
-RESERVED: Final[Mapping[str, str]] = {
-    "model": "give it to the backend",
-    "messages": "give them to the call",
-    "stream": "choose the method that streams, or the one that does not",
+RESERVED: Final = {
+    **request.RESERVED,
     "max_output_tokens": "it is called 'max_tokens'",
     "extra_body": "put what is in it into the parameters themselves",
 }
-"""Parameters that callers cannot set, and what to do instead."""
 
 _NEVER_DROPPED: Final = RESERVED.keys() - {"stream"}
 """Fields that stay even if the server rejects them."""
@@ -53,10 +50,7 @@ class _ReasonedChat(ChatShapes):
 
     __slots__ = ()
 
-    @property
-    def rules(self) -> Rules:
-        """Return the rules that a conversation must obey."""
-        return evolve(super().rules, keeps_reasoning=True)
+    rules = Rules(keeps_reasoning=True)
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
         """Return a message as plain messages, with its reasoning or a stand-in."""
@@ -85,9 +79,11 @@ class ChatBody(BodyWriter):
             form, history = _ReasonedChat(dialect), tuple(map(reasoned, history))
         rules = form.rules
         if dialect.id_length is not None:
-            rules = evolve(rules, call_id=_ids_of(dialect.id_length), id_length=dialect.id_length)
+            ids = re.compile(rf"[A-Za-z0-9]{{{dialect.id_length}}}")
+            rules = evolve(rules, call_id=ids, id_length=dialect.id_length)
         elif dialect.longest_id is not None:
-            rules = evolve(rules, call_id=_ids_up_to(dialect.longest_id), takes_own_ids=True)
+            ids = re.compile(rf".{{1,{dialect.longest_id}}}", re.DOTALL)
+            rules = evolve(rules, call_id=ids, takes_own_ids=True)
         is_portable = send.portable or _has_other_ids(history, rules, self.own)
         messages = written(history, form, self.own, is_portable=is_portable, rules=rules)
         body: Body = {"model": self.model, "messages": messages, "stream": self.stream, **self.all_parameters}
@@ -120,16 +116,6 @@ def type_not_sent(choice: Any, tools: Any) -> str | None:
         return None
     sent = [tool.get("type") for tool in list_of(tools) if isinstance(tool, Mapping)]
     return None if kind in sent else kind
-
-
-@lru_cache(maxsize=16)
-def _ids_of(length: int) -> re.Pattern[str]:
-    return re.compile(rf"[A-Za-z0-9]{{{length}}}")
-
-
-@lru_cache(maxsize=16)
-def _ids_up_to(length: int) -> re.Pattern[str]:
-    return re.compile(rf".{{1,{length}}}", re.DOTALL)
 
 
 def _has_other_ids(messages: Iterable[PlainMessage | Message], rules: Rules, provider: str) -> bool:
@@ -165,15 +151,7 @@ def _set_prefill(body: Body, mode: PrefillMode) -> None:
     last = body["messages"][-1]
     if last.get("role") != "assistant":
         return
-    last = dict(last)
-    content = last.get("content")
-    # Some servers reject trailing whitespace here; the core keeps it for the seam.
-    if isinstance(content, str):
-        last["content"] = content.rstrip()
-    elif isinstance(content, Sequence) and content and isinstance(content[-1], Mapping):
-        text = content[-1].get("text")
-        if isinstance(text, str):
-            last["content"] = [*content[:-1], {**content[-1], "text": text.rstrip()}]
+    last = dict(without_end(last))  # the core keeps the blanks for the seam
     if mode in ("prefix", "partial"):
         last[mode] = True
     elif mode == "continue_final_message":

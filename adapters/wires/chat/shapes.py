@@ -49,20 +49,12 @@ class ChatShapes(Form):
         )
         return "tool" if holds_result or role == "function" else super()._role_of(message)
 
-    def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
-        """Tell whether parameters ask for JSON; None if they do not say."""
-        common = super().asks_for_json(parameters)
-        if common is not None:
-            return common
-        structured = parameters.get("structured_outputs")
-        if isinstance(structured, Mapping) and any(structured.get(name) for name in ("json", "json_object")):
-            return True
-        return True if any(parameters.get(name) for name in _JSON_PARAMETERS) else None
-
-    def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
-        structured = parameters.get("structured_outputs")
-        schemas = [structured.get("json") if isinstance(structured, Mapping) else None]
-        return next(filter(None, (*schemas, *map(parameters.get, _JSON_PARAMETERS))), None)
+    def _own_format(self, parameters: Mapping[str, Any]) -> Any:
+        if isinstance(parameters.get("response_format"), Mapping):  # which wins
+            return None
+        structured = mapping_of(parameters.get("structured_outputs"))
+        schemas = (structured.get("json"), *map(parameters.get, _JSON_PARAMETERS), structured.get("json_object"))
+        return next(filter(None, schemas), None)
 
     # tools
 

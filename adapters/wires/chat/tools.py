@@ -9,7 +9,9 @@ from typing import Any, Final, Self
 from attrs import Factory, define, evolve, frozen
 
 from rungwise.adapters.wires.chat.own import extras_of, own_copy
+from rungwise.adapters.wires.draft import arguments_of, text_at
 from rungwise.adapters.wires.json_text import HeldText, ObjectScanner, as_json, digest_of, mended, weight_of
+from rungwise.adapters.wires.plain.parts import list_of
 from rungwise.fsm.call.conversation.parts import ToolCall
 
 WEIGHT: Final = 200
@@ -21,8 +23,7 @@ _DIGITS: Final = re.compile(r"\d{1,9}", re.ASCII)
 
 def calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the tool calls of a message or a delta unchanged, legacy function calls included."""
-    calls = message.get("tool_calls")
-    calls_here = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    calls_here = [call for call in list_of(message.get("tool_calls")) if isinstance(call, dict)]
     legacy = message.get("function_call")
     return [*calls_here, {"function": legacy}] if isinstance(legacy, dict) else calls_here
 
@@ -39,7 +40,7 @@ class _Piece:
     @classmethod
     def of(cls, call: Mapping[str, Any]) -> Self:
         """Read a piece."""
-        identifier = _text(call.get("id"))
+        identifier = text_at(call, "id")
         if not identifier.strip():
             identifier = ""
         name, arguments = _name_and_arguments(call.get("function"), "arguments")
@@ -53,16 +54,7 @@ class _Piece:
 
 def _name_and_arguments(value: object, place: str) -> tuple[str, str]:
     """Return the name and the arguments of a call from one of its members."""
-    if not isinstance(value, dict):
-        return "", ""
-    arguments = value.get(place)
-    if not isinstance(arguments, str):
-        arguments = "" if arguments is None else as_json(arguments)
-    return _text(value.get("name")), arguments
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    return (text_at(value, "name"), arguments_of(value.get(place))) if isinstance(value, dict) else ("", "")
 
 
 @define(eq=False)

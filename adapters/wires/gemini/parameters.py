@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from attrs import Factory, field, frozen
 
+from rungwise.adapters.wires import request
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.plain.parts import list_of
 from rungwise.adapters.wires.plain.tools import chat_choice, name_of
@@ -98,17 +99,12 @@ def traits_of(model: str) -> Traits:
 
 
 _CAP: Final = "max_tokens is its name everywhere in this library"
-RESERVED: Final[Mapping[str, str]] = {
-    "model": "give it to the backend",
+RESERVED: Final = {
+    **request.RESERVED,
     "contents": "give the messages to the call",
-    "messages": "give them to the call",
-    "systemInstruction": "give it as a message of role 'system'",
-    "system_instruction": "give it as a message of role 'system'",
-    "stream": "choose the method that streams, or the one that does not",
-    "maxOutputTokens": _CAP,
-    "max_output_tokens": _CAP,
+    **dict.fromkeys(("systemInstruction", "system_instruction"), "give it as a message of role 'system'"),
+    **dict.fromkeys(("maxOutputTokens", "max_output_tokens"), _CAP),
 }
-"""Parameters that callers cannot set, and what to do instead."""
 
 _CONFIG: Final = ("generationConfig", "generation_config")
 _TOOL_CONFIG: Final = ("toolConfig", "tool_config")

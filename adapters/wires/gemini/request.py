@@ -11,9 +11,9 @@ from attrs import evolve
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.gemini.parameters import Traits, merged, placed, traits_of, without
 from rungwise.adapters.wires.gemini.shapes import form_for
-from rungwise.adapters.wires.plain.parts import list_of
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.portability import written
-from rungwise.adapters.wires.request import BodyWriter
+from rungwise.adapters.wires.request import BodyWriter, without_end
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage
 
@@ -36,14 +36,13 @@ class GeminiBody(BodyWriter):
         traits, form = traits_of(self.model), form_for(self.model)
         body = merged(placed(parameters, traits), placed(send.parameters, traits))
         written_contents = written(in_order(send.messages), form, self.own, is_portable=send.portable)
-        system = [
-            part for each in written_contents if each.get("role") == "system" for part in list_of(each.get("parts"))
-        ]
+        systems = [each for each in written_contents if each.get("role") == "system"]
+        system = [part for each in systems for part in list_of(each.get("parts"))]
         contents = _joined([each for each in written_contents if each.get("role") != "system" and each.get("parts")])
         if traits.wants_signatures:
             contents = [_signed(each) for each in contents]
-        if send.prefill:
-            contents = _stripped(contents)
+        if send.prefill and contents and contents[-1].get("role") == "model":
+            contents[-1] = without_end(contents[-1], "parts")  # the core keeps the blanks for the seam
         body["contents"] = contents
         if system:
             body["systemInstruction"] = {"parts": system}
@@ -62,8 +61,7 @@ class GeminiBody(BodyWriter):
 
 def _lower_reasoning(body: Body, traits: Traits) -> None:
     config = body.get("generationConfig", {})
-    thinking = config.get("thinkingConfig")
-    thinking = thinking if isinstance(thinking, Mapping) else {}
+    thinking = mapping_of(config.get("thinkingConfig"))
     now = thinking.get("thinkingLevel", thinking.get("thinkingBudget", ""))
     less = traits.lower.get(str(now).upper())
     if less is None and isinstance(now, int) and now > 1024:
@@ -79,7 +77,7 @@ def in_order(messages: Iterable[PlainMessage | Message]) -> list[PlainMessage | 
     """Return messages with the results of each turn in one message, in the order of the calls, as Gemini requires."""
     ordered: list[PlainMessage | Message] = []
     names: dict[str, str] = {}
-    for is_tool, row in groupby(messages, _is_tool):
+    for is_tool, row in groupby(messages, lambda message: isinstance(message, Message) and message.role == "tool"):
         if is_tool:
             places = {id: place for place, id in enumerate(names)}
             results = [result for message in row if isinstance(message, Message) for result in message.tool_results]
@@ -93,10 +91,6 @@ def in_order(messages: Iterable[PlainMessage | Message]) -> list[PlainMessage | 
                 names = {call.id: call.name for call in message.tool_calls}
             ordered.append(message)
     return ordered
-
-
-def _is_tool(message: PlainMessage | Message) -> bool:
-    return isinstance(message, Message) and message.role == "tool"
 
 
 def _joined(contents: Iterable[PlainMessage]) -> list[PlainMessage]:
@@ -130,15 +124,3 @@ def _signed(content: PlainMessage) -> PlainMessage:
             signed = {**part, "thoughtSignature": DUMMY}
             return {**content, "parts": [*parts[:place], signed, *parts[place + 1 :]]}
     return content
-
-
-def _stripped(contents: list[PlainMessage]) -> list[PlainMessage]:
-    """Strip trailing blanks from the turn to be continued; the core keeps them for the seam."""
-    last = contents[-1] if contents else {}
-    if last.get("role") != "model":
-        return contents
-    end = last["parts"][-1]
-    if not isinstance(end, Mapping) or not isinstance(end.get("text"), str):
-        return contents
-    parts = [*last["parts"][:-1], {**end, "text": end["text"].rstrip()}]
-    return [*contents[:-1], {**last, "parts": parts}]

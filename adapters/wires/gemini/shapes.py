@@ -13,7 +13,7 @@ from attrs import define, field
 from rungwise.adapters.wires.form import Body, Form, Rules, among
 from rungwise.adapters.wires.gemini.parameters import NEWEST, Traits, camel, traits_of
 from rungwise.adapters.wires.json_text import object_of
-from rungwise.adapters.wires.plain.parts import list_of
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import DECLARATIONS, NOT_GEMINIS, json_schema_of
 from rungwise.fsm.call.conversation.parts import (
     CitationPart,
@@ -134,7 +134,6 @@ def _type_of(part: MediaPart) -> str:
     return guessed or _TYPES.get(part.kind, "" if part.url else "application/octet-stream")
 
 
-_RULES: Final = Rules(alternates=True, begins_with_user=True)
 _ROLES: Final = ("user", "model", "system")
 _RESULTS: Final = frozenset({"functionResponse", "function_response"})
 _SIGNATURES: Final = ("thoughtSignature", "thought_signature")
@@ -146,33 +145,22 @@ class GeminiForm(Form):
     __slots__ = ("_traits",)
 
     SAYS = frozenset()
+    rules = Rules(alternates=True, begins_with_user=True)
+    tool_parameters = Form.tool_parameters | {"toolConfig", "tool_config"}
 
     def __init__(self, traits: Traits = NEWEST) -> None:
         self._traits = traits
 
-    @property
-    def rules(self) -> Rules:
-        """Return the rules that a conversation must obey."""
-        return _RULES
-
-    @property
-    def tool_parameters(self) -> frozenset[str]:
-        """Return the parameters that mean nothing without tools."""
-        return super().tool_parameters | {"toolConfig", "tool_config"}
-
-    def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
-        """Tell whether parameters ask for JSON; None if they do not say."""
-        places = [parameters, *(parameters.get(name) for name in ("generationConfig", "generation_config"))]
-        for place in places:
-            for name in ("responseMimeType", "response_mime_type"):
-                if isinstance(place, Mapping) and name in place:
-                    return bool(place[name] == "application/json")
-        return super().asks_for_json(parameters)
-
-    def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
-        places = [parameters, *(parameters.get(name) for name in ("generationConfig", "generation_config"))]
-        members = {camel(name): each for place in places if isinstance(place, Mapping) for name, each in place.items()}
-        return members.get("responseJsonSchema") or json_schema_of(members.get("responseSchema"))
+    def _own_format(self, parameters: Mapping[str, Any]) -> Any:
+        configs = map(parameters.get, ("generationConfig", "generation_config"))
+        places = [*map(mapping_of, (parameters, *configs))]
+        names = ("responseMimeType", "response_mime_type")
+        types = [place[name] for place in places for name in names if name in place]
+        if not types or types[0] != "application/json":
+            return False if types else None
+        members = {camel(name): each for place in places for name, each in place.items()}
+        schema = members.get("responseJsonSchema") or json_schema_of(members.get("responseSchema"))
+        return True if schema is None else schema
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
         for part in list_of(message.get("parts")):

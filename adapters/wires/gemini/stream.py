@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from attrs import define, field
@@ -20,7 +20,6 @@ from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.values.usage import Usage
 
 _ABOUT: Final = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId", "createTime"})
 _OF_REPLY: Final = ("content", "finishReason", "index", "tokenCount", "finishMessage")
@@ -47,6 +46,8 @@ class _TextBlock:
 @define(eq=False, repr=False)
 class GeminiDecoder(StreamDecoder):
     """Gather one reply from GenerateContentResponse objects; `StreamDecoder` does the rest."""
+
+    IS_DONE_AT_END = False
 
     _events: EventReader = field(init=False)
     _order: list[_TextBlock | GatheredCall | Part] = field(factory=list, init=False)
@@ -121,10 +122,6 @@ class GeminiDecoder(StreamDecoder):
     def _report(self, usage: Mapping[str, Any]) -> None:
         self._is_counted = any(count_of(usage.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount"))
         self._usage = grown(self._usage, usage)
-
-    def take_end(self) -> None:
-        """End when the stream says so; only a finish reason makes the reply complete."""
-        self.finished = True
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take any other object."""
@@ -254,7 +251,8 @@ class GeminiDecoder(StreamDecoder):
     def parts(self) -> tuple[Part, ...]:
         """Return the parts so far, in order."""
         calls = [each for each in self._order if isinstance(each, GatheredCall)]
-        about = [self._id, self._model, self._usage, [self.text_of(each.key) for each in self._blocks]]
+        texts = [self.text_of(each.key) for each in self._order if isinstance(each, _TextBlock)]
+        about = [self._id, self._model, self._usage, texts]
         tool_calls = iter(unique(calls, about, self.provider) if calls else ())
         parts: list[Part] = []
         for each in self._order:
@@ -268,10 +266,6 @@ class GeminiDecoder(StreamDecoder):
                 parts.append(TextPart(self.text_of(each.key)))
         return tuple(parts)
 
-    @property
-    def _blocks(self) -> list[_TextBlock]:
-        return [each for each in self._order if isinstance(each, _TextBlock)]
-
     def reply(self, *, is_cut: bool, cause: Failure | None, raw: object = None) -> Reply | Failure:
         """Put the reply together; `raw` is the body, for diagnosis."""
         self._note_last()
@@ -283,21 +277,19 @@ class GeminiDecoder(StreamDecoder):
         if failure and not error:
             error = Failure(failure, status=200, code=word, message=message)
         parts = (*self.parts(), *grounding_of(self._aside.said, self.provider))
+        usage = usage_of(self._usage, parts)
+        if usage is not None and not self._is_counted:  # an earlier report counted the answer up to there
+            usage = at_least(usage, parts)
         draft = Draft(
             parts=parts,
             stop=(reason, word),
-            usage=self._counted(parts),
+            usage=usage,
             model=self._model,
             refusal=message if reason == "content_filter" else "",
         )
         if raw is None and self._aside.said:
             raw = {"candidates": [self._aside.said]}
         return draft.reply(error=error, cut=is_cut, cause=cause, raw=raw)
-
-    def _counted(self, parts: Sequence[Part]) -> Usage | None:
-        """Return the tokens; if the last report does not count the answer, an earlier one did so up to there."""
-        counted = usage_of(self._usage, parts)
-        return counted if counted is None or self._is_counted else at_least(counted, parts)
 
     def whole(self, body: bytes) -> Reply | Failure:
         """Read a whole body with a status of success: one object, or a list of the objects of a stream."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from rungwise.adapters.wires.draft import arguments_of, count_of, text_at
 from rungwise.adapters.wires.json_text import digest_of, mended
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.fsm.call.conversation.parts import Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.values.usage import Usage
 
@@ -29,12 +30,9 @@ def usage_of(value: Mapping[str, Any]) -> Usage | None:
 
 def calls_in(message: Any) -> list[RawCall]:
     """Return the tool calls of a message; arguments that are objects become JSON text."""
-    calls = message.get("tool_calls") if isinstance(message, dict) else None
     calls_here: list[RawCall] = []
-    for call in calls if isinstance(calls, list) else ():
-        function = call.get("function") if isinstance(call, dict) else None
-        if not isinstance(function, dict):
-            continue
+    for call in list_of(mapping_of(message).get("tool_calls")):
+        function = mapping_of(mapping_of(call).get("function"))
         name, arguments = text_at(function, "name"), arguments_of(function.get("arguments"))
         if name or arguments:
             calls_here.append((text_at(call, "id"), name, arguments))

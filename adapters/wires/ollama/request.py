@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from rungwise.adapters.wires import request
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.ollama.shapes import OLLAMA, REASONED
 from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.portability import written
-from rungwise.adapters.wires.request import BodyWriter
+from rungwise.adapters.wires.request import BodyWriter, without_end
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
 from rungwise.fsm.errors import ConfigurationError
 
 CAP: Final = "num_predict"
-RESERVED: Final[Mapping[str, str]] = {
-    "model": "give it to the backend",
-    "messages": "give them to the call",
-    "stream": "choose the method that streams, or the one that does not",
-    CAP: "it is called max_tokens here",
-}
-"""Parameters that callers cannot set, and what to do instead."""
+RESERVED: Final = {**request.RESERVED, CAP: "it is called max_tokens here"}
 
 _NEVER_DROPPED: Final = frozenset({"model", "messages", "options"})
 """Fields that stay even if the server rejects them."""
@@ -63,7 +58,7 @@ class OllamaBody(BodyWriter):
         if cap is not None:
             options[CAP] = cap
         if send.prefill:
-            body["messages"] = [*messages[:-1], _without_end(messages[-1])]
+            body["messages"] = [*messages[:-1], without_end(messages[-1])]
         if send.lower_reasoning:
             body["think"] = _lower(body.get("think"), self.model)
         dropped = {_ALSO.get(name, name) for name in send.dropped} - _NEVER_DROPPED
@@ -150,12 +145,6 @@ def _is_dropped(name: str, send: Send, dropped: set[str]) -> bool:
         return name in dropped
     # If a budget rests on the cap, no error of a server removes it.
     return not send.must_cut and not dropped.isdisjoint((CAP, *CAP_PARAMETERS))
-
-
-def _without_end(last: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the turn to be continued without trailing white space, which templates tokenise differently."""
-    content = last.get("content")
-    return {**last, "content": content.rstrip()} if isinstance(content, str) else last
 
 
 def _lower(think: Any, model: str) -> bool | str:

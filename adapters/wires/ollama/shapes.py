@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from attrs import evolve
-
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.plain.parts import mapping_of
@@ -36,12 +34,8 @@ class OllamaForm(Form):
 
     SAYS = frozenset()
 
-    def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
-        """Tell whether parameters ask for JSON; None if they do not say."""
-        return bool(parameters["format"]) if "format" in parameters else super().asks_for_json(parameters)
-
-    def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
-        return parameters["format"]
+    def _own_format(self, parameters: Mapping[str, Any]) -> Any:
+        return (parameters["format"] or False) if "format" in parameters else None
 
     # tools
 
@@ -103,10 +97,7 @@ class _ReasonedOllama(OllamaForm):
 
     __slots__ = ()
 
-    @property
-    def rules(self) -> Rules:
-        """Return the rules that a conversation must obey."""
-        return evolve(super().rules, keeps_reasoning=True)
+    rules = Rules(keeps_reasoning=True)
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
         """Return a plain message unchanged: its reasoning is wanted."""

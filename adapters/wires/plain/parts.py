@@ -45,7 +45,8 @@ def media(
         data, url, media_type = (data or url)[match.end() :], "", media_type or match[1]
     if bool(data) is bool(url):
         return None
-    return MediaPart(kind_of(media_type, kind), data, media_type or _type_of(data), url, name, detail, cache)
+    shown = next((each for begins, each in _BEGINNINGS.items() if data.startswith(begins)), "")
+    return MediaPart(kind_of(media_type, kind), data, media_type or shown, url, name, detail, cache)
 
 
 def kind_of(media_type: str, otherwise: MediaKind) -> MediaKind:
@@ -54,10 +55,6 @@ def kind_of(media_type: str, otherwise: MediaKind) -> MediaKind:
         if media_type.startswith(f"{kind}/"):
             return kind
     return "file" if media_type else otherwise
-
-
-def _type_of(data: str) -> str:
-    return next((media_type for begins, media_type in _BEGINNINGS.items() if data.startswith(begins)), "")
 
 
 def _text(value: Any) -> str:

@@ -117,8 +117,10 @@ def read_tools(tools: Iterable[Mapping[str, Any]]) -> Iterator[ToolDefinition | 
 
 def _read(tool: Mapping[str, Any]) -> Iterator[ToolDefinition]:
     if not tool.keys().isdisjoint(DECLARATIONS):  # Gemini's, several in one
-        for each in (each for name in DECLARATIONS for each in list_of(tool.get(name))):
-            yield from _read(_declared(each)) if isinstance(each, Mapping) else ()
+        declared = [each for name in DECLARATIONS for each in list_of(tool.get(name))]
+        for function in (each for each in declared if isinstance(each, Mapping)):
+            own = {"parameters": json_schema_of(function["parameters"])} if "parameters" in function else {}
+            yield from _read({**function, **own})
         return
     inner = next(
         (tool[name] for name in ("function", "custom", "toolSpec") if isinstance(tool.get(name), Mapping)), tool
@@ -142,13 +144,6 @@ def _read(tool: Mapping[str, Any]) -> Iterator[ToolDefinition]:
         strict if isinstance(strict, bool) else None,
         tool.get("cache_control", inner.get("cache_control")),
     )
-
-
-def _declared(function: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a function of Gemini's with its `parameters`, an OpenAPI schema, as JSON Schema."""
-    if "parameters" not in function:
-        return function
-    return {**function, "parameters": json_schema_of(function["parameters"])}
 
 
 _WORDS: Final[Mapping[object, str]] = {"auto": "auto", "any": "required", "none": "none"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from attrs import define, field
 
@@ -34,6 +34,9 @@ class StreamDecoder(ABC):
         headers: the response's headers, for the classification of an error inside the stream.
         provider: whose reply it is.
     """
+
+    IS_DONE_AT_END: ClassVar[bool] = True
+    """Whether a stream that says it is over is complete; otherwise only a finish reason makes it so."""
 
     headers: Mapping[str, str]
     provider: str = ""
@@ -170,7 +173,7 @@ class StreamDecoder(ABC):
 
     def take_end(self) -> None:
         """End when the stream says so."""
-        self.done = self.finished = True
+        self.finished, self.done = True, self.done or self.IS_DONE_AT_END
 
     def stop(self, error: Failure) -> None:
         """End at an error; the reply ignores an error after its end."""

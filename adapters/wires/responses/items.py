@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.chat.own import own_copy
 from rungwise.adapters.wires.citations import citations_of
 from rungwise.adapters.wires.draft import text_at
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import HeldText, as_json, digest_of, load, mended
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of
+from rungwise.adapters.wires.provider_data import copy_if_sendable
 from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 
 CUSTOM: Final = "custom_tool_call"
@@ -43,7 +44,7 @@ def parts_of_items(items: Sequence[Any], provider: str, about: object = None) ->
             parts.append(_call(item, provider, ids, about))
         elif kind == "reasoning":
             parts += _reasoning(item, provider)
-        elif isinstance(kind, str) and provider and (own := own_copy(mended_item(item))):
+        elif isinstance(kind, str) and provider and (own := copy_if_sendable(item)):
             parts.append(OpaquePart(provider, own, _is_answer(item) and text_at(item, "call_id") not in ran))
     return tuple(parts), "".join(refusals)
 
@@ -57,14 +58,6 @@ def _is_answer(item: Mapping[str, Any]) -> bool:
     return is_action and item.get("status") != "incomplete"
 
 
-def mended_item(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an item without halves of surrogate pairs; an empty one if it is nested too deeply."""
-    try:
-        return mended(item)  # type: ignore[no-any-return]
-    except RecursionError:
-        return {}
-
-
 def _message(item: Mapping[str, Any], provider: str, refusals: list[str]) -> Iterator[Part]:
     texts: list[Part] = []
     for part in contents_of(item):
@@ -73,23 +66,20 @@ def _message(item: Mapping[str, Any], provider: str, refusals: list[str]) -> Ite
             texts += (TextPart(str(mended(text))), *citations_of(part.get("annotations"), provider))
         elif part.get("type") == "refusal":
             refusals.append(str(mended(text_at(part, "refusal"))))
-    if texts and provider and (own := own_copy(mended_item(envelope_of(item)))):
+    if texts and provider and (own := copy_if_sendable(envelope_of(item))):
         yield OpaquePart(provider, own)
     yield from texts
 
 
 def contents_of(item: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the parts of a message."""
-    content = item.get("content")
-    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return [part for part in list_of(item.get("content")) if isinstance(part, dict)]
 
 
 def envelope_of(item: Mapping[str, Any]) -> Body:
     """Return a message without its texts, each of which becomes a part of its own after it."""
     content = [
-        {name: value for name, value in part.items() if name != "text"}
-        if part.get("type") == "output_text" and text_at(part, "text")
-        else part
+        _without(part, "text") if part.get("type") == "output_text" and text_at(part, "text") else part
         for part in contents_of(item)
     ]
     return {**item, "content": content}
@@ -106,22 +96,21 @@ def _call(item: Mapping[str, Any], provider: str, ids: set[str], about: object) 
     ids.add(id)
     own = {name: value for name, value in item.items() if name not in (_CUSTOM if is_free else _CALL)}
     arguments = as_json({"input": text}) if is_free else text
-    return ToolCall(id, name, arguments, own_copy(mended_item(own)) if provider else {}, provider)
+    return ToolCall(id, name, arguments, (provider and copy_if_sendable(own)) or {}, provider)
 
 
 def _reasoning(item: Mapping[str, Any], provider: str) -> Iterator[Part]:
     texts = (*thoughts_in(item, "summary"), *thoughts_in(item, "content"))
     text = "\n\n".join([str(mended(each)) for each in texts if each])
     is_whole = item.get("status") not in ("in_progress", "incomplete")
-    own = own_copy(mended_item(item)) if provider and is_whole else None
+    own = copy_if_sendable(item) if provider and is_whole else None
     if own or text:
-        yield ReasoningPart(text, own or None, provider if own else "")
+        yield ReasoningPart(text, own, provider if own else "")
 
 
 def thoughts_in(item: Mapping[str, Any], name: str) -> list[str]:
     """Return the texts of reasoning, or of its summary."""
-    contents = item.get(name)
-    return [text_at(part, "text") for part in contents] if isinstance(contents, list) else []
+    return [text_at(part, "text") for part in list_of(item.get(name))]
 
 
 # what goes back
@@ -146,23 +135,25 @@ def item_of_message(envelope: Mapping[str, Any] | None, texts: Sequence[str]) ->
     """Yield the message of some texts, if any: without the envelope if that has another number of texts."""
     if not texts:
         return
-    content = envelope.get("content") if envelope is not None else None
-    parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list | tuple) else []
+    parts = [part for part in list_of(mapping_of(envelope).get("content")) if isinstance(part, Mapping)]
     if envelope is None or sum(map(_is_open, parts)) != len(texts):
         yield as_item("assistant", "".join(texts))
         return
     rest = iter(texts)
-    yield {**envelope, "content": [_filled(part, next(rest)) if _is_open(part) else part for part in parts]}
+    # The log probabilities are for the reader: many times the text, and useless to the model.
+    content = [
+        {"annotations": [], **_without(part, "logprobs"), "text": next(rest)} if _is_open(part) else part
+        for part in parts
+    ]
+    yield {**envelope, "content": content}
 
 
 def _is_open(part: Mapping[str, Any]) -> bool:
     return part.get("type") == "output_text" and "text" not in part
 
 
-def _filled(part: Mapping[str, Any], text: str) -> Body:
-    # The log probabilities are for the reader: many times the text, and useless to the model.
-    members = {name: value for name, value in part.items() if name != "logprobs"}
-    return {"annotations": [], **members, "text": text}
+def _without(part: Mapping[str, Any], member: str) -> Body:
+    return {name: value for name, value in part.items() if name != member}
 
 
 def item_of_call(call: ToolCall, extras: Mapping[str, Any]) -> Body:

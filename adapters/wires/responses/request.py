@@ -7,9 +7,11 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from rungwise.adapters.wires import request
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.pairing import answered
 from rungwise.adapters.wires.plain.messages import read_message
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.portability import written
 from rungwise.adapters.wires.request import BodyWriter
@@ -18,15 +20,12 @@ from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, PlainMessage, Send
 
 CAP: Final = "max_output_tokens"
-RESERVED: Final[Mapping[str, str]] = {
-    "model": "give it to the backend",
+RESERVED: Final = {
+    **request.RESERVED,
     "input": "give the messages to the call",
-    "messages": "give them to the call",
-    "stream": "choose the method that streams, or the one that does not",
     "background": "a call waits for its answer",
     CAP: "say max_tokens, as for every backend",
 }
-"""Parameters that callers cannot set, and what to do instead."""
 
 LOST: Final[Mapping[str, str]] = {"stop": "Responses take no stop sequences", "seed": "Responses take no seed"}
 """The common parameters that are not supported, and why."""
@@ -77,15 +76,16 @@ class ResponsesBody(BodyWriter):
         _translate(body)
         _set_cap(body, send, self.first_cap(parameters))
         if self.support.reasons and body.get("store") is False:
-            _ask_for_reasoning(body)
+            include = list_of(body.get("include"))
+            body["include"] = include if _ENCRYPTED in include else [*include, _ENCRYPTED]
         if not self.stream:  # without a stream the field is an error
             body.pop("stream_options", None)
         if send.lower_reasoning:
             _lower_reasoning(body, self.support)
         for name in send.dropped.difference(_NEVER_DROPPED):
             body.pop(_OWN_NAMES.get(name, name), None)
-        if "response_format" in send.dropped:
-            _drop_format(body)
+        if "response_format" in send.dropped and isinstance(body.get("text"), Mapping):
+            body["text"] = {name: value for name, value in body["text"].items() if name != "format"}
         if body.get("store") is False:
             body["input"] = [item for item in body["input"] if not _is_elsewhere(item)]
         return body
@@ -120,11 +120,11 @@ def _translate(body: Body) -> None:
     for name in LOST:
         body.pop(name, None)
     form, effort = body.pop("response_format", None), body.pop("reasoning_effort", None)
-    text, reasoning = body.get("text"), body.get("reasoning")
-    if form is not None and not (isinstance(text, Mapping) and text.get("format") is not None):
-        body["text"] = {**(text if isinstance(text, Mapping) else {}), "format": _format(form)}
-    if effort is not None and not (isinstance(reasoning, Mapping) and reasoning.get("effort") is not None):
-        body["reasoning"] = {**(reasoning if isinstance(reasoning, Mapping) else {}), "effort": effort}
+    text, reasoning = mapping_of(body.get("text")), mapping_of(body.get("reasoning"))
+    if form is not None and text.get("format") is None:
+        body["text"] = {**text, "format": _format(form)}
+    if effort is not None and reasoning.get("effort") is None:
+        body["reasoning"] = {**reasoning, "effort": effort}
     chosen = chat_choice(body.get("tool_choice"), body.get("tools"))
     if chosen is not None:
         body["tool_choice"] = _choice(chosen) if isinstance(chosen, Mapping) else chosen
@@ -162,23 +162,10 @@ def _set_cap(body: Body, send: Send, value: Any) -> None:
         body[CAP] = value
 
 
-def _ask_for_reasoning(body: Body) -> None:
-    include = body.get("include")
-    include = list(include) if isinstance(include, list | tuple) else []
-    body["include"] = include if _ENCRYPTED in include else [*include, _ENCRYPTED]
-
-
 def _lower_reasoning(body: Body, support: ReasoningSupport) -> None:
-    reasoning = body.get("reasoning")
-    reasoning = reasoning if isinstance(reasoning, Mapping) else {}
+    reasoning = mapping_of(body.get("reasoning"))
     effort = reasoning.get("effort")
     if effort is None and not support.takes_effort:
         return  # only a parameter that this model is known to take may be added
     lower = support.lower_efforts.get(effort, effort) if effort in _EFFORTS else "low"
     body["reasoning"] = {**reasoning, "effort": lower}
-
-
-def _drop_format(body: Body) -> None:
-    text = body.get("text")
-    if isinstance(text, Mapping):
-        body["text"] = {name: value for name, value in text.items() if name != "format"}

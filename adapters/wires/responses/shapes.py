@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rungwise.adapters.wires.form import Body, Form, Rules
+from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.adapters.wires.responses.items import (
     CUSTOM,
@@ -44,7 +45,6 @@ _DOCUMENTED: Final = re.compile(
 """The types of OpenAI's own tools, as its client has them."""
 _ANTHROPIC: Final = re.compile(r"_20\d{6}$")
 """The suffix of the types of tools that Anthropic runs."""
-_RULES: Final = Rules(call_id=re.compile(r"[!-~]{1,64}"))
 
 
 class ResponsesForm(Form):
@@ -55,19 +55,13 @@ class ResponsesForm(Form):
 
     __slots__ = ()
 
-    @property
-    def rules(self) -> Rules:
-        """Return the rules that a conversation must obey."""
-        return _RULES
+    rules = Rules(call_id=re.compile(r"[!-~]{1,64}"))
 
-    def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
-        """Tell whether parameters ask for JSON; None if they do not say."""
-        text = parameters.get("text")
-        format = text.get("format") if isinstance(text, Mapping) else None
-        return super().asks_for_json(parameters if format is None else {"response_format": format})
-
-    def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
-        return parameters["text"]["format"].get("schema")
+    def _own_format(self, parameters: Mapping[str, Any]) -> Any:
+        format = mapping_of(parameters.get("text")).get("format")
+        if not isinstance(format, Mapping):
+            return None
+        return str(format.get("type", "")).startswith("json") and format.get("schema", True)
 
     # messages
 
@@ -91,7 +85,10 @@ class ResponsesForm(Form):
         if message.role == "tool":
             return [_output_of(result) for result in message.tool_results]
         if message.role == "assistant":
-            return _paired([*_items(message.parts, provider)])
+            items = [*_items(message.parts, provider)]
+            while items and items[-1].get("type") == "reasoning":  # a 400 without the item that must follow
+                items.pop()
+            return items
         return [as_item(message.role, _content(message.parts))]
 
     def plain_of(self, message: Message, *, with_reasoning: bool = False) -> list[Body]:
@@ -163,13 +160,6 @@ def _items(parts: Sequence[Part], provider: str) -> Iterator[Body]:
         elif isinstance(part, ReasoningPart) and part.provider == provider and provider and sends_back(part):
             yield dict(part.signature)
     yield from item_of_message(envelope, texts)
-
-
-def _paired(items: list[Body]) -> list[Body]:
-    """Remove reasoning that nothing follows: "reasoning item without its required following item" is a 400."""
-    while items and items[-1].get("type") == "reasoning":
-        items.pop()
-    return items
 
 
 def _content(parts: Sequence[Part]) -> str | list[Body]:

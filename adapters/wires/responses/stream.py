@@ -57,6 +57,8 @@ class ResponsesDecoder(StreamDecoder):
     Whole items and the response at its end replace what came in deltas; what is new in them is handed out.
     """
 
+    IS_DONE_AT_END = False
+
     _slots: dict[int, Slot] = field(factory=dict, init=False)
     _places_of: dict[str, int] = field(factory=dict, init=False)  # where the item of an id stands
     _response: dict[str, Any] = field(factory=dict, init=False)
@@ -123,10 +125,6 @@ class ResponsesDecoder(StreamDecoder):
             self._take_response(kind, {})
         else:  # what a tool of the provider's does; what the model writes there is paid for like any other text
             self.letters_beside += len(text_at(value, "delta"))
-
-    def take_end(self) -> None:
-        """End when the stream says so; without a status the reply was cut all the same."""
-        self.finished = True
 
     def parts(self) -> tuple[Part, ...]:
         """Return the parts so far, in order."""
@@ -237,11 +235,10 @@ class ResponsesDecoder(StreamDecoder):
             if text_at(part, "refusal"):
                 self._take_refusal({**value, "refusal": part["refusal"]})
             return
-        name = {"output_text": "response.output_text.done", "reasoning_text": "response.reasoning_text.done"}.get(
-            str(kind)
-        )
-        if name is not None:
-            self._take_text(name, {**value, "text": part.get("text"), "logprobs": part.get("logprobs")})
+        if kind in ("output_text", "reasoning_text"):
+            self._take_text(
+                f"response.{kind}.done", {**value, "text": part.get("text"), "logprobs": part.get("logprobs")}
+            )
 
     def _begin_thought(self, value: Mapping[str, Any]) -> None:
         at, slot = self._slot(value, "reasoning")
@@ -282,10 +279,8 @@ class ResponsesDecoder(StreamDecoder):
                 for index, part in enumerate(contents if isinstance(contents, list) else ()):
                     self._settle((Reasoning, self._place(at, slot, key, index)), text_at(part, "text"))
         elif kind in ("function_call", CUSTOM):
-            self._take_arguments(
-                f"response.{'function_call_arguments' if kind == 'function_call' else 'custom_tool_call_input'}.done",
-                {**item, "output_index": at},
-            )
+            name = "function_call_arguments" if kind == "function_call" else "custom_tool_call_input"
+            self._take_arguments(f"response.{name}.done", {**item, "output_index": at})
         self._weight += (weight := weight_of(as_json(item).encode())) - slot.weight
         slot.weight = weight
         slot.item, slot.is_final = item, is_final or slot.is_final

@@ -16,6 +16,7 @@ from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.certificate.enactment import ANSWER
 from rungwise.fsm.certificate.shown.settings import settings_of
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.diagram.page import Setup, play_page
@@ -50,7 +51,6 @@ SHORT: tuple[PlainMessage, ...] = ({"role": "user", "content": "a prompt"},)
 LONG: tuple[PlainMessage, ...] = ({"role": "user", "content": "a prompt " * 100},)
 
 NO_RECOVERY = Limits(**dict.fromkeys(CALL.counters, 0))
-ANSWER = Reply("An answer.", stop_reason="stop")
 TOO_LONG = Failure("context_overflow", status=400)
 TURN_EXAMPLES: tuple[tuple[Reply | Failure, Sequence[PlainMessage]], ...] = (
     (ANSWER, SHORT),

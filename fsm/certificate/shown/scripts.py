@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 
 from attrs import field, frozen
 
-from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.certificate.enactment import EnactedAttempt
 from rungwise.fsm.certificate.turn_enactment import WORKS
 from rungwise.fsm.certificate.verified import WorstCase
+from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.turn.policy import TurnPolicy
 
 
@@ -66,7 +65,8 @@ class WorstScript:
         """Return the seconds of the waits with jitter: those that no reply requests."""
         if not self.calls.waits.jitter:
             return 0.0
-        return sum(after.wait for before, after in pairwise(self.attempts) if _requested_wait(before) is None)
+        pairs = ((_failure_of(before), after.wait) for before, after in pairwise(self.attempts))
+        return sum(wait for failure, wait in pairs if failure is None or failure.asked_wait is None)
 
     @property
     def follows_tool(self) -> bool:
@@ -81,7 +81,8 @@ class WorstScript:
     @property
     def tool(self) -> str | None:
         """Name the tool that the client must have, with a number as its argument; None if none runs."""
-        return WORKS.name if any(call.name == WORKS.name for call in self._called()) else None
+        replies = [each.came for each in self.attempts if isinstance(each.came, Reply)]
+        return WORKS.name if any(call.name == WORKS.name for each in replies for call in each.tool_calls) else None
 
     @property
     def tool_seconds(self) -> float:
@@ -97,21 +98,13 @@ class WorstScript:
         if not self.attempts:
             return "no path to it is known"
         for attempt in self.attempts:
-            came = attempt.came
-            failure = came.failure if isinstance(came, Reply) else came
+            failure = _failure_of(attempt)
             if failure is not None and failure.is_stale:
                 return "it needs a connection that breaks before its answer, at a moment that no script can choose"
             if failure is not None and failure.reason == "malformed" and failure.asked_wait is not None:
                 return "it needs a wait that an unreadable reply requests"
         return None
 
-    def _called(self) -> Iterator[ToolCall]:
-        for attempt in self.attempts:
-            if isinstance(attempt.came, Reply):
-                yield from attempt.came.tool_calls
 
-
-def _requested_wait(attempt: EnactedAttempt) -> float | None:
-    came = attempt.came
-    failure = came.failure if isinstance(came, Reply) else came
-    return None if failure is None else failure.asked_wait
+def _failure_of(attempt: EnactedAttempt) -> Failure | None:
+    return attempt.came.failure if isinstance(attempt.came, Reply) else attempt.came

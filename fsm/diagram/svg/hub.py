@@ -49,27 +49,25 @@ def draw_hub_view(picture: Picture) -> str:
     others, bottom = _others(picture, top + height)
     legend, right_edge = _legend(picture, bottom + 26)
     title = f"{picture.name}: one arc for each pair of states, one line for each row"
-    widths = [right.hub + right.width, right_edge, *(x + width(says, size) for x, says, size in _titles(picture))]
+    widths = [right.hub + right.width, right_edge, *(MARGIN + width(says, size) for says, size in _titles(picture))]
     tall = bottom + 42 + SMALL * len(_remarks(picture)) + MARGIN
     return document(max(widths) + MARGIN, tall, title, [*parts, *others, *legend])
 
 
-def _titles(picture: Picture) -> list[tuple[float, str, str]]:
-    lines = [(float(MARGIN), picture.hub_title, "title")]
-    return [*lines, *([(float(MARGIN), picture.caption, "small")] if picture.caption else [])]
+def _titles(picture: Picture) -> list[tuple[str, str]]:
+    return [(picture.hub_title, "title"), *([(picture.caption, "small")] if picture.caption else [])]
 
 
 def _headings(picture: Picture, left: Column, right: Column) -> tuple[list[str], float]:
     """Return the texts above the columns, and the top of the columns."""
     titles = _titles(picture)
     top = TOP + (SMALL + 3) * (len(titles) - 1)
-    parts = [text(x, 28 + (SMALL + 3) * place, says, size) for place, (x, says, size) in enumerate(titles)]
+    parts = [text(MARGIN, 28 + (SMALL + 3) * place, says, size) for place, (says, size) in enumerate(titles)]
     came = "what came back [guard]"
     parts.append(text(left.x(left.width), top - 12, "rungs", "small faint"))
-    if left.panel >= width(came, "small"):
-        parts.append(text(left.x(STUB, left.panel), top - 12, came, "small faint"))
-    if right.panel >= width(came, "small"):
-        parts.append(text(right.x(STUB), top - 12, came, "small faint"))
+    for column, x in ((left, left.x(STUB, left.panel)), (right, right.x(STUB))):
+        if column.panel >= width(came, "small"):
+            parts.append(text(x, top - 12, came, "small faint"))
     parts.append(text(right.x(right.width), top - 12, "outcomes", "small faint", "end"))
     return parts, float(top)
 
