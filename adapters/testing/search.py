@@ -73,11 +73,8 @@ class Finding:
         A script is as `rungwise serve` takes it, hostile bytes are as `rungwise.testing.read_responses` takes them.
         """
         about = [f"found with --seed {self.seed}: {self.what}", f"backends: {self.backends}", *self.case.describe()]
-        return "".join(f"# {_printable(line)}\n" for line in about) + self.case.to_toml()
-
-
-def _printable(line: str) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in line)
+        shown = ("".join(letter if letter.isprintable() else "?" for letter in line) for line in about)
+        return "".join(f"# {line}\n" for line in shown) + self.case.to_toml()
 
 
 @define(eq=False)
