@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from rungwise.adapters.cli.backends import Target, chain_of, chain_options
-from rungwise.adapters.cli.options import TOKENS, TOOLS, json_schema, schema_option, system_option, text
+from rungwise.adapters.cli.options import TOKENS, TOOLS, json_schema, read_json, schema_option, system_option, text
 from rungwise.adapters.cli.output import bad_input, put
-from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.files import bytes_of_file
 
 if TYPE_CHECKING:
     from rungwise.adapters.wires.http_backend import HttpBackend
@@ -105,14 +102,7 @@ def _request(prompt: str, chain: list[Any], *, request_file: str | None, **optio
 
 def _read(file: str) -> dict[str, Any]:
     """Read a body, or a list of messages, from a file."""
-    try:
-        report = json.loads(bytes_of_file(file))
-    except OSError as error:
-        bad_input(f"--request: {file} cannot be read ({error.strerror})")
-    except ConfigurationError as error:
-        bad_input(f"--request: {file}: {error}")
-    except (ValueError, RecursionError):
-        bad_input(f"--request: {file} is not JSON")
+    report = read_json("--request", file)
     if isinstance(report, list):
         return {"messages": report}
     if not isinstance(report, Mapping) or not isinstance(report.get("messages"), list):

@@ -46,8 +46,11 @@ FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """What is wrong with a file that takes nothing more."""
 
 
-class OneLineErrors(click.Group):
-    """Report every error on one line, and exit with a code that the help explains."""
+class LateImports(click.Group):
+    """Report every error on one line, and exit with a code that the help explains.
+
+    A command is imported when it runs, so that Ctrl-C during the import is caught.
+    """
 
     def main(
         self,
@@ -94,10 +97,6 @@ class OneLineErrors(click.Group):
                 raise
             complain(error)
             return BAD_INPUT
-
-
-class LateImports(OneLineErrors):
-    """Import a command when it runs, so that Ctrl-C during the import is caught."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands."""

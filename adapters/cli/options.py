@@ -103,16 +103,21 @@ def moment(context: click.Context, parameter: click.Parameter, value: str | None
     return seconds
 
 
+def read_json(option: str, file: str) -> Any:
+    """Read the JSON file that an option names."""
+    try:
+        return json.loads(bytes_of_file(file))
+    except OSError as error:
+        bad_input(f"{option}: {file} cannot be read ({error.strerror})")
+    except ConfigurationError as error:
+        bad_input(f"{option}: {file}: {error}")
+    except (ValueError, RecursionError):
+        bad_input(f"{option}: {file} is not JSON")
+
+
 def json_schema(file: str) -> dict[str, Any]:
     """Read a JSON schema from a file, as the response format that asks for it."""
-    try:
-        schema = json.loads(bytes_of_file(file))
-    except OSError as error:
-        bad_input(f"--json-schema: {file} cannot be read ({error.strerror})")
-    except ConfigurationError as error:
-        bad_input(f"--json-schema: {file}: {error}")
-    except (ValueError, RecursionError):
-        bad_input(f"--json-schema: {file} is not JSON")
+    schema = read_json("--json-schema", file)
     if not isinstance(schema, dict):
         bad_input(f"--json-schema: {file} holds no JSON object")
     is_named = isinstance(schema.get("schema"), dict) and isinstance(schema.get("name"), str)

@@ -54,20 +54,15 @@ class ScenarioEnd:
 def run_demo(scenarios: Sequence[Scenario], api: str, *, is_watched: bool) -> None:
     """Run scenarios in a protocol and show them on stdout."""
     screen, pace = Screen(), WATCHED if is_watched else PIPED
-    _open(screen, pace, _counted([scenario.auto_continues is not None for scenario in scenarios]))
+    turns = sum(scenario.auto_continues is not None for scenario in scenarios)
+    counts = ((len(scenarios) - turns, "call"), (turns, "turn"))
+    _open(screen, pace, " and ".join(counted(number, what) for number, what in counts if number))
     ends = []
     # The environment, such as a proxy, must not come between the demo and its own servers.
     with httpx.Client(timeout=None, trust_env=False) as http:
         for number, scenario in enumerate(scenarios, start=1):
             ends.append(_run(screen, pace, http, number, scenario, api))
     _close(screen, ends)
-
-
-def _counted(are_turns: Sequence[bool]) -> str:
-    """Count calls and turns."""
-    turns = sum(are_turns)
-    counts = ((len(are_turns) - turns, "call"), (turns, "turn"))
-    return " and ".join(counted(number, what) for number, what in counts if number)
 
 
 def _open(screen: Screen, pace: Pace, what: str) -> None:

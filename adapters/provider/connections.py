@@ -8,7 +8,8 @@ import socketserver
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, Final
+from http.server import BaseHTTPRequestHandler
+from typing import Any, Final, Self
 
 POLL_SECONDS: Final = 0.02
 
@@ -22,27 +23,16 @@ class LoopbackServer(socketserver.ThreadingTCPServer):
 
     def __init__(self, address: tuple[str, int], handler: Callable[[Any, Any, Any], Any]) -> None:
         self.closing = threading.Event()
-        self._connections: set[socket.socket] = set()
+        self.connections: set[socket.socket] = set()
         self._changed = threading.Condition()
         super().__init__(address, handler)
         self._thread = threading.Thread(target=self.serve_forever, args=(POLL_SECONDS,), daemon=True)
         self._thread.start()
 
-    @property
-    def base_url(self) -> str:
-        """Return the base URL, `http://127.0.0.1:PORT/v1`."""
-        host, port = self.server_address[:2]
-        return f"http://{host!s}:{port}/v1"
-
-    @property
-    def open_connections(self) -> int:
-        """Count the connections that are open now, idle ones included."""
-        return len(self._connections)
-
     def wait_disconnected(self, seconds: float = 1.0) -> bool:
         """Wait until no connection is open, at most this many seconds, and return whether none is."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._connections, seconds)
+            return self._changed.wait_for(lambda: not self.connections, seconds)
 
     def close(self) -> None:
         """Stop listening and drop every connection at once, hanging ones included."""
@@ -50,7 +40,7 @@ class LoopbackServer(socketserver.ThreadingTCPServer):
         self.shutdown()
         self.server_close()
         with self._changed:
-            for connection in self._connections:
+            for connection in self.connections:
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
         self._thread.join()
@@ -59,17 +49,73 @@ class LoopbackServer(socketserver.ThreadingTCPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """Register a connection, and handle it in its own thread."""
         with self._changed:
-            self._connections.add(request)
+            self.connections.add(request)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
         """Close a connection, and unregister it."""
         super().shutdown_request(request)
         with self._changed:
-            self._connections.discard(request)
+            self.connections.discard(request)
             self._changed.notify_all()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Show a bug; a client that goes away is what this server is for."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
+
+
+class LoopbackHandler(BaseHTTPRequestHandler):
+    """Handle the requests of one connection."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing: what arrives is recorded."""
+
+    @property
+    def lowered_headers(self) -> dict[str, str]:
+        """Return the headers of the request, their names in lower case."""
+        return {name.lower(): value for name, value in self.headers.items()}
+
+    def is_gone(self) -> bool:
+        """Tell whether the client has gone away."""
+        self.connection.settimeout(0)
+        try:
+            return not self.connection.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        finally:
+            self.connection.settimeout(None)
+
+
+class Served:
+    """Serve on loopback until `close`, for use in a `with` block."""
+
+    _server: LoopbackServer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def base_url(self) -> str:
+        """Return the base URL, `http://127.0.0.1:PORT/v1`."""
+        host, port = self._server.server_address[:2]
+        return f"http://{host!s}:{port}/v1"
+
+    @property
+    def open_connections(self) -> int:
+        """Count the connections that are open now, idle ones included."""
+        return len(self._server.connections)
+
+    def wait_disconnected(self, seconds: float = 1.0) -> bool:
+        """Wait until no connection is open, at most this many seconds, and return whether none is."""
+        return self._server.wait_disconnected(seconds)
+
+    def close(self) -> None:
+        """Stop listening and drop every connection at once, hanging ones included."""
+        self._server.close()

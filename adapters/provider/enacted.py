@@ -76,8 +76,9 @@ def _scripted(attempt: EnactedAttempt, stop: str, longest_pause: float | None) -
         return ScriptedReply(model=model_of(attempt.backend), body=_body(ending["finish"], usage), lasts=lasts)
     if came.failure is not None and came.failure.reason == "malformed":
         return ScriptedReply(model=model_of(attempt.backend), body=_broken(usage), lasts=lasts)
-    if lasts:
-        content |= _spread(content, lasts, longest_pause)
+    if lasts and longest_pause is not None:  # a piece of reasoning for each pause
+        thoughts = THOUGHT * ceil(lasts / longest_pause)
+        content |= {"reasoning": thoughts + content["reasoning"], "chunk_size": len(THOUGHT)}
     return ScriptedReply(model=model_of(attempt.backend), **content, **ending, usage=usage, lasts=lasts)
 
 
@@ -90,14 +91,6 @@ def _broken(usage: Mapping[str, Any]) -> str:
 def _body(finish: str, usage: Mapping[str, Any]) -> str:
     choice = {"index": 0, "message": {"role": "assistant", "content": ""}, "finish_reason": finish}
     return orjson.dumps({"choices": [choice], "usage": usage}).decode()
-
-
-def _spread(content: Mapping[str, Any], seconds: float, longest_pause: float | None) -> dict[str, Any]:
-    """Return reasoning with a piece for each pause, and the size of the pieces."""
-    if longest_pause is None:
-        return {}
-    thoughts = THOUGHT * ceil(seconds / longest_pause)
-    return {"reasoning": thoughts + content["reasoning"], "chunk_size": len(THOUGHT)}
 
 
 def _ending(came: Reply, stop: str) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler
@@ -14,7 +13,7 @@ from typing import Any, Final
 import orjson
 from attrs import field, frozen
 
-from rungwise.adapters.provider.connections import POLL_SECONDS, LoopbackServer
+from rungwise.adapters.provider.connections import POLL_SECONDS, LoopbackHandler, LoopbackServer
 from rungwise.adapters.provider.languages import CHAT, LANGUAGES, language_of
 from rungwise.adapters.provider.playback import Playback
 from rungwise.adapters.provider.script import ScriptedReply
@@ -68,11 +67,8 @@ LARGEST_BODY: Final = 10**9
 """The most bytes of a request that are read: their memory is allocated at once."""
 
 
-class ReplyHandler(BaseHTTPRequestHandler):
+class ReplyHandler(LoopbackHandler, BaseHTTPRequestHandler):
     """Handle the requests of one connection; `sleep` replaces real waits, apart from endless ones."""
-
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
 
     def __init__(
         self,
@@ -86,9 +82,6 @@ class ReplyHandler(BaseHTTPRequestHandler):
         self._sleep = sleep
         self._closing = server.closing
         super().__init__(request, client_address, server)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: what arrives is recorded."""
 
     def do_GET(self) -> None:
         """Answer with what a protocol lists, such as the models of the script."""
@@ -112,8 +105,7 @@ class ReplyHandler(BaseHTTPRequestHandler):
             return self._play(_problem(400, f"The body is not valid JSON: {error}"), {})
         if not isinstance(body, dict):
             return self._play(_problem(400, "The body must be a JSON object."), {})
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        number, reply = self._playback.receive(self.path, headers, body)
+        number, reply = self._playback.receive(self.path, self.lowered_headers, body)
         return self._play(reply, body, number)
 
     def _not_found(self) -> None:
@@ -179,22 +171,13 @@ class ReplyHandler(BaseHTTPRequestHandler):
             return
         deadline = time.monotonic() + seconds
         while True:
-            if self._client_gone():
+            if self.is_gone():
                 raise ConnectionAbortedError
             rest = deadline - time.monotonic()
             if rest <= 0:
                 return
             if self._closing.wait(min(rest, POLL_SECONDS)):
                 raise ConnectionAbortedError
-
-    def _client_gone(self) -> bool:
-        self.connection.settimeout(0)
-        try:
-            return not self.connection.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return False
-        finally:
-            self.connection.settimeout(None)
 
 
 def _problem(status: int, message: str) -> ScriptedReply:

@@ -71,14 +71,6 @@ def _is_size(value: object) -> bool:
     return _is_count(value, 1)
 
 
-def _is_status(value: object) -> bool:
-    return is_whole(value, 200, 999) and value not in (204, 304)
-
-
-def _are_sizes(value: object) -> bool:
-    return isinstance(value, tuple) and all(map(_is_size, value))
-
-
 def _is_seconds(value: object) -> bool:
     # An int may be larger than any float, and is then no more a number to count with than infinity is.
     return is_number(value, 0, sys.float_info.max)
@@ -150,11 +142,15 @@ _OPTIONAL_TEXT = must("a string", or_none(_is_writable))
 _TEXT_OR_FLAG = must("true, false or a string", or_none(lambda value: is_flag(value) or _is_writable(value)))
 _FLAG = must("true or false", is_flag)
 _SECONDS = must("a number of seconds, 0 or more", _is_seconds)
-_STATUS = must("a status from 200 to 999 that has a body", _is_status)
+_STATUS = must(
+    "a status from 200 to 999 that has a body", lambda value: is_whole(value, 200, 999) and value not in (204, 304)
+)
 _USAGE = must("a table of numbers, 0 or more", or_none(_is_counts))
 _CUT = must("a whole number of bytes, 0 or more", or_none(_is_count))
 _SIZE = must("a whole number of characters above 0", _is_size)
-_SIZES = must("a list of whole numbers of bytes above 0", _are_sizes)
+_SIZES = must(
+    "a list of whole numbers of bytes above 0", lambda value: isinstance(value, tuple) and all(map(_is_size, value))
+)
 
 
 @frozen

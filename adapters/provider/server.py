@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Self
 
-from rungwise.adapters.provider.connections import LoopbackServer
+from rungwise.adapters.provider.connections import LoopbackServer, Served
 from rungwise.adapters.provider.handler import ReplyHandler
 from rungwise.adapters.provider.playback import Playback, ReceivedRequest, Responder
 from rungwise.adapters.provider.script import Script
 from rungwise.fsm.errors import ConfigurationError
 
 
-class EmbeddedProvider:
+class EmbeddedProvider(Served):
     """Serve a script over HTTP from construction until `close`, for use in a `with` block.
 
     The path selects the protocol: `/chat/completions`, `/responses`, `/messages`, `:generateContent`, `/api/chat` and
@@ -46,17 +45,6 @@ class EmbeddedProvider:
         except (TypeError, ValueError, OverflowError):  # not an address, or a port above 65535
             raise ConfigurationError("host must be an IPv4 address, and port a whole number from 0 to 65535") from None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    @property
-    def base_url(self) -> str:
-        """Return the base URL, `http://127.0.0.1:PORT/v1`."""
-        return self._server.base_url
-
     @property
     def models(self) -> list[str]:
         """Return the models that the script names."""
@@ -71,16 +59,3 @@ class EmbeddedProvider:
     def aborted(self) -> int:
         """Count the requests whose client went away before it had the whole reply."""
         return sum(request.aborted for request in self.requests)
-
-    @property
-    def open_connections(self) -> int:
-        """Count the connections that are open now, idle ones included."""
-        return self._server.open_connections
-
-    def wait_disconnected(self, seconds: float = 1.0) -> bool:
-        """Wait until no connection is open, at most this many seconds, and return whether none is."""
-        return self._server.wait_disconnected(seconds)
-
-    def close(self) -> None:
-        """Stop listening and drop every connection at once, hanging ones included."""
-        self._server.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
@@ -12,7 +12,7 @@ from hypothesis.strategies import SearchStrategy
 
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.testing.scripts import scripts
-from rungwise.adapters.testing.search import smallest, with_defaults
+from rungwise.adapters.testing.search import Shrinkable, with_defaults
 from rungwise.adapters.testing.squeeze import Squeeze
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.conversation.request import Request, TurnContext
@@ -71,12 +71,10 @@ PRICES = Prices(input=1.0, output=10.0)
 
 
 @frozen
-class Case:
+class Case(Shrinkable):
     """One call to a provider that answers by script."""
 
     is_served: ClassVar[bool] = True
-    """Whether `rungwise serve` can play it."""
-
     script: Script
     mode: str = "call"
     request: Request = field(factory=lambda: Request(PROMPT))
@@ -89,16 +87,6 @@ class Case:
     tokenizer: str = "prose"  # of a fair provider
     leaves_after: int | None = None  # events after which the consumer of a stream goes away; None stays
     squeeze: Squeeze = field(factory=Squeeze)
-
-    @property
-    def is_streaming(self) -> bool:
-        """Tell whether the reply is asked for as a stream."""
-        return is_streaming(self.mode)
-
-    @property
-    def is_async(self) -> bool:
-        """Tell whether an event loop runs the call."""
-        return is_async(self.mode)
 
     def to_toml(self) -> str:
         """Write the script as `rungwise serve` takes it."""
@@ -127,11 +115,7 @@ class Case:
         }
         yield from (f"{name}: {value}" for name, value in facts.items() if value)
 
-    def shrunk(self, fails: Callable[[Case], bool]) -> Case:
-        """Return the smallest failing case found."""
-        return smallest(self, fails, Case._smaller)
-
-    def _smaller(self) -> Iterator[Case]:
+    def smaller(self) -> Iterator[Case]:
         """Generate cases with one reply less, one field of a reply less, or one field at its default."""
         replies = self.script.replies
         for index, reply in enumerate(replies):

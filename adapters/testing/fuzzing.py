@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Any
 
 import attrs
 from attrs import define, evolve, field, frozen
@@ -11,11 +11,11 @@ from hypothesis import Phase
 from hypothesis import strategies as st
 
 from rungwise.adapters.provider.script import Script, ScriptedReply
-from rungwise.adapters.testing.case import MODES, PRICES, Case, cases
+from rungwise.adapters.testing.case import MODES, PRICES, Case, cases, is_streaming
 from rungwise.adapters.testing.hostile_case import HostileCase, hostile_cases
 from rungwise.adapters.testing.runner import KEY, CaseRunner
 from rungwise.adapters.testing.scripts import scripted_replies, scripts
-from rungwise.adapters.testing.search import Finding, Search, smallest, with_defaults
+from rungwise.adapters.testing.search import Finding, Search, Shrinkable, with_defaults
 from rungwise.adapters.testing.squeeze import Squeeze, squeezes
 from rungwise.adapters.testing.wire_checks import check_answer, check_requests
 from rungwise.fsm.call.conversation.link import PlainLink, Prices
@@ -86,7 +86,7 @@ class Fuzzer(Search):
             return
         events: list[object] = []
         result = self._runner.run(case, events)
-        stays = case.is_streaming and case.leaves_after is None and not self._runner.compactor_raised
+        stays = is_streaming(case.mode) and case.leaves_after is None and not self._runner.compactor_raised
         ended = EndedCall(
             result,
             request=case.request,
@@ -134,11 +134,8 @@ class Fuzzer(Search):
 
 
 @frozen
-class TurnCase:
+class TurnCase(Shrinkable):
     """One turn of a fuzz run."""
-
-    is_served: ClassVar[bool] = False
-    """Whether `rungwise serve` can play it."""
 
     script: TurnScript
 
@@ -150,11 +147,7 @@ class TurnCase:
         """Write the script as `read_turn_script` takes it."""
         return write_turn_script(self.script)
 
-    def shrunk(self, fails: Callable[[TurnCase], bool]) -> TurnCase:
-        """Return the smallest failing case found."""
-        return smallest(self, fails, TurnCase._smaller)
-
-    def _smaller(self) -> Iterator[TurnCase]:
+    def smaller(self) -> Iterator[TurnCase]:
         """Generate cases with one reply or tool run less, or one field at its default."""
         script = self.script
         for name in ("replies", "tools"):

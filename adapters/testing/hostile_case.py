@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Iterator
 
 import attrs
-from attrs import field, frozen
+from attrs import frozen
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
+from hypothesis.strategies import DrawFn
 
 from rungwise.adapters.client import Client
-from rungwise.adapters.testing.case import MODES, PRICES, is_async, is_streaming
+from rungwise.adapters.testing.case import MODES, is_async, is_streaming
+from rungwise.adapters.testing.search import Shrinkable
 from rungwise.adapters.testing.survival import assert_survives
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.learned import LEARNED
@@ -20,7 +20,7 @@ from rungwise.fsm.call.policy import Policy, Timeouts
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.testing.hostile.raw import RawResponse, write_responses
-from rungwise.fsm.testing.hostile.responses import HOSTILITIES, raw_responses
+from rungwise.fsm.testing.hostile.responses import raw_responses
 
 SECONDS = 0.4
 """The budget of a hostile call: real time, as nobody can tell a socket that time has passed."""
@@ -28,18 +28,11 @@ LONGEST_WAIT = 0.05
 TIMEOUTS = Timeouts(connect=0.3, first_token=0.3, stall=0.2, total=0.3)
 
 
-def _tuple(value: Iterable[RawResponse]) -> tuple[RawResponse, ...]:
-    return tuple(value)
-
-
 @frozen
-class HostileCase:
+class HostileCase(Shrinkable):
     """One call to a server that writes hostile bytes."""
 
-    is_served: ClassVar[bool] = False
-    """Whether `rungwise serve` can play it."""
-
-    responses: tuple[RawResponse, ...] = field(converter=_tuple)  # request by request; the last one repeats
+    responses: tuple[RawResponse, ...]  # request by request; the last one repeats
     mode: str = "call"
 
     def describe(self) -> Iterator[str]:
@@ -52,9 +45,7 @@ class HostileCase:
         """Write the responses as TOML, which `rungwise.testing.read_responses` takes."""
         return write_responses(self.responses)
 
-    def run(
-        self, policy: Policy, backends: int, key: str, certificate: Certificate | None, prices: Prices = PRICES
-    ) -> Result:
+    def run(self, policy: Policy, backends: int, key: str, certificate: Certificate | None, prices: Prices) -> Result:
         """Make the call, and a healthy one after it; return the result of the first."""
         LEARNED.forget()
 
@@ -69,7 +60,7 @@ class HostileCase:
 
     def shrunk(self, fails: Callable[[HostileCase], bool]) -> HostileCase:
         """Return a smaller failing case: a single response and the simplest method, since every try takes real time."""
-        alone = [attrs.evolve(self, responses=[response]) for response in self.responses]
+        alone = [attrs.evolve(self, responses=(response,)) for response in self.responses]
         case = next(filter(fails, alone), self) if len(alone) > 1 else self
         plain = HostileCase(case.responses, "stream" if is_streaming(case.mode) else "call")
         return plain if is_async(case.mode) and fails(plain) else case
@@ -87,13 +78,9 @@ def hurried(policy: Policy) -> Policy:
     )
 
 
-def hostile_cases(*, kinds: Sequence[str] = HOSTILITIES) -> SearchStrategy[HostileCase]:
+@st.composite
+def hostile_cases(draw: DrawFn) -> HostileCase:
     """Generate calls."""
-
-    def of(mode: str) -> SearchStrategy[HostileCase]:
-        streams = st.just(True) if is_streaming(mode) else st.booleans()  # a client may have a call streamed too
-        return streams.flatmap(
-            lambda streamed: st.builds(HostileCase, raw_responses(streams=streamed, kinds=kinds), st.just(mode))
-        )
-
-    return st.sampled_from(MODES).flatmap(of)
+    mode = draw(st.sampled_from(MODES))
+    streams = is_streaming(mode) or draw(st.booleans())  # a client may have a call streamed too
+    return HostileCase(tuple(draw(raw_responses(streams=streams))), mode)

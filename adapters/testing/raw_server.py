@@ -10,11 +10,11 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from http.server import BaseHTTPRequestHandler
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import orjson
 
-from rungwise.adapters.provider.connections import LoopbackServer
+from rungwise.adapters.provider.connections import LoopbackHandler, LoopbackServer, Served
 from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep
@@ -26,7 +26,7 @@ POLL_SECONDS: Final = 0.01
 RESET: Final = struct.pack("ii", 1, 0)
 
 
-class RawServer:
+class RawServer(Served):
     """Play raw responses over HTTP connections until `close`, for use in a `with` block; the last is repeated for ever.
 
     Every response ends: when the client goes away, after this many seconds of a request, or bytes of a response.
@@ -39,17 +39,6 @@ class RawServer:
         self._lock = threading.Lock()
         self.play(responses)
         self._server = LoopbackServer(("127.0.0.1", 0), partial(_Handler, self))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    @property
-    def base_url(self) -> str:
-        """Return the base URL, `http://127.0.0.1:PORT/v1`."""
-        return self._server.base_url
 
     @property
     def requests(self) -> list[ReceivedRequest]:
@@ -71,10 +60,6 @@ class RawServer:
             self._responses = tuple(responses)
             self._requests: list[ReceivedRequest] = []
 
-    def close(self) -> None:
-        """Stop listening and drop every connection at once."""
-        self._server.close()
-
     def receive(self, request: ReceivedRequest) -> RawResponse:
         """Record a request and return its response."""
         with self._lock:
@@ -89,10 +74,7 @@ class _Over(Exception):
     """End the writing side of the connection."""
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
+class _Handler(LoopbackHandler, BaseHTTPRequestHandler):
     def __init__(self, owner: RawServer, request: Any, client_address: Any, server: LoopbackServer) -> None:
         self.owner = owner
         self.closing = server.closing
@@ -101,9 +83,6 @@ class _Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         super().setup()
         self.connection.settimeout(POLL_SECONDS)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
     def handle_one_request(self) -> None:
         """Wait for a request, unless the server closes meanwhile."""
@@ -115,12 +94,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         content = self.rfile.read(int(self.headers.get("content-length") or 0))
-        headers = {name.lower(): value for name, value in self.headers.items()}
         try:
             body = orjson.loads(content)
         except orjson.JSONDecodeError:
             body = {}
-        response = self.owner.receive(ReceivedRequest(self.path, headers, body, time.monotonic()))
+        response = self.owner.receive(ReceivedRequest(self.path, self.lowered_headers, body, time.monotonic()))
         ends_at = time.monotonic() + self.owner.seconds
         try:
             self.write(response, ends_at)
@@ -171,13 +149,6 @@ class _Handler(BaseHTTPRequestHandler):
             except OSError:
                 return False
         return False
-
-    def is_gone(self) -> bool:
-        self.connection.settimeout(0)
-        try:
-            return not self.connection.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return False
 
     def finish(self) -> None:
         with contextlib.suppress(OSError):

@@ -20,7 +20,7 @@ from rungwise.adapters.provider.handler import render
 from rungwise.adapters.provider.playback import ReceivedRequest, Responder
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider
-from rungwise.adapters.testing.case import PRICES, Case, ask, ask_async
+from rungwise.adapters.testing.case import PRICES, Case, ask, ask_async, is_async
 from rungwise.adapters.testing.wire_checks import CAPS
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.learned import LEARNED
@@ -194,7 +194,7 @@ class CaseRunner:
         self._case, self.received, self.replies, self.billed = case, [], [], []
         self.compactor_raised = False
         try:
-            if case.is_async:
+            if is_async(case.mode):
                 return anyio.run(self._ask_async, case, events)
             with self._client(case, http=self._http) as client:
                 return ask(client, case.mode, case.request, events, case.leaves_after, **self._options(case))

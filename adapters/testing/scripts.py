@@ -5,7 +5,7 @@ All of them shrink to a plain answer, and a script to one such reply.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
@@ -14,7 +14,6 @@ from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.wires.chat.dialects import STOP_REASONS
 from rungwise.fsm.testing.strategies import ANSWER, DENSE, STORY, first_or_often, headers, seldom, texts, tool_calls
 
-T = TypeVar("T")
 Fields = dict[str, SearchStrategy[Any]]
 Kind = SearchStrategy[dict[str, Any]]
 
@@ -182,9 +181,6 @@ def scripts(
     each = items if items is not None else scripted_replies()
     run = st.builds(lambda reply, times: [reply] * times, each, st.integers(1, longest_run))
     capless = st.just([ScriptedReply(status=400, error=error) for error in REJECTED_CAPS])
-    runs = st.lists(_mostly(run, capless), min_size=1, max_size=longest)
+    mostly = st.integers(0, 19).flatmap(lambda chance: capless if chance == 19 else run)
+    runs = st.lists(mostly, min_size=1, max_size=longest)
     return runs.map(lambda drawn: Script([reply for replies in drawn for reply in replies]))
-
-
-def _mostly(usual: SearchStrategy[T], rare: SearchStrategy[T]) -> SearchStrategy[T]:
-    return st.integers(0, 19).flatmap(lambda chance: rare if chance == 19 else usual)

@@ -3,7 +3,7 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Final, Self
 
 import attrs
 from attrs import define, field, frozen
@@ -13,34 +13,35 @@ from hypothesis.strategies import SearchStrategy
 from rungwise.fsm.testing.coverage import Coverage
 
 UNHEALTHY: Final = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
-T = TypeVar("T")
 
 BATCH: Final = 200
 """Examples that follow from one seed; the next batch has another, so a longer run begins like a shorter one."""
 
 
-class Shrinkable(Protocol):
+class Shrinkable(ABC):
     """An example that can be shrunk, described and written down."""
 
-    @property
-    def is_served(self) -> bool:
-        """Tell whether `rungwise serve` can play it."""
+    is_served: ClassVar[bool] = False
+    """Whether `rungwise serve` can play it."""
 
+    @abstractmethod
     def describe(self) -> Iterator[str]:
         """Describe what the script does not show."""
 
+    @abstractmethod
     def to_toml(self) -> str:
         """Write it as TOML."""
 
+    def smaller(self) -> Iterator[Self]:
+        """Generate examples that are smaller by one thing."""
+        return iter(())
+
     def shrunk(self, fails: Callable[[Any], bool]) -> Any:
-        """Return the smallest failing example found."""
-
-
-def smallest(case: T, fails: Callable[[T], bool], smaller: Callable[[T], Iterator[T]]) -> T:
-    """Return the smallest failing case found; Hypothesis has shrunk it before, but gives up early on long scripts."""
-    while (less := next(filter(fails, smaller(case)), None)) is not None:
-        case = less
-    return case
+        """Return the smallest failing example found; Hypothesis gives up early on long scripts."""
+        case = self
+        while (less := next(filter(fails, case.smaller()), None)) is not None:
+            case = less
+        return case
 
 
 def with_defaults(case: Any, plain: Any) -> Iterator[Any]:
@@ -72,11 +73,8 @@ class Finding:
         A script is as `rungwise serve` takes it, hostile bytes are as `rungwise.testing.read_responses` takes them.
         """
         about = [f"found with --seed {self.seed}: {self.what}", f"backends: {self.backends}", *self.case.describe()]
-        return "".join(f"# {_printable(line)}\n" for line in about) + self.case.to_toml()
-
-
-def _printable(line: str) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in line)
+        shown = ("".join(letter if letter.isprintable() else "?" for letter in line) for line in about)
+        return "".join(f"# {line}\n" for line in shown) + self.case.to_toml()
 
 
 @define(eq=False)

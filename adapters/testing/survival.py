@@ -162,7 +162,7 @@ def assert_survives(
         server.seconds = allowed + grace + 1.0
         request = request if isinstance(request, Request) else Request(request)
         calls = _Calls(server, client, mode, request)
-        hostile, healthy = anyio.run(calls.make_both_async) if is_async(mode) else calls.make_both()
+        hostile, healthy = anyio.run(calls.make_async) if is_async(mode) else calls.make()
     result = _check_end(hostile, allowed + grace, memory)
     ended = EndedCall(
         result,
@@ -190,41 +190,33 @@ class _Calls:
     requests: list[Any] = field(factory=list, init=False)
     played: list[RawResponse] = field(factory=list, init=False)
 
-    def make_both(self) -> tuple[_Measured, _Measured]:
+    def make(self) -> tuple[_Measured, _Measured]:
         """Make both calls with the synchronous methods."""
+        made: list[_Measured] = []
         with self.client:
-            hostile = self._make()
-            self._begin_healthy()
-            healthy = self._make()
-            for _ in range(HEALTHY_TRIES - 1):
-                healthy = self._make() if _ran_out_of_time(healthy) else healthy
-            return hostile, healthy
+            for each in self._each(made):
+                with _measure(each):
+                    each.result = ask(self.client, self.mode, self.request, each.events)
+        return made[0], made[-1]
 
-    async def make_both_async(self) -> tuple[_Measured, _Measured]:
+    async def make_async(self) -> tuple[_Measured, _Measured]:
         """Make both calls on one event loop."""
+        made: list[_Measured] = []
         async with self.client:
-            hostile = await self._make_async()
-            self._begin_healthy()
-            healthy = await self._make_async()
-            for _ in range(HEALTHY_TRIES - 1):
-                healthy = await self._make_async() if _ran_out_of_time(healthy) else healthy
-            return hostile, healthy
+            for each in self._each(made):
+                with _measure(each):
+                    each.result = await ask_async(self.client, self.mode, self.request, each.events)
+        return made[0], made[-1]
 
-    def _begin_healthy(self) -> None:
-        self.requests, self.played = self.server.requests, self.server.played
-        self.server.play([healthy_response(streams=is_streaming(self.mode), text=HEALTHY_TEXT)])
-
-    def _make(self) -> _Measured:
-        made = _Measured()
-        with _measure(made):
-            made.result = ask(self.client, self.mode, self.request, made.events)
-        return made
-
-    async def _make_async(self) -> _Measured:
-        made = _Measured()
-        with _measure(made):
-            made.result = await ask_async(self.client, self.mode, self.request, made.events)
-        return made
+    def _each(self, made: list[_Measured]) -> Iterator[_Measured]:
+        """Yield what measures the hostile call, and the healthy one until it has had enough time."""
+        for number in range(1 + HEALTHY_TRIES):
+            if number == 1:
+                self.requests, self.played = self.server.requests, self.server.played
+                self.server.play([healthy_response(streams=is_streaming(self.mode), text=HEALTHY_TEXT)])
+            if number < 2 or _ran_out_of_time(made[-1]):
+                made.append(_Measured())
+                yield made[-1]
 
 
 def _ran_out_of_time(made: _Measured) -> bool:

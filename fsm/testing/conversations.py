@@ -115,20 +115,17 @@ def _tool_round(draw: DrawFn, forms: SearchStrategy[str]) -> list[PlainMessage |
     return _WRITERS[form](calls, results, draw(_ANY_TEXT), draw(_FLAGS))
 
 
-Writer = Callable[[list[ToolCall], list[ToolResult], str, bool], list[PlainMessage | Message]]
+Written = list[PlainMessage | Message]
+Writer = Callable[[list[ToolCall], list[ToolResult], str, bool], Written]
 
 
-def _as_messages(
-    calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool
-) -> list[PlainMessage | Message]:
+def _as_messages(calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool) -> Written:
     parts: tuple[Part, ...] = (*([TextPart(text)] if text else []), *calls)
     behind = [Message("tool", results)] if joined else [Message("tool", (each,)) for each in results]
     return [Message("assistant", parts), *behind]
 
 
-def _as_calls(
-    calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool
-) -> list[PlainMessage | Message]:
+def _as_calls(calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool) -> Written:
     calling = [
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
         for call in calls
@@ -144,9 +141,7 @@ def _as_calls(
     return [{"role": "assistant", "content": text or None, "tool_calls": calling}, *behind]
 
 
-def _as_functions(
-    calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool
-) -> list[PlainMessage | Message]:
+def _as_functions(calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool) -> Written:
     call, result = calls[0], results[0]
     calling: dict[str, Any] = {"name": call.name, "arguments": call.arguments}
     return [
@@ -155,9 +150,7 @@ def _as_functions(
     ]
 
 
-def _as_blocks(
-    calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool
-) -> list[PlainMessage | Message]:
+def _as_blocks(calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool) -> Written:
     sentence = [{"type": "text", "text": text}] if text else []
     calling = [
         {"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments)} for call in calls

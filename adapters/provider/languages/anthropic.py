@@ -50,7 +50,14 @@ class Messages(Language):
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         """Return the body of an error."""
-        return orjson.dumps(_error(fields, status))
+        phrase = responses.get(status, "Unknown status")
+        kind, message = ERRORS.get(status, ("api_error" if status >= 500 else "invalid_request_error", f"{phrase}."))
+        error: dict[str, Any] = {"type": kind, "message": message}
+        if fields is not None:
+            error |= {name: fields[name] for name in ("type", "message") if name in fields}
+            if fields.get("code") is not None:
+                error["details"] = {"error_code": fields["code"]}
+        return orjson.dumps({"type": "error", "error": error, "request_id": "req_00000000"})
 
     def whole(self, reply: ScriptedReply, request: ScriptRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
@@ -76,7 +83,7 @@ class Messages(Language):
             yield from (_event("content_block_delta", index=index, delta=delta) for delta in deltas)
             yield _event("content_block_stop", index=index)
         if reply.error_event is not None:
-            yield event(_error(reply.error_event, 500), "error")
+            yield event(self.error(reply.error_event, 500), "error")
         elif reply.done:
             usage_member = {"usage": {"output_tokens": 0, **usage}} if usage else {}
             yield _event("message_delta", delta=_stop(reply), **usage_member)
@@ -93,17 +100,6 @@ def _event(name: str, **members: Any) -> bytes:
 def _message(reply: ScriptedReply, request: ScriptRequest) -> dict[str, Any]:
     model = reply.model or request.model
     return {"id": f"msg_{request.number:024d}", "type": "message", "role": "assistant", "model": model}
-
-
-def _error(fields: Mapping[str, Any] | None, status: int) -> dict[str, Any]:
-    phrase = responses.get(status, "Unknown status")
-    kind, message = ERRORS.get(status, ("api_error" if status >= 500 else "invalid_request_error", f"{phrase}."))
-    error: dict[str, Any] = {"type": kind, "message": message}
-    if fields is not None:
-        error |= {name: fields[name] for name in ("type", "message") if name in fields}
-        if fields.get("code") is not None:
-            error["details"] = {"error_code": fields["code"]}
-    return {"type": "error", "error": error, "request_id": "req_00000000"}
 
 
 def _stop(reply: ScriptedReply) -> dict[str, Any]:

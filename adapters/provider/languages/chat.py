@@ -51,18 +51,48 @@ class ChatCompletions(Language):
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         """Return the body of an error."""
-        return _error(fields, status)
+        phrase = responses.get(status, "Unknown status")
+        other = ("server_error" if status >= 500 else "invalid_request_error", None, f"{phrase}.")
+        kind, code, message = ERRORS.get(status, other)
+        default = {"message": message, "type": kind, "param": None, "code": code}
+        if fields is not None:
+            # The default code belongs to the default message; it might contradict another one.
+            default = {**default, "code": None, **fields}
+        return orjson.dumps({"error": default})
 
     def whole(self, reply: ScriptedReply, request: ScriptRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
         if reply.error_event is not None:
             usage = {} if reply.usage is None else {"usage": dict(reply.usage)}
-            return orjson.dumps({**orjson.loads(_error(reply.error_event, 500)), **usage})
+            return orjson.dumps({**orjson.loads(self.error(reply.error_event, 500)), **usage})
         return orjson.dumps(_completion(reply, request.body, _envelope(reply, request)))
 
     def events(self, reply: ScriptedReply, request: ScriptRequest) -> Iterator[bytes]:
         """Yield the pieces of a stream."""
-        return _events(reply, request.body, {**_envelope(reply, request), "object": "chat.completion.chunk"})
+        envelope: dict[str, Any] = {**_envelope(reply, request), "object": "chat.completion.chunk"}
+        options = request.body.get("stream_options")
+        reports = isinstance(options, Mapping) and options.get("include_usage") is True
+        usage = _usage(reply, request.body) if reports else None
+        if usage:
+            envelope = {**envelope, "usage": None}
+        for delta in _deltas(reply):
+            yield event({**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+        if reply.error_event is not None:
+            if usage and reply.usage is not None:
+                yield event({**envelope, "choices": [], "usage": usage})
+            yield event(self.error(reply.error_event, 500))
+        else:
+            choice: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": reply.finish_reason}
+            whole = reply.final_message not in (None, False)
+            if whole:
+                content = reply.text if reply.final_message is True else reply.final_message
+                choice["message"] = {"role": "assistant", "content": content}
+            if whole or reply.finish_reason is not None:
+                yield event({**envelope, "choices": [choice]})
+            if usage:
+                yield event({**envelope, "choices": [], "usage": usage})
+        if reply.done:
+            yield event(b"[DONE]")
 
 
 def _envelope(reply: ScriptedReply, request: ScriptRequest) -> dict[str, Any]:
@@ -72,17 +102,6 @@ def _envelope(reply: ScriptedReply, request: ScriptRequest) -> dict[str, Any]:
         "created": CREATED,
         "model": reply.model or request.model,
     }
-
-
-def _error(fields: Mapping[str, Any] | None, status: int) -> bytes:
-    phrase = responses.get(status, "Unknown status")
-    other = ("server_error" if status >= 500 else "invalid_request_error", None, f"{phrase}.")
-    kind, code, message = ERRORS.get(status, other)
-    default = {"message": message, "type": kind, "param": None, "code": code}
-    if fields is not None:
-        # The default code belongs to the default message; it might contradict another one.
-        default = {**default, "code": None, **fields}
-    return orjson.dumps({"error": default})
 
 
 def _completion(reply: ScriptedReply, request: Mapping[str, Any], envelope: dict[str, Any]) -> dict[str, Any]:
@@ -97,31 +116,6 @@ def _completion(reply: ScriptedReply, request: Mapping[str, Any], envelope: dict
     usage = _usage(reply, request)
     choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
     return {**envelope, "choices": [choice], **({"usage": usage} if usage else {})}
-
-
-def _events(reply: ScriptedReply, request: Mapping[str, Any], envelope: dict[str, Any]) -> Iterator[bytes]:
-    options = request.get("stream_options")
-    usage = _usage(reply, request) if isinstance(options, Mapping) and options.get("include_usage") is True else None
-    if usage:
-        envelope = {**envelope, "usage": None}
-    for delta in _deltas(reply):
-        yield event({**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-    if reply.error_event is not None:
-        if usage and reply.usage is not None:
-            yield event({**envelope, "choices": [], "usage": usage})
-        yield event(_error(reply.error_event, 500))
-    else:
-        choice: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": reply.finish_reason}
-        whole = reply.final_message not in (None, False)
-        if whole:
-            content = reply.text if reply.final_message is True else reply.final_message
-            choice["message"] = {"role": "assistant", "content": content}
-        if whole or reply.finish_reason is not None:
-            yield event({**envelope, "choices": [choice]})
-        if usage:
-            yield event({**envelope, "choices": [], "usage": usage})
-    if reply.done:
-        yield event(b"[DONE]")
 
 
 def _deltas(reply: ScriptedReply) -> Iterator[dict[str, Any]]:

@@ -17,6 +17,7 @@ from rungwise.adapters.provider.languages.language import (
     answer_tokens,
     characters,
     event,
+    input_of,
     split,
     tokens,
 )
@@ -68,7 +69,19 @@ class GeminiLanguage(Language):
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         """Return the body of an error."""
-        return orjson.dumps(_error(fields, status))
+        name, message = STATUSES.get(status, ("UNKNOWN", f"{responses.get(status, 'Unknown status')}."))
+        error: dict[str, Any] = {"code": status, "message": message, "status": name}
+        fields = fields or {}
+        error |= {own: fields[word] for word, own in (("message", "message"), ("type", "status")) if word in fields}
+        details: list[dict[str, Any]] = []
+        if isinstance(fields.get("code"), int):
+            error["code"] = fields["code"]
+        elif "code" in fields:
+            details.append({"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": fields["code"]})
+        if "param" in fields:
+            violation = {"field": fields["param"], "description": error["message"]}
+            details.append({"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]})
+        return orjson.dumps({"error": {**error, **({"details": details} if details else {})}})
 
     def whole(self, reply: ScriptedReply, request: ScriptRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
@@ -92,26 +105,10 @@ class GeminiLanguage(Language):
                 so_far["totalTokenCount"] = so_far["promptTokenCount"] + so_far["candidatesTokenCount"]
             yield event({"candidates": [_candidate([part])], **_metadata(so_far), **envelope})
         if reply.error_event is not None:
-            yield event(_error(reply.error_event, 500))
+            yield event(self.error(reply.error_event, 500))
         elif reply.done:
             candidate = _signed(reply, _candidate([{"text": ""}]), is_last=True)
             yield event({**_last(reply, candidate), **_metadata(usage), **envelope})
-
-
-def _error(fields: Mapping[str, Any] | None, status: int) -> dict[str, Any]:
-    name, message = STATUSES.get(status, ("UNKNOWN", f"{responses.get(status, 'Unknown status')}."))
-    error: dict[str, Any] = {"code": status, "message": message, "status": name}
-    fields = fields or {}
-    error |= {own: fields[word] for word, own in (("message", "message"), ("type", "status")) if word in fields}
-    details: list[dict[str, Any]] = []
-    if isinstance(fields.get("code"), int):
-        error["code"] = fields["code"]
-    elif "code" in fields:
-        details.append({"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": fields["code"]})
-    if "param" in fields:
-        violation = {"field": fields["param"], "description": error["message"]}
-        details.append({"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]})
-    return {"error": {**error, **({"details": details} if details else {})}}
 
 
 def _envelope(reply: ScriptedReply, request: ScriptRequest) -> dict[str, Any]:
@@ -162,10 +159,7 @@ def _calls(reply: ScriptedReply) -> list[dict[str, Any]]:
 def _call(call: ToolCall) -> dict[str, Any]:
     """Return a call; without an object as arguments it is one that began and did not end."""
     begun = {"id": call.id, "name": call.name}
-    try:
-        args = orjson.loads(call.arguments)
-    except orjson.JSONDecodeError:
-        args = None
+    args = input_of(call.arguments) if call.arguments else ""
     return {**begun, "args": args} if isinstance(args, dict) else {**begun, "willContinue": True}
 
 

@@ -60,16 +60,15 @@ class OllamaChat(Language):
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         """Return the body of an error, which is only a message."""
-        return _error(fields, status)
+        phrase = responses.get(status, "Unknown status")
+        return orjson.dumps({"error": (fields or {}).get("message") or ERRORS.get(status, phrase)})
 
     def whole(self, reply: ScriptedReply, request: ScriptRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
         if reply.error_event is not None:
-            return _error(reply.error_event, 500)
+            return self.error(reply.error_event, 500)
         message = _message(reply.text or reply.refusal, reply.reasoning, reply.tool_calls)
-        if not reply.done:
-            return _line(reply, request, message)
-        return _line(reply, request, message, **_end(reply, request))
+        return _line(reply, request, message, **(_end(reply, request) if reply.done else {}))
 
     def events(self, reply: ScriptedReply, request: ScriptRequest) -> Iterator[bytes]:
         """Yield the lines of a stream."""
@@ -79,14 +78,9 @@ class OllamaChat(Language):
             yield _line(reply, request, _message(piece)) + b"\n"
         yield from (_line(reply, request, _message("", "", (call,))) + b"\n" for call in reply.tool_calls)
         if reply.error_event is not None:
-            yield _error(reply.error_event, 500) + b"\n"
+            yield self.error(reply.error_event, 500) + b"\n"
         elif reply.done:
             yield _line(reply, request, _message(""), **_end(reply, request)) + b"\n"
-
-
-def _error(fields: Mapping[str, Any] | None, status: int) -> bytes:
-    phrase = responses.get(status, "Unknown status")
-    return orjson.dumps({"error": (fields or {}).get("message") or ERRORS.get(status, phrase)})
 
 
 def _line(reply: ScriptedReply, request: ScriptRequest, message: Mapping[str, Any], **end: Any) -> bytes:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Iterable, Mapping
 
 from rungwise.fsm.checker.firing import Firing, Predicate, always_bounded, always_counting, always_falling, always_first
 from rungwise.fsm.journal.path import SKIPPED
@@ -90,8 +89,3 @@ def follow_rows(table: Table, limits: Mapping[str, int], steps: Iterable[Step]) 
                 raise Dishonest(name, wrong, step)
         here, attempts = after, step.attempts
     return attempts
-
-
-def chain_changes(ended: EndedCall) -> Iterator[tuple[Step, Step]]:
-    """Yield each pair of successive requests that went to different backends."""
-    yield from ((before, step) for before, step in pairwise(ended.sent) if step.backend != before.backend)

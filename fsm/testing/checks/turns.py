@@ -19,7 +19,7 @@ from rungwise.fsm.testing.turn_player import ENDS, CallInTurn, PlayedRound, RunO
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.result import TurnResult
-from rungwise.fsm.turn.table import OUTCOMES, TURN
+from rungwise.fsm.turn.table import CALLS, OUTCOMES, TURN
 from rungwise.fsm.turn.tools import Toolbox
 from rungwise.fsm.values.money import as_money, units_of
 from rungwise.fsm.values.usage import NO_USAGE
@@ -106,11 +106,8 @@ def check_steps(seen: SeenTurn) -> None:
     sent = follow_rows(TURN, seen.policy.limits, seen.steps)
     if sent != len(seen.run.doings) and seen.run.was_stopped == "":
         raise Dishonest(COUNTED, f"{sent} things were to be done, and {len(seen.run.doings)} were")
-    if len(seen.journal.calls) != sum(step.event == "sent" and step.source in CALLS_OF_TURN for step in seen.steps):
+    if len(seen.journal.calls) != sum(step.event == "sent" and step.source in CALLS for step in seen.steps):
         raise Dishonest(LEGAL, f"the journal holds {len(seen.journal.calls)} calls, and its steps others")
-
-
-CALLS_OF_TURN = ("ask", "go_on", "summarize")
 
 
 def check_limits(seen: SeenTurn) -> None:
