@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
 
@@ -31,7 +31,6 @@ MOST_COMPARED: Final = 100
 
 _LONGEST_NAME: Final = 64
 _LONGEST_PLACE: Final = 120
-TOO_DEEP: Final = "the arguments are nested too deeply"
 TOO_MUCH: Final = "the arguments take too much work to check; give fewer at once, or flatter ones"
 
 Arguments = dict[str, Any]
@@ -41,12 +40,11 @@ class Misfit(Exception):
     """Arguments do not fit; the message is for the model."""
 
 
-class Schema(Protocol):
-    """The arguments that a tool takes."""
+@frozen(eq=False)
+class Schema:
+    """Hold what arguments a tool takes; this one accepts any, for a tool without a schema."""
 
-    @property
-    def schema(self) -> Mapping[str, Any]:
-        """Return the JSON schema of the arguments."""
+    schema: Mapping[str, Any] = FrozenMap({"type": "object", "properties": FrozenMap()})
 
     def read(self, arguments: Arguments) -> Arguments:
         """Return the arguments in the form that the function takes.
@@ -54,25 +52,30 @@ class Schema(Protocol):
         Raises:
             Misfit: they do not fit.
         """
+        try:
+            with bounded():
+                values, faults = self._read(arguments)
+        except RecursionError:
+            raise Misfit("the arguments are nested too deeply") from None
+        except TooMuchWork:
+            raise Misfit(TOO_MUCH) from None
+        except Exception as error:  # no schema, no value and no validator of the caller's may crash a turn
+            raise Misfit(f"the arguments cannot be checked ({type(error).__name__})") from None
+        if faults:
+            listed = "; ".join(label(fault, LONGEST_FAULT) for fault in faults[:MOST_FAULTS])
+            raise Misfit(f"the arguments do not fit: {listed}{'; and more' if len(faults) > MOST_FAULTS else ''}")
+        return values
 
-
-@frozen
-class AnyArguments:
-    """Accept any arguments, for a tool without a schema."""
-
-    schema: Mapping[str, Any] = FrozenMap({"type": "object", "properties": FrozenMap()})
-
-    def read(self, arguments: Arguments) -> Arguments:
-        """Return the arguments."""
-        return arguments
+    def _read(self, arguments: Arguments) -> tuple[Arguments, Sequence[str]]:
+        """Return the arguments as `read` does, and what is wrong with them."""
+        return arguments, ()
 
 
 @frozen(eq=False)
-class GivenSchema:
+class GivenSchema(Schema):
     """Check arguments against a JSON schema without changing them."""
 
-    schema: Mapping[str, Any]
-    _validator: Any
+    _validator: Any = None
 
     @classmethod
     def of(cls, schema: Mapping[str, Any], where: str) -> GivenSchema:
@@ -97,25 +100,9 @@ class GivenSchema:
             ) from None
         return cls(whole, draft(whole, registry=_holding(whole, where)))
 
-    def read(self, arguments: Arguments) -> Arguments:
-        """Return the arguments, checked.
-
-        Raises:
-            Misfit: they do not fit.
-        """
-        try:
-            with bounded():
-                errors = islice(self._validator.iter_errors(arguments), MOST_FAULTS + 1)
-                faults = [fault for error in errors for fault in _faults_for_model(error)]
-        except RecursionError:
-            raise Misfit(TOO_DEEP) from None
-        except TooMuchWork:
-            raise Misfit(TOO_MUCH) from None
-        except Exception as error:  # no schema and no value may crash a turn
-            raise Misfit(f"the arguments cannot be checked against the schema ({type(error).__name__})") from None
-        if faults:
-            raise Misfit(together(faults))
-        return arguments
+    def _read(self, arguments: Arguments) -> tuple[Arguments, Sequence[str]]:
+        errors = islice(self._validator.iter_errors(arguments), MOST_FAULTS + 1)
+        return arguments, [fault for error in errors for fault in _faults_for_model(error)]
 
 
 def _holding(schema: Mapping[str, Any], where: str) -> Any:
@@ -159,7 +146,7 @@ def _faults_for_model(error: ValidationError) -> Iterable[str]:
                 return [unwanted(place, name, names) for name in islice(unknown, MOST_FAULTS)]
         case "type":
             kinds = " or ".join(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
-            return [f"{what} must be of type {kinds}, not {_kind(instance)}"]
+            return [f"{what} must be of type {kinds}, not {_KINDS.get(type(instance), 'null')}"]
         case "enum":
             return [f"{what} must be one of {quoted(value)}"]
         case "const":
@@ -182,18 +169,7 @@ def _nearest(error: ValidationError) -> ValidationError | None:
     return nearest
 
 
-_KINDS: Final = (
-    (bool, "boolean"),
-    (str, "string"),
-    (int, "integer"),
-    (float, "number"),
-    (list, "array"),
-    (dict, "object"),
-)
-
-
-def _kind(value: object) -> str:
-    return next((name for kind, name in _KINDS if isinstance(value, kind)), "null")
+_KINDS: Final = {bool: "boolean", str: "string", int: "integer", float: "number", list: "array", dict: "object"}
 
 
 def quoted(values: Iterable[Any]) -> str:
@@ -225,9 +201,3 @@ def unwanted(place: str, name: object, names: Sequence[str]) -> str:
     unknown = label(name, _LONGEST_NAME)
     near = close_to(unknown, names[:100]) or (f"; there are: {quoted(names)}" if names else "; there are none")
     return f"there is no {unknown!r}{f' in {place!r}' if place else ''}{near}"
-
-
-def together(faults: Sequence[str]) -> str:
-    """Join faults into one message."""
-    listed = "; ".join(label(fault, LONGEST_FAULT) for fault in faults[:MOST_FAULTS])
-    return f"the arguments do not fit: {listed}{'; and more' if len(faults) > MOST_FAULTS else ''}"

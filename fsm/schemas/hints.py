@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from inspect import Parameter
 from itertools import islice
@@ -28,9 +28,9 @@ import typing_extensions
 from attrs import frozen
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.schemas.given import TOO_DEEP, TOO_MUCH, Arguments, Misfit, missing, place_of, together, unwanted
+from rungwise.fsm.schemas.given import Arguments, Schema, missing, place_of, unwanted
 from rungwise.fsm.schemas.validator import MOST_FAULTS
-from rungwise.fsm.schemas.work import MOST_WORK, TooMuchWork, bounded, spend
+from rungwise.fsm.schemas.work import MOST_WORK, spend
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
 from rungwise.fsm.values.label import label
 
@@ -44,8 +44,8 @@ _MORE = "**"
 _BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 
-@frozen(eq=False)
-class HintedSchema:
+@frozen(eq=False, kw_only=True)
+class HintedSchema(Schema):
     """Check and convert arguments by the type hints of a function.
 
     Arguments:
@@ -55,7 +55,6 @@ class HintedSchema:
         widths: the most alternatives of an object and of an array; pydantic tries them all, at each level again.
     """
 
-    schema: Mapping[str, Any]
     model: type[Any]
     names: Mapping[str, str]
     optional: frozenset[str]
@@ -114,40 +113,33 @@ class HintedSchema:
         schema.pop("title", None)
         schema.pop("description", None)  # at most the docstring of pydantic's own class
         widths = _alternatives(schema, "object"), _alternatives(schema, "array")
-        return cls(frozen_copy(schema, where), model, FrozenMap(names), frozenset(optional), "more" in fields, widths)
+        return cls(
+            schema=frozen_copy(schema, where),
+            model=model,
+            names=FrozenMap(names),
+            optional=frozenset(optional),
+            takes_more="more" in fields,
+            widths=widths,
+        )
 
-    def read(self, arguments: Arguments) -> Arguments:
-        """Return the arguments, converted.
-
-        Raises:
-            Misfit: they do not fit.
-        """
+    def _read(self, arguments: Arguments) -> tuple[Arguments, Sequence[str]]:
         from pydantic import ValidationError
 
+        spend(_work_of(arguments, *self.widths))
         known = self.schema["properties"]
         passed = {name: value for name, value in arguments.items() if name in known}
         others = {name: value for name, value in arguments.items() if name not in known}
         faults = [] if self.takes_more else [unwanted("", name, list(known)) for name in islice(others, MOST_FAULTS)]
         try:
-            with bounded():
-                spend(_work_of(arguments, *self.widths))
             read = self.model.model_validate({**passed, _MORE: others})
         except ValidationError as error:
-            raise Misfit(together([*self._faults_for_model(error), *faults])) from None
-        except RecursionError:
-            raise Misfit(TOO_DEEP) from None
-        except TooMuchWork:
-            raise Misfit(TOO_MUCH) from None
-        except Exception as error:  # a validator of the caller's failed
-            raise Misfit(f"the arguments cannot be checked ({type(error).__name__})") from None
-        if faults:
-            raise Misfit(together(faults))
+            return arguments, [*self._faults_for_model(error), *faults]
         values = {
             name: getattr(read, field)
             for field, name in self.names.items()
             if field in read.model_fields_set or field not in self.optional
         }
-        return {**(read.more if self.takes_more else {}), **values}
+        return {**(read.more if self.takes_more else {}), **values}, faults
 
     def _faults_for_model(self, error: ValidationError) -> Iterator[str]:
         for fault in islice(_faults(error), MOST_FAULTS + 1):

@@ -15,7 +15,7 @@ from attrs import field, frozen
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.schemas.given import AnyArguments, Arguments, GivenSchema, Misfit, Schema, quoted
+from rungwise.fsm.schemas.given import Arguments, GivenSchema, Misfit, Schema, quoted
 from rungwise.fsm.schemas.hints import HintedSchema
 from rungwise.fsm.text.contents import exact
 from rungwise.fsm.turn.validity import LONGEST_NAME, NAME_FORM, is_name
@@ -91,7 +91,7 @@ class Tool:
         where = f"the tool {self.called!r}" if self.called else "the tool"
         if self.parameters is not None:
             return GivenSchema.of(self.parameters, f"Tool.parameters of {where}")
-        return AnyArguments() if self.function is None else HintedSchema.of(self.function, where)
+        return Schema() if self.function is None else HintedSchema.of(self.function, where)
 
     @property
     def called(self) -> str | None:
