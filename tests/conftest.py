@@ -20,8 +20,8 @@ os.environ |= {"AWS_REGION": "eu-north-1", "AWS_EC2_METADATA_DISABLED": "true"} 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Start one worker more than there are processors: many tests wait for a deadline to pass."""
-    return (os.cpu_count() or 1) + 1
+    """Start two workers more than there are processors: many tests wait for a deadline to pass."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

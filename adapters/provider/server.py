@@ -45,6 +45,9 @@ class EmbeddedProvider(Served):
         except (TypeError, ValueError, OverflowError):  # not an address, or a port above 65535
             raise ConfigurationError("host must be an IPv4 address, and port a whole number from 0 to 65535") from None
 
+    base_url, open_connections = Served.base_url, Served.open_connections  # here for the API's documentation
+    wait_disconnected, close = Served.wait_disconnected, Served.close
+
     @property
     def models(self) -> list[str]:
         """Return the models that the script names."""
