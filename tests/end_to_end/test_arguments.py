@@ -339,5 +339,7 @@ def test_a_file_that_no_command_can_read_is_one_line_and_code_2(tmp_path: Path, 
     for command in commands:
         ended = invoke(*command)
         assert ended.exit_code == 2, (command, ended.output, ended.exception)
-        assert len(ended.stderr.splitlines()) == 1
-        assert len(ended.stderr) < 500
+        # What other tests have left behind may be collected while the stack is full, and cannot say why it fails there.
+        said = ended.stderr.replace("Exception ignored in sys.unraisablehook", "")
+        assert len(said.splitlines()) == 1
+        assert len(said) < 500
