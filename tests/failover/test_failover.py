@@ -105,6 +105,7 @@ def test_the_way_in_which_calls_are_made_makes_no_difference(row: str, way: Way)
     assert verdicts == {name: expected(row, name) for name in FAULTS}
 
 
+@pytest.mark.slowest
 @pytest.mark.full
 def test_the_sums_hold_in_the_published_times():
     rows = play_rows(ROWS, FAULTS.values(), scale=1.0, way="stream")

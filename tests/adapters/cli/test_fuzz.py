@@ -269,6 +269,7 @@ UNCOUNTED = (
 )
 
 
+@pytest.mark.slowest
 @pytest.mark.full
 @pytest.mark.parametrize(("plant", "money", "seed"), UNCOUNTED, ids=[plant.__name__ for plant, *_ in UNCOUNTED])
 def test_tokens_that_nobody_counts_are_found(

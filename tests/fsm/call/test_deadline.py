@@ -87,6 +87,7 @@ def bound(policy: Policy, backends: int) -> float:
     return next(each.value for each in found if each.name == "seconds")
 
 
+@pytest.mark.slowest
 @pytest.mark.parametrize("examples", [10, pytest.param(200, marks=pytest.mark.full)])
 def test_whatever_the_others_do_the_call_is_done(examples: int) -> None:
     @given(scenes())

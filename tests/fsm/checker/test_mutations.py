@@ -552,6 +552,7 @@ def expectations_about(rows: tuple[Row, ...], touched: frozenset[tuple[str, str]
     return tuple(sorted(able, key=lambda each: (not set(rows) & set(rows_taken(each)), len(rows_taken(each)))))
 
 
+@pytest.mark.slowest
 @pytest.mark.parametrize("nth", [11, pytest.param(1, marks=pytest.mark.full)])
 def test_every_mutant_dies_or_is_the_same_machine(nth):
     alive: list[str] = []

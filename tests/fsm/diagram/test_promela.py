@@ -48,6 +48,7 @@ def test_spin_proves_that_every_run_ends(table: Table, limits: Mapping[str, int]
     assert spin(promela.model(table, limits), tmp_path).violated is None
 
 
+@pytest.mark.slowest
 @FULL
 def test_spin_proves_the_call_with_the_limits_that_it_has_by_default(tmp_path: Path) -> None:
     written = promela.model(CALL)

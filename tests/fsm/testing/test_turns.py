@@ -328,6 +328,7 @@ def test_random_turns_are_honest() -> None:
     fuzz(100, 1)
 
 
+@pytest.mark.slowest
 @pytest.mark.full
 def test_every_row_is_taken_by_random_turns_and_all_are_honest() -> None:
     coverage = Coverage()
