@@ -46,10 +46,10 @@ FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """What is wrong with a file that takes nothing more."""
 
 
-class LateImports(click.Group):
-    """Report every error on one line, and exit with a code that the help explains.
+class Commands(click.Group):
+    """Import a command when it runs, report every error on one line, and exit with a code that the help explains.
 
-    A command is imported when it runs, so that Ctrl-C during the import is caught.
+    So Ctrl-C during the import is caught, too.
     """
 
     def main(
@@ -122,7 +122,7 @@ def _version(context: click.Context, parameter: click.Parameter, value: bool) ->
 
 
 @click.group(
-    cls=LateImports,
+    cls=Commands,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

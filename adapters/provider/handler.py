@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from http.server import BaseHTTPRequestHandler
 from io import BytesIO
 from itertools import cycle
 from typing import Any, Final
@@ -67,7 +66,7 @@ LARGEST_BODY: Final = 10**9
 """The most bytes of a request that are read: their memory is allocated at once."""
 
 
-class ReplyHandler(LoopbackHandler, BaseHTTPRequestHandler):
+class ReplyHandler(LoopbackHandler):
     """Handle the requests of one connection; `sleep` replaces real waits, apart from endless ones."""
 
     def __init__(
@@ -116,7 +115,7 @@ class ReplyHandler(LoopbackHandler, BaseHTTPRequestHandler):
         self._read_body()
         self._not_found()
 
-    do_PATCH = do_DELETE = do_OPTIONS = do_PUT  # noqa: N815  (the names that http.server looks up)
+    do_PATCH = do_DELETE = do_OPTIONS = do_PUT
 
     def _read_body(self) -> bytes | ScriptedReply:
         """Return the body of the request, or the reply if it cannot be read."""

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
-from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 
 import orjson
@@ -74,7 +73,7 @@ class _Over(Exception):
     """End the writing side of the connection."""
 
 
-class _Handler(LoopbackHandler, BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     def __init__(self, owner: RawServer, request: Any, client_address: Any, server: LoopbackServer) -> None:
         self.owner = owner
         self.closing = server.closing

@@ -165,8 +165,11 @@ def worst_by_fallbacks(
     assistant_turns: int | None = None,
 ) -> Mapping[int, tuple[WorstCase, ...]]:
     """Find the worst cases for chains with 0 to `most` fallbacks, all of them at the same prices."""
-    request: dict[str, Any] = {"max_tokens": max_tokens, "input_tokens": input_tokens}
-    request["assistant_turns"] = assistant_turns
+    request: dict[str, Any] = {
+        "max_tokens": max_tokens,
+        "input_tokens": input_tokens,
+        "assistant_turns": assistant_turns,
+    }
     worst = {}
     for count in range(1, most + 2):
         if isinstance(policy, TurnPolicy):
@@ -219,6 +222,7 @@ def _checked(
     )
 
 
+# `verify --exhaustive` and the tests fire every event anew, which finds what a machine does beside its table.
 @lru_cache(maxsize=16)
 def _small_walk(table: Table, limits: tuple[tuple[str, int], ...]) -> Walk:
     return walk(table, dict(limits), repeats=False)

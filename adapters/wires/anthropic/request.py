@@ -111,14 +111,14 @@ def _parted(messages: Sequence[PlainMessage], *, system_turns: bool) -> tuple[An
     ):
         group = [*row]
         if is_ours and len(group) > 1:
-            blocks = [block for each in group for block in _blocks(each)]
+            blocks = [block for each in group for block in _blocks(each["content"])]
             blocks.sort(key=lambda block: not _is(block, "tool_result"))  # results first, as the API requires
             group = [{"role": role, "content": blocks}]
         turns += group
     if not turns or turns[0]["role"] != "user":
         turns.insert(0, {"role": "user", "content": BEGINNING if turns else NO_TEXT})
     if len(system) > 1:
-        return [block for content in system for block in _blocks({"content": content})], turns
+        return [block for content in system for block in _blocks(content)], turns
     return (system[0] if system else None), turns
 
 
@@ -128,8 +128,7 @@ def _texts(message: PlainMessage) -> Any:
     return content if isinstance(content, str) else [block for block in content if _is(block, "text")]
 
 
-def _blocks(message: PlainMessage) -> list[Any]:
-    content = message["content"]
+def _blocks(content: Any) -> list[Any]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else [*content]
 
 
@@ -151,11 +150,11 @@ def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
 def _lacks_thinking(turns: Sequence[PlainMessage]) -> bool:
     """Tell whether the running tool loop began without reasoning, as with another provider."""
     last = turns[-1]
-    if last["role"] == "user" and any(_is(block, "tool_result") for block in _blocks(last)):
+    if last["role"] == "user" and any(_is(block, "tool_result") for block in _blocks(last["content"])):
         last = next((turn for turn in reversed(turns) if turn["role"] == "assistant"), last)
     if last["role"] != "assistant":
         return False
-    blocks = [block for block in _blocks(last) if not (_is(block, "text") and is_blank(block["text"]))]
+    blocks = [block for block in _blocks(last["content"]) if not (_is(block, "text") and is_blank(block["text"]))]
     return not (blocks and any(_is(blocks[0], kind) for kind in _THINKING))
 
 

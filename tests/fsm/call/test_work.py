@@ -61,8 +61,9 @@ def work_of_attempts(call: Call, came: Reply | Failure, *, keeps_clocks: bool) -
 
 @pytest.mark.parametrize(("came", "most"), [(FAILED, 365), (EMPTY, 430)], ids=["failures", "empties"])
 def test_an_attempt_after_another_makes_few_calls_of_functions(came: Reply | Failure, most: int) -> None:
-    call = Call(REQUEST, Policy(budget=TWENTY, limits=PATIENT), ONE)
-    assert max(work_of_attempts(call, came, keeps_clocks=False)[1:]) < most
+    first, second = (Call(REQUEST, Policy(budget=TWENTY, limits=PATIENT), ONE) for _ in range(2))
+    work_of_attempts(first, came, keeps_clocks=False)  # which builds the machine, and the table's sentences at its end
+    assert max(work_of_attempts(second, came, keeps_clocks=False)[1:]) < most
 
 
 @pytest.mark.parametrize("came", [FAILED, EMPTY], ids=["failures", "empties"])
