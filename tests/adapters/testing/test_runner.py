@@ -1,0 +1,37 @@
+"""What runs the cases of a fuzz run keeps them apart."""
+
+import threading
+
+import httpx
+import pytest
+
+from rungwise import Budget, Policy, Timeouts
+from rungwise.adapters.testing.case import Case
+from rungwise.adapters.testing.runner import CaseRunner, MemoryTransport
+from rungwise.testing import Script, ScriptedReply
+
+
+def test_a_request_that_an_earlier_case_left_behind_counts_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[httpx.Request] = []
+    next_began, late_arrived = threading.Event(), threading.Event()
+    handle = MemoryTransport.handle_request
+
+    def handle_late(self: MemoryTransport, request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        if len(asked) > 1:
+            next_began.set()
+            late_arrived.wait(10)
+            return handle(self, request)
+        next_began.wait(10)  # the request of the first case arrives when the next case has begun
+        try:
+            return handle(self, request)
+        finally:
+            late_arrived.set()
+
+    monkeypatch.setattr(MemoryTransport, "handle_request", handle_late)
+    policy = Policy(budget=Budget(attempts=1), timeouts=Timeouts(total=0.5))
+    with CaseRunner(policy, 1, over_http=False) as runner:
+        late = runner.run(Case(Script([ScriptedReply(text="Late.")])), [])
+        assert (late.outcome, late.attempts, runner.received) == ("over_budget", 1, [])
+        result = runner.run(Case(Script([ScriptedReply(text="In the reeds.")])), [])
+        assert (result.text, result.attempts, len(runner.received)) == ("In the reeds.", 1, 1)
