@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
-from typing import TYPE_CHECKING, Any, Unpack
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, Unpack, overload
 
 import anyio
-from attrs import evolve
 
 from rungwise.adapters.check import Check, check_request
-from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver
+from rungwise.adapters.drivers import Drivers
+from rungwise.adapters.http.async_driver import AsyncCompactor
 from rungwise.adapters.http.borrowed import AsyncHttpClient, HttpClient
 from rungwise.adapters.http.cancellation import Cancellation, either
 from rungwise.adapters.http.deadline import Deadlines, header_name
 from rungwise.adapters.http.exchange import LARGEST_REPLY
-from rungwise.adapters.http.running import Connections, LoopCalls
+from rungwise.adapters.http.growing import agrowing
+from rungwise.adapters.http.running import Connections
 from rungwise.adapters.http.streams import AsyncStream, Stream
-from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
+from rungwise.adapters.http.sync_driver import Compactor
 from rungwise.adapters.options import (
-    OF_CALLS,
     CallOptions,
     Messages,
     check_chain,
@@ -34,29 +34,17 @@ from rungwise.adapters.options import (
     checked_draws,
     checked_sleep,
     checked_waits,
-    hide_headers,
-    request_of,
 )
-from rungwise.adapters.turn.options import OF_TURNS, AsyncTurnStream, Planned, TurnOptions, TurnStream
+from rungwise.adapters.turn.options import AsyncTurnStream, TurnOptions, TurnStream
 from rungwise.adapters.wires.backend import Backend
-from rungwise.adapters.wires.chat.discovery import Server
-from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.request import TurnContext
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy, Timeouts
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.run.chain import Chain
-from rungwise.fsm.call.run.delivery import StreamEvent
-from rungwise.fsm.call.run.overrides import with_overrides
 from rungwise.fsm.call.run.recording import Observer
-from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.turn.actions import TurnEvent
+from rungwise.fsm.call.run.result import Result, V
 from rungwise.fsm.turn.result import TurnResult
 
-if TYPE_CHECKING:
-    from rungwise.adapters.turn.async_driver import AsyncTurnDriver
-    from rungwise.adapters.turn.sync_driver import SyncTurnDriver
 
-
-class Client:
+class Client(Drivers):
     """Run model calls over a chain of backends. One client serves any number of calls, in any number of threads.
 
     Arguments:
@@ -106,7 +94,7 @@ class Client:
         wall_clock: Callable[[], float] = time.time,
         deadline_header: str | None = None,
     ) -> None:
-        self.chain: tuple[Backend, ...] = tuple(chain) if isinstance(chain, Iterable) else (chain,)
+        self.chain = tuple(chain) if isinstance(chain, Iterable) else (chain,)
         check_sizes(max_connections, largest_reply)
         check_flag("stream_calls", stream_calls)
         self.policy = check_policy(policy)
@@ -115,7 +103,7 @@ class Client:
         check_http(http, async_http)
         self._largest_reply, self._stream_calls = largest_reply, stream_calls
         self._connections = Connections(http, async_http, max_connections)
-        self._options: dict[str, Any] = {
+        self._options = {
             "observer": observer,
             "contents": contents,
             "jitter": checked_draws(jitter),
@@ -128,10 +116,31 @@ class Client:
         check_chain(self.chain)
         Chain.of(self.chain, needs_prices=policy.budget.money is not None)
 
-    # calls
-
+    @overload
     def call(
-        self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Unpack[CallOptions]
+        self,
+        messages: Messages,
+        *,
+        returns: type[V],
+        cancellation: Cancellation | None = ...,
+        **options: Unpack[CallOptions],
+    ) -> Result[V]: ...
+    @overload
+    def call(
+        self,
+        messages: Messages,
+        *,
+        returns: Any = ...,
+        cancellation: Cancellation | None = ...,
+        **options: Unpack[CallOptions],
+    ) -> Result: ...
+    def call(
+        self,
+        messages: Messages,
+        *,
+        cancellation: Cancellation | None = None,
+        returns: Any = None,
+        **options: Unpack[CallOptions],
     ) -> Result:
         """Run a call and return its result.
 
@@ -139,6 +148,8 @@ class Client:
             messages: a prompt, messages in the form of chat completions or of another provider, or a
                 `rungwise.core.Request`.
             cancellation: ends the call from another thread.
+            returns: what the answer must be: a type that pydantic can read, such as a model or `list[str]`, or a JSON
+                schema as a mapping. The `value` of the result holds it.
             options: what a `rungwise.core.Request` takes beside its messages (`tools`, `max_tokens`, `temperature`,
                 ...); `policy`, in place of the client's; `turn`, a `rungwise.core.TurnContext`; `within`, a
                 `SharedBudget`; and `deadline`, the point in time at which the call must have ended: a `datetime` with a
@@ -149,49 +160,102 @@ class Client:
             ConfigurationError: the messages or options are not of their form, or prices are missing for a budget.
         """
         check_sync("call", cancellation, self._compactor)
-        call = self._new(messages, options, is_streaming=False)
+        call = self._new(messages, options, returns, is_streaming=False)
         with either(self._connections.in_threads.cancellation, cancellation) as ending:
             return self._driver(ending, call.policy.timeouts).run(call).raise_for_outcome()
 
+    @overload
     def stream(
-        self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Unpack[CallOptions]
+        self,
+        messages: Messages,
+        *,
+        returns: type[V],
+        cancellation: Cancellation | None = ...,
+        **options: Unpack[CallOptions],
+    ) -> Stream[V]: ...
+    @overload
+    def stream(
+        self,
+        messages: Messages,
+        *,
+        returns: Any = ...,
+        cancellation: Cancellation | None = ...,
+        **options: Unpack[CallOptions],
+    ) -> Stream: ...
+    def stream(
+        self,
+        messages: Messages,
+        *,
+        cancellation: Cancellation | None = None,
+        returns: Any = None,
+        **options: Unpack[CallOptions],
     ) -> Stream:
         """Run a call and yield its text as it arrives; the last event is the result.
 
         Takes and raises what `call` does; an error comes after the last event.
         """
         check_sync("stream", cancellation, self._compactor)
-        call = self._new(messages, options, is_streaming=True)
+        call = self._new(messages, options, returns, is_streaming=True)
         own = Cancellation()
         stream = Stream(call, self._stream(call, own, cancellation), own)
         self._connections.add(stream)
         return stream
 
-    def acall(self, messages: Messages, **options: Unpack[CallOptions]) -> Coroutine[Any, Any, Result]:
+    @overload
+    def acall(
+        self, messages: Messages, *, returns: type[V], **options: Unpack[CallOptions]
+    ) -> Coroutine[Any, Any, Result[V]]: ...
+    @overload
+    def acall(
+        self, messages: Messages, *, returns: Any = ..., **options: Unpack[CallOptions]
+    ) -> Coroutine[Any, Any, Result]: ...
+    def acall(
+        self, messages: Messages, *, returns: Any = None, **options: Unpack[CallOptions]
+    ) -> Coroutine[Any, Any, Result]:
         """Run a call asynchronously; takes and raises what `call` does.
 
         The messages are copied now, not when the coroutine is first awaited: a task may begin much later.
         """
-        return self._acall(self._new(messages, options, is_streaming=False))
+        return self._acall(self._new(messages, options, returns, is_streaming=False))
 
-    async def _acall(self, call: Call) -> Result:
-        running = self._connections.in_this_loop()
-        driver = self._async_driver(running, running.cancellation, call.policy.timeouts)
-        return (await driver.run(call)).raise_for_outcome()
-
-    def astream(self, messages: Messages, **options: Unpack[CallOptions]) -> AsyncStream:
+    @overload
+    def astream(self, messages: Messages, *, returns: type[V], **options: Unpack[CallOptions]) -> AsyncStream[V]: ...
+    @overload
+    def astream(self, messages: Messages, *, returns: Any = ..., **options: Unpack[CallOptions]) -> AsyncStream: ...
+    def astream(self, messages: Messages, *, returns: Any = None, **options: Unpack[CallOptions]) -> AsyncStream:
         """Run a call asynchronously and yield its text as it arrives; takes and raises what `stream` does."""
-        call = self._new(messages, options, is_streaming=True)
+        call = self._new(messages, options, returns, is_streaming=True)
         running, own = self._connections.in_this_loop(), Cancellation()
         events = self._async_driver(running, own, call.policy.timeouts).stream(call)
-        stream = AsyncStream(call, events, own)
+        stream = AsyncStream(call, agrowing(events, call.returns, self._clock), own)
         running.streams.add(stream)
         return stream
 
-    # turns
-
+    @overload
     def turn(
-        self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Unpack[TurnOptions]
+        self,
+        messages: Messages,
+        *,
+        returns: type[V],
+        cancellation: Cancellation | None = ...,
+        **options: Unpack[TurnOptions],
+    ) -> TurnResult[V]: ...
+    @overload
+    def turn(
+        self,
+        messages: Messages,
+        *,
+        returns: Any = ...,
+        cancellation: Cancellation | None = ...,
+        **options: Unpack[TurnOptions],
+    ) -> TurnResult: ...
+    def turn(
+        self,
+        messages: Messages,
+        *,
+        cancellation: Cancellation | None = None,
+        returns: Any = None,
+        **options: Unpack[TurnOptions],
     ) -> TurnResult:
         """Run a turn and return its result: call the model, run the tools it asks for, and repeat until it is done.
 
@@ -210,43 +274,81 @@ class Client:
             ConfigurationError: something is not of its form.
         """
         check_sync("turn", cancellation, options.get("compactor") or self._compactor)
-        planned = self._planned(messages, options, is_streaming=False)
+        planned = self._planned(messages, options, returns, is_streaming=False).in_threads()
         with either(self._connections.in_threads.cancellation, cancellation) as ending:
             return self._turn_driver(planned, ending).run(planned.turn).raise_for_outcome()
 
+    @overload
     def stream_turn(
-        self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Unpack[TurnOptions]
+        self,
+        messages: Messages,
+        *,
+        returns: type[V],
+        cancellation: Cancellation | None = ...,
+        **options: Unpack[TurnOptions],
+    ) -> TurnStream[V]: ...
+    @overload
+    def stream_turn(
+        self,
+        messages: Messages,
+        *,
+        returns: Any = ...,
+        cancellation: Cancellation | None = ...,
+        **options: Unpack[TurnOptions],
+    ) -> TurnStream: ...
+    def stream_turn(
+        self,
+        messages: Messages,
+        *,
+        cancellation: Cancellation | None = None,
+        returns: Any = None,
+        **options: Unpack[TurnOptions],
     ) -> TurnStream:
         """Run a turn and yield what its calls say and its tools do, as it happens; the last event is the result.
 
         Takes and raises what `turn` does; an error comes after the last event.
         """
         check_sync("stream_turn", cancellation, options.get("compactor") or self._compactor)
-        planned = self._planned(messages, options, is_streaming=True)
+        planned = self._planned(messages, options, returns, is_streaming=True).in_threads()
         own = Cancellation()
         stream = TurnStream(planned.turn, self._stream_turn(planned, own, cancellation), own)
         self._connections.add(stream)
         return stream
 
-    def aturn(self, messages: Messages, **options: Unpack[TurnOptions]) -> Coroutine[Any, Any, TurnResult]:
+    @overload
+    def aturn(
+        self, messages: Messages, *, returns: type[V], **options: Unpack[TurnOptions]
+    ) -> Coroutine[Any, Any, TurnResult[V]]: ...
+    @overload
+    def aturn(
+        self, messages: Messages, *, returns: Any = ..., **options: Unpack[TurnOptions]
+    ) -> Coroutine[Any, Any, TurnResult]: ...
+    def aturn(
+        self, messages: Messages, *, returns: Any = None, **options: Unpack[TurnOptions]
+    ) -> Coroutine[Any, Any, TurnResult]:
         """Run a turn asynchronously; takes and raises what `turn` does."""
-        return self._aturn(self._planned(messages, options, is_streaming=False))
+        return self._aturn(self._planned(messages, options, returns, is_streaming=False))
 
-    async def _aturn(self, planned: Planned) -> TurnResult:
-        running = self._connections.in_this_loop()
-        driver = self._async_turn_driver(planned, running, running.cancellation)
-        return (await driver.run(planned.turn)).raise_for_outcome()
-
-    def astream_turn(self, messages: Messages, **options: Unpack[TurnOptions]) -> AsyncTurnStream:
+    @overload
+    def astream_turn(
+        self, messages: Messages, *, returns: type[V], **options: Unpack[TurnOptions]
+    ) -> AsyncTurnStream[V]: ...
+    @overload
+    def astream_turn(
+        self, messages: Messages, *, returns: Any = ..., **options: Unpack[TurnOptions]
+    ) -> AsyncTurnStream: ...
+    def astream_turn(
+        self, messages: Messages, *, returns: Any = None, **options: Unpack[TurnOptions]
+    ) -> AsyncTurnStream:
         """Run a turn asynchronously and yield its events; takes and raises what `stream_turn` does."""
-        planned = self._planned(messages, options, is_streaming=True)
+        planned = self._planned(messages, options, returns, is_streaming=True)
         running, own = self._connections.in_this_loop(), Cancellation()
         events = self._async_turn_driver(planned, running, own).stream(planned.turn)
         stream = AsyncTurnStream(planned.turn, events, own)
         running.streams.add(stream)
         return stream
 
-    def check(self, messages: Messages, **options: Unpack[CallOptions]) -> Check:
+    def check(self, messages: Messages, *, returns: Any = None, **options: Unpack[CallOptions]) -> Check:
         """List what each backend of the chain would lose of a request, and what is unknown. It sends nothing.
 
         Takes what `call` does. Whether the request fits a window is estimated.
@@ -254,7 +356,7 @@ class Client:
         Raises:
             ConfigurationError: the messages or options are not of their form, or prices are missing for a budget.
         """
-        return check_request(self._new(messages, options, is_streaming=False).request, self.chain)
+        return check_request(self._new(messages, options, returns, is_streaming=False).request, self.chain)
 
     def discover(self) -> dict[str, str]:
         """Ask each local server in the chain what it is, and use that in the calls that begin from now on.
@@ -267,89 +369,11 @@ class Client:
         Returns:
             The kinds of the servers that are known now, by the names of their backends.
         """
-        from rungwise.adapters.discovery import ask, to_ask
-
-        http, ending = self._connections.http, self._connections.in_threads.cancellation
-        return self._remember(
-            [(each, ask(backend, http, ending) if (backend := to_ask(each)) else None) for each in self.chain]
-        )
+        return self._discovered()
 
     async def adiscover(self) -> dict[str, str]:
         """Ask the servers asynchronously; see `discover`."""
-        from rungwise.adapters.discovery import aask, to_ask
-
-        running = self._connections.in_this_loop()
-        http, servers = self._connections.http_of(running), []
-        for each in self.chain:
-            backend = to_ask(each)
-            servers.append((each, None if backend is None else await aask(backend, http, running.cancellation)))
-        return self._remember(servers)
-
-    def _remember(self, servers: Iterable[tuple[Any, Server | None]]) -> dict[str, str]:
-        """Replace the backends whose servers are known now."""
-        self.chain = tuple([evolve(each, server=one) if one and one.name else each for each, one in servers])
-        servers = ((backend.name, getattr(backend, "server", None)) for backend in self.chain)
-        return {name: server.name for name, server in servers if server is not None}
-
-    # helpers
-
-    def _new(self, messages: Messages, options: CallOptions, *, is_streaming: bool) -> Call:
-        hide_headers(options)
-        request = request_of(messages, options, OF_CALLS)
-        turn, policy = options.get("turn") or TurnContext(), options.get("policy")
-        policy = self.policy if policy is None else check_policy(policy)
-        deadline = self._deadlines.of(options.get("deadline"), request.headers)
-        settings = {"within": options.get("within"), "deadline": deadline, **self._options}
-        return Call(request, with_overrides(policy), self.chain, turn, is_streaming=is_streaming, **settings)
-
-    def _planned(self, messages: Messages, options: TurnOptions, *, is_streaming: bool) -> Planned:
-        hide_headers(options)
-        request = request_of(messages, options, OF_TURNS)
-        deadline = self._deadlines.of(options.get("deadline"), request.headers)
-        settings = {**self._options, "is_streaming": is_streaming, "deadline": deadline}
-        return Planned.of(request, options, self.chain, self.policy, self._compactor, **settings)
-
-    def _stream(self, call: Call, own: Cancellation, cancellation: Cancellation | None) -> Generator[StreamEvent]:
-        with either(own, cancellation) as ending:
-            yield from self._driver(ending, call.policy.timeouts).stream(call)
-
-    def _driver(self, ending: Cancellation, timeouts: Timeouts) -> SyncDriver:
-        return SyncDriver(http=self._connections.http, sleep=self._sleep, **self._settings(ending, timeouts))
-
-    def _async_driver(self, running: LoopCalls, ending: Cancellation, timeouts: Timeouts) -> AsyncDriver:
-        return AsyncDriver(
-            http=self._connections.http_of(running), sleep=self._async_sleep, **self._settings(ending, timeouts)
-        )
-
-    def _stream_turn(
-        self, planned: Planned, own: Cancellation, cancellation: Cancellation | None
-    ) -> Generator[TurnEvent]:
-        with either(own, cancellation) as ending:
-            yield from self._turn_driver(planned, ending).stream(planned.turn)
-
-    def _turn_driver(self, planned: Planned, ending: Cancellation) -> SyncTurnDriver:
-        calls = self._driver(ending, planned.turn.policy.of_calls.timeouts)
-        from rungwise.adapters.turn.sync_driver import SyncTurnDriver  # tools bring asyncio, which calls do without
-
-        return SyncTurnDriver(calls, planned.compactor)
-
-    def _async_turn_driver(self, planned: Planned, running: LoopCalls, ending: Cancellation) -> AsyncTurnDriver:
-        calls = self._async_driver(running, ending, planned.turn.policy.of_calls.timeouts)
-        from rungwise.adapters.turn.async_driver import AsyncTurnDriver  # likewise
-
-        return AsyncTurnDriver(calls, planned.compactor)
-
-    def _settings(self, ending: Cancellation, timeouts: Timeouts) -> dict[str, Any]:
-        return {
-            "chain": self.chain,
-            "timeouts": timeouts,
-            "clock": self._clock,
-            "compactor": self._compactor,
-            "cancellation": ending,
-            "largest_reply": self._largest_reply,
-            "deadlines": self._deadlines,
-            "stream_calls": self._stream_calls,
-        }
+        return await self._adiscovered()
 
     def close(self) -> None:
         """End the calls that run in threads and close their connections. A client that you passed in stays open.

@@ -14,6 +14,7 @@ from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.conversation.options import REQUEST_OPTIONS, RequestOptions, refuse_unknown
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnContext
+from rungwise.fsm.call.conversation.verdict import Verdict
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_flag, is_number, is_whole
@@ -29,6 +30,7 @@ class RunOptions(RequestOptions, total=False):
 
     within: SharedBudget | None
     deadline: float | datetime | None
+    verdict: Verdict | Iterable[Verdict] | None
 
 
 class CallOptions(RunOptions, total=False):
@@ -42,6 +44,9 @@ class CallOptions(RunOptions, total=False):
         tools: the definitions of tools, as the provider takes them.
         within: a `rungwise.SharedBudget` that the call draws from.
         deadline: when the call must have ended: a `datetime` with a time zone, or seconds since 1970.
+        verdict: a function that judges the reply, or several: it takes the `rungwise.core.Reply` with the whole text,
+            and the value if it takes two arguments (None where the model called tools), and returns None, or a sentence
+            that tells the model what is wrong. A turn's judges what would end it.
         turn: the turn around the call.
         policy: replaces the client's policy.
     """
@@ -51,7 +56,7 @@ class CallOptions(RunOptions, total=False):
     policy: Policy | None
 
 
-OF_CALLS: Final = frozenset({"turn", "policy", "within", "deadline"})
+OF_CALLS: Final = frozenset({"turn", "policy", "within", "deadline", "verdict"})
 """The options of a call that a request does not have."""
 
 

@@ -68,6 +68,25 @@ has settled.
 * `rungwise.core.TurnContext` passes in an answer that the turn gave beside housekeeping tools: it stands in for an
   empty reply.
 
+### Checked answers
+
+* **`returns`** takes a model of pydantic's, any other type that pydantic reads, or a JSON schema as a mapping.
+  The schema goes out natively where the model is known to take it; else as a forced tool, where those work and you
+  offer no tools; else in words. One chain may mix all three. What has no object at its root travels as
+  `{"value": ...}`, and a keyword that a provider rejects moves into a description. Types are checked as pydantic's lax
+  mode does (`"12"` passes for an int), schemas strictly. `text` is the JSON as it was written.
+* **`verdict`** is one function or several, async ones too. Each judges a whole reply once, and the journal records what
+  it found, so a replay does not call it. If it raises, the call ends `failed`, with a `rungwise.VerdictError`.
+* **A wrong answer goes back** with the reasons, two times, from the same budget. The same wrong answer again leads to
+  the next backend. At the end the last one's text is `partial`: `value` is None, and `cause` says what was wrong. A
+  cut answer is not wrong; it gets a larger cap.
+* **Tool calls** of a call are checked too: the name against the tools offered, the arguments against the schema sent.
+  In a turn, a call that does not fit becomes a result that says so, as below.
+* **A stream** yields a `rungwise.PartialValue` as a value grows, at most one each 50 ms, with what is whole of it. A
+  forced tool sends no text, so there the only one comes at the end.
+* **Journals** hold where an answer was wrong (`wingspan_cm`), and the reasons only with `contents=True`, since they may
+  quote it.
+
 ### A ladder of your own
 
 `rungwise.CALL.without("prefill")`, `.reordered("came_empty", [...])`, or `.with_rung(rung, answered=None)`: None puts
@@ -86,8 +105,13 @@ path to the fault. The running machine checks each step once more.
   `auto_continues` of `rungwise.TurnPolicy` limits all of these together, and each is a step that says why and which it
   is, as in `tools_ran [may_report] -> go_on (auto-continue 3/25)`. At the limit, one last call without tools asks for
   a summary.
-* **It ends** `finished`, `handed_off` (the model called a `terminating` tool) or `limit_reached`, which return, or
-  `failed`, `over_budget` or `cancelled`, which raise a `rungwise.TurnError` with the `rungwise.TurnResult`.
+* **It ends** `finished`, `handed_off` (the model called a `terminating` tool), `awaiting_approval` or `limit_reached`,
+  which return, or `failed`, `over_budget` or `cancelled`, which raise a `rungwise.TurnError` with the
+  `rungwise.TurnResult`.
+* **Approval**: a call of a tool with `needs_approval` ends the turn with that call in `awaiting`; the others of its
+  reply run. `client.turn(result.messages, tools=..., approvals={id: True})` goes on exactly there, once, on a new
+  budget; a reason in place of True goes to the model as the call's result.
+* **A forced `tool_choice`** holds for the first call only, unless `keep_tool_choice` of `rungwise.TurnPolicy` is set.
 * **The calls of one reply** run side by side. A tool that raises, is too late, does not exist or gets arguments that
   do not fit becomes a result that tells the model what was wrong (`rungwise.ToolError` in your own words); cut calls
   never run. Three rounds in a row with nothing but faults end the turn, and so does the same call with the same result
@@ -95,8 +119,9 @@ path to the fault. The running machine checks each step once more.
 * **A compactor** gets the messages and the number of tokens to remove. Less than 5 % is no help, and three times is the
   limit. Without a number, `rungwise.OldestFirst` removes a quarter of the tokens.
 * **What a turn leaves behind** contains nothing that only steered it, and is valid at any moment: `stream.messages`
-  while it runs, `error.result.messages` after an interruption, `result.plain_messages` to store as JSON. Its journal
-  holds the journals of its calls; a replay names the first difference (`call 3, step 7`).
+  while it runs, `error.result.messages` after an interruption. They are plain mappings that lose nothing: store
+  them as JSON, and go on with any provider. (`plain_messages` has the form of the last protocol.) Its journal holds the
+  journals of its calls; a replay names the first difference (`call 3, step 7`).
 * **The budget** of a turn contains those of its calls. `rungwise.verify` proves its worst case from the certificate of
   its calls, `certificate.call`.
 

@@ -11,6 +11,7 @@
         Exhausted                       every rung was tried
           EmptyResponse                 ... and nothing but empty replies came
         Failed                          the provider failed, or could not be reached
+          VerdictError                  ... or a verdict of the caller's raised an error
         Refused                         a content filter or the model itself refused
         OverBudget                      the next attempt could not be afforded
         Cancelled                       the caller ended the call

@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.adapters.check import Check as Check
     from rungwise.adapters.client import Client as Client
     from rungwise.adapters.http.cancellation import Cancellation as Cancellation
+    from rungwise.adapters.tools.mcp_tools import mcp_toolbox as mcp_toolbox
     from rungwise.adapters.wires.anthropic.backend import Anthropic as Anthropic
     from rungwise.adapters.wires.bedrock.backend import Bedrock as Bedrock
     from rungwise.adapters.wires.capabilities.capability import Capabilities as Capabilities
@@ -51,6 +52,7 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.call.conversation.parts import ToolCall as ToolCall
     from rungwise.fsm.call.conversation.parts import ToolResult as ToolResult
     from rungwise.fsm.call.conversation.reply import Discard as Discard
+    from rungwise.fsm.call.conversation.reply import PartialValue as PartialValue
     from rungwise.fsm.call.conversation.reply import Reasoning as Reasoning
     from rungwise.fsm.call.conversation.reply import Text as Text
     from rungwise.fsm.call.hints import Hints as Hints
@@ -69,6 +71,7 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.call.run.result import OverBudget as OverBudget
     from rungwise.fsm.call.run.result import Refused as Refused
     from rungwise.fsm.call.run.result import Result as Result
+    from rungwise.fsm.call.run.result import VerdictError as VerdictError
     from rungwise.fsm.call.table import CALL as CALL
     from rungwise.fsm.certificate.certificate import Certificate as Certificate
     from rungwise.fsm.certificate.shown.pictures import draw_policy as draw_policy

@@ -16,10 +16,9 @@ from rungwise.adapters.cli.chains import check_prices, price_list
 from rungwise.adapters.cli.options import (
     TOKENS,
     TOOLS,
-    json_schema,
     moment,
     prices_option,
-    schema_option,
+    returns_option,
     system_option,
     text,
 )
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from rungwise.fsm.call.conversation.link import Prices
     from rungwise.fsm.call.conversation.request import Request
     from rungwise.fsm.call.policy import Policy
+    from rungwise.fsm.schemas.returns import Returns
     from rungwise.fsm.turn.policy import TurnPolicy
     from rungwise.fsm.turn.tools import Toolbox
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @click.option("--max-tokens", type=TOKENS, metavar="N", help="The output cap of the first request, in tokens.")
 @click.option("--temperature", type=click.FloatRange(0), metavar="T", help="The sampling temperature.")
 @click.option("--reasoning-effort", metavar="WORD", help="How much the model reasons: low, medium, high, ...")
-@schema_option
+@returns_option
 @click.option(
     "--policy",
     type=TOOLS_POLICY,
@@ -92,13 +92,14 @@ def ask(context: click.Context, /, prompt: str | None, tools: str | None, **opti
     with no line end added.
 
     Options that a backend does not support are dropped, with a note on stderr. With --json, stdout gets one object:
-    outcome, text, tool_calls, usage, cost (null without --prices), attempts, backend, model, seconds, cause, failures.
+    outcome, text, value (what --returns asked for), tool_calls, usage, cost (null without --prices), attempts, backend,
+    model, seconds, cause, failures.
 
     With --tools it is a turn: the tools that the model calls are run, and the model is asked again until it answers.
     Each tool has a line on stderr when it begins and when it ends (with --no-stream, each round of tools). A pipe gets
     only the last answer, once the turn has ended. What tools print goes to stderr, except for the output of programs
-    that they start. With --json, handed_off replaces tool_calls, calls counts the calls, and messages is the
-    conversation. Ctrl-C ends the turn; tools that cannot be stopped have half a second to return.
+    that they start. With --json, handed_off and awaiting replace tool_calls, calls counts the calls, and messages is
+    the conversation. Ctrl-C ends the turn; tools that cannot be stopped have half a second to return.
 
     Keys are read from the environment, sent only to their own hosts, and never shown. Missing and placeholder keys are
     reported before anything is sent, for fallbacks too.
@@ -115,7 +116,7 @@ def ask(context: click.Context, /, prompt: str | None, tools: str | None, **opti
     \b
     Exit codes:
       0    done; salvaged and partial too, stderr says which. A turn: finished,
-           handed off to a tool, or at its limit with what it found
+           handed off, waiting for approval, or at its limit with what it found
       2    bad input: nothing was sent
       3    refused by the provider or the model; a turn: its last call was
       4    exhausted: every way was tried, and no answer came; a turn likewise
@@ -153,7 +154,7 @@ class Options:
     max_tokens: int | None
     temperature: float | None
     reasoning_effort: str | None
-    schema: str | None
+    returns: Returns | None
     policy: Policy | TurnPolicy | None
     tools: Toolbox | None
     verbose: bool
@@ -182,7 +183,6 @@ def _ask(options: Options) -> int:
         max_tokens=options.max_tokens,
         temperature=options.temperature,
         reasoning_effort=options.reasoning_effort,
-        response_format=None if options.schema is None else json_schema(options.schema),
     )
     answer = Answer() if options.as_json else answer_to_stdout()
     is_turn, is_verbose = options.tools is not None, options.verbose
@@ -206,6 +206,7 @@ def _run(client: Client, display: Shown[Any], request: Request, options: Options
     with ExitStack() as stack:
         cancellation = stack.enter_context(ctrl_c_cancels())  # not in the midst of a text, which would be written twice
         arguments: dict[str, Any] = {"cancellation": cancellation, "deadline": options.deadline}
+        arguments["returns"] = options.returns
         stream: Callable[..., Any] = client.stream
         run: Callable[..., Any] = client.call
         if options.tools is not None:

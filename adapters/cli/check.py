@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from rungwise.adapters.cli.backends import Target, chain_of, chain_options
-from rungwise.adapters.cli.options import TOKENS, TOOLS, json_schema, read_json, schema_option, system_option, text
+from rungwise.adapters.cli.options import TOKENS, TOOLS, read_json, returns_option, system_option, text
 from rungwise.adapters.cli.output import bad_input, put
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _OWN: Final = ("model", "stream", "stream_options")
 @click.option("--max-tokens", type=TOKENS, metavar="N", help="The output cap.")
 @click.option("--tools", type=TOOLS, metavar="module:NAME", help="Tools, as for rungwise ask.")
 @click.option("--image", "has_image", is_flag=True, help="Pretend that the prompt holds a picture.")
-@schema_option
+@returns_option
 @click.option("--discover", is_flag=True, help="Ask self-hosted servers what they are; these requests are sent.")
 def check(prompt: str, targets: tuple[Target, ...], **options: Any) -> int:
     """List for each backend whether it can be used, what it would lose of the request, and what is unknown.
@@ -94,8 +94,9 @@ def _request(prompt: str, chain: list[Any], *, request_file: str | None, **optio
         fields["tools"] = (*fields["tools"], *options["tools"].definitions(shapes_of(chain[0])))
     if options["max_tokens"] is not None:
         fields["max_tokens"] = options["max_tokens"]
-    if options["schema"] is not None:
-        fields["response_format"] = json_schema(options["schema"])
+    if options["returns"] is not None:
+        json_schema = {"name": "answer", "schema": options["returns"].schema}
+        fields["response_format"] = {"type": "json_schema", "json_schema": json_schema}
     parameters = {name: value for name, value in body.items() if name not in (*_OWN, *fields)}
     return Request(messages, parameters=parameters, **fields)
 

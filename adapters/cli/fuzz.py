@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rungwise.adapters.testing.fuzzing import Fuzzer, TurnFuzzer
-    from rungwise.adapters.testing.search import Finding
+    from rungwise.adapters.testing.search import FuzzFinding
     from rungwise.fsm.call.conversation.link import Prices
     from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.turn.policy import TurnPolicy
@@ -181,7 +181,7 @@ def _progress(
         yield show
 
 
-def _report(finding: Finding, output: str | None) -> int:
+def _report(finding: FuzzFinding, output: str | None) -> int:
     """Write the failing script."""
     complain(finding.what)
     for line in finding.case.describe():

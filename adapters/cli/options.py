@@ -23,6 +23,7 @@ from rungwise.fsm.values.moments import read_rfc_3339
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.conversation.link import Prices
+    from rungwise.fsm.schemas.returns import Returns
     from rungwise.fsm.turn.tools import Toolbox
 
 
@@ -66,13 +67,6 @@ output_option: Final = click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to a file."
 )
 system_option: Final = click.option("--system", metavar="TEXT", callback=text, help="The system message.")
-schema_option: Final = click.option(
-    "--json-schema",
-    "schema",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="A JSON schema for the answer, bare or as {name, schema, strict}.",
-)
 max_tokens_option: Final = click.option(
     "--max-tokens", type=TOKENS, metavar="N", help="The output cap that calls ask for."
 )
@@ -113,16 +107,6 @@ def read_json(option: str, file: str) -> Any:
         bad_input(f"{option}: {file}: {error}")
     except (ValueError, RecursionError):
         bad_input(f"{option}: {file} is not JSON")
-
-
-def json_schema(file: str) -> dict[str, Any]:
-    """Read a JSON schema from a file, as the response format that asks for it."""
-    schema = read_json("--json-schema", file)
-    if not isinstance(schema, dict):
-        bad_input(f"--json-schema: {file} holds no JSON object")
-    is_named = isinstance(schema.get("schema"), dict) and isinstance(schema.get("name"), str)
-    name = re.sub(r"[^a-zA-Z0-9_-]", "_", Path(file).stem)[:_LONGEST_NAME] or "answer"
-    return {"type": "json_schema", "json_schema": schema if is_named else {"name": name, "schema": schema}}
 
 
 def choice_option(name: str, words: Sequence[str], help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -172,4 +156,39 @@ class ToolsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         return tools
 
 
+class ReturnsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """Read what an answer must be."""
+
+    name = "returns"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Returns:
+        """Return the type that a module holds, or the JSON schema in a file."""
+        from rungwise.fsm.schemas.returns import Returns, returns_of
+
+        if isinstance(value, Returns):
+            return value
+        if IN_PYTHON.fullmatch(value) and not Path(value).exists():
+            with prints_aside():
+                wanted = import_named(value, param, ctx)
+        else:
+            wanted = read_json("--returns", value)
+            if not isinstance(wanted, dict):
+                bad_input(f"--returns: {value} holds no JSON object")
+            wanted = wanted["schema"] if isinstance(wanted.get("schema"), dict) and "name" in wanted else wanted
+        try:
+            returns = returns_of(wanted)
+        except ConfigurationError as error:
+            bad_input(f"--returns: {value}: {error}")
+        if returns is None:
+            bad_input(f"--returns: {value} is None")
+        return returns
+
+
+returns_option: Final = click.option(
+    "--returns",
+    type=ReturnsParameter(),
+    metavar="FILE|module:NAME",
+    help="What the answer must be: a JSON schema, bare or as {name, schema}, or a type in Python. A wrong answer goes "
+    "back to the model with the reason.",
+)
 TOOLS: Final = ToolsParameter()

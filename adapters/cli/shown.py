@@ -53,6 +53,7 @@ class ShownCall(Shown["Result"]):
         return {
             "outcome": result.outcome,
             "text": result.text,
+            "value": as_json_value(result.value),
             "tool_calls": calls_of(result.tool_calls),
             "usage": attrs.asdict(result.usage),
             "cost": result.cost,
@@ -67,6 +68,15 @@ class ShownCall(Shown["Result"]):
     def code(self, result: Result) -> int:
         """Return the exit code."""
         return EXIT_CODES[result.outcome]
+
+
+def as_json_value(value: Any) -> Any:
+    """Return what an answer held as values of JSON."""
+    if value is None:
+        return None
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(value, fallback=str)
 
 
 def calls_of(calls: Iterable[ToolCall]) -> list[dict[str, str]]:
@@ -84,7 +94,7 @@ def failures_of(result: Result) -> list[dict[str, Any]]:
 
 
 TURN_EXIT_CODES: Final[Mapping[str, int]] = {
-    **dict.fromkeys(("finished", "handed_off", "limit_reached"), 0),
+    **dict.fromkeys(("finished", "handed_off", "awaiting_approval", "limit_reached"), 0),
     **{"failed": 5, "over_budget": 6, "cancelled": CANCELLED},
 }
 
@@ -122,7 +132,7 @@ class ShownTurn(Shown["TurnResult"]):
 
     def list_calls(self, result: TurnResult) -> None:
         """List on stderr the tool calls that ended it."""
-        for call in result.handed_off:
+        for call in (*result.handed_off, *result.awaiting):
             note(f"  the turn is handed off to {one_line(label(call.name))}; --json shows its arguments", fg="yellow")
 
     def as_mapping(self, result: TurnResult) -> dict[str, Any]:
@@ -131,7 +141,9 @@ class ShownTurn(Shown["TurnResult"]):
         return {
             "outcome": result.outcome,
             "text": result.text,
+            "value": as_json_value(result.value),
             "handed_off": calls_of(result.handed_off),
+            "awaiting": calls_of(result.awaiting),
             "messages": result.plain_messages,
             "usage": attrs.asdict(result.usage),
             "cost": result.cost,

@@ -18,7 +18,7 @@ BAR: Final = 2
 
 STYLES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("done", "finished"), "bold green"),
-    **dict.fromkeys(("salvaged", "partial", "handed_off", "limit_reached"), "bold yellow"),
+    **dict.fromkeys(("salvaged", "partial", "handed_off", "awaiting_approval", "limit_reached"), "bold yellow"),
     **dict.fromkeys(("refused", "exhausted", "failed", "over_budget", "cancelled"), "bold red"),
 }
 RUNG_STYLE: Final = "bold cyan"

@@ -11,6 +11,8 @@ from anyio.lowlevel import checkpoint
 from attrs import frozen
 
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
+from rungwise.adapters.http.cancellation import Cancellation
+from rungwise.adapters.http.deadline import Deadline
 from rungwise.adapters.http.driver import Driver, needs_fresh, partial
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnResponse
@@ -21,6 +23,7 @@ from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import plain_messages
 from rungwise.fsm.call.conversation.request import PlainMessage, Send
+from rungwise.fsm.call.conversation.verdict import Finding, Judged
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.overrides import waits_are_off
 from rungwise.fsm.call.run.result import Result
@@ -30,7 +33,7 @@ AsyncCompactor = Callable[[tuple[PlainMessage, ...]], Awaitable[Sequence[PlainMe
 
 @frozen
 class AsyncDriver(Driver):
-    """Run calls over HTTP in an event loop; the arguments are those of `SyncDriver`.
+    """Run calls over HTTP in an event loop; the arguments are those of `SyncDriver`, and `found` calls verdicts.
 
     If its task is cancelled, the call ends: the connection is closed, the journal says `cancelled`, and the exception
     carries the result in its `result` attribute.
@@ -39,6 +42,7 @@ class AsyncDriver(Driver):
     http: OwnAsyncHttp | BorrowedAsyncHttp
     sleep: Callable[[float], Awaitable[object]]
     compactor: Compactor | AsyncCompactor | None
+    found: Callable[[Judged, Cancellation, Deadline], Awaitable[Finding]]
 
     async def run(self, call: Call) -> Result:
         """Run a call to its end."""
@@ -70,7 +74,10 @@ class AsyncDriver(Driver):
                         async for event in events:
                             yield event
                 reply = exchange.reply()
-                send, is_fresh = call.receive(reply, self.clock()), needs_fresh(reply, is_fresh)
+                finding = None
+                if (judged := call.judging(reply)) is not None:
+                    finding = await self.found(judged, self.cancellation, self.deadline(send))
+                send, is_fresh = call.receive(reply, self.clock(), finding), needs_fresh(reply, is_fresh)
                 exchange = None
                 for event in call.drain():
                     yield event

@@ -50,6 +50,11 @@ class Deadline:
             return self.moment
         return clock() + (self.moment - self.clock())
 
+    @property
+    def seconds_left(self) -> float | None:
+        """Return the seconds until then; None for no limit."""
+        return None if self.moment is None else max(0.0, self.moment - self.clock())
+
     def context(self) -> Context:
         """Return a copy of the current context with this deadline for calls and turns."""
         context = copy_context()

@@ -11,14 +11,14 @@ from attrs import define, field
 
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.fsm.call.run.delivery import StreamEvent
-from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.call.run.result import Result, V
 
 if TYPE_CHECKING:
     from rungwise.fsm.turn.result import TurnResult
 
 Event = TypeVar("Event")
 Events = TypeVar("Events")
-End = TypeVar("End", bound="Result | TurnResult")
+End = TypeVar("End", bound="Result[Any] | TurnResult[Any]")
 Streams = TypeVar("Streams", bound="SyncStream[Any, Any] | LoopStream[Any, Any]")
 Http = TypeVar("Http")
 
@@ -144,11 +144,11 @@ class LoopStream(RunStream[AsyncGenerator[Event], End], AsyncIterator[Event | En
         await self.aclose()
 
 
-class Stream(SyncStream[StreamEvent, Result]):
+class Stream(SyncStream[StreamEvent, Result[V]]):
     """Iterate over the events of a call; close it, or leave its `with` block, to end the call early."""
 
 
-class AsyncStream(LoopStream[StreamEvent, Result]):
+class AsyncStream(LoopStream[StreamEvent, Result[V]]):
     """Iterate asynchronously over the events of a call; use it in an `async with` block to end the call early."""
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
+from typing import Protocol
 
 from attrs import frozen
 
 from rungwise.adapters.http.borrowed import BorrowedHttp
+from rungwise.adapters.http.cancellation import Cancellation
+from rungwise.adapters.http.deadline import Deadline
 from rungwise.adapters.http.driver import Driver, needs_fresh, partial
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.own import OwnHttp
@@ -17,11 +20,22 @@ from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import plain_messages
 from rungwise.fsm.call.conversation.request import PlainMessage, Send
+from rungwise.fsm.call.conversation.verdict import Finding, Judged
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.overrides import waits_are_off
 from rungwise.fsm.call.run.result import Result
 
 Compactor = Callable[[tuple[PlainMessage, ...]], Sequence[PlainMessage | Message]]
+
+
+class SyncVerdicts(Protocol):
+    """What calls the verdicts of a call."""
+
+    def found(self, judged: Judged, cancellation: Cancellation, deadline: Deadline) -> Finding:
+        """Call those of a reply."""
+
+    def close(self) -> None:
+        """End what runs for them."""
 
 
 @frozen
@@ -32,11 +46,13 @@ class SyncDriver(Driver):
         http: the HTTP client.
         sleep: waits for seconds; None waits in real time until the call is cancelled.
         compactor: makes messages shorter, or None.
+        verdicts: calls the verdicts.
     """
 
     http: OwnHttp | BorrowedHttp
     sleep: Callable[[float], object] | None
     compactor: Compactor | None
+    verdicts: SyncVerdicts
 
     def run(self, call: Call) -> Result:
         """Run a call to its end."""
@@ -63,7 +79,11 @@ class SyncDriver(Driver):
                     exchange = self.exchange(send, call, is_fresh=is_fresh)
                     yield from self._exchange(exchange, send, call)
                 reply = exchange.reply()
-                send, is_fresh = call.receive(reply, self.clock()), needs_fresh(reply, is_fresh)
+                judged = call.judging(reply)
+                finding = (
+                    None if judged is None else self.verdicts.found(judged, self.cancellation, self.deadline(send))
+                )
+                send, is_fresh = call.receive(reply, self.clock(), finding), needs_fresh(reply, is_fresh)
                 exchange = None
                 yield from call.drain()
         except CallEnded:
@@ -71,6 +91,8 @@ class SyncDriver(Driver):
         except BaseException as error:
             error.result = call.cancel(self.clock(), partial(exchange))  # type: ignore[attr-defined]
             raise
+        finally:
+            self.verdicts.close()
         yield from call.drain()
 
     def _exchange(self, exchange: Exchange, send: Send, call: Call) -> Iterator[StreamEvent]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -15,6 +16,7 @@ from rungwise.adapters.testing.scripts import scripts
 from rungwise.adapters.testing.search import Shrinkable, with_defaults
 from rungwise.adapters.testing.squeeze import Squeeze
 from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.conversation.shapes import NEUTRAL
 from rungwise.fsm.testing.backend import PROMPT
@@ -70,6 +72,18 @@ LATEST = 12
 PRICES = Prices(input=1.0, output=10.0)
 
 
+NESTS: Final = {
+    "type": "object",
+    "properties": {"nests": {"type": "integer"}, "bank": {"type": "string"}},
+    "required": ["nests"],
+}
+
+
+def names_no_river(reply: Reply) -> str | None:
+    """Judge a reply."""
+    return "Do not mention the river." if "river" in reply.text else None
+
+
 @frozen
 class Case(Shrinkable):
     """One call to a provider that answers by script."""
@@ -81,6 +95,8 @@ class Case(Shrinkable):
     turn: TurnContext = field(factory=TurnContext)
     prefill: Any = "no"
     contents: bool = False  # whether the journal may hold texts
+    returns: Any = None  # what the answer must be, as a JSON schema
+    has_verdict: bool = False
     compactor: Compactor | None = None
     prices: Prices = PRICES
     is_fair: bool = False  # whether the provider keeps to the caps, and counts prompts as they are
@@ -107,6 +123,8 @@ class Case(Shrinkable):
             "prefill": self.prefill if self.prefill != "no" else None,
             "contents": self.contents,
             "parameters": dict(request.parameters),
+            "returns": None if self.returns is None else json.dumps(self.returns),
+            "verdict": "no answer may mention a river" if self.has_verdict else None,
             "compactor": self.compactor,
             "prices": self.prices if self.prices != PRICES else None,
             "usage": f"as a fair provider counts {self.tokenizer}" if self.is_fair else None,
@@ -114,6 +132,12 @@ class Case(Shrinkable):
             "squeeze": self.squeeze if self.squeeze != Squeeze() else None,
         }
         yield from (f"{name}: {value}" for name, value in facts.items() if value)
+
+    @property
+    def wants(self) -> dict[str, Any]:
+        """Return the options of the call that say what the answer must be."""
+        returns = None if "response_format" in self.request.parameters else self.returns
+        return {"returns": returns, "verdict": names_no_river if self.has_verdict else None}
 
     def smaller(self) -> Iterator[Case]:
         """Generate cases with one reply less, one field of a reply less, or one field at its default."""
@@ -140,6 +164,8 @@ def cases(replies: SearchStrategy[ScriptedReply], prices: Prices = PRICES) -> Se
         turn=seldom(turns()).map(lambda turn: turn or TurnContext()),
         prefill=st.sampled_from(PREFILLS),
         contents=st.booleans(),
+        returns=seldom(st.just(NESTS)),
+        has_verdict=seldom(st.just(True)).map(bool),
         compactor=st.none() | compactors(),
         prices=st.sampled_from((prices, dear, dear_input)),
         is_fair=st.booleans(),

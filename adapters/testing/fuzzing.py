@@ -11,18 +11,20 @@ from hypothesis import Phase
 from hypothesis import strategies as st
 
 from rungwise.adapters.provider.script import Script, ScriptedReply
-from rungwise.adapters.testing.case import MODES, PRICES, Case, cases, is_streaming
+from rungwise.adapters.testing.case import MODES, PRICES, Case, cases, is_streaming, names_no_river
 from rungwise.adapters.testing.hostile_case import HostileCase, hostile_cases
 from rungwise.adapters.testing.runner import KEY, CaseRunner
 from rungwise.adapters.testing.scripts import scripted_replies, scripts
-from rungwise.adapters.testing.search import Finding, Search, Shrinkable, with_defaults
+from rungwise.adapters.testing.search import FuzzFinding, Search, Shrinkable, with_defaults
 from rungwise.adapters.testing.squeeze import Squeeze, squeezes
 from rungwise.adapters.testing.wire_checks import check_answer, check_requests
+from rungwise.fsm.call.conversation.json_instruction import longest_json_instruction
 from rungwise.fsm.call.conversation.link import PlainLink, Prices
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.certificate.worst import worst_cases
+from rungwise.fsm.schemas.returns import returns_of
 from rungwise.fsm.testing.backend import ScriptedLink
 from rungwise.fsm.testing.checks.ended import EndedCall
 from rungwise.fsm.testing.checks.honesty import check_all, check_turn, record_turn
@@ -63,7 +65,7 @@ class Fuzzer(Search):
     def __exit__(self, *_: object) -> None:
         self._runner.__exit__()
 
-    def _run_numbered(self, number: int, count: int) -> Finding | None:
+    def _run_numbered(self, number: int, count: int) -> FuzzFinding | None:
         hostile = round(count * self.hostile)
         squeezed = 0 if self.over_http else (count - hostile) // SQUEEZED  # other calls hold a budget in virtual time
         steady = st.sampled_from(STEADY).map(lambda reply: Script([reply], after="repeat"))
@@ -87,12 +89,18 @@ class Fuzzer(Search):
         events: list[object] = []
         result = self._runner.run(case, events)
         stays = is_streaming(case.mode) and case.leaves_after is None and not self._runner.compactor_raised
+        returns, prompt = returns_of(case.wants["returns"]), case.request.input_tokens
+        if returns is not None and prompt is not None:
+            wanted = {"type": "json_schema", "schema": returns.schema}
+            prompt += longest_json_instruction(self._runner.chain(), self.policy.hints, wanted)
         ended = EndedCall(
             result,
             request=case.request,
             turn=case.turn,
             events=events if stays else None,
-            certificate=self._certify(case.request.max_tokens, case.request.input_tokens, case.prices, case.squeeze),
+            certificate=self._certify(case.request.max_tokens, prompt, case.prices, case.squeeze),
+            returns=returns,
+            verdicts=(names_no_river,) if case.has_verdict else (),
             secrets=(KEY,),
             is_fair=case.is_fair,
             billed=self._runner.billed,
@@ -166,7 +174,7 @@ class TurnFuzzer(Search):
     prices: Prices = PRICES  # of every backend
     _certificates: dict[int | None, Certificate] = field(factory=dict, init=False)
 
-    def _run_numbered(self, number: int, count: int) -> Finding | None:
+    def _run_numbered(self, number: int, count: int) -> FuzzFinding | None:
         drawn = scripts_of_turns().map(TurnCase)
         return self._run_batch(drawn, f"{self.seed}/{number}/turns", count, (Phase.generate, Phase.shrink))
 

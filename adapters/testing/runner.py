@@ -229,7 +229,7 @@ class CaseRunner:
             return await ask_async(client, case.mode, case.request, events, case.leaves_after, **self._options(case))
 
     def _options(self, case: Case) -> dict[str, Any]:
-        return {"turn": case.turn, **case.squeeze.options(self._clock, self.policy.budget.seconds)}
+        return {"turn": case.turn, **case.wants, **case.squeeze.options(self._clock, self.policy.budget.seconds)}
 
     def _client(self, case: Case, **http: Any) -> Client:
         clock, compactor = self._clock, case.compactor

@@ -53,7 +53,7 @@ def with_defaults(case: Any, plain: Any) -> Iterator[Any]:
 
 
 @frozen
-class Finding:
+class FuzzFinding:
     """The smallest failing case."""
 
     case: Shrinkable
@@ -101,10 +101,10 @@ class Search(ABC):
         """Play one example and check that it is honest."""
 
     @abstractmethod
-    def _run_numbered(self, number: int, count: int) -> Finding | None:
+    def _run_numbered(self, number: int, count: int) -> FuzzFinding | None:
         """Play a batch of so many examples."""
 
-    def run(self, *, examples: int | None = None, seconds: float | None = None) -> Finding | None:
+    def run(self, *, examples: int | None = None, seconds: float | None = None) -> FuzzFinding | None:
         """Play this many examples, or as many as begin in these seconds; return the smallest that failed, or None."""
         if examples is None and seconds is None:
             raise ValueError("give a number of examples, or of seconds")
@@ -125,7 +125,7 @@ class Search(ABC):
 
     def _run_batch(
         self, drawn: SearchStrategy[Any], from_seed: str, count: int, phases: tuple[Phase, ...]
-    ) -> Finding | None:
+    ) -> FuzzFinding | None:
         if not count:
             return None
 
@@ -160,7 +160,7 @@ class Search(ABC):
             return self._finding(*self._failed)
         return None
 
-    def _finding(self, case: Any, error: Exception) -> Finding:
+    def _finding(self, case: Any, error: Exception) -> FuzzFinding:
         """Shrink the case that Hypothesis found."""
         error_shown = error
 
@@ -175,7 +175,7 @@ class Search(ABC):
                 return True
             return False
 
-        return Finding(case.shrunk(fails), error_shown, self.seed, self.backends)
+        return FuzzFinding(case.shrunk(fails), error_shown, self.seed, self.backends)
 
 
 def _kind(error: Exception) -> tuple[type[Exception], object]:

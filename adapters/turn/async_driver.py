@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 
 from attrs import frozen
 
 from rungwise.adapters.http.async_driver import AsyncDriver
 from rungwise.adapters.http.deadline import Deadline
+from rungwise.adapters.tools.bounded import aoutcome_of
 from rungwise.adapters.tools.tasks import ToolTasks
-from rungwise.adapters.turn.compacting import ashorten
 from rungwise.adapters.turn.options import AsyncTurnCompactor, TurnCompactor
-from rungwise.adapters.turn.sync_driver import leave, seconds_left, when_compacted
+from rungwise.adapters.turn.sync_driver import COMPACTOR, leave, when_compacted
 from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, TurnEvent
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.turn import Turn
@@ -57,8 +58,9 @@ class AsyncTurnDriver:
                         action = turn.tools_ran(running.outcomes, clock())
                     case Compact():
                         assert self.compactor is not None  # else the turn does not ask for it
-                        remaining, deadline = seconds_left(turn, clock()), Deadline(clock, turn.deadline)
-                        shorter = await ashorten(self.compactor, action, remaining, self.calls.cancellation, deadline)
+                        deadline, ending = Deadline(clock, turn.deadline), self.calls.cancellation
+                        compact = partial(self.compactor, action.messages, action.room)
+                        shorter = await aoutcome_of(COMPACTOR, compact, deadline.seconds_left, ending, deadline)
                         action = turn.compacted(shorter, when_compacted(turn, shorter, clock()))
         except BaseException as error:
             leave(turn, error, clock())

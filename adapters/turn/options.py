@@ -12,10 +12,13 @@ from rungwise.adapters.options import RunOptions, check_functions
 from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
+from rungwise.fsm.call.conversation.stored import stored
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.overrides import with_overrides
+from rungwise.fsm.call.run.result import V
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.turn.actions import TurnEvent
+from rungwise.fsm.turn.approval import Approvals
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.tools import Executor, Toolbox, Tools
@@ -33,15 +36,17 @@ class TurnOptions(RunOptions, total=False):
         executor: called with name and arguments for tools that have no function.
         policy: the policy of the turn; its calls use the client's policy unless it names one.
         compactor: shortens a conversation; called with its plain messages and by how many tokens.
+        approvals: to go on after `awaiting_approval`: for the id of each call in `awaiting`, True or why not.
     """
 
     tools: Tools | Toolbox
     executor: Executor | None
     policy: TurnPolicy | None
     compactor: TurnCompactor | AsyncTurnCompactor | None
+    approvals: Approvals | None
 
 
-OF_TURNS = frozenset({"tools", "executor", "policy", "compactor", "within", "deadline"})
+OF_TURNS = frozenset({"tools", "executor", "policy", "compactor", "within", "deadline", "verdict", "approvals"})
 """The options of a turn that a request does not have."""
 
 
@@ -95,30 +100,39 @@ class Planned:
             tuple(chain),
             tools=Toolbox.of(tools, executor),
             within=options.get("within"),
+            verdict=options.get("verdict"),
+            approvals=options.get("approvals"),
             **{**call_options, "has_compactor": shorten is not None},
         )
         return cls(turn, shorten)
 
+    def in_threads(self) -> Planned:
+        """Return this turn, to be run without an event loop; refuse tools that need one."""
+        for name, tool in self.turn.tools.tools.items():
+            if getattr(tool.function, "needs_loop", False):
+                raise ConfigurationError(f"the tool {name!r} belongs to an event loop: use aturn or astream_turn there")
+        return self
 
-def _messages_of(stream: TurnStream | AsyncTurnStream) -> tuple[PlainMessage | Message, ...]:
+
+def _messages_of(stream: TurnStream | AsyncTurnStream) -> tuple[dict[str, Any], ...]:
     turn = stream._run
     assert isinstance(turn, Turn)
-    return turn.messages
+    return tuple(map(stored, turn.messages))
 
 
-class TurnStream(SyncStream[TurnEvent, TurnResult]):
+class TurnStream(SyncStream[TurnEvent, TurnResult[V]]):
     """Iterate over the events of a turn; close it, or leave its `with` block, to end the turn early."""
 
     @property
-    def messages(self) -> tuple[PlainMessage | Message, ...]:
-        """Return the conversation so far; you can continue from it at any moment."""
+    def messages(self) -> tuple[dict[str, Any], ...]:
+        """Return the conversation so far, as plain mappings; you can store it, and go on from it, at any moment."""
         return _messages_of(self)
 
 
-class AsyncTurnStream(LoopStream[TurnEvent, TurnResult]):
+class AsyncTurnStream(LoopStream[TurnEvent, TurnResult[V]]):
     """Iterate asynchronously over the events of a turn; use it in an `async with` block to end the turn early."""
 
     @property
-    def messages(self) -> tuple[PlainMessage | Message, ...]:
-        """Return the conversation so far; you can continue from it at any moment."""
+    def messages(self) -> tuple[dict[str, Any], ...]:
+        """Return the conversation so far, as plain mappings; you can store it, and go on from it, at any moment."""
         return _messages_of(self)

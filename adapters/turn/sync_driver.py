@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from attrs import frozen
 
@@ -11,12 +12,14 @@ from rungwise.adapters.http.deadline import Deadline
 from rungwise.adapters.http.driver import LATE as LATE_BY
 from rungwise.adapters.http.sync_driver import SyncDriver
 from rungwise.adapters.http.waiting import CallEnded
+from rungwise.adapters.tools.bounded import LATE, outcome_of
 from rungwise.adapters.tools.scheduling import ToolsEnded
 from rungwise.adapters.tools.threads import LoopThread, run_tools
-from rungwise.adapters.turn.compacting import LATE, shorten
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, TurnEvent
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.turn import Turn
+
+COMPACTOR: Final = "the compactor"
 
 
 @frozen
@@ -70,15 +73,12 @@ class SyncTurnDriver:
                 return turn.tools_ran(outcomes, clock())
             case Compact():
                 assert self.compactor is not None  # else the turn does not ask for it
-                remaining, deadline = seconds_left(turn, clock()), Deadline(clock, turn.deadline)
-                shorter = shorten(self.compactor, action, remaining, cancellation, deadline)
+                deadline, compact = (
+                    Deadline(clock, turn.deadline),
+                    partial(self.compactor, action.messages, action.room),
+                )
+                shorter = outcome_of(COMPACTOR, compact, deadline.seconds_left, cancellation, deadline)
                 return turn.compacted(shorter, when_compacted(turn, shorter, clock()))
-
-
-def seconds_left(turn: Turn, now: float) -> float | None:
-    """Return the seconds until the deadline of a turn; None without one."""
-    deadline = turn.deadline
-    return None if deadline is None else max(0.0, deadline - now)
 
 
 def when_compacted(turn: Turn, shorter: object, now: float) -> float:

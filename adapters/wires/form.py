@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 from attrs import evolve, field, frozen
 
 from rungwise.adapters.wires.plain.messages import ids_in, read_messages
-from rungwise.adapters.wires.plain.tools import ToolDefinition, parted, read_tools
+from rungwise.adapters.wires.plain.tools import FREE_TEXT, ToolDefinition, parted, read_tools
 from rungwise.fsm.call.conversation.parts import MediaPart, Message, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.plain import in_words
 from rungwise.fsm.call.conversation.request import PlainMessage
@@ -54,6 +54,18 @@ class Form(Shapes, ABC):
     MARKS: ClassVar[frozenset[str]] = frozenset()
     """The cache marks that it writes, or that its backend reports by itself; see `losses`."""
 
+    refused_keywords: ClassVar[frozenset[str]] = frozenset(
+        {
+            *("allOf", "not", "oneOf", "if", "then", "else", "dependentRequired", "dependentSchemas", "default"),
+            *("patternProperties", "propertyNames", "minProperties", "maxProperties", "unevaluatedProperties"),
+            *("unevaluatedItems", "contains", "minContains", "maxContains", "uniqueItems"),
+        }
+    )
+    """The keywords of JSON Schema that its servers refuse where a model is held to a schema [OpenAI, strict mode]."""
+    needs_closed: ClassVar[bool] = False
+    """Whether such a schema must list all names of every object, and must not be recursive."""
+    has_schema_beside_tools: ClassVar[bool] = True
+    """Whether a model can be held to a schema while it has tools."""
     rules: ClassVar[Rules] = Rules()
     """The rules that a conversation must obey."""
     tool_parameters = frozenset({"tool_choice", "parallel_tool_calls"})
@@ -123,6 +135,18 @@ class Form(Shapes, ABC):
                 return not definition.parameters.get("required")
         return False
 
+    def offered(self, tools: Iterable[Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any] | None] | None:
+        """Return the schema of each tool by its name, in any form; None if not all names are known."""
+        schemas: dict[str, Mapping[str, Any] | None] = {}
+        for tool in read_tools(tools):
+            if isinstance(tool, ToolDefinition):
+                schemas[tool.name] = None if tool.parameters is FREE_TEXT else tool.parameters
+            elif isinstance(tool.get("name"), str):  # one that the provider declares and the caller runs
+                schemas[tool["name"]] = None
+            else:
+                return None
+        return schemas
+
     @abstractmethod
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
         """Tell whether the definition of a tool can be sent unchanged."""
@@ -171,6 +195,12 @@ class BlockForm(Form):
     __slots__ = ()
 
     SAYS = frozenset({"name", "strict"})
+
+    refused_keywords = Form.refused_keywords | {
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
+        *("minItems", "maxItems", "pattern", "prefixItems"),
+    }  # [platform.claude.com, structured outputs: JSON Schema limitations]
+    needs_closed = True
 
     rules = Rules(call_id=re.compile(r"[a-zA-Z0-9_-]{1,64}"), alternates=True, begins_with_user=True)
 

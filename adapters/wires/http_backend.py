@@ -4,11 +4,12 @@
 # could not resolve the types there.
 from abc import ABC
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from attrs import Factory, evolve, field, frozen
 
+from rungwise.adapters.wires.asking import Way, way_of
 from rungwise.adapters.wires.backend import PIECE, HttpRequest
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.capabilities.table import capabilities_of
@@ -235,6 +236,11 @@ class HttpBackend(ABC):
         """Return the `response_format` that the prompt must ask for, if any."""
         return in_words(self._parameters_of(request), self._unsupported(request), self.shapes, dropped)
 
+    def asks_by(self, schema: Mapping[str, Any], parameters: Mapping[str, Any], tools: Sequence[Any]) -> Way:
+        """Return how to ask for an answer that fits a schema; see `way_of`."""
+        merged = {**self.parameters, **parameters}  # a model that thinks can be made neither to prefill nor to call
+        return way_of(self, schema, merged, tools, self._unsupported, may_force=not self._bars_prefill(merged))
+
     @property
     def name(self) -> str:
         """Name the backend in journals and errors."""
@@ -242,10 +248,7 @@ class HttpBackend(ABC):
 
     @property
     def identities(self) -> frozenset[tuple[str, str]]:
-        """Return what identifies duplicates: the host and the base URL, each with the model.
-
-        The key and headers are part of it as a fingerprint that only this process can compute.
-        """
+        """Return what identifies duplicates: host or base URL, model, and a fingerprint of the key and headers."""
         return self._identities
 
     @property

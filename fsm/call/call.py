@@ -14,35 +14,31 @@ the call (`run/outcome.py`).
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rungwise.fsm.call.budget.counting import TokenCounter, charge_of
 from rungwise.fsm.call.budget.estimate import estimate_tokens
-from rungwise.fsm.call.budget.reserve import can_pay_another
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.clocks.silence import Clocks, clocks_of
-from rungwise.fsm.call.conversation.for_backend import Proposal
 from rungwise.fsm.call.conversation.link import Lessons, Link
 from rungwise.fsm.call.conversation.observation import ANSWERS, Observation
 from rungwise.fsm.call.conversation.reading import TextWatch
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Request, Send, TurnContext
+from rungwise.fsm.call.conversation.verdict import Finding, Judged, Verdict
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.delivery import Delivery, StreamEvent, check_delta
 from rungwise.fsm.call.run.facts import FactFinder, own_facts_of
+from rungwise.fsm.call.run.judging import Judge, whole_text, with_finding
 from rungwise.fsm.call.run.observe import observe, observe_cancel
 from rungwise.fsm.call.run.outcome import Outcome
-from rungwise.fsm.call.run.proposer import Proposer
 from rungwise.fsm.call.run.recording import Observer, Recorder
 from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.call.run.sending import Sender
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.journal.record import Evidence
-
-NO_REPLY = Observation(evidence=Evidence(event="ran_out"))
 
 
 class Call:
@@ -63,15 +59,16 @@ class Call:
         within: a budget shared with other calls, beside the call's own; the driver must then call `sending`.
         deadline: when the call must have ended, on the driver's clock, beside the seconds of its budget.
         lessons: what was remembered of each backend, for a replay; None asks each backend for its `lessons` once, now.
+        returns: what the answer must be: a type that pydantic can read, or a JSON schema.
+        verdict: one function or several that judge each reply; the driver calls them, see `judging`.
 
     Raises:
         ConfigurationError: no backend of the chain is usable, or a budget names money and a backend has no prices.
     """
 
     __slots__ = (
-        *("__weakref__", "_affordable_until", "_context", "_counter", "_delivery", "_facts", "_in_flight", "_jitter"),
-        *("_outcome", "_proposed", "_proposer", "_recorder"),
-        *("is_streaming", "journal", "policy", "position", "request", "spending", "turn"),
+        *("__weakref__", "_context", "_counter", "_delivery", "_facts", "_jitter", "_outcome", "_read", "_recorder"),
+        *("_sender", "is_streaming", "journal", "policy", "position", "request", "spending", "turn"),
     )
 
     def __init__(
@@ -91,6 +88,8 @@ class Call:
         within: SharedBudget | None = None,
         deadline: float | None = None,
         lessons: Sequence[Lessons] | None = None,
+        returns: Any = None,
+        verdict: Verdict | Iterable[Verdict] | None = None,
     ) -> None:
         self._context = context = CallContext.of(
             request,
@@ -102,6 +101,7 @@ class Call:
             within=within,
             deadline=deadline,
             lessons=lessons,
+            judge=Judge.of(request, turn, returns, verdict),
         )
         self.request, self.policy, self.turn, self.is_streaming = request, context.policy, context.turn, is_streaming
         self.journal, self.position, self.spending = context.journal, context.position, context.spending
@@ -109,12 +109,10 @@ class Call:
         self._delivery = Delivery(is_streaming, self.turn.gathered)
         self._recorder = Recorder(context, self._delivery, observer)
         self._counter = TokenCounter(context, estimate_tokens if estimate is None else estimate, prompts)
-        self._proposer = Proposer(context, self._counter)
         self._facts = FactFinder(context)
         self._outcome = Outcome(context, self._recorder)
-        self._proposed: Proposal | None = None
-        self._in_flight: Proposal | None = None
-        self._affordable_until = -math.inf  # the call's own budget covers the proposal until then, in seconds elapsed
+        self._sender = Sender(context, self._counter, self._recorder, self._outcome)
+        self._read: tuple[Reply | Failure, Observation] | None = None  # what came back last, for verdicts to judge
 
     def __repr__(self) -> str:
         position = getattr(self, "position", None)  # a debugger may show a call that is not yet built
@@ -129,6 +127,16 @@ class Call:
     def backend(self) -> int:
         """Return the index of the current backend in the chain."""
         return self._context.chain.index
+
+    @property
+    def returns(self) -> Any:
+        """Return the schema of the answer; None for any."""
+        return self._context.judge.returns
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Return the caller's verdicts."""
+        return self._context.judge.verdicts
 
     @property
     def is_shared(self) -> bool:
@@ -167,7 +175,7 @@ class Call:
         self.journal.setting.note_deadline(spending)
         self._recorder.skip(self.position.state, chain.leave_unusable())
         self._context.apply_lessons()
-        return self._propose(0.0)
+        return self._sender.propose(0.0)
 
     def reserve(self, wake: Callable[[], None], now: float | None = None) -> bool:
         """Reserve what the proposed send may use of a shared budget. Return whether it may go out now.
@@ -180,8 +188,7 @@ class Call:
             now: the time, as for `sending`.
         """
         self.spending.pass_time(now)
-        self._skip_compaction()
-        return self._proposed is None or self._proposer.reserve(self._proposed, wake)
+        return self._sender.reserve(wake)
 
     def sending(self, now: float | None = None) -> Send | None:
         """Note that the wait is over, and return what goes out now; None if it can no longer be afforded.
@@ -190,7 +197,7 @@ class Call:
         this returns, which may have a smaller cap. What other calls hold meanwhile cannot be afforded; see `reserve`.
         """
         self.spending.pass_time(now)
-        return self._send_out()
+        return self._sender.send_out()
 
     def clocks(self, *, streams: bool = True) -> Clocks:
         """Return the clocks of the attempt in flight, for a driver that keeps them; only in streams silence counts.
@@ -198,7 +205,7 @@ class Call:
         Raises:
             IllegalEvent: nothing is in flight.
         """
-        return clocks_of(self._context, self._ensure_sent(), self._facts, streams=streams)
+        return clocks_of(self._context, self._sender.ensure_sent(), self._facts, streams=streams)
 
     def text_watch(self) -> TextWatch:
         """Return what detects the first visible text of the attempt in flight; see `Clocks`.
@@ -206,7 +213,7 @@ class Call:
         Raises:
             IllegalEvent: nothing is in flight.
         """
-        return TextWatch(self._ensure_sent().reading, self._context.transcript.answer.gathered)
+        return TextWatch(self._sender.ensure_sent().reading, self._context.transcript.answer.gathered)
 
     def hear(self, delta: Text | Reasoning) -> tuple[StreamEvent, ...]:
         """Take a piece of the reply in flight and return what the consumer may be shown.
@@ -216,39 +223,65 @@ class Call:
             ConfigurationError: this is neither text nor reasoning.
         """
         check_delta(delta)
-        return self._delivery.feed(delta, self._ensure_sent().reading, self._context.transcript.answer.gathered)
+        return self._delivery.feed(delta, self._sender.ensure_sent().reading, self._context.transcript.answer.gathered)
 
     def drain(self) -> list[StreamEvent]:
         """Return what a consumer of the stream must be given now, and forget it."""
         return self._delivery.drain()
 
-    def receive(self, reply: Reply | Failure, now: float | None = None) -> Send | None:
+    def judging(self, reply: Reply | Failure) -> Judged | None:
+        """Read what came back, and return what verdicts must judge; None for nothing.
+
+        A driver calls this before `receive`, calls the verdicts, and passes on what they found. Without verdicts of the
+        caller's it need not: schemas and tool calls are checked anyway.
+
+        Raises:
+            IllegalEvent: nothing is in flight.
+            ConfigurationError: this is neither a reply nor a failure.
+        """
+        gathered = self._context.transcript.answer.gathered
+        return self._context.judge.judged(self._observed(reply), gathered)
+
+    def receive(self, reply: Reply | Failure, now: float | None = None, finding: Finding | None = None) -> Send | None:
         """Take what came back and return the next thing to send; None when the call has ended.
 
         Arguments:
             reply: a reply, or why there is none.
             now: the time; without it, the wait took as long as planned and the attempt no time.
+            finding: what the verdicts have found of the reply; None for nothing.
 
         Raises:
             IllegalEvent: nothing is in flight.
             ConfigurationError: this is neither a reply nor a failure, or a fact of your own is no bool or raises; the
                 call is as it was.
         """
-        if not isinstance(reply, (Reply, Failure)):
-            raise ConfigurationError(f"reply must be a Reply or a Failure, not {type(reply).__name__}")
-        proposal, transcript = self._ensure_sent(), self._context.transcript
+        observation = self._observed(reply)
+        proposal, gathered = self._sender.ensure_sent(), self._context.transcript.answer.gathered
         self.spending.pass_time(now)
-        observation = observe(
-            reply, proposal=proposal, transcript=transcript, counter=self._counter, delivered=self._delivery.close()
-        )
-        own_facts = own_facts_of(self.position.table, observation, transcript.answer.gathered)
+        if finding is not None and observation.is_answer:
+            observation = with_finding(observation, finding, whole_text(observation, gathered))
+        own_facts = own_facts_of(self.position.table, observation, gathered)
+        self._read = None
         self._gather(observation)
         return self._advance(observation, self._facts.find(observation, self._outcome.last, proposal) + own_facts)
+
+    def _observed(self, reply: Reply | Failure) -> Observation:
+        """Observe what came back, once; an answer is checked."""
+        if not isinstance(reply, (Reply, Failure)):
+            raise ConfigurationError(f"reply must be a Reply or a Failure, not {type(reply).__name__}")
+        proposal, transcript = self._sender.ensure_sent(), self._context.transcript
+        if self._read is None or self._read[0] is not reply:
+            delivered = self._delivery.close()
+            observation = observe(
+                reply, proposal=proposal, transcript=transcript, counter=self._counter, delivered=delivered
+            )
+            self._read = reply, self._context.judge.checked(observation, proposal, transcript.answer.gathered)
+        return self._read[1]
 
     def observed(self, observation: Observation, facts: tuple[str, ...], now: float) -> Send | None:
         """Take a recorded observation with the facts that held, as a replay does. Return the next thing to send."""
         if observation.event != "cancelled":
-            self._ensure_sent()
+            self._sender.ensure_sent()
         self.spending.pass_time(now)
         self._gather(observation)
         return self._advance(observation, facts)
@@ -258,7 +291,7 @@ class Call:
 
         A replay under another policy needs these; it passes the same observation to `observed` next.
         """
-        return self._facts.settled(observation, self._outcome.last, self._ensure_sent(), adds_text=adds_text)
+        return self._facts.settled(observation, self._outcome.last, self._sender.ensure_sent(), adds_text=adds_text)
 
     def compacted(self, messages: Sequence[Any], now: float | None = None) -> Send | None:
         """Take the messages as the compactor has shortened them and return the send that was waiting for it.
@@ -272,12 +305,11 @@ class Call:
             IllegalEvent: no send waits for a compaction.
             ConfigurationError: these are no messages.
         """
-        if self._proposed is None or not self._proposed.send.needs_compaction:
+        if not self._sender.waits_for_compaction:
             raise IllegalEvent("no send waits for a compaction")
         self._context.transcript.shorten(Request(messages).messages)
         self.spending.pass_time(now)
-        self._proposed = self._proposer.propose(self._proposed.send.wait, is_compacted=True)
-        return self._affordable(0.0)
+        return self._sender.compacted()
 
     def cancel(self, now: float | None = None, partial: Reply | None = None) -> Result:
         """End the call; what was delivered stays in the result. A call that has ended is left as it is.
@@ -292,25 +324,14 @@ class Call:
             self.spending.pass_time(now)
             observation = observe_cancel(
                 partial,
-                proposal=self._in_flight or self._proposed,
-                is_sent=self._in_flight is not None,
+                proposal=self._sender.in_flight or self._sender.proposed,
+                is_sent=self._sender.in_flight is not None,
                 counter=self._counter,
                 delivered=self._delivery.delivered if partial is None or self.is_streaming else None,
             )
             self._gather(observation)
             self._advance(observation, ())
         return self.result
-
-    def _ensure_sent(self) -> Proposal:
-        """Return what is in flight. What waits to be sent is taken to have gone out when its wait was over."""
-        if self._proposed is not None:
-            if self.spending.share is not None and self.spending.share.needs_cap:  # which may lower the cap
-                raise IllegalEvent("under a shared budget nothing goes out before `sending` has returned it")
-            self.spending.elapsed += self._proposed.send.wait
-            self._send_out()
-        if self._in_flight is None:
-            raise IllegalEvent(f"nothing is in flight in state {self.position.state!r}")
-        return self._in_flight
 
     def _gather(self, observation: Observation) -> None:
         transcript = self._context.transcript
@@ -321,12 +342,12 @@ class Call:
     def _advance(self, observation: Observation, facts: tuple[str, ...]) -> Send | None:
         """Fire the event, record the step, and propose what the next rung sends, or end the call."""
         context, position, evidence = self._context, self.position, observation.evidence
-        if "overran" in facts and self._in_flight is not None:
-            self.spending.overran = self._in_flight.send.max_tokens
-        self.spending.pay(evidence.usage, charge_of(evidence, self._in_flight), context.chain.link.prices)
+        if "overran" in facts and self._sender.in_flight is not None:
+            self.spending.overran = self._sender.in_flight.send.max_tokens
+        self.spending.pay(evidence.usage, charge_of(evidence, self._sender.in_flight), context.chain.link.prices)
         self._outcome.note(observation)
         row = position.fire(evidence.event, facts)
-        self._proposed = self._in_flight = None
+        self._sender.proposed = self._sender.in_flight = None
         if row.target in position.table.outcomes:
             self._outcome.end(row, facts, observation=observation)
             return None
@@ -339,62 +360,4 @@ class Call:
         if row.target == "fallback":
             self._recorder.skip(self.position.state, self._context.fall_back())
         self._delivery.correct(context.transcript.answer.gathered)
-        return self._propose(wait.seconds)
-
-    def _propose(self, wait: float) -> Send | None:
-        """Propose what the current rung sends after a wait, if the budgets allow it."""
-        self._proposed = self._proposer.propose(wait)
-        return self._affordable(wait)
-
-    def _send_out(self) -> Send | None:
-        self._skip_compaction()
-        share = self.spending.share
-        if share is not None or self.spending.elapsed > self._affordable_until:
-            self._affordable(0.0)
-        proposal = self._proposed
-        if proposal is None:
-            return None
-        granted = proposal if share is None else self._proposer.granted(proposal, share)
-        if isinstance(granted, str):
-            self._run_out(proposal, granted)
-            return None
-        self._proposed, self._in_flight = None, granted
-        note = self._context.send_note()
-        self._recorder.record(self.position.fire("sent"), proposal=granted, note=note)
-        return granted.send
-
-    def _skip_compaction(self) -> None:
-        """Go on with the messages as they are if they wait for a compactor that nobody has run."""
-        if self._proposed is not None and self._proposed.send.needs_compaction:
-            self._proposed = self._proposer.propose(self._proposed.send.wait, is_compacted=True)
-            self._affordable_until = -math.inf
-
-    def _affordable(self, wait: float) -> Send | None:
-        """Return what is proposed if the budgets allow it after a wait; else ask another backend, or end the call."""
-        while (proposal := self._proposed) is not None:
-            shortfall = self._proposer.shortfall(proposal, wait)
-            if shortfall is None:
-                self._affordable_until = self.spending.elapsed + wait
-                return proposal.send
-            wait, facts = 0.0, ("has_next_backend", "reserve_left") if can_pay_another(self._context) else ()
-            if facts and self.position.state == "fallback":  # skip this backend before asking it anything
-                self._recorder.skip(self.position.state, [(self.link, shortfall)], proposal, facts)
-            else:
-                self._run_out(proposal, shortfall, facts)
-                if self.is_over:
-                    break
-                if self.spending.share is not None:
-                    self.spending.share.withdraw()
-                self._context.transcript.prepare(self.position.rung, NO_REPLY)
-            self._recorder.skip(self.position.state, self._context.fall_back())
-            self._proposed = self._proposer.propose(0.0)
-        return None
-
-    def _run_out(self, proposal: Proposal, shortfall: str, facts: tuple[str, ...] = ()) -> None:
-        """Fire that the budgets do not allow a proposal, and end the call if the table does."""
-        self._proposed = None
-        row = self.position.fire("ran_out", facts)
-        if row.target in self.position.table.outcomes:
-            self._outcome.end(row, facts, proposal=proposal, shortfall=shortfall)
-        else:
-            self._recorder.record(row, proposal=proposal, facts=facts, note=shortfall)
+        return self._sender.propose(wait.seconds)

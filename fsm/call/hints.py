@@ -36,6 +36,7 @@ class Hints:
         placeholder: stands for an empty assistant turn, before a nudge.
         nudge, continuation: user turns that ask the model to continue, from tool results or from a cut answer.
         seed: asks for the answer to `{reasoning}`, for backends that do not continue an assistant turn.
+        correction: the user turn behind a wrong answer, or the result of a wrong tool call; it names the `{reasons}`.
         json, json_schema: system messages that ask for JSON, or for JSON that fits `{schema}`, for backends without a
             parameter for it.
         rungs: for each rung of your own, the user turn that it sends.
@@ -52,6 +53,10 @@ class Hints:
     seed: str = field(
         default="You thought this through but never answered:\n\n{reasoning}\n\nState the answer now.",
         validator=_quotes("reasoning"),
+    )
+    correction: str = field(
+        default="That is not right yet:\n\n{reasons}\n\nSend the whole of it again, corrected.",
+        validator=_quotes("reasons"),
     )
     json: str = field(
         default="Your answer is one JSON object and nothing else: no words around it, no code fence.", validator=text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rungwise.fsm.call.conversation.observation import ANSWERS
+from rungwise.fsm.call.conversation.observation import ANSWERS, RAISED
 from rungwise.fsm.call.table import CALL, KEEPS_TEXT, keeps_asked_wait
 from rungwise.fsm.checker.branches import finds
 from rungwise.fsm.checker.check import check_table
@@ -31,14 +31,14 @@ NEEDS = {
 }
 """The fact that the guard of every row to a rung must check, and why."""
 
-PAYS = {"fallback": "fallbacks", "prefill": "prefills"}
+PAYS = {"fallback": "fallbacks", "prefill": "prefills", "correct": "corrections"}
 """The one counter that may pay for these rungs, because the certificate counts what is sent by it."""
 
 LENGTHENS = ("continuations", "compactions", "fallbacks")
 """The counters by which the certificate bounds gathered text: a reply that adds text takes a unit of one."""
 
-FORGETS = ("continuation", "fallback", "reask", "nudge")
-"""The rungs that drop seeded reasoning, so that prefills may be given back on the way there."""
+FORGETS = {"prefills": ("continuation", "fallback", "reask", "nudge", "correct"), "corrections": ("fallback",)}
+"""The rungs that drop the seeded reasoning, or the corrected replies, so that their counters may be refilled there."""
 
 
 def check_call_table(table: Table) -> None:
@@ -93,7 +93,7 @@ def _faults_of_row(table: Table, row: Row) -> Iterator[str]:
             yield f"{row}: its guard must find {fact!r}, or nothing stands as the answer"
     elif row.effect in KEEPERS.values():
         yield f"{row}: {row.effect} says what stands as the answer, and only a salvaged call has such"
-    always = {**OWN, "sent": table.hub}.get(row.event)
+    always = {**OWN, RAISED: "failed", "sent": table.hub}.get(row.event)
     if row.event == "ran_out" and row.target == "fallback":
         if not finds(table, row, "reserve_left"):
             yield f"{row}: its guard must find 'reserve_left', or nothing may be left for another backend"
@@ -127,8 +127,8 @@ def _debts_of_row(table: Table, proof: RowProof) -> Iterator[str]:
     for name in proof.refills:
         if name in LENGTHENS:
             yield f"{row}: refills {name!r}, and what was gathered or left behind at its expense stays"
-        if name == "prefills" and row.target not in FORGETS:
-            yield f"{row}: refills 'prefills', which only a row to {', '.join(FORGETS)} may: elsewhere the seed stays"
+        if row.target not in FORGETS.get(name, (row.target,)):
+            yield f"{row}: refills {name!r}, which only a row to {', '.join(FORGETS[name])} may: elsewhere they stay"
     if row.event not in KEEPS_TEXT - ANSWERS or proof.takes in LENGTHENS:
         return  # an answer that leads to a rung is discarded
     if not any(finds(table, row, fact, held=False) for fact in ("added_text", "has_text")):
@@ -142,6 +142,6 @@ def _faults_of_ladder(rows: tuple[Row, ...]) -> Iterator[str]:
     keeps_text = False
     for row in rows:
         keeps_text = keeps_text or (row.guard == "has_text" and row.target == "partial")
-        is_refusal = row.event == row.target == "refused"
-        if row.target in ERRORS and not is_refusal and not keeps_text:
+        is_last = row.event == RAISED or row.event == row.target == "refused"
+        if row.target in ERRORS and not is_last and not keeps_text:
             yield f"{row}: has_text -> partial must stand before it, or text that was gathered becomes an error"

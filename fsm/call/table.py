@@ -23,11 +23,14 @@ OUTCOMES = ("done", "salvaged", "partial", "refused", "exhausted", "failed", "ca
 EVENTS = (
     Event("answered", "the answer came"),
     Event("called_tools", "the model called tools"),
+    Event("answered_wrongly", "the answer was wrong", ", and no correction is left"),
+    Event("called_wrongly", "a tool call was wrong", ", and no correction is left"),
+    Event("verdict_raised", "a verdict raised an error"),
     Event("came_empty", "the reply was empty"),
     Event("only_reasoned", "the reply held reasoning but no answer"),
     Event("truncated", "the reply was cut at the output cap", ", and no continuation is left"),
     Event("paused", "the provider paused the turn", ", and no continuation is left"),
-    Event("tools_truncated", "the tool calls were cut or could not be parsed"),
+    Event("tools_truncated", "the tool calls were cut"),
     Event("json_truncated", "the JSON was cut at the output cap"),
     Event("reasoning_truncated", "the output cap was used up by reasoning"),
     Event("interrupted", "the stream ended before its terminal event"),
@@ -76,6 +79,7 @@ FACTS = (
     Fact("has_next_backend", says="a usable backend follows in the chain", lasts="fallbacks"),
     Fact("connection_was_stale", says="the server had closed the reused connection before the request came"),
     Fact("asks_for_little", says="the caller wants a handful of tokens, so that a cut reply is what was asked for"),
+    Fact("same_wrong_again", says="the reply is wrong in the same words as the one before"),
     Fact("overran", says="the reply is longer than its cap, so that no budget can rest on the next one's"),
     Fact(
         "should_leave", says="staying with this backend is pointless", any_holds="switch_asked", any_lacks="wait_fits"
@@ -142,6 +146,15 @@ ENLARGE = Rung(
     says="the output cap may be raised",
     does="asking again with a larger cap",
 )
+CORRECT = Rung(
+    "correct",
+    limit=2,
+    lacks="same_wrong_again",
+    change=changes.correct,
+    unit="correction",
+    says="a wrong reply may be sent back with the reasons",
+    does="sending it back with what is wrong",
+)
 REPAIR = Rung(
     "repair",
     limit=3,
@@ -162,7 +175,7 @@ FALL_BACK = Rung(
     "fallback",
     limit=None,
     holds="has_next_backend",
-    refills=("retries", "resends", "reasks", "nudges", "prefills", "enlargements", "repairs"),
+    refills=("retries", "resends", "reasks", "nudges", "prefills", "enlargements", "corrections", "repairs"),
     change=changes.fall_back,
     verb="fall_back",
     says="the next backend of the chain may be asked",
@@ -191,6 +204,11 @@ ASK_ANOTHER = FALL_BACK.when(
     lacks="refusal_ends",
     says="another model may be asked what this one has refused",
 )
+GIVE_UP = FALL_BACK.when(
+    "is_stuck",
+    holds="same_wrong_again",
+    says="the model repeats a wrong reply, and another one may be asked",
+)
 YIELD = FALL_BACK.when(
     "must_yield",
     holds="reserve_left",
@@ -217,6 +235,9 @@ CALL = ship(
         ladders={
             "answered": (DONE,),
             "called_tools": (DONE,),
+            "answered_wrongly": (GIVE_UP, CORRECT, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+            "called_wrongly": (GIVE_UP, CORRECT, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+            "verdict_raised": (FAILED,),
             "came_empty": (KEEP_DELIVERED, KEEP_PRIOR, LEAVE, NUDGE, REASK, FALL_BACK, KEEP_TEXT, EXHAUSTED),
             "only_reasoned": (
                 *(KEEP_DELIVERED, KEEP_PRIOR, LEAVE, NUDGE, PREFILL, REASK, FALL_BACK, KEEP_TEXT, EXHAUSTED),

@@ -7,6 +7,7 @@ the path that the call took.
 
 from __future__ import annotations
 
+import json
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.clocks.waiting import longest_wait
 from rungwise.fsm.call.conversation.link import PlainLink, Prices
+from rungwise.fsm.call.conversation.observation import WRONG
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reply, StopReason
 from rungwise.fsm.call.conversation.request import Request, Send
@@ -220,6 +222,9 @@ class Play:
             return Reply(visible, usage=usage, interrupted=True, failure=Failure("connection", asked_wait=requested))
         if event in ("tools_truncated", "json_truncated"):
             return Reply(tool_calls=(ToolCall("1", "look_up", "{"),), usage=usage, stop_reason="length")
+        if event in WRONG.values():  # different each time; nobody needs to judge what is no object
+            calls = (ToolCall(f"call_{self.number}", "look_up", json.dumps([text])),)
+            return Reply(tool_calls=calls, usage=usage, stop_reason="stop")
         if event in ("only_reasoned", "reasoning_truncated"):
             stop: StopReason = "stop" if event == "only_reasoned" else "length"
             return Reply(reasoning=text, usage=usage, stop_reason=stop)

@@ -19,6 +19,7 @@ from rungwise.fsm.call.budget.estimate import (
     message_tokens,
 )
 from rungwise.fsm.call.budget.prices import dearest_input, price_of_token
+from rungwise.fsm.call.conversation.correction import most_of_correction
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.transcript import Transcript
@@ -93,6 +94,8 @@ class Cost:
         self.hints = sum(map(message_tokens, texts)) + MESSAGE_TOKENS  # all that one request may contain
         self.seeds = limits["prefills"] * policy.hints.seed.count("{reasoning}")
         self.turns = input_tokens // LEAST_TURN_TOKENS if assistant_turns is None else assistant_turns
+        # A wrong reply goes back with the reasons, and stays until another backend is asked.
+        self.correction = most_of_correction(hints) if "correct" in targets else 0
         # If a prompt ends with an assistant turn and cannot be prefilled, the first request adds a hint.
         self.opening = message_tokens(policy.hints.continuation) if self.turns else 0
         # After a repair, each assistant turn may carry a stand-in for missing reasoning.
@@ -114,6 +117,7 @@ class Cost:
         tokens = self.input_tokens + self.parts[spent.continuations]
         if spent.rung in self.seeded:
             tokens += self.seeds * self.cap(spent)
+        tokens += getattr(spent, "corrections", 0) * (self.widest[spent.continuations] + self.correction)
         # An overflow or a broken stream leaves text too, which the next backend continues.
         tokens += (spent.fallbacks + spent.compactions) * self.widest[spent.continuations]
         tokens += self.opening if spent.rung == self.start else self.hints + self.stand_ins
@@ -123,7 +127,9 @@ class Cost:
     def ceiling(self) -> int:
         """Return more than any attempt costs."""
         parts = sum(self.limits[name] for name in ("continuations", "fallbacks", "compactions")) + self.seeds
-        tokens = self.input_tokens + parts * self.widest[-1] + self.hints + self.stand_ins
+        corrections = self.limits.get("corrections", 0)
+        tokens = self.input_tokens + (parts + corrections) * self.widest[-1] + self.hints + self.stand_ins
+        tokens += corrections * self.correction
         return tokens * max(self.inputs) + self.widest[-1] * max(self.outputs)
 
 

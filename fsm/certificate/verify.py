@@ -10,9 +10,10 @@ from typing import Any
 from attrs import evolve
 
 from rungwise.fsm.call.budget.reserve import reserved_seconds
+from rungwise.fsm.call.conversation.for_backend import most_schema_tokens
 from rungwise.fsm.call.conversation.json_instruction import longest_json_instruction
 from rungwise.fsm.call.conversation.link import Link, PlainLink, Prices
-from rungwise.fsm.call.conversation.observation import ANSWERS
+from rungwise.fsm.call.conversation.observation import ANSWERS, RAISED
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.rules import faults_of
@@ -31,6 +32,7 @@ from rungwise.fsm.checker.walk import Walk, walk
 from rungwise.fsm.checker.walked import ALIVE
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.table import Table
+from rungwise.fsm.schemas.returns import returns_of
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.rules import faults_of_turn
 from rungwise.fsm.turn.table import TURN
@@ -47,8 +49,8 @@ HONEST_TURN = "only an answer is finished, and nothing follows the summary or a 
 SMALL = 1_000
 """Counter vectors that a walk covers in about a second."""
 
-NO_FAILURES = ANSWERS | {"sent", "cancelled", "ran_out", "truncated"}
-"""The events that are no failure: an answer, what the driver does, and a reply that ends early but in good order."""
+NO_FAILURES = ANSWERS | {RAISED, "sent", "cancelled", "ran_out", "truncated"}
+"""The events that no other backend need mend: an answer, what the driver or a verdict does, text cut at the cap."""
 
 Progress = Callable[[int], None]
 """Called with the number of configurations seen, every thousand of them."""
@@ -62,6 +64,7 @@ def verify(
     input_tokens: int | None = None,
     assistant_turns: int | None = None,
     response_format: Mapping[str, Any] | None = None,
+    returns: Any = None,
     exhaustive: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Certificate:
@@ -72,24 +75,20 @@ def verify(
         chain: the backends, or how many there are; unusable ones and duplicates are skipped, as a call skips them.
         max_tokens: the output cap that the caller will give, in tokens; without it the output is unbounded.
         input_tokens: the tokens of the prompt, which the worst case in money needs; for a turn, of its first prompt.
-        assistant_turns: how many assistant turns the prompt has, to each of which a repair may add tokens; by default
-            as many as `input_tokens` can hold.
-        response_format: the JSON that the caller will ask for: a backend without such an option gets it in words,
-            which include the schema and count as input. By default the schema is unknown.
-        exhaustive: walk with the policy's own limits; otherwise each is clipped to 1, and the proof covers the rest.
-            A turn is walked with its own limits if these are as small as the default ones.
-        progress: called with the number of configurations seen, every thousand of them.
+        assistant_turns: of the prompt; a repair may add tokens to each. By default as many as `input_tokens` can hold.
+        response_format, returns: what the caller will ask for; a schema, or the words for it, count as input.
+        exhaustive: walk with the policy's own limits; otherwise each but those of a small turn is clipped to 1.
+        progress: called with the number of configurations seen, each thousandth.
 
     Raises:
         ConfigurationError: no backend is usable.
     """
     if not isinstance(policy, (Policy, TurnPolicy)):
-        kinds = "a Policy or a TurnPolicy"
-        raise ConfigurationError(f"policy must be {kinds}, not {type(policy).__name__}: Policy.load reads a file")
-    backends = _backends(chain)
-    prices = [each for _, each in backends]
-    calls = calls_of(policy) if isinstance(policy, TurnPolicy) else policy
-    limits = _limits(calls, len(backends))
+        raise ConfigurationError(
+            f"policy must be a Policy or a TurnPolicy, not {type(policy).__name__}; see Policy.load"
+        )
+    backends, calls = _backends(chain), calls_of(policy) if isinstance(policy, TurnPolicy) else policy
+    prices, limits = [each for _, each in backends], _limits(calls, len(backends))
     blank = Certificate(
         table=calls.table.name,
         limits=limits,
@@ -102,8 +101,11 @@ def verify(
     )
     certificate = _checked(blank, calls.table, faults_of, HONEST_CALL, progress)
     if certificate.ok:
+        wanted = returns_of(returns)
+        response_format = response_format if wanted is None else {"type": "json_schema", "schema": wanted.schema}
         if input_tokens is not None and not isinstance(chain, int):
             input_tokens += longest_json_instruction(chain, calls.hints, response_format)
+            input_tokens += most_schema_tokens(wanted, chain)
         next_backend = _reached(calls)
         certificate = evolve(
             certificate,
@@ -111,9 +113,9 @@ def verify(
             worst=worst_cases(calls, limits, prices, max_tokens, input_tokens, assistant_turns, response_format),
             kept=_reserved(calls, limits, len(backends)) if next_backend.holds else None,
         )
-    if isinstance(policy, TurnPolicy):
-        return verify_turn(policy, certificate, prices, exhaustive=exhaustive, progress=progress)
-    return certificate
+    if isinstance(policy, Policy):
+        return certificate
+    return verify_turn(policy, certificate, prices, exhaustive=exhaustive, progress=progress)
 
 
 def calls_of(policy: TurnPolicy) -> Policy:

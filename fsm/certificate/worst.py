@@ -236,12 +236,13 @@ def _money(search: _CallSearch) -> WorstCase:
     cost = Cost(search.policy, search.limits, targets, search.cap, priced, input_tokens, search.assistant_turns)
     note = (
         f"every cap used up, with what a server may count besides; {input_tokens} input tokens at the dearest input "
-        "price, growing by the text of each continuation, compaction and fallback and by seeds of reasoning, all as "
-        "long as the caps allow, and by every hint; assumes that a compaction shortens the prompt, that each tool call "
-        "in the prompt has its result, and that a paused turn holds no more than was written" + NO_MORE_INPUT
+        "price, growing by the text of each continuation, correction, compaction and fallback and by seeds of "
+        "reasoning, all as long as the caps allow, and by every hint; assumes that a compaction shortens the prompt, "
+        "that each tool call in the prompt has its result, and that a paused turn holds no more than was written"
+        + NO_MORE_INPUT
     )
     if search.response_format is None:
-        note += "; without a JSON schema that a backend gets in words: give response_format"
+        note += "; without a JSON schema that a backend gets in words: give response_format or returns"
     if cost.stand_ins:
         guess = "" if search.assistant_turns is not None else ", as many as the input can hold: give assistant_turns"
         note += (

@@ -12,9 +12,12 @@ from attrs import frozen
 
 from rungwise.fsm.journal.path import SKIPPED, Path
 from rungwise.fsm.journal.record import Step
+from rungwise.fsm.values.label import label
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 SENT: Final = "sent"
+WRONG: Final = ("answered_wrongly", "called_wrongly")
+LONGEST_REASONS: Final = 300
 LEAST_ERROR: Final = 400
 """The lowest HTTP status that says more than the event it led to."""
 
@@ -111,7 +114,14 @@ def word_of(step: Step) -> str:
 
 
 def words_of(step: Step) -> str:
-    """Return what came back in a few words: `429 rate limit`, `interrupted (connection)`."""
+    """Return what came back in a few words: `429 rate limit`, `interrupted (connection)`, `wrong: wingspan_cm`.
+
+    Of a reply that was wrong, a journal with contents tells the reasons, too.
+    """
+    if step.event in WRONG:
+        reasons = (step.content or {}).get("reasons")
+        told = f"wrong: {'; '.join(map(str, reasons))}" if isinstance(reasons, list) and reasons else step.note
+        return str(label(told or "wrong", LONGEST_REASONS))
     word = word_of(step)
     reason = (step.reason or "").replace("_", " ")
     if not reason or reason == word:

@@ -68,7 +68,8 @@ def path_of(record: Record, table: Table) -> Path:
         raise ConfigurationError("journal: it holds no steps, so there is no path to show")
     rows_by_step = {(row.event, row.source, row.guard, row.target, row.effect): row for row in table.rows}
     rows: list[Row | None] = []
-    state, now = table.start, 0.0
+    is_resumed = table.resumes is not None and steps[0].source == table.resumes
+    state, now = steps[0].source if is_resumed else table.start, 0.0
     for step in steps:
         if step.source != state:
             raise fault(step, f"it begins in {short(step.source)}, but the {table.name} was in {state!r}")

@@ -85,6 +85,7 @@ class Table:
         facts: the facts that guards may look at.
         guards, effects: the declarations that rows name; a fact is a guard under its own name.
         declared_events: what can come back, each with its sentence.
+        resumes: the rung in which a run begins that goes on from an earlier one, if any may.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Table:
     declared_events: tuple[Event, ...] = ()
     answers: tuple[str, ...] = ()
     lesser: tuple[str, ...] = ()
+    resumes: str | None = None
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, {len(self.rows)} rows)"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.observation import Observation
+from rungwise.fsm.call.conversation.observation import RAISED, WRONG, Observation
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Request, TurnContext
+from rungwise.fsm.call.conversation.verdict import Finding
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.run.result import Result
@@ -130,7 +131,14 @@ def observation_of(step: Step, backend: int) -> Observation:
         reply=reply,
         failure=failure,
         found=step.note if step.event == "malformed" else None,
+        finding=_finding_of(step, tuple(content.get("reasons", ()))),
     )
+
+
+def _finding_of(step: Step, reasons: tuple[str, ...]) -> Finding | None:
+    if step.event not in (RAISED, *WRONG.values()):
+        return None
+    return Finding(note=step.note or "wrong", reasons=reasons)
 
 
 def _compare(replayed: Journal, recorded: tuple[Step, ...], alike: int, number: int) -> int:

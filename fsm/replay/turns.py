@@ -83,8 +83,8 @@ class RebuiltConversation:
 
         Without contents these are the recorded facts.
         """
-        if not self.contents:
-            names = ("tool_worked", "repeats_calls", "over_tool_limit", "was_handed_off")
+        if not self.contents or not self._calls:  # a turn that goes on does not record the calls that waited
+            names = ("tool_worked", "repeats_calls", "over_tool_limit", "was_handed_off", "awaits_approval")
             return {name: name in step.facts for name in names}
         calls, results = self._calls, self.add_results(step)
         if len(results) != len(calls):
@@ -98,6 +98,7 @@ class RebuiltConversation:
             "repeats_calls": max(counts, default=0) >= self.policy.same_calls,
             "over_tool_limit": len(calls) > self.policy.calls_per_reply,
             "was_handed_off": bool(self.handed_off),
+            "awaits_approval": any(result.text == self.policy.hints.awaiting for result in results),
         }
 
     def add_results(self, step: Step) -> list[ToolResult]:
@@ -122,7 +123,7 @@ class RebuiltConversation:
             place = places.pop((id, name), None)
             if place is None:
                 raise JournalMismatch(f"step {step.number}: a result in it is of no call that waits for one")
-            yield place, text, is_fault
+            yield ResultEntry(place, text, is_fault)
 
 
 _ANSWERS = {"use_tools": ("tools_ran",), "compact": ("compacted", "stayed_long", "ran_out")}
@@ -188,6 +189,8 @@ class _TurnReplay:
     def __attrs_post_init__(self) -> None:
         recorded = self.recorded
         self.position = Run.at_start(TURN, self.policy.limits)
+        if recorded.steps and recorded.steps[0].source == TURN.resumes:
+            self.position.state = TURN.resumes
         self.journal = TurnJournal(
             table=TURN.name, counters=TURN.counters, contents=recorded.contents, setting=recorded.setting
         )

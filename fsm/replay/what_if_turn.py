@@ -68,7 +68,9 @@ class _Follow:
     doing: str = field(default="", init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.position = Run.at_start(TURN, self.policy.limits)
+        self.position, steps = Run.at_start(TURN, self.policy.limits), self.journal.steps
+        if steps and steps[0].source == TURN.resumes:
+            self.position.state = TURN.resumes
 
     def run(self, blank: WhatIf) -> WhatIf:
         """Take one step after another, until one differs."""

@@ -1,6 +1,6 @@
-"""Checking the arguments of tool calls against a caller's JSON schema; `hints` does it for type hints.
+"""Checking the arguments of tool calls, and answers, against a caller's JSON schema; `hints` does it for types.
 
-Both report a misfit to the model in the words of this module: they name the argument and what would fit, and stay short
+Both report a misfit to the model in the words of this module: they name the value and what would fit, and stay short
 however much the model sent.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from attrs import frozen
 
@@ -31,44 +31,66 @@ MOST_COMPARED: Final = 100
 
 _LONGEST_NAME: Final = 64
 _LONGEST_PLACE: Final = 120
-TOO_MUCH: Final = "the arguments take too much work to check; give fewer at once, or flatter ones"
 
 Arguments = dict[str, Any]
 
 
+class Fault(NamedTuple):
+    """Say what is wrong with a value: in a sentence for the model, and where."""
+
+    place: str
+    sentence: str
+
+
 class Misfit(Exception):
-    """Arguments do not fit; the message is for the model."""
+    """A value does not fit; the message is for the model.
+
+    Arguments:
+        places: where it does not, without anything that the model wrote.
+    """
+
+    def __init__(self, message: str, places: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.places = tuple(dict.fromkeys(filter(None, places)))
 
 
 @frozen(eq=False)
 class Schema:
     """Hold what arguments a tool takes; this one accepts any, for a tool without a schema."""
 
+    WHAT: ClassVar[str] = "the arguments"
+
     schema: Mapping[str, Any] = FrozenMap({"type": "object", "properties": FrozenMap()})
 
-    def read(self, arguments: Arguments) -> Arguments:
-        """Return the arguments in the form that the function takes.
+    def read(self, value: Any) -> Any:
+        """Return the arguments in the form that the function takes, or an answer in that of the caller.
 
         Raises:
-            Misfit: they do not fit.
+            Misfit: it does not fit.
         """
+        what = self.WHAT
         try:
             with bounded():
-                values, faults = self._read(arguments)
+                result, faults = self._read(value)
         except RecursionError:
-            raise Misfit("the arguments are nested too deeply") from None
+            raise Misfit(f"{what}: nested too deeply") from None
         except TooMuchWork:
-            raise Misfit(TOO_MUCH) from None
+            raise Misfit(f"{what}: too much work to check; give less at once, or flatter values") from None
         except Exception as error:  # no schema, no value and no validator of the caller's may crash a turn
-            raise Misfit(f"the arguments cannot be checked ({type(error).__name__})") from None
+            raise Misfit(f"{what} cannot be checked ({type(error).__name__})") from None
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # of a Rust library that meets a RecursionError
+                raise
+            raise Misfit(f"{what}: nested too deeply") from None
         if faults:
-            listed = "; ".join(label(fault, LONGEST_FAULT) for fault in faults[:MOST_FAULTS])
-            raise Misfit(f"the arguments do not fit: {listed}{'; and more' if len(faults) > MOST_FAULTS else ''}")
-        return values
+            listed = "; ".join(label(fault.sentence, LONGEST_FAULT) for fault in faults[:MOST_FAULTS])
+            more = "; and more" if len(faults) > MOST_FAULTS else ""
+            raise Misfit(f"{what} {_DO[what]} not fit: {listed}{more}", [fault.place for fault in faults[:MOST_FAULTS]])
+        return result
 
-    def _read(self, arguments: Arguments) -> tuple[Arguments, Sequence[str]]:
-        """Return the arguments as `read` does, and what is wrong with them."""
-        return arguments, ()
+    def _read(self, value: Any) -> tuple[Any, Sequence[Fault]]:
+        """Return what `read` does, and what is wrong with it."""
+        return value, ()
 
 
 @frozen(eq=False)
@@ -85,24 +107,34 @@ class GivenSchema(Schema):
             ConfigurationError: it is no schema of an object, has a reference to something outside itself, or a pattern
                 that cannot be matched in bounded time.
         """
-        from jsonschema.exceptions import SchemaError
-
         if schema.get("type", "object") != "object":
             raise ConfigurationError(f"{where} must be the schema of an object: {{'type': 'object', ...}}")
         whole = FrozenMap({"type": "object", "properties": FrozenMap(), **schema})
-        draft = draft_of(whole)
-        try:
-            draft.check_schema(whole, format_checker=None)  # patterns have an engine of their own
-        except SchemaError as error:
-            place = place_of(error.path)
-            raise ConfigurationError(
-                f"{where} is no JSON schema{f', at {place}' if place else ''}: {label(error.message, LONGEST_FAULT)}"
-            ) from None
-        return cls(whole, draft(whole, registry=_holding(whole, where)))
+        return cls(whole, validator_of(whole, where))
 
-    def _read(self, arguments: Arguments) -> tuple[Arguments, Sequence[str]]:
-        errors = islice(self._validator.iter_errors(arguments), MOST_FAULTS + 1)
-        return arguments, [fault for error in errors for fault in _faults_for_model(error)]
+    def _read(self, value: Any) -> tuple[Any, Sequence[Fault]]:
+        return value, faults_by(self._validator, value)
+
+
+def validator_of(schema: Mapping[str, Any], where: str) -> Any:
+    """Return what checks values against a schema, which may be of any value; raises what `GivenSchema.of` does."""
+    from jsonschema.exceptions import SchemaError
+
+    draft = draft_of(schema)
+    try:
+        draft.check_schema(schema, format_checker=None)  # patterns have an engine of their own
+    except SchemaError as error:
+        place = place_of(error.path)
+        raise ConfigurationError(
+            f"{where} is no JSON schema{f', at {place}' if place else ''}: {label(error.message, LONGEST_FAULT)}"
+        ) from None
+    return draft(schema, registry=_holding(schema, where))
+
+
+def faults_by(validator: Any, value: Any) -> list[Fault]:
+    """Return the first faults that a validator finds."""
+    errors = islice(validator.iter_errors(value), MOST_FAULTS + 1)
+    return [fault for error in errors for fault in _faults_for_model(error)]
 
 
 def _holding(schema: Mapping[str, Any], where: str) -> Any:
@@ -132,10 +164,9 @@ def _holding(schema: Mapping[str, Any], where: str) -> Any:
     return REGISTRY
 
 
-def _faults_for_model(error: ValidationError) -> Iterable[str]:
-    """Describe what is wrong with one argument; the library's own messages quote the whole value."""
+def _faults_for_model(error: ValidationError) -> list[Fault]:
+    """Describe what is wrong with one value; the library's own messages quote the whole of it."""
     place, value, instance = place_of(error.absolute_path), error.validator_value, error.instance
-    what = f"{place!r}" if place else "the arguments"
     match error.validator:
         case "required" if isinstance(instance, Mapping):
             return [missing(place, name) for name in value if name not in instance][:MOST_FAULTS]
@@ -144,20 +175,28 @@ def _faults_for_model(error: ValidationError) -> Iterable[str]:
             unknown = (name for name in instance if name not in names)
             if not error.schema.get("patternProperties"):
                 return [unwanted(place, name, names) for name in islice(unknown, MOST_FAULTS)]
+    return [Fault(place, f"{f'{place!r}' if place else 'it'}{_fault_of(error)}")]
+
+
+def _fault_of(error: ValidationError) -> str:
+    """Say what is wrong with a value, behind its place."""
+    value, instance = error.validator_value, error.instance
+    match error.validator:
         case "type":
             kinds = " or ".join(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
-            return [f"{what} must be of type {kinds}, not {_KINDS.get(type(instance), 'null')}"]
+            return f" must be of type {kinds}, not {_KINDS.get(type(instance), 'null')}"
         case "enum":
-            return [f"{what} must be one of {quoted(value)}"]
+            return f" must be one of {quoted(value)}"
         case "const":
-            return [f"{what} must be {quoted([value])}"]
+            return f" must be {quoted([value])}"
         case "anyOf" | "oneOf" if nearest := _nearest(error):
-            return [f"{what} fits none of what it may be, the nearest being: {'; '.join(_faults_for_model(nearest))}"]
+            faults = "; ".join(fault.sentence for fault in _faults_for_model(nearest))
+            return f" fits none of what it may be, the nearest being: {faults}"
         case "uniqueItems" | "unevaluatedItems" | "unevaluatedProperties" | "oneOf":
-            return [f"{what}: {error.message}"]
+            return f": {error.message}"
         case "minLength" | "maxLength" | "minItems" | "maxItems" | "minimum" | "maximum" | "pattern" | "format":
-            return [f"{what} does not fit {error.validator} {quoted([value])}"]
-    return [f"{what} does not fit {label(str(error.validator))!r} of its schema: {label(error.message, LONGEST_FAULT)}"]
+            return f" does not fit {error.validator} {quoted([value])}"
+    return f" does not fit {label(str(error.validator))!r} of its schema: {label(error.message, LONGEST_FAULT)}"
 
 
 def _nearest(error: ValidationError) -> ValidationError | None:
@@ -169,6 +208,7 @@ def _nearest(error: ValidationError) -> ValidationError | None:
     return nearest
 
 
+_DO: Final = {"the arguments": "do", "the answer": "does"}
 _KINDS: Final = {bool: "boolean", str: "string", int: "integer", float: "number", list: "array", dict: "object"}
 
 
@@ -191,13 +231,18 @@ def place_of(path: Iterable[Any]) -> str:
     return str(label(place.removeprefix("."), _LONGEST_PLACE))
 
 
-def missing(place: str, name: object) -> str:
-    """Describe a missing argument, or a missing value within one."""
-    return f"{label(name, _LONGEST_NAME)!r} is missing{f' in {place!r}' if place else ''}"
+def missing(place: str, name: object) -> Fault:
+    """Describe a missing value."""
+    absent = label(name, _LONGEST_NAME)
+    return Fault(_joined(place, absent), f"{absent!r} is missing{f' in {place!r}' if place else ''}")
 
 
-def unwanted(place: str, name: object, names: Sequence[str]) -> str:
-    """Describe an unknown argument, and suggest a similar one."""
+def unwanted(place: str, name: object, names: Sequence[str]) -> Fault:
+    """Describe an unknown value, and suggest a similar name."""
     unknown = label(name, _LONGEST_NAME)
     near = close_to(unknown, names[:100]) or (f"; there are: {quoted(names)}" if names else "; there are none")
-    return f"there is no {unknown!r}{f' in {place!r}' if place else ''}{near}"
+    return Fault(place, f"there is no {unknown!r}{f' in {place!r}' if place else ''}{near}")
+
+
+def _joined(place: str, name: object) -> str:
+    return f"{place}.{name}" if place else str(name)

@@ -28,7 +28,7 @@ import typing_extensions
 from attrs import frozen
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.schemas.given import Arguments, Schema, missing, place_of, unwanted
+from rungwise.fsm.schemas.given import Fault, Schema, missing, place_of, unwanted
 from rungwise.fsm.schemas.validator import MOST_FAULTS
 from rungwise.fsm.schemas.work import MOST_WORK, spend
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
@@ -101,10 +101,10 @@ class HintedSchema(Schema):
                 else:
                     fields[field] = named if _has_default(hint) else (named, ...)
             model = create_model("Arguments", **fields)
-            schema = model.model_json_schema(schema_generator=_generator())
+            schema = model.model_json_schema(schema_generator=generator())
         except Exception as error:
             raise ConfigurationError(
-                f"{where} has a parameter whose type hint has no JSON schema: {label(_first_line(error), 200)}; "
+                f"{where} has a parameter whose type hint has no JSON schema: {label(first_line(error), 200)}; "
                 "give the tool its parameters as a JSON schema"
             ) from None
         schema["additionalProperties"] = (
@@ -112,7 +112,7 @@ class HintedSchema(Schema):
         )
         schema.pop("title", None)
         schema.pop("description", None)  # at most the docstring of pydantic's own class
-        widths = _alternatives(schema, "object"), _alternatives(schema, "array")
+        widths = alternatives(schema, "object"), alternatives(schema, "array")
         return cls(
             schema=frozen_copy(schema, where),
             model=model,
@@ -122,18 +122,18 @@ class HintedSchema(Schema):
             widths=widths,
         )
 
-    def _read(self, arguments: Arguments) -> tuple[Arguments, Sequence[str]]:
+    def _read(self, value: Any) -> tuple[Any, Sequence[Fault]]:
         from pydantic import ValidationError
 
-        spend(_work_of(arguments, *self.widths))
+        spend(work_of(value, *self.widths))
         known = self.schema["properties"]
-        passed = {name: value for name, value in arguments.items() if name in known}
-        others = {name: value for name, value in arguments.items() if name not in known}
+        passed = {name: each for name, each in value.items() if name in known}
+        others = {name: each for name, each in value.items() if name not in known}
         faults = [] if self.takes_more else [unwanted("", name, list(known)) for name in islice(others, MOST_FAULTS)]
         try:
             read = self.model.model_validate({**passed, _MORE: others})
         except ValidationError as error:
-            return arguments, [*self._faults_for_model(error), *faults]
+            return value, [*faults_in(error), *faults]
         values = {
             name: getattr(read, field)
             for field, name in self.names.items()
@@ -141,16 +141,23 @@ class HintedSchema(Schema):
         }
         return {**(read.more if self.takes_more else {}), **values}, faults
 
-    def _faults_for_model(self, error: ValidationError) -> Iterator[str]:
-        for fault in islice(_faults(error), MOST_FAULTS + 1):
-            *way, last = fault["loc"][fault["loc"][:1] == (_MORE,) :] or ("the arguments",)
-            match fault["type"]:
-                case "missing":
-                    yield missing(place_of(way), last)
-                case "extra_forbidden":
-                    yield unwanted(place_of(way), last, [])
-                case _:
-                    yield f"{place_of([*way, last])!r}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
+
+def faults_in(error: ValidationError, skipped: Any = _MORE) -> Iterator[Fault]:
+    """Describe what pydantic found wrong, for the model.
+
+    Arguments:
+        skipped: a first step of a place that the model did not write.
+    """
+    for fault in islice(_faults(error), MOST_FAULTS + 1):
+        *way, last = fault["loc"][fault["loc"][:1] == (skipped,) :] or ("",)
+        match fault["type"]:
+            case "missing":
+                yield missing(place_of(way), last)
+            case "extra_forbidden":
+                yield unwanted(place_of(way), last, [])
+            case _:
+                place = place_of([*way, last])
+                yield Fault(place, f"{place and f'{place!r}: '}{fault['msg'][:1].lower()}{fault['msg'][1:]}")
 
 
 def _faults(error: ValidationError) -> list[Any]:
@@ -160,7 +167,7 @@ def _faults(error: ValidationError) -> list[Any]:
         return []
 
 
-def _alternatives(schema: Mapping[str, Any], kind: str) -> int:
+def alternatives(schema: Mapping[str, Any], kind: str) -> int:
     """Return how many alternatives a value of a kind has at most; a discriminator tells them apart at once."""
     most, defined, ahead = 1, schema.get("$defs", {}), [schema]
     while ahead:
@@ -174,7 +181,7 @@ def _alternatives(schema: Mapping[str, Any], kind: str) -> int:
     return most
 
 
-def _work_of(arguments: Any, of_object: int, of_array: int) -> int:
+def work_of(arguments: Any, of_object: int, of_array: int) -> int:
     """Return the work of trying every alternative at every level; a unit is about ten values."""
     work, ahead = 0, [(arguments, 1)]
     while ahead and work <= 10 * MOST_WORK:
@@ -190,7 +197,8 @@ _cache: WeakKeyDictionary[Callable[..., Any], HintedSchema] = WeakKeyDictionary(
 
 
 @cache
-def _generator() -> type[GenerateJsonSchema]:
+def generator() -> type[GenerateJsonSchema]:
+    """Return what writes the schemas of types."""
     from pydantic.json_schema import GenerateJsonSchema
 
     class Generator(GenerateJsonSchema):
@@ -241,7 +249,7 @@ def _hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
         )
     except Exception as error:
         raise ConfigurationError(
-            f"{where} has a type hint that cannot be resolved: {label(_first_line(error), 200)}; what it names must "
+            f"{where} has a type hint that cannot be resolved: {label(first_line(error), 200)}; what it names must "
             "stand in its module, or give the tool its parameters as a JSON schema"
         ) from None
 
@@ -283,5 +291,6 @@ def _has_default(hint: Any) -> bool:
     return any(isinstance(each, FieldInfo) and not each.is_required() for each in getattr(hint, "__metadata__", ()))
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return the first line of what an error says."""
     return next(iter(str(error).splitlines()), type(error).__name__)

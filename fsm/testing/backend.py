@@ -227,7 +227,8 @@ class ScriptedBackend:
             reply = self._in_time(call, played.reply)
             if self._cancels(call, partial_reply(deltas)):
                 break
-            send = call.receive(reply, self.clock.now)
+            judged = call.judging(reply)
+            send = call.receive(reply, self.clock.now, None if judged is None else judged.run())
             self.events += call.drain()
         self.events += call.drain()
         return call

@@ -33,6 +33,7 @@ PIECES = (
     "</think>",
     "```python\n",
     '{"nests": 2, "bank": "steep"}',
+    '{"nests": "two"}',
     '{"nests": [2, ',
     "data: [DONE]\n\n",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from contextlib import suppress
 from math import isfinite
 from typing import Any, Final
 
@@ -62,22 +63,38 @@ def ends_within_sentence(text: str) -> bool:
 
 def is_json(text: str) -> bool:
     """Tell whether a text is one JSON value and nothing else."""
+    return json_in(text)[1]
+
+
+def json_in(text: str) -> tuple[Any, bool]:
+    """Return the one JSON value that a text is, and whether it is one."""
     import orjson  # an answer in words does without
 
     try:
-        orjson.loads(text)
+        return orjson.loads(text), True
     except orjson.JSONDecodeError:
-        return _is_odd_json(text)
-    return True
+        return _odd_json_in(text)
 
 
-def _is_odd_json(text: str) -> bool:
-    """Tell whether a text is JSON that orjson refuses for halves of surrogate pairs or long whole numbers."""
+def _odd_json_in(text: str) -> tuple[Any, bool]:
+    """Read JSON that orjson refuses for halves of surrogate pairs or long whole numbers."""
     try:
-        json.loads(text, parse_constant=_finite, parse_float=_finite)
+        return json.loads(text, parse_constant=_finite, parse_float=_finite), True
     except (ValueError, RecursionError):
-        return False
-    return True
+        return None, False
+
+
+def is_cut_json(text: str) -> bool:
+    """Tell whether a text is the beginning of a JSON value, cut before its end."""
+    from pydantic_core import from_json  # what is whole does without
+
+    try:
+        json.JSONDecoder().raw_decode(text.lstrip())
+    except (ValueError, RecursionError):
+        with suppress(ValueError):
+            from_json(text.encode("utf-8", "replace"), allow_partial="trailing-strings")
+            return True
+    return False
 
 
 def _finite(number: str) -> float:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from attrs import define, evolve, field
 
 from rungwise.fsm.call.budget.estimate import estimate_tokens, tokens_compacted
-from rungwise.fsm.call.conversation.parts import Message, Part, ToolCall, ToolResult
+from rungwise.fsm.call.conversation.parts import MediaPart, Message, Part, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.text.contents import is_blank
+from rungwise.fsm.turn.approval import Resumed
 from rungwise.fsm.turn.policy import TurnHints
 from rungwise.fsm.turn.reading import read
 from rungwise.fsm.turn.validity import as_name
 
-ResultEntry = tuple[int, str, bool]
-"""The place of a tool call in its message, the text of its result, and whether that is a fault."""
+
+class ResultEntry(NamedTuple):
+    """Hold the result of a tool call, by the place of the call in its message."""
+
+    place: int
+    text: str
+    is_fault: bool
+    media: tuple[MediaPart, ...] = ()
 
 
 @define(eq=False, repr=False)
@@ -38,6 +46,13 @@ class Conversation:
     _added: Result | None = field(default=None, init=False)
     _calls: tuple[ToolCall, ...] = field(default=(), init=False)  # those of the pending message
     _ids: dict[str, int] | None = field(default=None, init=False)  # of all tool calls: some providers refuse duplicates
+
+    @classmethod
+    def resumed(cls, resumed: Resumed) -> Conversation:
+        """Go on at a reply whose calls have not all run."""
+        conversation = cls(resumed.before, pending=resumed.calling, results=dict(resumed.results))
+        conversation._calls = resumed.calls
+        return conversation
 
     def add_result(self, result: Result, event: str, *, is_summary: bool, ids: Sequence[str] | None = None) -> None:
         """Add what a call returned.
@@ -81,9 +96,9 @@ class Conversation:
     def add_tool_results(self, entries: Iterable[ResultEntry]) -> list[ToolResult]:
         """Add results of the pending tool calls, and return them."""
         added = []
-        for place, text, is_fault in entries:
+        for place, text, is_fault, media in entries:
             call = self._calls[place]
-            self.results[place] = ToolResult(call.id, call.name, text, is_fault)
+            self.results[place] = ToolResult(call.id, call.name, text, is_fault, media)
             added.append(self.results[place])
         return added
 
@@ -156,13 +171,41 @@ def prompt_tokens(
     return max(1, request.input_tokens + counted + estimate_tokens(others) - separate)
 
 
+def forces_tool(choice: Any) -> bool:
+    """Tell whether a tool choice, in the form of any protocol, makes the model call a tool."""
+    if not isinstance(choice, Mapping):
+        return str(choice).lower() in ("required", "any")
+    kind = choice.get("type") or choice.get("mode") or next(iter(choice), "auto")
+    inner = choice.get(kind) if isinstance(kind, str) else None
+    if kind == "allowed_tools" or (isinstance(inner, Mapping) and "mode" in inner):
+        return forces_tool((inner if isinstance(inner, Mapping) else choice).get("mode"))
+    return str(kind).lower() not in ("auto", "none", "validated")
+
+
 def request_of(
-    state: str, first: Request, conversation: Conversation, *, hints: TurnHints, shapes: Shapes, written: int
+    state: str,
+    first: Request,
+    conversation: Conversation,
+    hints: TurnHints,
+    shapes: Shapes,
+    *,
+    written: int,
+    keeps_choice: bool = False,
 ) -> Request:
-    """Return the request of the call that a state makes."""
+    """Return the request of the call that a state makes.
+
+    Arguments:
+        written: the output tokens so far.
+        keeps_choice: whether a tool choice that forces a call holds for every call, or for the first one.
+    """
     if state == "ask":
         return first
     request, messages = first, conversation.messages
+    choices = shapes.tool_parameters & first.parameters.keys()
+    if not keeps_choice and any(forces_tool(first.parameters[name]) for name in choices):
+        forced = {name for name in choices if forces_tool(first.parameters[name])}
+        rest = {name: each for name, each in first.parameters.items() if name not in forced}
+        request = evolve(first, parameters=rest)
     if state == "summarize":
         messages = (*messages, Message.saying("user", hints.summary))
         parameters = {name: each for name, each in first.parameters.items() if name not in shapes.tool_parameters}

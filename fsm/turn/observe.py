@@ -54,7 +54,13 @@ def facts_of(
 
 
 def facts_of_tools(
-    position: Run, *, tool_worked: bool, repeats_calls: bool, over_tool_limit: bool, was_handed_off: bool
+    position: Run,
+    *,
+    tool_worked: bool,
+    repeats_calls: bool,
+    over_tool_limit: bool,
+    was_handed_off: bool,
+    awaits_approval: bool,
 ) -> tuple[str, ...]:
     """Return the names of the facts that hold when tools have run."""
     facts = {
@@ -64,6 +70,7 @@ def facts_of_tools(
         "repeats_calls": repeats_calls,
         "over_tool_limit": over_tool_limit,
         "was_handed_off": was_handed_off,
+        "awaits_approval": awaits_approval,
     }
     return tuple(name for name, holds in facts.items() if holds)
 
@@ -80,7 +87,7 @@ def cause_of(
     row: Row, facts: tuple[str, ...], policy: TurnPolicy, result: Result | None, note: str | None
 ) -> str | None:
     """Say why a turn ended, in a sentence; None if it simply finished or goes on."""
-    if row.target in ("finished", "handed_off", "use_tools", "go_on", "compact"):
+    if row.target in ("finished", "handed_off", "awaiting_approval", "use_tools", "go_on", "compact"):
         return None
     if result is not None and not result.is_success:
         return f"its last call {error_of(result)}"

@@ -27,6 +27,7 @@ class TurnHints:
     Arguments:
         summary: asks for the summary at the limit.
         handed_off: the result of a terminating tool without a function.
+        awaiting: the result of a tool call that waits for the caller's approval.
         not_run: the result of a tool call that did not run because the turn had ended.
         too_many: the result of each call beyond `calls_per_reply`.
     """
@@ -37,6 +38,7 @@ class TurnHints:
         validator=text,
     )
     handed_off: str = field(default="Handed over.", validator=text)
+    awaiting: str = field(default="This call was not run: it waits for approval.", validator=text)
     not_run: str = field(default="This call was not run: the turn had ended.", validator=text)
     too_many: str = field(default="This call was not run: one reply may not call so many tools.", validator=text)
 
@@ -60,6 +62,8 @@ class TurnPolicy:
         tool_seconds: the time limit of a tool, in seconds.
         window: the tokens of the model's context, by which results and compactions are measured.
         results_share: the share of the window that the results of one reply may fill together; longer ones are cut.
+        keep_tool_choice: whether a `tool_choice` that forces a call holds for every call of the turn. By default it
+            holds for the first one, since the model could never answer otherwise.
         hints: the texts that the turn sends to the model.
 
     Raises:
@@ -81,6 +85,7 @@ class TurnPolicy:
     tool_seconds: float = field(default=60.0, validator=number(above_zero=True))
     window: int = field(default=128_000, validator=whole(1, LARGEST_WINDOW))
     results_share: float = field(default=0.25, validator=number(above_zero=True, highest=1))
+    keep_tool_choice: bool = field(default=False, validator=flag)
     hints: TurnHints = field(factory=TurnHints, validator=instance(TurnHints))
 
     __repr__ = brief_repr

@@ -16,6 +16,7 @@ from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.call.conversation.stored import read_stored
 from rungwise.fsm.text.contents import is_blank
 
 Form = Literal["call", "function", "block"]
@@ -66,6 +67,7 @@ class ReadMessage:
 
 def read(message: PlainMessage | Message) -> ReadMessage:
     """Read a message; parts in no known form are ignored, and nothing raises."""
+    message = read_stored(message, "a message")
     if isinstance(message, Message):
         calls = tuple(
             [ReadCall(key=("call", each.id), name=each.name, arguments=each.arguments) for each in message.tool_calls]

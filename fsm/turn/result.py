@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from attrs import field, frozen
 
@@ -11,8 +11,9 @@ from rungwise.fsm.call.conversation.parts import Message, ToolCall
 from rungwise.fsm.call.conversation.plain import plain_messages
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
+from rungwise.fsm.call.conversation.stored import stored
 from rungwise.fsm.call.run.displayable import Displayable
-from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.call.run.result import Result, V
 from rungwise.fsm.errors import RungwiseError
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.table import TURN
@@ -23,15 +24,16 @@ if TYPE_CHECKING:
 
 
 @frozen(repr=False)
-class TurnResult(Displayable):
+class TurnResult(Displayable, Generic[V]):
     """Hold the result of a turn, whatever its outcome.
 
     Arguments:
         outcome: the final state of the machine.
         text: the last text of the model: its answer, its summary, or the text beside its last tool calls.
-        messages: the conversation, ready for the next turn: the caller's messages, shortened by compactions, and
-            everything since. Every tool call has a result, and hints that only steered the turn are not among them.
+        messages: the conversation; see the property.
         handed_off: the terminating tool calls that ended the turn.
+        awaiting: the tool calls that wait for your approval; pass `messages` and `approvals` to go on.
+        already_run: the calls of the same reply that have run.
         usage: the tokens of every attempt of every call.
         cost: in the currency of the backends' prices; None if a backend that was asked has none.
         seconds: from the start of the turn to its end.
@@ -40,13 +42,14 @@ class TurnResult(Displayable):
         cause: why the turn did not simply finish, in a sentence; None for `finished` and `handed_off`.
         last: the result of the last call; None if there was none.
         journal: every step, and the journals of the calls.
-        error: the exception of the compactor, if that ended the turn.
+        error: the exception of the compactor or of a verdict, if that ended the turn.
         shapes: the message format of the last backend.
+        value: what `returns` asked for; None unless the outcome is `finished`.
     """
 
     outcome: str
     text: str
-    messages: tuple[PlainMessage | Message, ...]
+    _messages: tuple[PlainMessage | Message, ...]
     handed_off: tuple[ToolCall, ...]
     usage: Usage
     cost: float | None
@@ -58,6 +61,9 @@ class TurnResult(Displayable):
     journal: TurnJournal = field(eq=False)
     error: Exception | None = field(default=None, eq=False)
     shapes: Shapes = field(default=NEUTRAL, eq=False)
+    value: V | None = field(default=None, eq=False)
+    awaiting: tuple[ToolCall, ...] = ()
+    already_run: tuple[ToolCall, ...] = ()
 
     def __repr__(self) -> str:
         from rungwise.fsm.journal.digest import Spent  # loaded when somebody looks at a result
@@ -77,11 +83,20 @@ class TurnResult(Displayable):
         return self.outcome in SUCCESSES
 
     @property
-    def plain_messages(self) -> list[dict[str, Any]]:
-        """Return the conversation as plain messages, ready to be stored as JSON; your own keep their form."""
-        return plain_messages(self.messages)
+    def messages(self) -> tuple[dict[str, Any], ...]:
+        """Return the conversation as plain mappings that lose nothing, to be stored as JSON and continued anywhere.
 
-    def raise_for_outcome(self) -> TurnResult:
+        It holds the caller's messages, shortened by compactions, and everything since. Every tool call has a result,
+        and hints that only steered the turn are not among them.
+        """
+        return tuple(map(stored, self._messages))
+
+    @property
+    def plain_messages(self) -> list[dict[str, Any]]:
+        """Return the conversation in the form of chat completions, without any provider's own parts."""
+        return plain_messages(self._messages)
+
+    def raise_for_outcome(self) -> Self:
         """Return this result if its outcome is a success.
 
         Raises:

@@ -16,6 +16,7 @@ OWN = {"cancelled": "cancelled", "ran_out": "over_budget"}
 
 ENDS: dict[str, tuple[str, Need]] = {
     "finished": ("answered", ("is_summary", False, "a summary is no answer")),
+    "awaiting_approval": ("tools_ran", ("awaits_approval", True, "no call may wait for the caller")),
     "handed_off": ("tools_ran", ("was_handed_off", True, "no terminating tool may have taken its call")),
 }
 """The only event on which an outcome is honest, and the fact that it needs."""

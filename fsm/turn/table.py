@@ -9,12 +9,14 @@ and the certificate.
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from rungwise.fsm.machine.build import build_table
 from rungwise.fsm.machine.declare import Ending, Event, Fact, Rung
 from rungwise.fsm.machine.table import ship
 
 AWAIT = "await"
-OUTCOMES = ("finished", "handed_off", "limit_reached", "failed", "cancelled", "over_budget")
+OUTCOMES = ("finished", "handed_off", "awaiting_approval", "limit_reached", "failed", "cancelled", "over_budget")
 
 EVENTS = (
     Event("answered", "the model answered"),
@@ -43,6 +45,7 @@ FACTS = (
     Fact("repeats_calls", says="the same call has brought the same result as often as the policy allows"),
     Fact("over_tool_limit", says="the reply called more tools than the policy allows, and the rest were not run"),
     Fact("was_handed_off", says="a terminating tool was called, and took it"),
+    Fact("awaits_approval", says="a tool was called that may run only once the caller approves"),
     Fact("is_hopeless", says="the cut text runs in circles, is as short as was asked for, or passed its cap"),
     Fact("has_compactor", says="the caller gave a compactor"),
     Fact("is_summary", says="this was the last call, which asked for a summary"),
@@ -97,33 +100,37 @@ EXTEND = GO_ON.when("may_extend", lacks="is_hopeless", says="the cut answer may 
 
 FINISHED, LIMIT_REACHED, FAILED = Ending("finished"), Ending("limit_reached"), Ending("failed")
 HAND_OFF = Ending("handed_off", holds="was_handed_off")
+AWAIT_APPROVAL = Ending("awaiting_approval", holds="awaits_approval")
 SUMMED_UP = Ending("limit_reached", holds="is_summary")
 NOTHING_SHOWN = Ending("failed", holds="has_no_text")
 
 TURN = ship(
-    build_table(
-        name="turn",
-        start="ask",
-        hub=AWAIT,
-        outcomes=OUTCOMES,
-        answers=("finished", "handed_off"),
-        lesser=("limit_reached",),
-        rungs=RUNGS,
-        facts=FACTS,
-        events=EVENTS,
-        ladders={
-            "answered": (SUMMED_UP, FINISHED),
-            "called_tools": (USE_TOOLS, NOTHING_SHOWN, LIMIT_REACHED),
-            "truncated": (EXTEND, LIMIT_REACHED),
-            "overflowed": (NOTHING_SHOWN, SUMMED_UP, COMPACT, FAILED),
-            "interrupted": (SUMMED_UP, FAILED),
-            "refused": (NOTHING_SHOWN, SUMMED_UP, FAILED),
-            "call_failed": (NOTHING_SHOWN, SUMMED_UP, FAILED),
-            "tools_ran": (HAND_OFF, REPORT, SUMMARIZE, LIMIT_REACHED),
-            "compacted": (GO_ON, LIMIT_REACHED),
-            "stayed_long": (FAILED,),
-        },
-        everywhere={"cancelled": "cancelled", "ran_out": "over_budget"},
+    evolve(
+        build_table(
+            name="turn",
+            start="ask",
+            hub=AWAIT,
+            outcomes=OUTCOMES,
+            answers=("finished", "handed_off"),
+            lesser=("awaiting_approval", "limit_reached"),
+            rungs=RUNGS,
+            facts=FACTS,
+            events=EVENTS,
+            ladders={
+                "answered": (SUMMED_UP, FINISHED),
+                "called_tools": (USE_TOOLS, NOTHING_SHOWN, LIMIT_REACHED),
+                "truncated": (EXTEND, LIMIT_REACHED),
+                "overflowed": (NOTHING_SHOWN, SUMMED_UP, COMPACT, FAILED),
+                "interrupted": (SUMMED_UP, FAILED),
+                "refused": (NOTHING_SHOWN, SUMMED_UP, FAILED),
+                "call_failed": (NOTHING_SHOWN, SUMMED_UP, FAILED),
+                "tools_ran": (HAND_OFF, AWAIT_APPROVAL, REPORT, SUMMARIZE, LIMIT_REACHED),
+                "compacted": (GO_ON, LIMIT_REACHED),
+                "stayed_long": (FAILED,),
+            },
+            everywhere={"cancelled": "cancelled", "ran_out": "over_budget"},
+        ),
+        resumes=USE_TOOLS.name,
     )
 )
-"""The machine that every turn runs on."""
+"""The machine that every turn runs on. One that goes on after an approval begins with the tools."""

@@ -20,9 +20,10 @@ import attrs
 import orjson
 from attrs import define, evolve, field, frozen
 
-from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
+from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN, estimate_tokens
 from rungwise.fsm.call.budget.metering import bytes_of
-from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
+from rungwise.fsm.call.conversation.parts import MediaPart, ToolCall, ToolResult
+from rungwise.fsm.call.conversation.plain import in_words
 from rungwise.fsm.errors import ConfigurationError, ToolError
 from rungwise.fsm.schemas.work import bounded
 from rungwise.fsm.text.contents import exact, without_halves
@@ -162,6 +163,7 @@ class ToolRound:
         runs: the calls that run, with the place of each among all calls.
         faults: what is wrong with the others, by place, in words for the model.
         handed: the places of the terminating calls that need no run.
+        awaiting: the places of the calls that need the caller's approval.
     """
 
     calls: tuple[ToolCall, ...]
@@ -169,23 +171,53 @@ class ToolRound:
     faults: dict[int, str]
     handed: frozenset[int]
     is_too_long: bool
+    awaiting: frozenset[int] = frozenset()
+
+    @property
+    def waiting(self) -> tuple[ToolCall, ...]:
+        """Return the calls that wait for approval."""
+        return tuple(self.calls[place] for place in sorted(self.awaiting))
+
+    @property
+    def already_run(self) -> tuple[ToolCall, ...]:
+        """Return the calls that ran."""
+        return tuple(self.calls[place] for place, _ in self.runs)
 
     @classmethod
-    def of(cls, calls: tuple[ToolCall, ...], tools: Toolbox, policy: TurnPolicy, seconds: float | None) -> ToolRound:
-        """Plan a round."""
+    def of(
+        cls,
+        calls: tuple[ToolCall, ...],
+        tools: Toolbox,
+        policy: TurnPolicy,
+        seconds: float | None,
+        decided: Mapping[int, bool | str] | None = None,
+    ) -> ToolRound:
+        """Plan a round.
+
+        Arguments:
+            decided: for a turn that goes on, True or the reason of a refusal for each call that waited; the other calls
+                have their results.
+        """
         runs, handed, most = list[tuple[int, ToolRun]](), set[int](), policy.calls_per_reply
-        faults = dict.fromkeys(range(most, len(calls)), policy.hints.too_many)
+        awaiting = set[int]()
+        faults = {} if decided else dict.fromkeys(range(most, len(calls)), policy.hints.too_many)
+        places = [*range(len(calls[:most]))] if decided is None else sorted(decided)
         with bounded():  # the work of checking all calls together
-            plans = [tools.plan(call, policy.tool_seconds) for call in calls[:most]]
-        for place, planned in enumerate(plans):
-            if isinstance(planned, str):
+            plans = {place: tools.plan(calls[place], policy.tool_seconds) for place in places}
+        for place, planned in plans.items():
+            if decided is not None and isinstance(refusal := decided[place], str):
+                faults[place] = refusal
+            elif isinstance(planned, str):
                 faults[place] = planned
+            elif decided is None and planned.tool.waits_for_approval(planned.arguments):
+                awaiting.add(place)
             elif planned.tool.function is None and tools.executor is None:
                 handed.add(place)
             else:
                 limit = planned.seconds if seconds is None else min(planned.seconds, seconds)
                 runs.append((place, evolve(planned, seconds=limit)))
-        return cls(calls, tuple(runs), faults, frozenset(handed), len(calls) > most)
+        is_too_long = decided is None and len(calls) > most
+        return cls(calls, tuple(runs), faults, frozenset(handed), is_too_long, frozenset(awaiting))
 
     def entries(
         self, outcomes: Sequence[ToolOutcome | None], policy: TurnPolicy, *, may_lack: bool = False
@@ -205,14 +237,17 @@ class ToolRound:
         for each in outcomes:
             if not isinstance(each, ToolOutcome) and not (each is None and may_lack):
                 raise ConfigurationError(f"outcomes must hold a ToolOutcome for each run, not {type(each).__name__}")
-        results = dict.fromkeys(self.handed, (policy.hints.handed_off, False))
-        results |= {place: (text, True) for place, text in self.faults.items()}
+        results = {place: ResultEntry(place, policy.hints.handed_off, False) for place in self.handed}
+        results |= {place: ResultEntry(place, text, True) for place, text in self.faults.items()}
+        results |= {place: ResultEntry(place, policy.hints.awaiting, True) for place in self.awaiting}
+        room = policy.result_tokens
         for (place, _), outcome in zip(self.runs, outcomes, strict=True):
             if outcome is not None:
-                results[place] = in_words(outcome)
-        places = sorted(results)
-        texts = shortened([results[place][0] for place in places], policy.result_tokens)
-        return [(place, text, results[place][1]) for place, text in zip(places, texts, strict=True)]
+                results[place] = entry_of(place, outcome, room)
+                room -= _tokens_of(results[place].media)
+        entries = [results[place] for place in sorted(results)]
+        texts = shortened([entry.text for entry in entries], room)
+        return [entry._replace(text=text) for entry, text in zip(entries, texts, strict=True)]
 
     def handed_off(self, tools: Toolbox, conversation: Conversation) -> tuple[ToolCall, ...]:
         """Return the terminating calls that succeeded."""
@@ -223,14 +258,34 @@ class ToolRound:
         )
 
 
-def in_words(outcome: ToolOutcome) -> tuple[str, bool]:
-    """Return the text of a result for the model, and whether it is a fault."""
+def entry_of(place: int, outcome: ToolOutcome, room: int) -> ResultEntry:
+    """Return the result of a tool for the model; pictures and files beyond so many tokens are named only."""
     if outcome.fault is not None:
-        return outcome.fault, True
+        return ResultEntry(place, outcome.fault, True)
+    value, media = media_in(outcome.value)
+    shown = tuple(part for count, part in enumerate(media, 1) if _tokens_of(media[:count]) <= room)
     try:
-        return result_text(outcome.value), False
+        texts = [in_words(part) for part in media if part not in shown or value is None]
+        if not media or value is not None:
+            texts.insert(0, result_text(value))
+        return ResultEntry(place, "\n".join(texts), False, shown)
     except ToolError as error:
-        return str(error), True
+        return ResultEntry(place, str(error), True)
+
+
+def media_in(value: Any) -> tuple[Any, tuple[MediaPart, ...]]:
+    """Part the pictures and files that a tool returned from what else it returned, which is None for nothing else."""
+    if isinstance(value, MediaPart):
+        return None, (value,)
+    if not isinstance(value, list | tuple) or not any(isinstance(each, MediaPart) for each in value):
+        return value, ()
+    others = [each for each in value if not isinstance(each, MediaPart)]
+    media = tuple(each for each in value if isinstance(each, MediaPart))
+    return (others[0] if len(others) == 1 else others or None), media
+
+
+def _tokens_of(media: tuple[MediaPart, ...]) -> int:
+    return estimate_tokens(media) if media else 0
 
 
 @define(eq=False)

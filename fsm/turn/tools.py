@@ -34,6 +34,10 @@ def _is_seconds(value: object) -> bool:
     return value is None or (is_number(value, 0, LARGEST) and value > 0)
 
 
+def _is_approval(value: object) -> bool:
+    return is_flag(value) or (callable(value) and not inspect.iscoroutinefunction(value))
+
+
 def _callable(instance: object, attribute: Any, value: object) -> None:
     if value is not None and not callable(value):
         raise ConfigurationError(f"Tool.function must be a function, not {type(value).__name__}")
@@ -68,6 +72,9 @@ class Tool:
         housekeeping: whether it only keeps notes, so that the text beside its call may be the answer.
         seconds: its time limit; None for the policy's `tool_seconds`.
         strict: whether the provider should force the model to follow the schema; None leaves that to the provider.
+        needs_approval: whether a call runs only once the caller approves; or a function that tells that from the
+            arguments that the model gave, by name. If it raises, or returns anything but False, the call needs
+            approval.
 
     Raises:
         ConfigurationError: an argument is invalid, or the type hints have no JSON schema.
@@ -82,6 +89,10 @@ class Tool:
     housekeeping: bool = field(default=False, validator=must("True or False", is_flag, names_class=True))
     seconds: float | None = field(default=None, validator=must(_SECONDS_FORM, _is_seconds, names_class=True))
     strict: bool | None = field(default=None, validator=must("True, False or None", or_none(is_flag), names_class=True))
+    needs_approval: bool | Callable[..., bool] = field(
+        default=False,
+        validator=must("True, False or a function that is not async", _is_approval, names_class=True),
+    )
     takes: Schema = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -92,6 +103,15 @@ class Tool:
         if self.parameters is not None:
             return GivenSchema.of(self.parameters, f"Tool.parameters of {where}")
         return Schema() if self.function is None else HintedSchema.of(self.function, where)
+
+    def waits_for_approval(self, arguments: Mapping[str, Any]) -> bool:
+        """Tell whether a call with these arguments needs the caller's approval."""
+        if isinstance(self.needs_approval, bool):
+            return self.needs_approval
+        try:
+            return self.needs_approval(**arguments) is not False
+        except Exception:  # nobody can tell, so a person has to
+            return True
 
     @property
     def called(self) -> str | None:

@@ -17,7 +17,7 @@ Like a call, a turn never sleeps, sends, reads a clock or runs a tool. The drive
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from attrs import evolve
@@ -29,8 +29,8 @@ from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import plain_messages, with_originals
-from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnContext
-from rungwise.fsm.call.conversation.shapes import Shapes
+from rungwise.fsm.call.conversation.request import PlainMessage, Request
+from rungwise.fsm.call.conversation.verdict import Verdict
 from rungwise.fsm.call.run.chain import shapes_of
 from rungwise.fsm.call.run.context import NO_CHAIN
 from rungwise.fsm.call.run.recording import Observer
@@ -40,8 +40,10 @@ from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome
+from rungwise.fsm.turn.approval import Approvals, Resumed
+from rungwise.fsm.turn.caller import Caller
 from rungwise.fsm.turn.compaction import NoHelp, accepted, room_for
-from rungwise.fsm.turn.conversation import Conversation, request_of
+from rungwise.fsm.turn.conversation import Conversation
 from rungwise.fsm.turn.journal import TurnJournal, TurnSetting, TurnStep
 from rungwise.fsm.turn.observe import cause_of, counts_of, event_of, facts_of, facts_of_tools
 from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
@@ -68,6 +70,8 @@ class Turn:
         is_streaming: whether the driver hands on the text of the calls as it arrives.
         jitter: returns a number from 0 to 1 for each wait of a call.
         deadline: when the turn must end, in seconds on the driver's clock; the budget's seconds count too.
+        approvals: for each tool call that waits at the end of the messages, by its id, True or why it is refused.
+        returns, verdict: what the final answer must be, and what judges it; see `rungwise.core.Call`.
 
     Raises:
         ConfigurationError: an argument is invalid, no backend can be used, or prices are missing for a budget.
@@ -88,6 +92,9 @@ class Turn:
         is_streaming: bool = False,
         jitter: Callable[[], float] | None = None,
         deadline: float | None = None,
+        returns: Any = None,
+        verdict: Verdict | Iterable[Verdict] | None = None,
+        approvals: Approvals | None = None,
     ) -> None:
         for name, value, kind in (("request", request, Request), ("policy", policy, TurnPolicy)):
             if not isinstance(value, kind):
@@ -100,21 +107,26 @@ class Turn:
         self.position = Run.at_start(TURN, policy.limits)
         setting = TurnSetting(policy, has_compactor)
         self.journal = TurnJournal(table=TURN.name, counters=TURN.counters, contents=contents, setting=setting)
-        self._chain, self._count, self._caller_deadline = tuple(chain), count, deadline
-        self._options: dict[str, Any] = {"observer": observer, "contents": contents, "is_streaming": is_streaming}
-        self._options |= {} if jitter is None else {"jitter": jitter}
+        self._count, self._caller_deadline = count, deadline
+        options: dict[str, Any] = {"observer": observer, "contents": contents, "is_streaming": is_streaming}
+        options |= {"within": self.budget, "deadline": deadline} | ({} if jitter is None else {"jitter": jitter})
+        wants = {"returns": returns, "verdict": verdict}
+        self._caller = Caller(policy, tuple(chain), self.tools, options, wants)
         self._conversation = Conversation(request.messages)
+        self._resumed = None if approvals is None else Resumed.of(request.messages, approvals, policy.hints.awaiting)
+        if self._resumed is not None:
+            self._conversation = Conversation.resumed(self._resumed)
+            self.position.state = TURN.resumes or TURN.start
+        self._paused_at: ToolRound | None = None
         self._repeats = Repeats()
         self._tally, self._drained = Tally(), 0
         self._recorder = TurnRecorder(self.journal, self.position, self._tally, observer)
-        self._prior_answer: str | None = None
         self._round: ToolRound | None = None
         self._call: Call | None = None
-        self._last: Result | None = None
         self._cause: str | None = None
         self._error: Exception | None = None
         self._result: TurnResult | None = None
-        link = self._new_call(request).link  # refuses an invalid request before anything is sent
+        link = self._caller.first(request).link  # refuses an invalid request before anything is sent
         definitions = self.tools.definitions(shapes_of(link))
         self.request = evolve(request, tools=(*request.tools, *definitions)) if definitions else request
 
@@ -185,10 +197,8 @@ class Turn:
         event = event_of(result)
         self._conversation.add_result(result, event, is_summary=is_summary)
         self._settle_call(result)
-        known = {
-            "has_compactor": self.journal.setting.has_compactor,
-            "has_text": not is_blank(self._conversation.shown),
-        }
+        has_text = not is_blank(self._conversation.shown)
+        known = {"has_compactor": self.journal.setting.has_compactor, "has_text": has_text}
         facts = facts_of(result, self.position, is_summary=is_summary, **known)
         pending = self._conversation.pending
         content = None if pending is None else {"ids": [call.id for call in pending.tool_calls]}
@@ -212,13 +222,16 @@ class Turn:
         self._tally.pass_time(now)
         results = conversation.add_tool_results(entries)
         worked = sum(not each.is_fault for each in results)
-        counts = [self._repeats.count(*pair) for pair in zip(round.calls, results, strict=True)]
+        called = [round.calls[entry.place] for entry in entries]
+        counts = [self._repeats.count(*pair) for pair in zip(called, results, strict=True)]
         handed_off = round.handed_off(self.tools, conversation)
-        self._remember_answer(round)
+        self._caller.remember_answer(round)
         self._round = None
         conversation.close("")
         repeats = max(counts) >= self.policy.same_calls
         outcome = {"over_tool_limit": round.is_too_long, "was_handed_off": bool(handed_off)}
+        outcome["awaits_approval"] = bool(round.awaiting)
+        self._paused_at = round if round.awaiting else None
         facts = facts_of_tools(self.position, tool_worked=worked > 0, repeats_calls=repeats, **outcome)
         note = f"{worked} of {len(results)} calls worked"
         content = {**results_content(results), "handed_off": [call.id for call in handed_off]}
@@ -300,14 +313,15 @@ class Turn:
             return None
         action: Action
         if state in CALLS:
-            written, hints = self._tally.usage.output_tokens, policy.hints
-            request = request_of(state, self.request, conversation, hints=hints, shapes=self._shapes, written=written)
-            call = self._call = self._new_call(request)
+            call = self._caller.next(state, self.request, conversation, self._tally.usage.output_tokens)
+            self._call = call
             self.journal.calls.append(call.journal)
             action = MakeCall(call)
         elif state == "use_tools":
             assert conversation.pending is not None
-            self._round = ToolRound.of(conversation.pending.tool_calls, self.tools, policy, remaining)
+            decided = None if self._resumed is None else self._resumed.decided
+            self._resumed = None
+            self._round = ToolRound.of(conversation.pending.tool_calls, self.tools, policy, remaining, decided)
             action = RunTools(tuple(run for _, run in self._round.runs), policy.calls_at_once, remaining)
         else:
             cap = self.request.max_tokens or policy.of_calls.base_cap
@@ -315,17 +329,6 @@ class Turn:
             action = Compact(plain, room_for(plain, policy.window, cap, self._count))
         self._recorder.record(self.position.fire("sent"))
         return action
-
-    def _new_call(self, request: Request) -> Call:
-        prior = self._prior_answer
-        gathered = self._conversation.gathered
-        turn = TurnContext(prior, only_housekeeping=prior is not None, is_shown=True, gathered=gathered)
-        options = {"within": self.budget, "deadline": self._caller_deadline, **self._options}
-        return Call(request, self.policy.of_calls, self._chain, turn, **options)
-
-    @property
-    def _shapes(self) -> Shapes:
-        return self._last.shapes if self._last is not None else shapes_of(self._chain[0])
 
     @property
     def _is_summary(self) -> bool:
@@ -339,16 +342,8 @@ class Turn:
         return "the deadline has passed" if of_caller is not None and now >= of_caller else None
 
     def _settle_call(self, result: Result) -> None:
-        self._call, self._last = None, result
+        self._call, self._caller.last = None, result
         self._tally.add(result)
-
-    def _remember_answer(self, round: ToolRound) -> None:
-        """Remember the text beside housekeeping tools as an answer; any other tool makes it stale."""
-        assert self._last is not None
-        if not all(self.tools.is_housekeeping(call.name) for call in round.calls):
-            self._prior_answer = None
-        elif not is_blank(self._last.text):
-            self._prior_answer = self._last.text
 
     def _advance(
         self,
@@ -378,22 +373,28 @@ class Turn:
     def _end(self, row: Row, cause: str | None, handed_off: tuple[Any, ...] = ()) -> None:
         """Close the conversation and build the result."""
         self._conversation.close(self.policy.hints.not_run)
+        if self._resumed is not None:  # nothing has run: what was approved still waits
+            self._conversation.messages = self.request.messages
         self.journal.outcome = row.target
         del self.journal.calls[self.journal.made :]  # a call that was interrupted before its step
         self._call = self._round = None
+        paused, last = self._resumed or self._paused_at, self._caller.last
         self._result = TurnResult(
             outcome=row.target,
             text=self._conversation.shown,
             messages=self._conversation.messages,
             handed_off=handed_off,
+            awaiting=() if paused is None else paused.waiting,
+            already_run=() if paused is None else paused.already_run,
             usage=self._tally.usage,
             cost=self._tally.money,
             seconds=self._tally.elapsed,
             calls=len(self.journal.calls),
             attempts=self._tally.attempts,
             cause=cause,
-            last=self._last,
+            last=last,
             journal=self.journal,
-            error=self._error,
-            shapes=self._shapes,
+            error=self._error or (last.raised if last is not None else None),
+            shapes=self._caller.shapes,
+            value=last.value if row.target == "finished" and last is not None else None,
         )

@@ -21,6 +21,7 @@ PEERS = {
     "litellm": ("litellm",),
     "pydantic-ai": ("pydantic-ai-slim[openai]",),
     "langchain": ("langchain-openai",),
+    "instructor": ("instructor",),
 }
 """The environments beside that of Rungwise, and which requirements of the extra go into each."""
 OWN_EXTRAS = ("bedrock", "testing")

@@ -143,7 +143,13 @@ def test_every_step_shows_its_row_on_the_picture(show: Show) -> None:
         left = tab.run(
             "[...document.querySelectorAll('#counters li')].map(each => each.querySelector('.number').textContent)"
         )
-        limits = dict.fromkeys(step.spent, 3) | {"resends": 1, "nudges": 1, "prefills": 2, "fallbacks": 1}
+        limits = dict.fromkeys(step.spent, 3) | {
+            "resends": 1,
+            "nudges": 1,
+            "prefills": 2,
+            "corrections": 2,
+            "fallbacks": 1,
+        }
         assert left == [f"{limits[name] - spent}/{limits[name]}" for name, spent in step.spent.items()]
 
 

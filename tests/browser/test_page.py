@@ -195,9 +195,8 @@ def test_the_machine_can_be_played_with_the_keyboard_alone(show: Show) -> None:
     tab.press("Enter")
     tab.press("Tab")
     assert tab.run("document.activeElement.name") == "event"
-    for _ in range(2):
+    while tab.run("document.activeElement.value") != "came_empty":
         tab.press("ArrowDown")
-    assert tab.run("document.activeElement.value") == "came_empty"
     tab.press("Tab")
     assert tab.run("document.activeElement.value") == "has_delivered"
     tab.press("Space")

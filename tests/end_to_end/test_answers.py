@@ -16,6 +16,7 @@ TOOLS = [
         "type": "function",
         "function": {"name": "look", "parameters": {"type": "object", "required": ["city"], "properties": {}}},
     },
+    {"type": "function", "function": {"name": "note", "parameters": {"type": "object", "properties": {"text": {}}}}},
 ]
 
 

@@ -17,7 +17,7 @@ TOOLS = [
     {"type": "function", "function": {"name": "look", "parameters": schema}}
     for schema in ({"type": "object", "properties": {}}, WANTS)
 ]
-"""One that needs no arguments, and one that does: what came is handed out alike, and what was cut is not."""
+"""One that needs no arguments, and one that does."""
 
 
 def stream(*events: dict[str, Any]) -> ScriptedReply:
@@ -84,15 +84,22 @@ def client_of(case: str, provider: EmbeddedProvider) -> Client:
     return Client(backend, stream_calls="stream" in case, **waits_into([]))
 
 
-@pytest.mark.parametrize("tool", TOOLS, ids=["none required", "one required"])
 @pytest.mark.parametrize("case", CLEAN)
-def test_one_that_came_whole_has_none(case: str, tool: dict[str, Any], serve: Any) -> None:
+def test_one_that_came_whole_has_none(case: str, serve: Any) -> None:
     provider = serve(CLEAN[case])
     with client_of(case, provider) as client:
-        result = client.call("Where?", tools=[tool])
+        result = client.call("Where?", tools=[TOOLS[0]])
     assert result.outcome == "done"
     assert {(call.name, call.arguments) for call in result.tool_calls} == {("look", "{}")}
     assert len(provider.requests) == 1
+
+
+@pytest.mark.parametrize("case", CLEAN)
+def test_one_that_came_whole_and_lacks_what_its_tool_requires_goes_back(case: str, serve: Any) -> None:
+    provider = serve(CLEAN[case])
+    with client_of(case, provider) as client, pytest.raises(rungwise.Exhausted, match=r"wrong: look\.bird"):
+        client.call("Where?", tools=[TOOLS[1]])
+    assert len(provider.requests) == 2
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=["none required", "one required"])

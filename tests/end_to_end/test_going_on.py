@@ -129,8 +129,9 @@ NUMBERS = [
     "text", ["Sure! Here it is.", OBJECT + OBJECT, OBJECT[:-1], "```json\n{}\n```", "{'a': 1}", *NUMBERS]
 )
 def test_what_does_not_parse_is_never_done(run: Any, text: str) -> None:
-    ended = run([ScriptedReply(text=text)], parameters=JSON, policy=Policy(limits=Limits(retries=1)))
-    ended.was("failed", path="retry failed")
+    ended = run([ScriptedReply(text=text)], parameters=JSON)
+    ended.was("partial", text, path="correct partial")
+    assert "the answer is not JSON" in ended.added[1][1]["content"]
 
 
 PAUSED = ScriptedReply(text=OBJECT[:30], finish="pause_turn")
@@ -141,11 +142,11 @@ def test_json_that_pauses_is_asked_for_again_as_a_whole(run: Any) -> None:
     ended.was("done", OBJECT, path="continuation done", added=[[], []])
 
 
-@pytest.mark.parametrize(("text", "outcome"), [(OBJECT[30:], "failed"), ("", "exhausted"), ("And so on.", "failed")])
+@pytest.mark.parametrize(("text", "outcome"), [(OBJECT[30:], "partial"), ("", "exhausted"), ("And so on.", "partial")])
 def test_json_of_which_the_end_never_came_is_not_done(run: Any, text: str, outcome: str) -> None:
-    policy = Policy(limits=Limits(retries=0, reasks=0))
+    policy = Policy(limits=Limits(corrections=0, reasks=0))
     ended = run([PAUSED, ScriptedReply(text=text)], parameters=JSON, policy=policy)
-    ended.was(outcome, "", path=f"continuation {outcome}")
+    ended.was(outcome, text, path=f"continuation {outcome}")
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ def test_what_parses_is_an_answer(run: Any, text: str) -> None:
 
 def test_a_backends_own_response_format_counts_unless_the_call_says_otherwise(run: Any) -> None:
     backends = [{"parameters": JSON}]
-    assert run([ScriptedReply(text="Prose.")], backends=backends).outcome == "failed"
+    assert run([ScriptedReply(text="Prose.")], backends=backends).outcome == "partial"
     asked = {"response_format": {"type": "text"}}
     assert run([ScriptedReply(text="Prose.")], backends=backends, parameters=asked).outcome == "done"
 

@@ -24,6 +24,7 @@ POLICY: Final = rungwise.Policy(hints=HINTS)
 HASTY: Final = rungwise.Policy(hints=HINTS, timeouts=rungwise.Timeouts(first_token=0.5, stall=0.2))
 TOO_LONG: Final = {"message": "prompt is too long: 300 tokens > 200 maximum", "code": "context_length_exceeded"}
 CALL: Final = ToolCall("call_2", "get_weather", '{"city": "Reykjavik"}')
+OTHER_CALL: Final = ToolCall("call_3", "get_weather", '{"city": "Oslo"}')
 CUT_CALL: Final = ToolCall("call_1", "get_weather", '{"city": "Reykj')
 
 
@@ -154,10 +155,10 @@ SCENES: Final[dict[str, Scene]] = {
         check=both(calls(CALL), caps(40, 80)),
     ),
     "tool calls": Scene(
-        scripts=((ScriptedReply(text="I look.", tool_calls=(CALL, ToolCall("call_3", "get_weather", "{}"))),),),
+        scripts=((ScriptedReply(text="I look.", tool_calls=(CALL, OTHER_CALL)),),),
         text="I look.",
         options={"tools": [WEATHER_TOOL]},
-        check=calls(CALL, ToolCall("call_3", "get_weather", "{}")),
+        check=calls(CALL, OTHER_CALL),
     ),
     "a refusal": Scene(
         scripts=((ScriptedReply(text="To kill a zombie, you first", finish="content_filter"),), (WELL,)),

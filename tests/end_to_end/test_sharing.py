@@ -215,7 +215,15 @@ def test_what_a_driver_holds_shows_no_prompt() -> None:
     send = call.begin()
     assert send is not None
     call.receive(Reply("", reasoning=prompt, stop_reason="stop"))
-    for thing in (call, send, send.request, call._context.transcript, call._proposed, call._outcome.last, call.journal):
+    for thing in (
+        call,
+        send,
+        send.request,
+        call._context.transcript,
+        call._sender.proposed,
+        call._outcome.last,
+        call.journal,
+    ):
         assert prompt not in repr(thing)
         assert KEY not in repr(thing)
 

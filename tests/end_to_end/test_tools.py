@@ -27,9 +27,6 @@ BROKEN = pytest.mark.parametrize(
         cut_call(finish=""),
         cut_call('{"city": "Malmö"}', finish="length"),  # whole by chance
         cut_call("", finish="length"),
-        cut_call('["Malmö"]'),
-        cut_call('"Malmö"'),
-        cut_call('{"city": "Malmö"} trailing'),
         cut_call(text="Let me look that up.", finish="length"),
         ScriptedReply(tool_calls=[OTHER, ToolCall("call_0", "look", CUT)]),  # one of a batch
     ],
@@ -65,9 +62,14 @@ def test_a_finish_of_tool_calls_without_any_is_no_success(run: Any) -> None:
     ended.was("done", tool_calls=(WHOLE,), path="retry done")
 
 
-def test_a_call_without_a_name_is_never_handed_out(run: Any) -> None:
-    nameless = ScriptedReply(tool_calls=[ToolCall("call_0", "", "{}")])
-    run([nameless, ANSWER]).was(tool_calls=(WHOLE,), counts=[2])
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("look", '["Malmö"]'), ("look", '"Malmö"'), ("look", '{"city": "Malmö"} trailing'), ("", "{}")],
+)
+def test_a_call_that_is_whole_and_none_goes_back(run: Any, name: str, arguments: str) -> None:
+    wrong = ScriptedReply(tool_calls=[ToolCall("call_0", name, arguments)])
+    run([wrong, ANSWER]).was("done", "", tool_calls=(WHOLE,), path="correct done", caps=[None, None], waits=[])
+    run([wrong]).was("exhausted", "", tool_calls=(), path="correct exhausted", caps=[None, None])
 
 
 def test_text_before_a_cut_call_survives_nowhere(run: Any) -> None:

@@ -334,7 +334,7 @@ def test_a_journal_with_contents_replays_to_the_same_conversation(mode: str) -> 
     assert turned.outcome == "failed"  # the compactor did not help
     again = rungwise.replay(rungwise.TurnJournal.from_json(turned.result.journal.to_json()))
     assert again.text == "I look."
-    assert again.messages == turned.result.messages[len(LONG) :]
+    assert Request(again.messages).messages == Request(turned.result.messages).messages[len(LONG) :]
     assert "<h1>One turn" in explain_turn(read_turn(turned.result.journal.to_json()))
 
 

@@ -63,7 +63,7 @@ ATTAINED: dict[tuple[str, int], float] = {
     **{("attempts", backends): 24 for backends in (1, 2, 3)},
     **{("waiting seconds", backends): 900 * (1 - 2.0**-32) for backends in (1, 2, 3)},
     **{("seconds", backends): 901 for backends in (1, 2, 3)},
-    **{("output tokens", backends): 145_192 for backends in (1, 2, 3)},
+    **{("output tokens", backends): 147_192 for backends in (1, 2, 3)},
 }
 """What the default policy comes to; that of money is long."""
 

@@ -108,10 +108,11 @@ def test_the_code_of_the_front_page_runs(
 
 
 def test_a_stream_shows_what_the_result_holds(rungwise_provider: Any, rungwise_client: Made) -> None:
-    [own] = blocks("Empty or half answers")
     shown: list[str] = []
+    fish = rungwise.Fact("is_fish", of=lambda reply: "Fish" in reply.text)
+    plead = rungwise.Rung("plead", holds=fish, hint="Please answer the question about the sky.")
     provider = rungwise_provider(ScriptedReply("Fish."), BLUE)
-    client = rungwise_client(provider, policy=run(own)["policy"])
+    client = rungwise_client(provider, policy=rungwise.Policy(table=rungwise.CALL.with_rung(plead, answered=None)))
     [block] = blocks("A stream dies")
 
     def take_back(length: int) -> None:
@@ -153,13 +154,18 @@ def test_a_call_has_clocks_and_a_deadline(rungwise_provider: Any, rungwise_clien
     assert rungwise.verify(left["patient"]).ok
 
 
-def test_the_rung_of_ones_own_pleads_once(rungwise_provider: Any, rungwise_client: Made) -> None:
+def test_a_wrong_answer_goes_back_with_the_reason(rungwise_provider: Any, rungwise_client: Made) -> None:
     [block] = blocks("Empty or half answers")
-    policy = run(block)["policy"]
-    assert rungwise.verify(policy).ok
-    provider = rungwise_provider(ScriptedReply("Fish."))
-    assert rungwise_client(provider, policy=policy).call("Why is the sky blue?").text == "Fish."
-    assert provider.requests[-1].body["messages"][-1]["content"] == "Please answer the question about the sky."
+    birds = ('{"value": ["bittern", 7]}', '{"value": ["bittern"]}')
+    provider = rungwise_provider(*map(ScriptedReply, (*birds, "In reeds.", "Reeds [1].")))
+    left = run(block, client=rungwise_client(provider))
+    assert (left["birds"], left["result"].text) == (["bittern"], "Reeds [1].")
+    assert [request.body["messages"][-1]["content"].splitlines()[2:3] for request in provider.requests] == [
+        [],
+        ["the answer does not fit: '[1]': input should be a valid string"],
+        [],
+        ["Cite a source as [1]."],
+    ]
 
 
 def test_a_turn_runs_the_tool(rungwise_provider: Any, rungwise_client: Made) -> None:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Unpack
+from typing import Any, Literal, TypedDict, Unpack, assert_type
 
 import httpx
 
@@ -215,3 +215,38 @@ def own_loop() -> rungwise.TurnResult:
             case rungwise.core.Compact(messages, room):
                 action = turn.compacted(messages[room:])
     return turn.result
+
+
+class Bird(TypedDict):
+    name: str
+    wingspan_cm: int
+
+
+def values(client: rungwise.Client) -> None:
+    assert_type(client.call("hello", returns=Bird).value, Bird | None)
+    assert_type(
+        client.call("hello", returns=list[Bird], verdict=lambda reply, value: None).value,
+        list[Bird] | None,
+    )
+    assert_type(client.call("hello", returns={"type": "object"}).value, Any | None)
+    assert_type(client.call("hello", returns=Literal["a", "b"]).value, Any | None)
+    assert_type(client.call("hello", returns=Bird | int).value, Any | None)
+    assert_type(client.call("hello").value, Any | None)
+    assert_type(client.turn("hello", returns=Bird, approvals={"c1": True}).value, Bird | None)
+    with client.stream("hello", returns=Bird) as stream:
+        for event in stream:
+            if isinstance(event, rungwise.PartialValue):
+                print(event.value)
+        assert_type(stream.result, rungwise.Result[Bird])
+    with client.stream_turn("hello", returns=Bird) as turning:
+        assert_type(turning.result.value, Bird | None)
+
+
+async def values_later(client: rungwise.Client) -> None:
+    assert_type((await client.acall("hello", returns=Bird)).value, Bird | None)
+    assert_type((await client.aturn("hello", returns=Bird)).value, Bird | None)
+    async with client.astream("hello", returns=Bird) as stream, client.astream_turn("hello", returns=Bird) as turning:
+        assert_type(stream.result.value, Bird | None)
+        assert_type(turning.result.value, Bird | None)
+    toolbox: rungwise.Toolbox = await rungwise.mcp_toolbox(object())
+    await client.aturn("hello", tools=toolbox)

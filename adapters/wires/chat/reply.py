@@ -21,7 +21,7 @@ from rungwise.adapters.wires.citations import citations_of
 from rungwise.adapters.wires.draft import Draft, count_of, stop_of
 from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
-from rungwise.fsm.call.conversation.reading import is_complete
+from rungwise.fsm.text.contents import is_cut_json
 from rungwise.fsm.values.usage import Usage
 
 ABOUT: Final = ("id", "created", "model", "citations")
@@ -61,7 +61,7 @@ def is_cut(finish: object, calls: tuple[ToolCall, ...], *, ended: bool, sends_fi
     """
     if stop_of(finish, STOP_REASONS)[0] is not None:
         return False
-    has_half_a_call = any(call.arguments.strip() and not is_complete(call, ()) for call in calls)
+    has_half_a_call = any(is_cut_json(call.arguments) for call in calls)
     return not (ended and (has_half_a_call or not sends_finish_reason))
 
 

@@ -87,7 +87,7 @@ class ChatBody(BodyWriter):
         is_portable = send.portable or _has_other_ids(history, rules, self.own)
         messages = written(history, form, self.own, is_portable=is_portable, rules=rules)
         body: Body = {"model": self.model, "messages": messages, "stream": self.stream, **self.all_parameters}
-        if send.request.tools and "tools" not in parameters:
+        if send.has_tools and "tools" not in parameters:
             form.set_tools(body, send.tools)
         if "tool_choice" in body:
             body["tool_choice"] = chat_choice(body["tool_choice"], body.get("tools"))

@@ -46,7 +46,7 @@ class GeminiBody(BodyWriter):
         body["contents"] = contents
         if system:
             body["systemInstruction"] = {"parts": system}
-        if send.request.tools and "tools" not in body:
+        if send.has_tools and "tools" not in body:
             form.set_tools(body, send.tools)
         if not body.get("tools"):
             body.pop("toolConfig", None)  # which is an error by itself

@@ -145,6 +145,10 @@ class GeminiForm(Form):
     __slots__ = ("_traits",)
 
     SAYS = frozenset()
+    refused_keywords = Form.refused_keywords - {"oneOf"} | {
+        *("const", "pattern", "minLength", "maxLength", "multipleOf", "exclusiveMinimum", "exclusiveMaximum"),
+    }  # [ai.google.dev, structured output: JSON Schema support]
+    has_schema_beside_tools = False  # before Gemini 3, JSON is refused beside functions
     rules = Rules(alternates=True, begins_with_user=True)
     tool_parameters = Form.tool_parameters | {"toolConfig", "tool_config"}
 

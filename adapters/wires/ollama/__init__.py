@@ -1,5 +1,6 @@
 """Ollama's native chat."""
 
+from rungwise.adapters.wires.capabilities.capability import Capabilities, CapabilityRow
 from rungwise.adapters.wires.registry import KeyPlace, Wire
 
 WIRE = Wire(
@@ -7,4 +8,5 @@ WIRE = Wire(
     client="ollama.Client(host={!r})",
     client_path="/api/chat",
     keys=(KeyPlace("ollama.com www.ollama.com", ("OLLAMA_API_KEY",)),),
+    capabilities=(CapabilityRow(known=Capabilities(json_schema=True)),),  # [docs.ollama.com, structured outputs]
 )

@@ -52,7 +52,7 @@ class OllamaBody(BodyWriter):
         calls_none = chat_choice(members.pop("tool_choice", None)) == "none"
         messages = written(send.messages, form, self.own, is_portable=send.portable)
         body: Body = {"model": self.model, "messages": messages, "stream": self.stream, **members}
-        if send.request.tools and "tools" not in members and not calls_none:
+        if send.has_tools and "tools" not in members and not calls_none:
             OLLAMA.set_tools(body, send.tools)
         cap = self.first_cap(parameters)
         if cap is not None:

@@ -72,7 +72,7 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 _NO_PARAMETERS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
-_FREE_TEXT: Final[Mapping[str, Any]] = {
+FREE_TEXT: Final[Mapping[str, Any]] = {
     "type": "object",
     "properties": {"input": {"type": "string"}},
     "required": ["input"],
@@ -133,7 +133,7 @@ def _read(tool: Mapping[str, Any]) -> Iterator[ToolDefinition]:
     if isinstance(schema, Mapping) and isinstance(schema.get("json"), Mapping):  # Bedrock's
         schema = schema["json"]
     if schema is None and tool.get("type") == "custom":
-        schema = _FREE_TEXT
+        schema = FREE_TEXT
     if not name or (schema is not None and not isinstance(schema, Mapping)):
         return
     strict = inner.get("strict")

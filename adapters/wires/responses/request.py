@@ -71,7 +71,7 @@ class ResponsesBody(BodyWriter):
             **({} if is_stateful else {"store": False}),
             **parameters,
         }
-        if send.request.tools and "tools" not in send.parameters:
+        if send.has_tools and "tools" not in send.parameters:
             RESPONSES.set_tools(body, send.tools)
         _translate(body)
         _set_cap(body, send, self.first_cap(parameters))

@@ -8,6 +8,7 @@ from attrs import define
 
 from rungwise.fsm.call.budget.estimate import tokens_of
 from rungwise.fsm.call.conversation.answer import AnswerSoFar
+from rungwise.fsm.call.conversation.correction import Correction
 from rungwise.fsm.call.conversation.link import Lessons
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
@@ -31,6 +32,8 @@ class Changes:
         hint, hinted_at: the hint of a rung of your own, and how many characters were gathered when it was given.
         doubted_at: how much was gathered when a text that its backend called whole was taken for cut, which happens
             once; None if none was.
+        wrong: the last reply, if it was wrong.
+        corrections: the wrong replies that the current backend gets back.
         is_paused: whether the provider paused the turn, which is sent back as it is.
         portable: whether another provider's signatures and encrypted reasoning are left out.
         restore_reasoning: whether each assistant turn must carry its reasoning.
@@ -50,6 +53,8 @@ class Changes:
     hint: str | None = None
     hinted_at: int = 0
     doubted_at: int | None = None
+    wrong: Correction | None = None
+    corrections: tuple[Correction, ...] = ()
     is_paused: bool = False
     portable: bool = False
     restore_reasoning: bool = False
@@ -68,7 +73,7 @@ class Changes:
     @property
     def are_none(self) -> bool:
         """Tell whether nothing stands behind the caller's messages."""
-        return not self.seed and self.nudged_at is None and self.hint is None
+        return not self.seed and self.nudged_at is None and self.hint is None and not self.corrections
 
     def apply(self, lessons: Lessons, backend: int) -> None:
         """Begin with a backend, given by its index in the chain, and with what earlier calls have learned of it."""
@@ -105,6 +110,13 @@ def seed(changes: Changes, observation: Observation) -> None:
         changes.seed_tokens if continues else 0
     )
     changes.seed_is_inline = observation.thinks_inline
+
+
+def correct(changes: Changes, observation: Observation) -> None:
+    """Send the wrong reply back with what is wrong."""
+    changes.seed, changes.nudged_at, changes.is_paused = "", None, False
+    if changes.wrong is not None:
+        changes.corrections += (changes.wrong,)
 
 
 def go_on(changes: Changes, observation: Observation) -> None:
@@ -151,6 +163,7 @@ def without(changes: Changes, parameter: str) -> frozenset[str]:
 def fall_back(changes: Changes, observation: Observation) -> None:
     """Make everything portable and begin anew with another backend; the gathered text stays."""
     changes.seed, changes.nudged_at, changes.is_paused, changes.hint = "", None, False, None
+    changes.corrections = ()
     changes.portable, changes.lower_reasoning, changes.restore_reasoning = True, False, False
     changes.answer.is_foreign = bool(changes.gathered)
     if is_blank(changes.gathered):

@@ -2,22 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from attrs import astuple, evolve, frozen, has
 
+from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.conversation.json_instruction import json_format_of
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
+from rungwise.fsm.call.conversation.parts import TextPart, ToolCall
 from rungwise.fsm.call.conversation.reading import Reading
+from rungwise.fsm.call.conversation.reply import Reply, StopReason
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.call.run.chain import Chain
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER
+from rungwise.fsm.text.contents import is_json
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import is_identifier, note
 from rungwise.fsm.values.secret import NO_HEADERS, SecretMap
+
+if TYPE_CHECKING:
+    from rungwise.fsm.schemas.returns import Returns  # which a call without them does without
+
+AsksBy = Literal["nothing", "schema", "tool", "words"]
+"""How a backend is asked for what the caller wants back."""
+
+ANSWER_TOOL: Final = "answer"
+"""The name of the forced tool, and of the schema."""
+
+
+_NOTHING: Final[AsksBy] = "nothing"
+
+
+@frozen(eq=False, repr=False)
+class Asking:
+    """Hold how a backend is asked for what the caller wants back.
+
+    Arguments:
+        parameters: what is added to those of the request.
+        tools: those of the request, or the forced one.
+        tokens: those of what is added, unless it is said in words, which are counted as such.
+    """
+
+    by: AsksBy
+    parameters: Mapping[str, Any]
+    tools: tuple[Mapping[str, Any], ...]
+    tokens: int = 0
+
+    @classmethod
+    def of(
+        cls, returns: Returns, link: Link, parameters: Mapping[str, Any], tools: tuple[Mapping[str, Any], ...]
+    ) -> Asking:
+        """Choose the way; a backend without a method `asks_by` is asked in words."""
+        by, schema, strict = _NOTHING, returns.schema, False
+        if (choose := getattr(link, "asks_by", None)) is not None:
+            by, schema, strict = choose(schema, parameters, tools)
+        if by == "tool":
+            shapes: Shapes = getattr(link, "shapes", NEUTRAL)
+            tool = FrozenMap(shapes.tool_of(ANSWER_TOOL, "Give the answer.", schema))
+            choice = {"tool_choice": {"type": "function", "function": {"name": ANSWER_TOOL}}}
+            return cls(by, choice, (tool,), estimate_tokens((tool, choice)))
+        json_schema = {"name": ANSWER_TOOL, "schema": schema, **({"strict": True} if strict else {})}
+        json_format = {FORMAT_PARAMETER: {"type": "json_schema", "json_schema": json_schema}}
+        if by == "schema":
+            return cls(by, json_format, tools, estimate_tokens(json_format))
+        return cls("words", json_format, tools)
+
+
+def most_schema_tokens(returns: Returns | None, links: Iterable[Link]) -> int:
+    """Return the most tokens that a schema or a forced tool for an answer has at any of these backends."""
+    if returns is None:
+        return 0
+    asking = [Asking.of(returns, link, {}, tools) for link in links for tools in ((), ({"name": "any"},))]
+    return max(each.tokens for each in asking)
 
 
 @frozen(eq=False, repr=False)
@@ -27,6 +86,8 @@ class ForBackend:
     Arguments:
         max_tokens: the output cap that the caller or the backend sets.
         has_json_instruction: whether JSON can be asked for in words if the backend rejects the parameter for it.
+        asks_by: how it is asked for what the caller wants back.
+        schema_tokens: the tokens of a schema or a forced tool that asks for it.
     """
 
     backend: int
@@ -42,15 +103,22 @@ class ForBackend:
     expects_json: bool
     has_json_instruction: bool
     shapes: Shapes
+    asks_by: AsksBy
+    schema_tokens: int
 
     @classmethod
-    def of(cls, request: Request, chain: Chain, handful: int) -> ForBackend:
+    def of(cls, request: Request, chain: Chain, handful: int, returns: Returns | None = None) -> ForBackend:
         """Resolve a request for the current backend; a cap of `handful` tokens or fewer asks for little."""
         first, link, shapes = chain.links[0], chain.link, chain.shapes
-        parameters = parameters_for(request, first, link)
+        parameters, tools = parameters_for(request, first, link), tools_for(request, first, link)
+        asks_by, schema_tokens = _NOTHING, 0
+        if returns is not None:
+            asking = Asking.of(returns, link, parameters, tools)
+            parameters, tools, asks_by = FrozenMap({**parameters, **asking.parameters}), asking.tools, asking.by
+            schema_tokens = asking.tokens
         resolved = request if parameters is request.parameters else evolve(request, parameters=parameters)
         asks_json = shapes.asks_for_json(parameters) if parameters else None
-        expects_json = link.expects_json if asks_json is None else asks_json
+        expects_json = returns is not None or (link.expects_json if asks_json is None else asks_json)
         cap = request.max_tokens or link.max_tokens
         without_format = frozenset({FORMAT_PARAMETER})
         return cls(
@@ -60,14 +128,32 @@ class ForBackend:
             is_secret=getattr(link, "is_secret", None),
             renews_key=getattr(link, "renews_key", False),
             hides_cuts=getattr(link, "hides_cuts", False),
-            tools=tools_for(request, first, link),
+            tools=tools,
             max_tokens=cap,
             asks_for_little=cap is not None and cap <= handful,
             prefills=prefills_for(link, parameters),
             expects_json=expects_json,
             has_json_instruction=expects_json and json_format_of(link, resolved, without_format) is not None,
             shapes=shapes,
+            asks_by=asks_by,
+            schema_tokens=schema_tokens,
         )
+
+    def dropped(self, rejected: frozenset[str]) -> frozenset[str]:
+        """Return the parameters to leave out: what the backend has rejected, and the format where words ask for it."""
+        return rejected | {FORMAT_PARAMETER} if self.asks_by == "words" else rejected
+
+    def answer_in(self, reply: Reply) -> tuple[Reply, ToolCall | None]:
+        """Return the reply with the arguments of the forced tool as its text, and that call; None if it has none."""
+        call = next(iter(reply.tool_calls), None)
+        if self.asks_by != "tool" or call is None or reply.interrupted:
+            return reply, None
+        if any(each.name != ANSWER_TOOL for each in reply.tool_calls) or not is_json(call.arguments):
+            return reply, None
+        thought = tuple(part for part in reply.parts if not isinstance(part, ToolCall | TextPart))
+        stop: StopReason | None = "stop" if reply.stop_reason == "tool_calls" else reply.stop_reason
+        parts = (*thought, TextPart(call.arguments))
+        return evolve(reply, text="", tool_calls=(), final_text=None, stop_reason=stop, parts=parts), call
 
 
 def headers_for(request: Request, first: Link, link: Link) -> Mapping[str, str]:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from attrs import field, frozen
 
+from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.verdict import Finding
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.text.contents import is_blank
 
 ANSWERS: Final = frozenset({"answered", "called_tools"})
 """The events that are a success, and the only ones."""
+
+WRONG: Final[Mapping[str, str]] = MappingProxyType({"answered": "answered_wrongly", "called_tools": "called_wrongly"})
+"""What each of them becomes where the reply is wrong."""
+
+RAISED: Final = "verdict_raised"
+"""What it becomes if a verdict raises: the call fails, whatever was gathered."""
 
 
 @frozen(kw_only=True)
@@ -26,6 +36,8 @@ class Observation:
         overran: whether the reply is longer than that cap, where a budget rests on it.
         delivered: the text that the attempt handed to the consumer.
         found: what came in place of a usable reply, if that is known.
+        finding: what was found of the reply, if it was judged.
+        answered_by: the tool call that was the answer, where one was forced.
     """
 
     evidence: Evidence
@@ -42,6 +54,8 @@ class Observation:
     reply: Reply | None = None
     failure: Failure | None = None
     found: str | None = None
+    finding: Finding | None = None
+    answered_by: ToolCall | None = None
 
     @property
     def event(self) -> str:
@@ -52,6 +66,18 @@ class Observation:
     def is_answer(self) -> bool:
         """Tell whether it is a success."""
         return self.evidence.event in ANSWERS
+
+    @property
+    def note(self) -> str | None:
+        """Say what is wrong with it, as a journal does; None for nothing, or if nobody knows."""
+        if self.finding is not None and not self.finding.is_right:
+            return self.finding.note
+        return self.found if self.evidence.event == "malformed" else None
+
+    @property
+    def is_wrong(self) -> bool:
+        """Tell whether it would be a success if it were right."""
+        return self.evidence.event in WRONG.values()
 
     @property
     def adds_text(self) -> bool:

@@ -83,7 +83,7 @@ class ReasoningPart:
 
     text: str = field(repr=False, validator=_is_text)
     signature: Any = field(default=None, repr=False, hash=False, converter=_unchanging)
-    provider: str = ""
+    provider: str = field(default="", validator=_is_text)
 
 
 @frozen
@@ -102,7 +102,7 @@ class ToolCall:
     name: str = field(validator=_is_text)
     arguments: str = field(repr=False, validator=_is_text)
     extras: Mapping[str, Any] = field(default=_NO_EXTRAS, repr=False, eq=False, converter=_unchanging)
-    provider: str = field(default="", repr=False, eq=False)
+    provider: str = field(default="", repr=False, eq=False, validator=_is_text)
 
 
 @frozen
@@ -115,7 +115,7 @@ class OpaquePart:
         is_answer: whether it is an answer by itself: an action that the caller is to take, or a picture.
     """
 
-    provider: str
+    provider: str = field(validator=_is_text)
     block: Any = field(repr=False, hash=False, converter=_unchanging)
     is_answer: bool = field(default=False, eq=False)
 
@@ -134,12 +134,12 @@ class CitationPart:
         provider: the owner of the block.
     """
 
-    text: str = field(repr=False)
-    source: str = field(repr=False)
-    title: str = field(repr=False)
+    text: str = field(repr=False, validator=_is_text)
+    source: str = field(repr=False, validator=_is_text)
+    title: str = field(repr=False, validator=_is_text)
     position: tuple[str, int, int] | None = None
     block: Any = field(default=None, repr=False, eq=False)
-    provider: str = field(default="", eq=False)
+    provider: str = field(default="", eq=False, validator=_is_text)
 
 
 @frozen

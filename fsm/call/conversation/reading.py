@@ -10,7 +10,7 @@ from attrs import field, frozen
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
-from rungwise.fsm.text.contents import is_blank, is_json
+from rungwise.fsm.text.contents import is_blank, is_cut_json, is_json
 from rungwise.fsm.text.stitching import MINIMUM_ECHO, MINIMUM_OVERLAP, SeamFilter, SeedFilter, stitch, without_seed
 from rungwise.fsm.text.thinking import Parted, TextBefore, ThinkFilter, part_thinking
 
@@ -72,9 +72,7 @@ class ReadReply:
         thinks_inline: whether inline reasoning shows anything.
         refuses: whether it carries a refusal in words.
         is_mere_error: whether it is an error event that came before any text.
-        is_json: whether the visible text is JSON, where the request expects that; otherwise True.
-        stays_json: whether the gathered text with what is new is JSON, likewise.
-        has_whole_calls: whether all its tool calls are complete.
+        has_whole_calls: whether none of its tool calls is cut; a whole one may be wrong.
         is_too_little: whether, if it was cut, nobody could tell its text from an echo or a restart.
         adds_too_little: likewise, if it broke off.
     """
@@ -91,8 +89,6 @@ class ReadReply:
     thinks_inline: bool
     refuses: bool
     is_mere_error: bool
-    is_json: bool
-    stays_json: bool
     has_whole_calls: bool
     is_too_little: bool
     adds_too_little: bool
@@ -125,7 +121,6 @@ def read_reply(
         inline, gathered = gathered + inline, ""
     new = stitch(gathered, visible, echoes=reading.echoes, stripped=reading.stripped)
     reasoning = reply.reasoning + inline
-    fits = not expects_json or is_json(visible)
     return ReadReply(
         reply=reply,
         visible=visible,
@@ -139,9 +134,7 @@ def read_reply(
         thinks_inline=not is_blank(inline),
         refuses=refuses,
         is_mere_error=came_blank and not refuses and _is_error(reply),
-        is_json=fits,
-        stays_json=is_json(gathered + new) if expects_json and gathered else fits,
-        has_whole_calls=reply.interrupted or all(is_complete(call, tools, shapes) for call in reply.tool_calls),
+        has_whole_calls=reply.interrupted or not any(is_cut(call, reply, tools, shapes) for call in reply.tool_calls),
         is_too_little=is_too_little(gathered, new) or _may_restart(gathered, visible),
         adds_too_little=bool(gathered) and is_too_little(visible),
     )
@@ -152,21 +145,17 @@ def _is_error(reply: Reply) -> bool:
     return reply.interrupted and failure is not None and failure.reason not in _NEVER_AN_ANSWER
 
 
-def is_complete(call: ToolCall, tools: Tools, shapes: Shapes = NEUTRAL) -> bool:
-    """Tell whether a tool call can be handed out: it has a name, and its arguments are one whole JSON object.
+def is_cut(call: ToolCall, reply: Reply, tools: Tools, shapes: Shapes = NEUTRAL) -> bool:
+    """Tell whether a tool call ends before its arguments do.
 
-    A call without any arguments is complete only if the definition of its tool requires none.
+    A call without any arguments is whole if its tool requires none, or if the tools are known and the model ended the
+    reply itself: then its arguments are wrong.
     """
-    import orjson  # an answer in words does without
-
-    if is_blank(call.name):
+    if call.arguments.strip():
+        return is_cut_json(call.arguments)
+    if tools and reply.stop_reason in ("stop", "tool_calls"):
         return False
-    if not call.arguments.strip():
-        return shapes.needs_no_arguments(call.name, tools)
-    try:
-        return isinstance(orjson.loads(call.arguments), dict)
-    except (orjson.JSONDecodeError, UnicodeEncodeError):
-        return False
+    return not is_blank(call.name) and not shapes.needs_no_arguments(call.name, tools)
 
 
 def is_too_little(*texts: str) -> bool:

@@ -137,3 +137,15 @@ class Discard:
     """Take back `text`, which is exactly the end of what was handed out so far."""
 
     text: str
+
+
+@frozen
+class PartialValue:
+    """Show what `returns` asked for, as far as it has come: what is whole in the text so far, as plain data.
+
+    Arguments:
+        value: of a list, the elements that are finished, as their type reads them. A `Discard` takes text back, and
+            the next value may be smaller.
+    """
+
+    value: Any

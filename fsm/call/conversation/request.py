@@ -9,6 +9,7 @@ from attrs import Factory, evolve, field, frozen, validators
 
 from rungwise.fsm.call.conversation.options import CommonOptions, with_common
 from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.stored import MARK, read_stored
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.fields import instance
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy, sendable_copies, sendable_copy
@@ -30,7 +31,7 @@ def _messages(value: str | Iterable[PlainMessage | Message]) -> tuple[PlainMessa
         raise ConfigurationError("messages must be a list of messages; got one message: put it into a list")
     if isinstance(value, bytes | bytearray | set | frozenset) or not isinstance(value, Iterable):
         raise ConfigurationError(f"messages must be a prompt or a list of messages, not {type(value).__name__}")
-    messages = tuple(value)
+    messages = list(value)
     for index, message in enumerate(messages):
         if isinstance(message, Message):
             continue
@@ -38,6 +39,9 @@ def _messages(value: str | Iterable[PlainMessage | Message]) -> tuple[PlainMessa
             raise ConfigurationError(
                 f"messages[{index}] must be a mapping with 'role' and 'content', not {_kind_of(message)}"
             )
+        if MARK in message:
+            messages[index] = read_stored(message, f"messages[{index}]")
+            continue
         is_item = "role" not in message and isinstance(message.get("type"), str)
         if message.get("role") not in ROLES and not is_item:
             raise ConfigurationError(f"messages[{index}]['role'] must be one of {', '.join(ROLES)}")
@@ -202,12 +206,14 @@ class TurnContext:
             answer may replace an empty reply.
         is_shown: whether a consumer has seen the prior answer, so that no stream hands it out again.
         gathered: the text of a cut answer that an earlier call of the turn brought; this call continues it.
+        runs_tools: whether the turn checks the tool calls itself, and reports what is wrong with them to the model.
     """
 
     prior_answer: str | None = field(default=None, repr=False, validator=validators.optional(instance(str)))
     only_housekeeping: bool = field(default=False, validator=instance(bool))
     is_shown: bool = field(default=False, validator=instance(bool))
     gathered: str = field(default="", repr=False, validator=instance(str))
+    runs_tools: bool = field(default=False, validator=instance(bool))
 
 
 @frozen(kw_only=True, eq=False)
@@ -258,3 +264,8 @@ class Send:
     tools: tuple[Mapping[str, Any], ...] = field(
         default=Factory(lambda send: send.request.tools, takes_self=True), repr=False
     )
+
+    @property
+    def has_tools(self) -> bool:
+        """Tell whether there are tools, even if this backend gets none of them."""
+        return bool(self.tools or self.request.tools)

@@ -63,6 +63,16 @@ class Shapes:
                 return isinstance(parameters, Mapping) and not parameters.get("required")
         return False
 
+    def offered(self, tools: Iterable[Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any] | None] | None:
+        """Return the schema of each tool by its name, None for an unknown one; None if not all names are known."""
+        schemas: dict[str, Mapping[str, Any] | None] = {}
+        for definition in map(self._definition_of, tools):
+            name, parameters = definition.get("name"), definition.get("parameters")
+            if not isinstance(name, str):
+                return None
+            schemas[name] = parameters if isinstance(parameters, Mapping) else None
+        return schemas
+
     def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the mapping that holds a tool's `name` and `parameters`."""
         return tool

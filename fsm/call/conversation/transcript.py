@@ -9,6 +9,7 @@ from attrs import define, field, frozen
 from rungwise.fsm.call.budget.estimate import message_tokens
 from rungwise.fsm.call.conversation.answer import AnswerSoFar, CountedTurn
 from rungwise.fsm.call.conversation.changes import Changes
+from rungwise.fsm.call.conversation.correction import Correction
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import with_originals
@@ -28,8 +29,10 @@ from rungwise.fsm.machine.declare import Rung
 # Theory
 #
 # A model answers the last thing that was said. So each turn must stand where it was said: behind the text that had come
-# before it, and before the text that came after it. There are four kinds of turns; `_added_turns` puts them in place:
+# before it, and before the text that came after it. There are five kinds of turns; `_added_turns` puts them in place:
 #
+#   corrections   wrong replies, each with what was wrong about it. They come first: whatever led to such a reply is
+#                 answered, and the text before it belongs to it.
 #   hint          a user turn of a rung of your own. If text has come since, the text answers it and follows it;
 #                 otherwise the hint stands last.
 #   nudge         a placeholder for the empty reply, and a user turn that asks to carry on. It was given either before
@@ -80,10 +83,20 @@ class Transcript:
             self.answer.drop_text()
             self.answer.thinks_inline = True
             self.changes.forget_places()
+        if observation.is_wrong:
+            self._take_wrong(observation)
+            return
         self.answer.add(observation)
         reply = observation.reply
         if observation.evidence.event == "truncated" and reply is not None and reply.stop_reason == "stop":
             self.changes.doubted_at = len(self.answer.gathered)
+
+    def _take_wrong(self, observation: Observation) -> None:
+        """Set a wrong reply aside, with the text that it continued: a correction may send it back."""
+        tokens = self.answer.tokens.of_text()
+        self.changes.wrong = Correction.of(observation, self.answer.gathered, tokens)
+        self.discard()
+        self.answer.spare = observation.spare
 
     def shorten(self, messages: tuple[PlainMessage | Message, ...]) -> None:
         """Take the messages that a compactor left."""
@@ -145,7 +158,8 @@ class Transcript:
         """List the turns that stand behind the caller's messages, in the order of the theory above."""
         changes = self.changes
         is_hint_answered = len(self.answer.gathered) > changes.hinted_at
-        turns = self._hint() if is_hint_answered else []
+        turns = [turn for each in changes.corrections for turn in each.turns(self.hints)]
+        turns += self._hint() if is_hint_answered else []
         if changes.nudged_at == 0:
             turns += self._nudge()
         turns += self._answer_so_far(prefills)

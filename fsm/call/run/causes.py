@@ -13,11 +13,14 @@ CAUSES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "answered": "200 with text and a clean stop",
         "called_tools": "200 with well-formed tool calls",
+        "answered_wrongly": "200 with JSON that does not fit, or an answer that a verdict rejects",
+        "called_wrongly": "200 with a call of an unknown tool, or with arguments that do not fit",
+        "verdict_raised": "a verdict that raises",
         "came_empty": "200 with no text, no reasoning and no tool call",
         "only_reasoned": "200 with reasoning, but no text",
         "truncated": "finish reason `length` behind visible text",
         "paused": "finish reason `pause_turn`",
-        "tools_truncated": "a tool call that is cut or is no JSON",
+        "tools_truncated": "a tool call that is cut",
         "json_truncated": "finish reason `length` inside the JSON that was asked for",
         "reasoning_truncated": "finish reason `length` before any text",
         "interrupted": "a stream that breaks off before its end",
@@ -63,7 +66,7 @@ def cause_of(
 
 def sentence_of(table: Table, row: Row, facts: tuple[str, ...], found: str | None) -> str:
     """Return the sentence of the last event, with its ending if nothing but a counter kept the call from going on."""
-    if found is not None:
+    if found is not None and row.event == "malformed":
         return f"the reply had no usable shape: it was {found}"
     rows = [each for each in table.ladder(row.event, row.source) if each.target in table.rungs]
     guards = [table.guard(each.guard) for each in rows if each.target != "fallback"]

@@ -17,6 +17,7 @@ from rungwise.fsm.call.conversation.transcript import Transcript
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.run.chain import Chain
 from rungwise.fsm.call.run.journal import Journal, Links, Setting
+from rungwise.fsm.call.run.judging import Judge
 from rungwise.fsm.call.run.position import Position
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER
@@ -42,6 +43,7 @@ class CallContext:
         spending: what is used of the budget.
         journal: every step.
         reserved: what no attempt at the current backend may use of the budget.
+        judge: checks the answers.
         noted_json: the indices of the backends that rejected the parameter for JSON and whose journal note is written.
     """
 
@@ -54,6 +56,7 @@ class CallContext:
     transcript: Transcript
     spending: Spending
     journal: Journal
+    judge: Judge
     reserved: Reserved = NOTHING_RESERVED
     noted_json: frozenset[int] = frozenset()
 
@@ -70,6 +73,7 @@ class CallContext:
         within: SharedBudget | None,
         deadline: float | None,
         lessons: Sequence[Lessons] | None,
+        judge: Judge,
     ) -> CallContext:
         """Begin with the arguments of a call.
 
@@ -99,7 +103,7 @@ class CallContext:
         table = policy.table
         journal = Journal(table=table.name, counters=table.counters, contents=contents, setting=setting)
         transcript = Transcript(request.messages, policy.hints, AnswerSoFar.continuing(turn.gathered))
-        return cls(request, policy, turn, has_compactor, backends, position, transcript, spending, journal)
+        return cls(request, policy, turn, has_compactor, backends, position, transcript, spending, journal, judge)
 
     def fall_back(self) -> list[tuple[Link, str]]:
         """Turn to the next usable backend, and return those passed over on the way, each with the reason."""

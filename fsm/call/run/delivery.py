@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from rungwise.fsm.call.conversation.reading import Reading, ReplyFilter
-from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Text
+from rungwise.fsm.call.conversation.reply import Discard, PartialValue, Reasoning, Text
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.record import Step
 
-StreamEvent = Text | Reasoning | Discard | Step
+StreamEvent = Text | Reasoning | Discard | PartialValue | Step
 
 
 class Delivery:

@@ -68,6 +68,7 @@ class FactFinder:
             "has_next_backend": context.chain.next_usable() is not None,
             "connection_was_stale": observation.failure is not None and observation.failure.is_stale,
             "asks_for_little": proposal.for_backend.asks_for_little,
+            "same_wrong_again": observation.is_wrong and _same_wrong(observation, previous),
             "overran": observation.overran,
         }
         return tuple([name for name, holds in facts.items() if holds])
@@ -163,6 +164,18 @@ def _same_empty(observation: Observation, previous: Observation | None) -> bool:
         return False
     one, other = observation.evidence, previous.evidence
     return one.stop_raw == other.stop_raw and one.usage.output_tokens == other.usage.output_tokens == 0
+
+
+def _same_wrong(observation: Observation, previous: Observation | None) -> bool:
+    """Tell whether a backend repeats a reply that was wrong."""
+    if previous is None or not previous.is_wrong or previous.backend != observation.backend:
+        return False
+    return observation.spare == previous.spare and _calls_in(observation) == _calls_in(previous)
+
+
+def _calls_in(observation: Observation) -> list[tuple[str, str]]:
+    calls = () if observation.reply is None else observation.reply.tool_calls
+    return [(call.name, call.arguments) for call in calls]
 
 
 def own_facts_of(table: Table, observation: Observation, gathered: str) -> tuple[str, ...]:

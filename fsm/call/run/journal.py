@@ -182,6 +182,7 @@ class Journal(Displayable, Record):
     content_forms: ClassVar[Forms] = {
         **dict.fromkeys(("part", "new", "delivered", "reasoning", "gathered"), TEXT),
         **dict.fromkeys(("final_text", "prior_answer"), or_null(TEXT)),
+        "reasons": (list_of(is_text), "a list of texts"),
         "tool_calls": (
             list_of(list_of(is_text, 3)),
             "a list of calls, each of which is a list of id, name and arguments",

@@ -61,6 +61,7 @@ def observe(
     }
     if isinstance(came, Reply):
         resolved = proposal.for_backend
+        came, sent["answered_by"] = resolved.answer_in(came)
         read = read_reply(
             came,
             proposal.reading,
@@ -115,7 +116,6 @@ def _observe_reply(
         event = "reasoning_truncated" if is_spare and has_reasoned else event  # the cap was spent on something else
     # Blanks that a cut leaves behind are no text: the request that follows is the same, and brings them again.
     is_kept = not is_spare and _keeps(proposal, event) and (event in ANSWERS or not read.is_blank)
-    lacks_json = event == "malformed" and read.reply.stop_reason not in _BY_STOP_WITHOUT_CALLS
     return Observation(
         evidence=_evidence(event, usage, proposal, read.reply.failure, read.reply),
         part=read.visible if is_kept else "",
@@ -125,7 +125,6 @@ def _observe_reply(
         reasoning=read.reasoning,
         thinks_inline=read.thinks_inline and event not in ANSWERS,
         reply=read.reply,
-        found="an answer that is no JSON" if lacks_json else None,
         **sent,
     )
 
@@ -137,8 +136,6 @@ def _event_of(read: ReadReply, proposal: Proposal, transcript: Transcript) -> st
         event = "answered"  # the text was whole, and there was nothing left to say
     if event in ("came_empty", "only_reasoned") and _was_doubted(read, transcript):
         event = "answered"  # the backend had called the text whole, and nothing follows it
-    if event == "answered" and not (read.stays_json or read.reply.has_own_answer):
-        event = "malformed"  # another backend of the chain was asked for prose
     if event == "answered" and proposal.for_backend.hides_cuts and _may_be_cut(read, proposal, transcript):
         event = "truncated"
     return event
@@ -196,7 +193,7 @@ def _event_of_whole(read: ReadReply, *, expects_json: bool) -> str:
     if read.reply.has_own_answer:
         return "answered"
     if not read.is_blank:
-        return "answered" if read.is_json else "malformed"
+        return "answered"
     if read.reply.has_media:
         return "malformed" if expects_json else "answered"  # a picture is an answer as well
     return "only_reasoned" if read.reasons else "came_empty"

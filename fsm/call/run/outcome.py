@@ -69,6 +69,9 @@ class Outcome:
         cause = shortfall
         if observation is not None:
             cause = cause_of(context.policy.table, row, observation.evidence, facts, observation.found)
+            if cause is not None and observation.finding is not None and not observation.finding.is_right:
+                why = observation.finding.in_words or observation.finding.note.partition(": ")[2]
+                cause = f"{cause}: {why}" if why else cause
         try:
             if context.spending.share is not None:
                 context.spending.share.withdraw()
@@ -119,6 +122,8 @@ class Outcome:
             overran=spending.overran is not None,
             shapes=chain.shapes,
             turn=turn,
+            value=last.finding.value if outcome == "done" and last is not None and last.finding is not None else None,
+            raised=last.finding.raised if last is not None and last.finding is not None else None,
         )
 
     def _salvaged(self, row: Row, gathered: str) -> str:

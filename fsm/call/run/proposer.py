@@ -42,8 +42,9 @@ class Proposer:
         transcript, chain, spending, rung = context.transcript, context.chain, context.spending, context.position.state
         link = chain.link
         if resolved is None or resolved.backend != chain.index:
-            resolved = ForBackend.of(context.request, chain, context.policy.handful)
+            resolved = ForBackend.of(context.request, chain, context.policy.handful, context.judge.returns)
             self._for_backend = resolved
+        dropped = resolved.dropped(transcript.changes.dropped)
         needs_compaction = rung == "compact" and not is_compacted
         prompt = cap = None
         if needs_compaction:  # what it sends, and what that costs, is known when the compactor has run
@@ -53,9 +54,8 @@ class Proposer:
             composed = transcript.compose(chain.shapes, prefills, link.echoes)
             if resolved.expects_json:
                 hints = context.policy.hints
-                composed = with_json_instruction(
-                    composed, resolved.request, link, hints, chain.shapes, transcript.changes.dropped
-                )
+                composed = with_json_instruction(composed, resolved.request, link, hints, chain.shapes, dropped)
+            composed = evolve(composed, added_tokens=composed.added_tokens + resolved.schema_tokens)
             if spending.needs_prices:
                 prompt = self.counter.prompt(composed.messages, composed.added_tokens)
             cap = self._cap(resolved.max_tokens, prompt or 0)
@@ -67,7 +67,7 @@ class Proposer:
             max_tokens=cap,
             request=context.request,
             prefill=composed.prefill,
-            dropped=transcript.changes.dropped,
+            dropped=dropped,
             lower_reasoning=transcript.changes.lower_reasoning,
             portable=transcript.changes.portable,
             unsigned="reasoning_signature" in transcript.changes.repaired,

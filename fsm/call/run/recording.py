@@ -80,7 +80,7 @@ class Recorder:
                 draw=wait.draw,
                 cap=proposal.send.max_tokens if proposal is not None and row.event == "sent" else None,
                 input_tokens=None if proposal is None else proposal.prompt_tokens,
-                note=note if observation is None or observation.event != "malformed" else note or observation.found,
+                note=note or (None if observation is None else observation.note),
                 content=self._content(row, observation, facts) if journal.contents else None,
             )
         )
@@ -143,6 +143,8 @@ class Recorder:
             content["reasoning"] = observation.reasoning
             content["final_text"] = reply.final_text
             content["tool_calls"] = [[call.id, call.name, call.arguments] for call in reply.tool_calls]
+        if observation.finding is not None and observation.finding.reasons:
+            content["reasons"] = list(observation.finding.reasons)
         if "has_prior_answer" in facts:
             content["prior_answer"] = self.context.turn.prior_answer
         return {**content, **gathered}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from attrs import field, frozen
 
+from rungwise.fsm.call.conversation.observation import RAISED, WRONG
 from rungwise.fsm.call.conversation.parts import Message, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
@@ -18,11 +19,19 @@ from rungwise.fsm.failures.failure import KEY_HINT_REASONS, Failure
 from rungwise.fsm.values.usage import Usage
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # with defaults, which `typing` has from Python 3.13 on
+
     from rungwise.fsm.journal.digest import Digest
+
+    V = TypeVar("V", default=Any)
+else:
+    from typing import TypeVar
+
+    V = TypeVar("V")
 
 
 @frozen(repr=False)
-class Result(Displayable):
+class Result(Displayable, Generic[V]):
     """Hold the end of a call, whatever it was.
 
     Arguments:
@@ -45,6 +54,8 @@ class Result(Displayable):
         shapes: the form in which the last backend is written to.
         turn: all that came of a turn that its provider paused, in order and with the provider's own blocks; empty where
             none was paused.
+        value: what `returns` asked for; None unless the outcome is `done`.
+        raised: what a verdict raised.
     """
 
     outcome: str
@@ -65,6 +76,8 @@ class Result(Displayable):
     overran: bool = False
     shapes: Shapes = field(default=NEUTRAL, eq=False)
     turn: tuple[Part, ...] = field(default=(), eq=False)
+    value: V | None = field(default=None, eq=False)
+    raised: Exception | None = field(default=None, eq=False)
 
     def __repr__(self) -> str:
         from rungwise.fsm.journal.digest import Spent  # digests are for who looks at a result
@@ -119,7 +132,7 @@ class Result(Displayable):
         """
         return self.shapes.plain_of(self.message, with_reasoning=True)[0]
 
-    def raise_for_outcome(self) -> Result:
+    def raise_for_outcome(self) -> Self:
         """Return this result if its outcome is a success.
 
         Raises:
@@ -127,7 +140,7 @@ class Result(Displayable):
         """
         if self.outcome in SUCCESSES:
             return self
-        raise error_of(self)
+        raise error_of(self) from self.raised
 
 
 class CallError(RungwiseError):
@@ -151,6 +164,10 @@ class EmptyResponse(Exhausted):
 
 class Failed(CallError):
     """Say that the provider failed or could not be reached."""
+
+
+class VerdictError(Failed):
+    """Say that a verdict raised an error, which is the cause of this one."""
 
 
 class Refused(CallError):
@@ -183,9 +200,13 @@ def error_of(result: Result) -> CallError:
         raise BrokenMachine(f"a call ended as {result.outcome!r}, for which {__name__}.ERRORS has no error")
     if result.outcome == "exhausted" and result.journal.last.event in ("came_empty", "only_reasoned", "paused"):
         kind = EmptyResponse
+    last = result.journal.last
+    cause = last.note if last.event in (RAISED, *WRONG.values()) else result.cause  # which quotes the reply there
+    if last.event == RAISED:
+        kind = VerdictError
     failures = "; ".join(f"{name}: {describe(failure)}" for name, failure in result.failures)
     attempts = "1 attempt" if result.attempts == 1 else f"{result.attempts} attempts"
-    message = f"{result.outcome} after {attempts}: {result.cause}"
+    message = f"{result.outcome} after {attempts}: {cause}"
     return kind(f"{message} ({failures})" if failures and result.outcome != "cancelled" else message, result)
 
 

@@ -37,6 +37,7 @@ EXAMPLES: tuple[Reply | Failure, ...] = (
     Reply("", reasoning="thoughts", stop_reason="length"),
     Reply("some text", interrupted=True),
     Reply("text", stop_reason="unknown"),
+    Reply(tool_calls=(ToolCall("1", "read", "[]"),), stop_reason="tool_calls"),
     Reply(stop_reason="content_filter"),
     Failure("silence"),
     Failure("server_error", status=503),
@@ -44,7 +45,10 @@ EXAMPLES: tuple[Reply | Failure, ...] = (
     Failure("parameter_unsupported", status=400, parameter="seed"),
     Failure("context_overflow", status=400),
 )
-IN_JSON: tuple[Reply | Failure, ...] = (Reply('{"some": "json', stop_reason="length"),)
+IN_JSON: tuple[Reply | Failure, ...] = (
+    Reply('{"some": "json', stop_reason="length"),
+    Reply("no JSON", stop_reason="stop"),
+)
 """What comes back if the request asks for JSON."""
 
 SHORT: tuple[PlainMessage, ...] = ({"role": "user", "content": "a prompt"},)

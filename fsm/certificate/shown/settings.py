@@ -58,6 +58,7 @@ SAYS = {
     "hints.nudge": "the text of a nudge",
     "hints.continuation": "asks for the rest of a cut answer",
     "hints.seed": "hands reasoning back to be finished",
+    "hints.correction": "sends a wrong answer back",
     "hints.json": "asks for JSON in words",
     "hints.json_schema": "asks for JSON of a schema in words",
     "after_refusal": "what follows a refusal",
@@ -76,8 +77,10 @@ SAYS = {
     "tool_seconds": "for one tool",
     "window": "the context of the model",
     "results_share": "for the results of one reply",
+    "keep_tool_choice": "whether a forced tool choice holds for every call",
     "hints.summary": "asks for the summary",
     "hints.handed_off": "the result of a tool that ends the turn",
+    "hints.awaiting": "the result of a tool call that waits for approval",
     "hints.not_run": "the result of a tool call that did not run",
     "hints.too_many": "the result of a tool call beyond the limit",
 }

@@ -12,6 +12,7 @@ from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.link import Link, Prices
 from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Text
 from rungwise.fsm.call.conversation.request import Request, TurnContext
+from rungwise.fsm.call.conversation.verdict import Verdict
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.run.result import CallError, Result
@@ -19,6 +20,7 @@ from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Table
+from rungwise.fsm.schemas.returns import Returns
 from rungwise.fsm.values.usage import Usage
 
 
@@ -50,13 +52,16 @@ class EndedCall:
     certificate: Certificate | None = None  # proved before it began
     secrets: tuple[str, ...] = ()  # must not appear anywhere
     is_fair: bool = False  # whether its providers kept to their caps and counted their input correctly
+    returns: Returns | None = None  # what the answer had to be
+    verdicts: tuple[Verdict, ...] = ()  # that had to let it pass
     billed: Sequence[tuple[Usage, Prices]] = ()  # what a fair provider has billed, whatever of it was reported
 
     @classmethod
     def of(cls, ended: Call | Result | CallError, **others: Any) -> EndedCall:
         """Look at a call, at its result, or at the error that it raised."""
         if isinstance(ended, Call):
-            return cls(ended.result, ended, **{**others, "request": ended.request, "turn": ended.turn})
+            known = {"request": ended.request, "turn": ended.turn}
+            return cls(ended.result, ended, **{**others, **known, "returns": ended.returns, "verdicts": ended.verdicts})
         return cls(ended.result if isinstance(ended, CallError) else ended, **others)
 
     @property

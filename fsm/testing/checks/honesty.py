@@ -26,7 +26,8 @@ CHECKS: Final[tuple[Callable[[EndedCall], None], ...]] = (
     *(path.check_end, path.check_numbers, path.check_rows),
     *(spending.check_chain, spending.check_budget, spending.check_reserve, spending.check_fair),
     *(spending.check_waits, spending.check_certificate, spending.check_sums),
-    *(success.check_success, success.check_clean, success.check_tools, success.check_text_stays),
+    *(success.check_success, success.check_clean, success.check_tools, success.check_right),
+    success.check_text_stays,
     *(delivery.check_stream, delivery.check_parts, privacy.check_privacy, replays.check_replay),
 )
 """The checks in order: first those that the others depend on."""
@@ -34,7 +35,15 @@ CHECKS: Final[tuple[Callable[[EndedCall], None], ...]] = (
 PROPERTIES: Final = (
     *(path.ENDED, path.LEGAL, path.COUNTED, path.BOUNDED, path.FALLS),
     *(spending.CHAIN, spending.BUDGET, spending.WAITS, spending.CERTIFIED, spending.SUMMED),
-    *(success.NOT_EMPTY, success.CLEAN, success.WHOLE_TOOLS, success.TEXT_STAYS, delivery.KEPT, delivery.STITCHED),
+    *(
+        success.NOT_EMPTY,
+        success.CLEAN,
+        success.WHOLE_TOOLS,
+        success.RIGHT,
+        success.TEXT_STAYS,
+        delivery.KEPT,
+        delivery.STITCHED,
+    ),
     *(privacy.PRIVATE, replays.REPLAYS),
 )
 """What must hold for every call, in words."""

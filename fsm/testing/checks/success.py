@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import orjson
 
+from rungwise.fsm.call.conversation.observation import ANSWERS
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.run.result import SUCCESSES
+from rungwise.fsm.schemas.given import Misfit
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.text.contents import is_blank
 
 NOT_EMPTY = "an empty answer is no success"
 CLEAN = "what is done ended cleanly"
 WHOLE_TOOLS = "no cut tool call is handed out"
+RIGHT = "what is done is what the caller asked for"
 TEXT_STAYS = "text is never turned into an error"
 
 
@@ -67,6 +71,36 @@ def check_tools(ended: EndedCall) -> None:
             raise Dishonest(WHOLE_TOOLS, f"the call {call.name!r} {problem}", last)
 
 
+def check_right(ended: EndedCall) -> None:
+    """Check that an answer passes its schema and its verdicts, and that only tools that were offered are called."""
+    result, last = ended.result, ended.path[-1]
+    if result.outcome != "done" or result.reply is None or last.event not in ANSWERS:
+        return
+    if result.tool_calls:
+        _check_offered(ended)
+        return
+    try:
+        value = None if ended.returns is None else ended.returns.read_text(result.text)
+    except Misfit as fault:
+        raise Dishonest(RIGHT, str(fault), last) from None
+    if value != result.value:
+        raise Dishonest(RIGHT, "the value is not that of the text", last)
+    for verdict in ended.verdicts:
+        if (reason := verdict(attrs.evolve(result.reply, text=result.text, final_text=None, parts=None))) is not None:
+            raise Dishonest(RIGHT, f"a verdict says no: {reason}", last)
+
+
+def _check_offered(ended: EndedCall) -> None:
+    """Check that calls are of tools that were offered; a turn reports other calls to the model by itself."""
+    request = ended.request
+    if request is None or not request.tools or (ended.turn is not None and ended.turn.runs_tools):
+        return
+    offered = {tool.get("function", tool).get("name") for tool in request.tools}
+    for call in ended.result.tool_calls:
+        if None not in offered and call.name not in offered:
+            raise Dishonest(RIGHT, f"no tool {call.name!r} was offered", ended.path[-1])
+
+
 def _problem(ended: EndedCall, call: ToolCall) -> str | None:
     if is_blank(call.name):
         return "has no name"
@@ -81,8 +115,8 @@ def _problem(ended: EndedCall, call: ToolCall) -> str | None:
 
 def _missing_arguments(ended: EndedCall, call: ToolCall) -> str | None:
     """Report missing arguments; a tool that requires none may be called without."""
-    if ended.request is None:
-        return None  # nobody can tell which tools there were
+    if ended.request is None or (ended.turn is not None and ended.turn.runs_tools):
+        return None  # nobody can tell which tools there were, or the turn does
     for tool in ended.request.tools:
         function = tool.get("function", tool)
         if function.get("name") == call.name:

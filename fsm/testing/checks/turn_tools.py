@@ -14,7 +14,7 @@ from rungwise.fsm.testing.checks.turn_transcript import ANSWERED, results_of
 from rungwise.fsm.testing.checks.turns import SeenTurn
 from rungwise.fsm.testing.turn_player import CallInTurn, PlayedRound
 from rungwise.fsm.text.contents import is_blank
-from rungwise.fsm.turn.tool_round import in_words
+from rungwise.fsm.turn.tool_round import entry_of
 
 WHOLE_CALLS = "no cut tool call is run or handed out"
 ALLOWED = "only known tools are run, no more and no longer than the policy allows"
@@ -69,7 +69,8 @@ def check_results(seen: SeenTurn) -> None:
             raise Dishonest(ANSWERED, f"{len(calls)} calls have {len(texts)} results, or in another order")
         has_results = seen.run.turn.is_over or round is not seen.run.doings[-1]  # or it was dropped before it knew
         finished = zip(round.runs, round.outcomes if has_results else (), strict=False)
-        words = {run.call.id: in_words(each) for run, each in finished}
+        entries = {run.call.id: entry_of(0, each, seen.policy.result_tokens) for run, each in finished}
+        words = {id: (entry.text, entry.is_fault) for id, entry in entries.items()}
         _check_size(seen, texts, words)
         for result in texts:
             if result.id not in words:

@@ -140,23 +140,37 @@ def test_a_package_in_the_registry_without_a_declaration_is_refused(
     assert str(caught.value) == f"{right}, which {package} does not"
 
 
-def test_temperature_effort_and_schema_reach_the_body(rungwise_provider: Any, tmp_path: Path) -> None:
-    schema = {"type": "object", "properties": {"bird": {"type": "string"}}}
-    plain, named = tmp_path / "a bird.json", tmp_path / "named.json"
-    plain.write_text(json.dumps(schema), encoding="utf-8")
-    whole = {"name": "bird", "schema": schema, "strict": True}
-    named.write_text(json.dumps(whole), encoding="utf-8")
+def test_temperature_and_effort_reach_the_body(rungwise_provider: Any) -> None:
     provider = rungwise_provider(ANSWER)
     given = ("ask", "Hi", "--model", "m", "--base-url", provider.base_url)
-    result = invoke(*given, "--temperature", "0.2", "--reasoning-effort", "low", "--json-schema", plain)
+    result = invoke(*given, "--temperature", "0.2", "--reasoning-effort", "low")
     assert (result.exit_code, result.stdout) == (0, ANSWER.text)
-    invoke(*given, "--json-schema", named)
     invoke(*given)
-    first, second, third = bodies(provider)
+    first, second = bodies(provider)
     assert (first["temperature"], first["reasoning_effort"]) == (0.2, "low")
-    assert first["response_format"] == {"type": "json_schema", "json_schema": {"name": "a_bird", "schema": schema}}
-    assert second["response_format"] == {"type": "json_schema", "json_schema": whole}
-    assert not third.keys() & {"temperature", "reasoning_effort", "response_format"}
+    assert not second.keys() & {"temperature", "reasoning_effort", "response_format"}
+
+
+BIRD = {"type": "object", "properties": {"bird": {"type": "string"}}, "required": ["bird"]}
+OF_PYTHON = "from typing import TypedDict\n\nclass Bird(TypedDict):\n    bird: str\n"
+
+
+@pytest.mark.parametrize("wants", [json.dumps(BIRD), json.dumps({"name": "a_bird", "schema": BIRD}), OF_PYTHON])
+@pytest.mark.parametrize("tools", [(), ("--tools", "of_ask:look")])
+def test_what_is_wanted_goes_out_and_what_is_wrong_goes_back(
+    wants: str, tools: tuple[str, ...], rungwise_provider: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "of_ask.py").write_text(f"{OF_PYTHON}\ndef look(city: str) -> str:\n    return city\n")
+    (tmp_path / "bird.json").write_text(wants)
+    monkeypatch.chdir(tmp_path)
+    provider = rungwise_provider(ScriptedReply(text="{}"), ScriptedReply(text='{"bird": "bittern"}'))
+    given = ("ask", "Hi", "--model", "gpt-4.1", "--base-url", provider.base_url, *tools)
+    result = invoke(*given, "--returns", "of_ask:Bird" if wants is OF_PYTHON else "bird.json", "--json")
+    shown = json.loads(result.stdout)
+    assert (shown["text"], shown["value"], shown["attempts"]) == ('{"bird": "bittern"}', {"bird": "bittern"}, 2)
+    first, second = bodies(provider)
+    assert first["response_format"]["json_schema"]["schema"]["required"] == ["bird"]
+    assert "'bird' is missing" in str(second["messages"])
 
 
 @pytest.mark.parametrize(
@@ -165,6 +179,6 @@ def test_temperature_effort_and_schema_reach_the_body(rungwise_provider: Any, tm
 def test_a_file_that_holds_no_schema_is_bad_input(text: str, told: str, tmp_path: Path) -> None:
     file = tmp_path / "schema.json"
     file.write_text(text, encoding="utf-8")
-    result = invoke("ask", "Hi", "--model", "m", "--base-url", "http://localhost:1", "--json-schema", file)
+    result = invoke("ask", "Hi", "--model", "m", "--base-url", "http://localhost:1", "--returns", file)
     assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
     assert told in result.stderr

@@ -145,7 +145,9 @@ def test_json_holds_the_turn_with_the_conversation(rungwise_provider: Serve, ask
     assert held == {
         "outcome": "finished",
         "text": "A heron.",
+        "value": None,
         "handed_off": [],
+        "awaiting": [],
         "cost": None,
         "calls": 2,
         "attempts": 2,

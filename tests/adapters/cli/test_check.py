@@ -121,7 +121,7 @@ def test_tools_and_schema_of_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     schema.write_text('{"type": "object"}')
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    given = ("--tools", "birds_to_check:look", "--json-schema", schema, "--system", "Be brief.", "--max-tokens", 70_000)
+    given = ("--tools", "birds_to_check:look", "--returns", schema, "--system", "Be brief.", "--max-tokens", 70_000)
     result = invoke("check", "--model", "o1-mini", *given)
     assert result.exit_code == 1
     assert [line for line in result.stdout.splitlines() if "loses" in line] == [

@@ -137,6 +137,7 @@ def test_json_holds_the_whole_result(serve: Serve, ask: Ask) -> None:
     assert held == {
         "outcome": "done",
         "text": "Let me see.",
+        "value": None,
         "tool_calls": [{"id": "c1", "name": "look", "arguments": '{"q": "ü"}'}],
         "cost": None,
         "attempts": 2,
@@ -331,8 +332,8 @@ BAD_INPUT = [
     ),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--temperature", "hot"], "--temperature"),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--temperature", "nan"], "temperature must be a finite number"),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--json-schema", "missing.json"], "missing.json"),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--json-schema", "typo.toml"], "typo.toml is not JSON"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--returns", "missing.json"], "missing.json"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--returns", "typo.toml"], "typo.toml is not JSON"),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "http://localhost#m#NOWHERE"], "NOWHERE"),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "missing.toml"], "missing.toml"),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "broken.toml"], "broken.toml: "),

@@ -31,7 +31,7 @@ def zeros(tmp_path: Path) -> Path:
         ["diagram", "FILE"],
         ["diff", "FILE", "DEFAULT"],
         ["check", "--request", "FILE", "--model", "m", "--base-url", "http://localhost:1/v1"],
-        ["ask", "hi", "--json-schema", "FILE", "--model", "m", "--base-url", "http://localhost:1/v1"],
+        ["ask", "hi", "--returns", "FILE", "--model", "m", "--base-url", "http://localhost:1/v1"],
         ["verify", "/dev/zero"],
     ],
 )

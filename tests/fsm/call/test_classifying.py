@@ -55,13 +55,13 @@ def call(arguments="{}", name="read"):
         ("called_tools", {"tool_calls": call(), "stop_reason": "stop", "text": ""}),
         ("called_tools", {"tool_calls": call('{"path": "a"}')}),
         ("called_tools", {"tool_calls": call("", name="now"), "stop_reason": "tool_calls"}),
-        ("tools_truncated", {"tool_calls": call("", name="read"), "stop_reason": "tool_calls"}),
-        ("tools_truncated", {"tool_calls": call("", name="unheard"), "stop_reason": "tool_calls"}),
+        ("called_tools", {"tool_calls": call("", name="read"), "stop_reason": "tool_calls"}),
+        ("called_tools", {"tool_calls": call("", name="unheard"), "stop_reason": "tool_calls"}),
         ("tools_truncated", {"tool_calls": call('{"path": "a'), "stop_reason": "tool_calls"}),
-        ("tools_truncated", {"tool_calls": call("[1]"), "stop_reason": "tool_calls"}),
-        ("tools_truncated", {"tool_calls": call("{}", name=""), "stop_reason": "tool_calls"}),
-        ("tools_truncated", {"tool_calls": call("{}", name=" \n"), "stop_reason": "tool_calls"}),
-        ("tools_truncated", {"tool_calls": call("{}", name="\u200b\u3164"), "stop_reason": "tool_calls"}),
+        ("called_tools", {"tool_calls": call("[1]"), "stop_reason": "tool_calls"}),
+        ("called_tools", {"tool_calls": call("{}", name=""), "stop_reason": "tool_calls"}),
+        ("called_tools", {"tool_calls": call("{}", name=" \n"), "stop_reason": "tool_calls"}),
+        ("called_tools", {"tool_calls": call("{}", name="\u200b\u3164"), "stop_reason": "tool_calls"}),
         ("came_empty", {"text": "\u200b\ufeff\x00", "stop_reason": "stop"}),
         ("came_empty", {"text": "\u2800", "reasoning": "\u200b", "stop_reason": "stop"}),
         ("came_empty", {"text": "<think>\u200b</think>\ufeff", "stop_reason": "stop"}),
@@ -75,7 +75,7 @@ def call(arguments="{}", name="read"):
         ("malformed", {"tool_calls": call(), "stop_reason": "unknown"}),
     ],
 )
-def test_the_event_of_a_reply(event, fields):
+def test_the_event_of_a_reply_before_it_is_judged(event, fields):
     assert classified(**fields) == event
 
 

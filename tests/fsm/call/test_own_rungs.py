@@ -28,7 +28,7 @@ def test_it_is_taken_as_often_as_its_limit_says(pleas: int) -> None:
     assert targets(call) == ["plead"] * pleas + ["refused"]
     certificate = rungwise.verify(policy)
     assert certificate.ok
-    assert certificate.worst[0].ladder == 47 + pleas
+    assert certificate.worst[0].ladder == 49 + pleas
     assert_call_honest(call, certificate=certificate)
     journal = rungwise.Journal.from_json(call.journal.to_json())
     assert rungwise.replay(journal, policy).outcome == "refused"

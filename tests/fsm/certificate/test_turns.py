@@ -52,7 +52,7 @@ def test_the_default_policy_of_a_turn_is_proved_on_all_its_limits() -> None:
     certificate = default()
     assert certificate.ok
     assert certificate.walked == certificate.limits == TurnPolicy().limits
-    assert certificate.configurations == 3303
+    assert certificate.configurations == 3304
     assert [each.row for each in certificate.rows] == list(TURN.rows)
     assert {each.verdict for each in certificate.rows} == {"proved"}
     of_call = [each.name for each in certificate.call.properties]
@@ -306,7 +306,7 @@ def test_the_forms_hold_the_turn_and_its_calls() -> None:
     assert text.startswith("# Certificate: turn\n\nEverything holds.\n")
     assert "\n# Certificate: call\n\nEverything holds.\n" in text
     assert "Why every turn ends" in text
-    assert "32 end the turn" in text
+    assert "33 end the turn" in text
     assert "calls_per_reply 32, tool_seconds 60.0, result_tokens 32000" in text
     markdown = certificate.to_markdown()
     assert [line for line in markdown.splitlines() if line.startswith("# ")] == [

@@ -19,7 +19,7 @@ from support.tables import COUNTERS, PLEAD, redeclaring, replacing, row_of, tamp
 
 
 @pytest.mark.parametrize(
-    ("chain", "configurations"), [(1, 2825), pytest.param(2, 5645, marks=pytest.mark.full), (3, 5645)]
+    ("chain", "configurations"), [(1, 6153), pytest.param(2, 12301, marks=pytest.mark.full), (3, 12301)]
 )
 def test_the_default_policy_is_proved(chain: int, configurations: int) -> None:
     certificate = verify(chain=chain)
@@ -45,7 +45,7 @@ def test_the_default_policy_is_proved(chain: int, configurations: int) -> None:
         "every configuration can still reach done",
         "the next backend is reached",
     ]
-    assert len(certificate.overlaps) == 99
+    assert len(certificate.overlaps) == 109
     assert [each.row for each in certificate.rows] == list(CALL.rows)
 
 
@@ -53,10 +53,10 @@ def test_json_states_everything_as_plain_values() -> None:
     plain = json.loads(json.dumps(verify(chain=2, max_tokens=4096).to_json()))
     assert plain["ok"] is True
     assert plain["chain"] == ["backend 1", "backend 2"]
-    assert plain["configurations"] == 5645
+    assert plain["configurations"] == 12301
     assert {each["verdict"] for each in plain["properties"]} == {"holds"}
     attempts = plain["worst"][0]
-    assert (attempts["name"], attempts["value"], attempts["ladder"]) == ("attempts", 24, 64)
+    assert (attempts["name"], attempts["value"], attempts["ladder"]) == ("attempts", 24, 68)
     assert attempts["ended_by"] == "budget.attempts"
     assert attempts["path"].startswith("ask, ")
     assert "fallback" in attempts["path"]
@@ -68,7 +68,7 @@ def test_json_states_everything_as_plain_values() -> None:
 def test_text_names_the_figures() -> None:
     text = verify(chain=2, max_tokens=4096).to_text()
     assert text.startswith("# Certificate: call\n\nEverything holds.\n")
-    assert "| attempts | 24; budget.attempts ends it (the ladder alone: 64) |" in text
+    assert "| attempts | 24; budget.attempts ends it (the ladder alone: 68) |" in text
     assert "| [may_prefill] -> prefill | prefills |  | finds prefills < limit, takes one | only_reasoned |" in text
 
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import rungwise
 from rungwise import CALL, Fact, testing
-from rungwise.core import Call, Effect, Failure, Guard, PlainLink, Reply, Request, Row, Table, TurnContext
+from rungwise.core import Call, Effect, Failure, Guard, OpaquePart, PlainLink, Reply, Request, Row, Table, TurnContext
 from rungwise.fsm.call.policy import AfterRefusal
 from rungwise.fsm.call.rules import faults_of
 from rungwise.fsm.checker.branches import dead_rows
@@ -38,12 +38,14 @@ REPLIES = frozenset({"truncated", "paused", "tools_truncated", "json_truncated",
 FAILURES = frozenset({"failed_transiently", "failed_permanently", "rejected_fixably"})
 EITHER = frozenset({"interrupted", "fell_silent", "malformed", "refused", "overflowed"})
 EMPTY = frozenset({"came_empty", "only_reasoned"})
+WRONG = frozenset({"answered_wrongly", "called_wrongly"})
 ONLY_WITH: Mapping[str, frozenset[str]] = {
     "has_delivered": EMPTY,
     "added_text": frozenset({"truncated", "paused", "interrupted", "fell_silent", "overflowed"}),
     "repeats_itself": frozenset({"truncated", "paused", "interrupted", "fell_silent"}),
     "thinks_inline": REPLIES | EITHER | {"only_reasoned"},
     "same_empty_again": frozenset({"came_empty"}),
+    "same_wrong_again": WRONG,
     "repair_known": frozenset({"rejected_fixably"}),
     "switch_asked": FAILURES | EITHER | REPLIES | EMPTY,
     "reserve_left": frozenset({"ran_out"}),
@@ -55,7 +57,7 @@ WHERE_IT_RUNS_OUT = ("has_next_backend", "reserve_left")
 """The facts that are found where the next request cannot be afforded: both or none."""
 
 MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected_fixably"})
-ALWAYS_WITH: Mapping[str, frozenset[str]] = {"wait_fits": (REPLIES | FAILURES | EITHER | EMPTY) - MAY_ASK}
+ALWAYS_WITH: Mapping[str, frozenset[str]] = {"wait_fits": (REPLIES | FAILURES | EITHER | EMPTY | WRONG) - MAY_ASK}
 """The facts that hold with some events each time: a wait counts only where the same backend may be asked again."""
 
 WITHOUT = (("added_text", "has_text"), ("repeats_itself", "has_text"))
@@ -85,6 +87,8 @@ FAMILIES = (
 
 CIRCLES = "the same line again\n" * 40
 CUT_CALL = (rungwise.ToolCall("1", "read", '{"pa'),)
+WRONG_CALL = (rungwise.ToolCall("1", "read", "[{number}]"),)
+SAME_CALL = (rungwise.ToolCall("1", "read", "[]"),)
 SHOWN = "Shown so far. "
 PRIOR_ANSWER = "A prior answer."
 
@@ -92,6 +96,11 @@ PRIOR_ANSWER = "A prior answer."
 COMES_BACK: Mapping[str, Reply | Failure] = {
     "answer": Reply("An answer.", stop_reason="stop"),
     "tools": Reply(tool_calls=(rungwise.ToolCall("1", "read", '{"path": "x"}'),), stop_reason="tool_calls"),
+    "picture": Reply(parts=(OpaquePart("p", {}, is_answer=True),), stop_reason="stop"),
+    "prose": Reply("Part {number}.", stop_reason="stop"),
+    "wrong_tools": Reply(tool_calls=WRONG_CALL, stop_reason="tool_calls"),
+    "wrong_tools_same": Reply(tool_calls=SAME_CALL, stop_reason="tool_calls"),
+    "wrong_tools_beside_text": Reply("A text.", tool_calls=WRONG_CALL, stop_reason="tool_calls"),
     "empty": Reply(stop_reason="stop"),
     "blank_tags": Reply("<think>\n</think>", stop_reason="stop"),
     "thought": Reply(reasoning="hm", stop_reason="stop"),
@@ -200,6 +209,8 @@ class Expectation:
     max_tokens: int | None = None
     json: bool = False
     fallback_expects_json: bool = False
+    verdict_raises: bool = False
+    returns: bool = False
     skip_identical_empties: bool = False
     switch_after: Mapping[str, int] = field(factory=dict)
     after_refusal: AfterRefusal | None = None
@@ -246,7 +257,8 @@ class Expectation:
     def start(self, table: Table, policy: rungwise.Policy) -> Call:
         policy = unchecked(table, policy)  # a mutant shall run, not be refused
         request = evolve(AFTER_A_TOOL if self.tool_result else PLAIN, max_tokens=self.max_tokens)
-        return Call(request, policy, self.chain, self.turn, has_compactor=self.compactor)
+        wants = {"returns": {} if self.returns else None, "verdict": raises if self.verdict_raises else None}
+        return Call(request, policy, self.chain, self.turn, has_compactor=self.compactor, **wants)
 
 
 _FILE = Path(__file__).with_name("expectations.toml")
@@ -282,10 +294,19 @@ def give(call: Call, name: str, number: int) -> None:
     what = COMES_BACK[name]
     if isinstance(what, Reply):
         usage = rungwise.Usage(5, 150) if "overrun" in words else what.usage
-        what = evolve(what, text=what.text.replace("{number}", str(number)), usage=usage)
+        calls = tuple(
+            evolve(each, arguments=each.arguments.replace("{number}", str(number))) for each in what.tool_calls
+        )
+        what = evolve(what, text=what.text.replace("{number}", str(number)), tool_calls=calls, usage=usage)
     if "shown" in words:
         call.hear(rungwise.Text(SHOWN))
-    call.receive(what)
+    judged = call.judging(what)
+    call.receive(what, finding=None if judged is None else judged.run())
+
+
+def raises(reply: Reply) -> str | None:
+    """Judge a reply, and fail."""
+    raise KeyError(reply.text)
 
 
 def difference(expectation: Expectation, table: Table) -> str | None:

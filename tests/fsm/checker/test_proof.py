@@ -28,7 +28,16 @@ def test_a_proof_says_what_a_row_takes_and_refills() -> None:
     assert (progress.takes, progress.refills) == ("continuations", ("retries", "reasks", "prefills"))
     switch = prove_row(CALL, row_of("failed_transiently", "must_switch"))
     assert switch.takes == "fallbacks"
-    assert switch.refills == ("retries", "resends", "reasks", "nudges", "prefills", "enlargements", "repairs")
+    assert switch.refills == (
+        "retries",
+        "resends",
+        "reasks",
+        "nudges",
+        "prefills",
+        "enlargements",
+        "corrections",
+        "repairs",
+    )
 
 
 def test_each_row_to_a_rung_takes_one_unit_and_no_other_row_takes_any() -> None:
@@ -145,7 +154,7 @@ def test_overlaps_name_the_pairs_that_order_decides() -> None:
     pairs = {(first.event, first.guard, second.guard) for first, second in overlaps(CALL)}
     assert ("failed_transiently", "must_switch", "may_retry") in pairs
     assert ("interrupted", "may_resume", "may_retry") not in pairs
-    assert len(pairs) == 99
+    assert len(pairs) == 109
 
 
 def test_a_guard_finds_what_it_needs_also_through_a_fact_that_follows_from_others() -> None:

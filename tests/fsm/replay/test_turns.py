@@ -65,7 +65,7 @@ def test_with_contents_the_answer_the_results_and_what_was_handed_off_are_there(
     assert result.outcome == "handed_off"
     assert [call.name for call in result.handed_off] == ["ask"]
     assert result.text == "Let me see."
-    assert [part.name for part in result.messages[1].parts] == ["look", "ask"]
+    assert [part["name"] for part in result.messages[1]["parts"]] == ["look", "ask"]
 
 
 @pytest.mark.full

@@ -17,12 +17,13 @@ from pydantic import BaseModel
 
 from rungwise import ConfigurationError, Tool, ToolCall, TurnPolicy
 from rungwise.fsm.schemas import work
-from rungwise.fsm.schemas.given import TOO_MUCH, GivenSchema, Misfit
+from rungwise.fsm.schemas.given import GivenSchema, Misfit
 from rungwise.fsm.schemas.validator import MOST_UNEVALUATED
 from rungwise.fsm.turn.tool_round import ToolRound
 from rungwise.fsm.turn.tools import Toolbox
 from support.sampling import examples
 
+TOO_MUCH = "the arguments: too much work to check; give less at once, or flatter values"
 SECONDS = 30
 """Far more CPU time than any check takes, and far less than one without a bound."""
 
@@ -283,3 +284,15 @@ def test_what_is_spent_outside_a_bound_is_not_counted() -> None:
     work.spend(10 * work.MOST_WORK)
     with work.bounded(), pytest.raises(work.TooMuchWork), work.bounded():
         work.spend(work.MOST_WORK + 1)
+
+
+@pytest.mark.parametrize("depth", range(0, 40, 3))
+def test_a_schema_that_refers_to_itself_everywhere_ends_as_nested_too_deeply(depth: int) -> None:
+    """A library in Rust answers to the limit of recursion with an exception that is none of `Exception`."""
+    schema = GivenSchema.of({"type": "object", "allOf": [{"$ref": "#"}]}, "a tool")
+
+    def read(left: int) -> Any:
+        return read(left - 1) if left else schema.read({"a": 1})
+
+    with pytest.raises(Misfit, match="nested too deeply"):
+        read(depth)

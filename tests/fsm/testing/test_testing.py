@@ -89,6 +89,12 @@ class Forged:
         self.call._outcome.result = attrs.evolve(self.call.result, **changes)
         return self
 
+    def more(self) -> Forged:
+        return self.result(text="An answer, and more", parts=("An answer, and more",))
+
+    def called(self, name: str) -> Forged:
+        return self.result(tool_calls=(rungwise.ToolCall("1", name, "{}"),))
+
     def reply(self, **changes: Any) -> Forged:
         return self.result(reply=attrs.evolve(self.call.result.reply, **changes))
 
@@ -157,6 +163,10 @@ FORGERIES: list[tuple[str, Callable[[], Forged | tuple[Forged, dict[str, Any]]]]
     (success.WHOLE_TOOLS, lambda: Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "look_up", " "),))),
     (success.WHOLE_TOOLS, lambda: Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "", "{}"),))),
     (success.WHOLE_TOOLS, lambda: Forged(EMPTY).result(tool_calls=(LOOK_UP,))),
+    (success.RIGHT, lambda: Forged(TWO, returns=NESTS).result(text='{"nests": "two"}')),
+    (success.RIGHT, lambda: Forged(TWO, returns=NESTS).result(value=3)),
+    (success.RIGHT, lambda: Forged(ANSWER, verdict=lambda reply: "No." if "more" in reply.text else None).more()),
+    (success.RIGHT, lambda: Forged(TOOLS, request=OFFERED).called("note")),
     (success.TEXT_STAYS, lambda: Forged(EMPTY).result(text="something")),
     (delivery.KEPT, lambda: (forged := streamed(CUT, REST), retold(*whole(forged)[:-1]))),
     (delivery.KEPT, lambda: (forged := streamed(CUT, REST), retold(*whole(forged), rungwise.Text("more")))),
@@ -182,6 +192,9 @@ CENTS = rungwise.Budget(money=0.00001)
 FEW = rungwise.Budget(output_tokens=3)
 PRICED = [PlainLink("backend-1", prices=rungwise.Prices(1.0, 10.0))]
 CAPPED = Request("hi", max_tokens=4)
+TWO = Reply('{"nests": 2}', stop_reason="stop")
+NESTS = {"type": "object", "properties": {"nests": {"type": "integer"}}}
+OFFERED = Request("hi", tools=[{"name": "look_up"}])
 
 
 def taken_back(forged: Forged) -> tuple[Forged, dict[str, Any]]:
@@ -590,12 +603,12 @@ def test_the_recorder_tells_paths_rows_and_the_worst() -> None:
     for script in ([ANSWER], [ANSWER], [EMPTY]):
         coverage.record(EndedCall.of(testing.run(SMALL, script), certificate=certificate))
     assert (coverage.paths, coverage.distinct) == (3, 2)
-    assert coverage.states == (5, 20)
+    assert coverage.states == (5, 21)
     attempts, waiting = coverage.extremes
     assert (attempts.amount, attempts.rungs) == (2.0, ("ask", "reask", "exhausted"))
     assert (waiting.amount, waiting.certified) == (1.0, certificate.worst[1].value)
     rows = len(rungwise.CALL.rows)
-    told = f"3 paths, 2 of them different; 5 of 20 states and 5 of {rows} rows; at worst 2 of 13 attempts"
+    told = f"3 paths, 2 of them different; 5 of 21 states and 5 of {rows} rows; at worst 2 of 15 attempts"
     assert coverage.summary().startswith(told)
     coverage.reset()
     assert (coverage.paths, coverage.table_rows, coverage.extremes) == (0, (), ())

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 import rungwise
 from rungwise import Budget, Limits, Message, Policy, Toolbox, ToolCall, TurnPolicy, Usage, testing
 from rungwise.core import TURN, Call, Failure, MakeCall, Reply, Request, Turn
-from rungwise.fsm.call.conversation import reading
+from rungwise.fsm.call.run import judging
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.testing.checks import honesty, path, privacy, success
 from rungwise.fsm.testing.checks import turn_tools as tools
@@ -21,7 +21,7 @@ from rungwise.fsm.testing.compactors import TurnCompactor
 from rungwise.fsm.testing.coverage import Coverage
 from rungwise.fsm.testing.turn_player import ENDS
 from rungwise.fsm.testing.turn_script import Stop, ToolPlay, write_turn_script
-from rungwise.fsm.turn import compaction, tool_round, turn
+from rungwise.fsm.turn import caller, compaction, tool_round
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.fsm.turn.recording import TurnRecorder
 from support.sampling import examples
@@ -134,7 +134,7 @@ def results_change_places(whole: Any, *given: Any) -> Any:
 
 @planted(Conversation, "add_tool_results", transcript.ANSWERED, "many")
 def faults_pass_for_results(add: Any, self: Conversation, entries: Any) -> Any:
-    return add(self, [(place, text, False) for place, text, _ in entries])
+    return add(self, [each._replace(is_fault=False) for each in entries])
 
 
 @planted(Conversation, "_add_answer", transcript.WHOLE, "looked")
@@ -159,14 +159,14 @@ def cut_text_is_forgotten(add: Any, self: Conversation, result: Any, event: str,
 def nothing_is_shown(show: Any, self: Conversation, text: str) -> None: ...
 
 
-@planted(turn, "request_of", transcript.CLEAN, "summed up")
-def the_hint_stays(request: Any, state: str, first: Request, conversation: Conversation, **options: Any) -> Any:
-    made = request(state, first, conversation, **options)
+@planted(caller, "request_of", transcript.CLEAN, "summed up")
+def the_hint_stays(request: Any, state: str, first: Request, conversation: Conversation, *more: Any, **by: Any) -> Any:
+    made = request(state, first, conversation, *more, **by)
     conversation.messages = made.messages
     return made
 
 
-@planted(turn, "request_of", ends.LIMITED, "summed up")
+@planted(caller, "request_of", ends.LIMITED, "summed up")
 def summaries_may_call_tools(request: Any, state: str, first: Request, *others: Any, **options: Any) -> Any:
     return evolve(request(state, first, *others, **options), tools=first.tools)
 
@@ -176,14 +176,14 @@ def one_call_more(at_start: Any, cls: Any, table: Any, limits: Any) -> Any:
     return at_start(cls, table, {**limits, "auto_continues": 9} if table is TURN else limits)
 
 
-@planted(Turn, "_new_call", ends.BUDGET, "over budget")
-def budgets_are_not_shared(new_call: Any, self: Turn, request: Request) -> Call:
-    return Call(request, self.policy.of_calls, self._chain)
+@planted(caller.Caller, "_call", ends.BUDGET, "over budget")
+def budgets_are_not_shared(call: Any, self: caller.Caller, request: Request, *more: Any) -> Call:
+    return Call(request, self.policy.of_calls, self.chain)
 
 
-@planted(Turn, "_remember_answer", tools.PRIOR, "noted")
-def answers_are_remembered_for_ever(remember: Any, self: Turn, round: Any) -> None:
-    self._prior_answer = self._last.text or self._prior_answer
+@planted(caller.Caller, "remember_answer", tools.PRIOR, "noted")
+def answers_are_remembered_for_ever(remember: Any, self: caller.Caller, round: Any) -> None:
+    self.prior_answer = (self.last and self.last.text) or self.prior_answer
 
 
 @planted(Turn, "_settle_call", ends.SUMMED, "looked")
@@ -197,8 +197,8 @@ def results_have_any_length(shorten: Any, texts: Any, tokens: int) -> Any:
 
 
 @planted(tool_round.ToolRound, "of", tools.ALLOWED, "many")
-def as_many_run_as_are_called(of: Any, cls: Any, calls: Any, tools: Any, policy: TurnPolicy, left: Any) -> Any:
-    return of(cls, calls, tools, evolve(policy, calls_per_reply=99), left)
+def as_many_run_as_are_called(of: Any, cls: Any, calls: Any, tools: Any, policy: TurnPolicy, *more: Any) -> Any:
+    return of(cls, calls, tools, evolve(policy, calls_per_reply=99), *more)
 
 
 @planted(tool_round.ToolRound, "handed_off", tools.HANDED, "looked")
@@ -206,9 +206,9 @@ def every_tool_hands_off(handed_off: Any, self: tool_round.ToolRound, tools: Any
     return self.calls
 
 
-@planted(reading, "is_complete", success.WHOLE_TOOLS, "cut call")
-def cut_calls_are_run(is_complete: Any, *given: Any) -> bool:
-    return True
+@planted(judging, "_of_calls", success.WHOLE_TOOLS, "cut call")
+def wrong_calls_are_run(of_calls: Any, *given: Any) -> Any:
+    return judging.RIGHT
 
 
 @planted(compaction, "problems_of", transcript.VALID, "parted")
@@ -236,7 +236,7 @@ def journals_know_no_end(end: Any, self: Turn, *given: Any) -> None:
 PARTS = TurnCompactor("keeps the last message")
 FAULTY = {
     **PLAYS,
-    "cut call": (SMALL, script(calling("look_up", arguments='{"pa'), said(TEXT))),
+    "cut call": (SMALL, script(calling("look_up", arguments="[1]"), said(TEXT))),
     "parted": (
         SMALL,
         script(calling("look_up", arguments='{"path": "' + "x" * 3000 + '"}'), OVERFLOW, compactor=PARTS),

@@ -33,6 +33,7 @@ TOOLS: dict[str, Any] = {
     "breaks": breaks,
     "note": Tool(look, housekeeping=True),
     "ask": Tool(terminating=True, parameters={"type": "object"}),
+    "pay": Tool(look, needs_approval=True),
 }
 
 
@@ -394,7 +395,7 @@ def test_what_does_not_belong_is_refused_and_changes_nothing() -> None:
 def test_ids_and_names_that_cannot_be_sent_back_are_mended() -> None:
     twice = [ToolCall("same", "look", "{}"), ToolCall("same", "functions.look", "{}"), ToolCall("", "look", "{}")]
     played = play(Reply(tool_calls=twice, stop_reason="tool_calls", usage=USAGE), said(TEXT))
-    made = played.result.messages[1].tool_calls
+    made = Request(played.result.messages).messages[1].tool_calls
     assert [(call.id, call.name) for call in made] == [
         ("same", "look"),
         ("same_2", "functions_look"),
@@ -403,7 +404,7 @@ def test_ids_and_names_that_cannot_be_sent_back_are_mended() -> None:
     known = [{"role": "assistant", "tool_calls": [{"id": "c0", "function": {"name": "look", "arguments": "{}"}}]}]
     known += [{"role": "tool", "tool_call_id": "c0", "content": "none"}]
     again = play(calls("look"), calls("look"), said(TEXT), messages=[{"role": "user", "content": "Where?"}, *known])
-    assert [message.tool_calls[0].id for message in again.result.messages[3::2][:2]] == ["c0_2", "c0_3"]
+    assert [message["parts"][0]["id"] for message in again.result.messages[3::2][:2]] == ["c0_2", "c0_3"]
 
 
 def test_parameters_that_mean_nothing_without_tools_stay_out_of_the_summary() -> None:
@@ -444,6 +445,12 @@ def test_journals_hold_no_texts_unless_asked_to() -> None:
     for word in ("heron", "Heron", "look"):
         assert word not in silent.turn.journal.to_json()
         assert word in talkative.turn.journal.to_json()
+
+
+def test_a_call_that_needs_approval_ends_the_turn_beside_those_that_ran() -> None:
+    played = play(calls("look", "pay"))
+    assert (played.result.outcome, played.ran) == ("awaiting_approval", [["look"]])
+    assert [call.name for call in played.result.awaiting] == ["pay"]
 
 
 def test_every_row_is_taken_by_some_test_of_this_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -472,11 +472,11 @@ def test_what_cannot_be_said_is_named_in_the_journal() -> None:
     )
 
 
-def test_what_is_no_json_is_malformed_where_it_was_asked_for() -> None:
+def test_what_is_no_json_is_wrong_where_it_was_asked_for() -> None:
     call = Call(Request("Where?", parameters={"response_format": {"type": "json_object"}}), Policy(), (gemini(),))
     call.begin()
     call.receive(Reply("Not JSON.", stop_reason="stop"))
-    assert call.journal.steps[1].event == "malformed"
+    assert call.journal.steps[1].event == "answered_wrongly"
 
 
 def test_signatures_alone_are_taken_out_of_contents_that_are_sound() -> None:

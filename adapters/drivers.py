@@ -1,0 +1,143 @@
+"""The calls, turns and drivers of a client, made from its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve
+
+from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver
+from rungwise.adapters.http.cancellation import Cancellation, either
+from rungwise.adapters.http.deadline import Deadlines
+from rungwise.adapters.http.growing import growing
+from rungwise.adapters.http.running import Connections, LoopCalls
+from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
+from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, check_policy, hide_headers, request_of
+from rungwise.adapters.tools.judging import Verdicts, found_async
+from rungwise.adapters.turn.options import OF_TURNS, Planned, TurnOptions
+from rungwise.adapters.wires.backend import Backend
+from rungwise.adapters.wires.chat.discovery import Server
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.conversation.request import TurnContext
+from rungwise.fsm.call.policy import Policy, Timeouts
+from rungwise.fsm.call.run.delivery import StreamEvent
+from rungwise.fsm.call.run.overrides import with_overrides
+from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.turn.actions import TurnEvent
+from rungwise.fsm.turn.result import TurnResult
+
+if TYPE_CHECKING:
+    from rungwise.adapters.turn.async_driver import AsyncTurnDriver
+    from rungwise.adapters.turn.sync_driver import SyncTurnDriver
+
+
+class Drivers:
+    """Hold the settings of a client, which fills them in, and make what runs its calls and turns."""
+
+    chain: tuple[Backend, ...]
+    policy: Policy
+    _options: dict[str, Any]
+    _connections: Connections
+    _compactor: Compactor | AsyncCompactor | None
+    _deadlines: Deadlines
+    _clock: Callable[[], float]
+    _sleep: Callable[[float], object] | None
+    _async_sleep: Callable[[float], Awaitable[object]]
+    _largest_reply: int
+    _stream_calls: bool
+
+    def _new(self, messages: Messages, options: CallOptions, returns: Any, *, is_streaming: bool) -> Call:
+        hide_headers(options)
+        request = request_of(messages, options, OF_CALLS)
+        turn, policy = options.get("turn") or TurnContext(), options.get("policy")
+        policy = self.policy if policy is None else check_policy(policy)
+        deadline = self._deadlines.of(options.get("deadline"), request.headers)
+        settings: dict[str, Any] = {name: options.get(name) for name in ("within", "verdict")}
+        settings |= {"deadline": deadline, "returns": returns, **self._options}
+        return Call(request, with_overrides(policy), self.chain, turn, is_streaming=is_streaming, **settings)
+
+    def _planned(self, messages: Messages, options: TurnOptions, returns: Any, *, is_streaming: bool) -> Planned:
+        hide_headers(options)
+        request = request_of(messages, options, OF_TURNS)
+        deadline = self._deadlines.of(options.get("deadline"), request.headers)
+        settings = {**self._options, "is_streaming": is_streaming, "deadline": deadline, "returns": returns}
+        return Planned.of(request, options, self.chain, self.policy, self._compactor, **settings)
+
+    def _stream(self, call: Call, own: Cancellation, cancellation: Cancellation | None) -> Generator[StreamEvent]:
+        with either(own, cancellation) as ending:
+            yield from growing(self._driver(ending, call.policy.timeouts).stream(call), call.returns, self._clock)
+
+    def _driver(self, ending: Cancellation, timeouts: Timeouts) -> SyncDriver:
+        http, sleep = self._connections.http, self._sleep
+        return SyncDriver(http=http, sleep=sleep, verdicts=Verdicts(), **self._settings(ending, timeouts))
+
+    def _async_driver(self, running: LoopCalls, ending: Cancellation, timeouts: Timeouts) -> AsyncDriver:
+        settings = self._settings(ending, timeouts)
+        return AsyncDriver(
+            http=self._connections.http_of(running), sleep=self._async_sleep, found=found_async, **settings
+        )
+
+    def _stream_turn(
+        self, planned: Planned, own: Cancellation, cancellation: Cancellation | None
+    ) -> Generator[TurnEvent]:
+        with either(own, cancellation) as ending:
+            yield from self._turn_driver(planned, ending).stream(planned.turn)
+
+    def _turn_driver(self, planned: Planned, ending: Cancellation) -> SyncTurnDriver:
+        calls = self._driver(ending, planned.turn.policy.of_calls.timeouts)
+        from rungwise.adapters.turn.sync_driver import SyncTurnDriver  # tools bring asyncio, which calls do without
+
+        return SyncTurnDriver(calls, planned.compactor)
+
+    def _async_turn_driver(self, planned: Planned, running: LoopCalls, ending: Cancellation) -> AsyncTurnDriver:
+        calls = self._async_driver(running, ending, planned.turn.policy.of_calls.timeouts)
+        from rungwise.adapters.turn.async_driver import AsyncTurnDriver  # likewise
+
+        return AsyncTurnDriver(calls, planned.compactor)
+
+    async def _acall(self, call: Call) -> Result:
+        running = self._connections.in_this_loop()
+        driver = self._async_driver(running, running.cancellation, call.policy.timeouts)
+        return (await driver.run(call)).raise_for_outcome()
+
+    async def _aturn(self, planned: Planned) -> TurnResult:
+        running = self._connections.in_this_loop()
+        driver = self._async_turn_driver(planned, running, running.cancellation)
+        return (await driver.run(planned.turn)).raise_for_outcome()
+
+    def _settings(self, ending: Cancellation, timeouts: Timeouts) -> dict[str, Any]:
+        return {
+            "chain": self.chain,
+            "timeouts": timeouts,
+            "clock": self._clock,
+            "compactor": self._compactor,
+            "cancellation": ending,
+            "largest_reply": self._largest_reply,
+            "deadlines": self._deadlines,
+            "stream_calls": self._stream_calls,
+        }
+
+    def _discovered(self) -> dict[str, str]:
+        from rungwise.adapters.discovery import ask, to_ask
+
+        http, ending = self._connections.http, self._connections.in_threads.cancellation
+        return self._remember(
+            [(each, ask(backend, http, ending) if (backend := to_ask(each)) else None) for each in self.chain]
+        )
+
+    async def _adiscovered(self) -> dict[str, str]:
+        from rungwise.adapters.discovery import aask, to_ask
+
+        running = self._connections.in_this_loop()
+        http, servers = self._connections.http_of(running), []
+        for each in self.chain:
+            backend = to_ask(each)
+            servers.append((each, None if backend is None else await aask(backend, http, running.cancellation)))
+        return self._remember(servers)
+
+    def _remember(self, servers: Iterable[tuple[Any, Server | None]]) -> dict[str, str]:
+        """Replace the backends whose servers are known now."""
+        self.chain = tuple([evolve(each, server=one) if one and one.name else each for each, one in servers])
+        servers = ((backend.name, getattr(backend, "server", None)) for backend in self.chain)
+        return {name: server.name for name, server in servers if server is not None}

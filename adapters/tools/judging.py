@@ -1,0 +1,61 @@
+"""Call the verdicts of a reply, and collect what they find.
+
+Threads and event loops are imported when there is a verdict to call: other calls do without asyncio.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import define, field
+
+from rungwise.adapters.http.cancellation import Cancellation
+from rungwise.adapters.http.deadline import Deadline
+from rungwise.fsm.call.conversation.verdict import Finding, Judged
+
+if TYPE_CHECKING:
+    from rungwise.adapters.tools.threads import LoopThread
+
+_VERDICT = "a verdict"
+
+
+@define(eq=False)
+class Verdicts:
+    """Call verdicts for as long as the call may take. Async ones share an event loop in another thread."""
+
+    _loop: LoopThread | None = field(default=None, init=False)
+
+    def found(self, judged: Judged, cancellation: Cancellation, deadline: Deadline) -> Finding:
+        """Call the verdicts of a reply, one after the other.
+
+        Raises:
+            CallEnded: the call was cancelled.
+        """
+        from rungwise.adapters.tools.bounded import outcome_of
+        from rungwise.adapters.tools.threads import LoopThread
+
+        self._loop, sentences = self._loop or LoopThread(), []
+        for ask in judged.asked():
+            said = outcome_of(_VERDICT, ask, deadline.seconds_left, cancellation, deadline, self._loop)
+            if isinstance(said, Exception):
+                return Finding.raising(said)
+            sentences.append(said)
+        return judged.found(sentences)
+
+    def close(self) -> None:
+        """End the event loop, if there is one."""
+        if self._loop is not None:
+            self._loop.close()
+
+
+async def found_async(judged: Judged, cancellation: Cancellation, deadline: Deadline) -> Finding:
+    """Call the verdicts of a reply from an event loop; see `Verdicts.found`."""
+    from rungwise.adapters.tools.bounded import aoutcome_of
+
+    sentences = []
+    for ask in judged.asked():
+        said = await aoutcome_of(_VERDICT, ask, deadline.seconds_left, cancellation, deadline)
+        if isinstance(said, Exception):
+            return Finding.raising(said)
+        sentences.append(said)
+    return judged.found(sentences)

@@ -1,0 +1,121 @@
+"""The tools of an MCP server as the tools of a turn.
+
+A turn runs each call as a task of its own: when the connection to a server over HTTP dies, the package `mcp` cancels
+the task that opened it, and a call in that task would be cancelled with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from attrs import frozen
+
+from rungwise.fsm.call.conversation.parts import MediaKind, MediaPart
+from rungwise.fsm.errors import ConfigurationError, ToolError
+from rungwise.fsm.turn.tools import Tool, Toolbox
+from rungwise.fsm.turn.validity import as_name
+from rungwise.fsm.values.label import label
+
+MOST_PAGES: Final = 100
+"""Pages of tools that are read: a server may name a next one for ever."""
+
+LONGEST_ERROR: Final = 500
+_KINDS: Final[dict[str, MediaKind]] = {"image": "image", "audio": "audio", "video": "video"}
+
+
+async def mcp_toolbox(session: Any) -> Toolbox:
+    """Return the tools of an MCP server, for `aturn` and `astream_turn` in the same event loop.
+
+    Arguments:
+        session: an `mcp.Client` or an initialized `mcp.ClientSession`, of version 2 of that package or later. It stays
+            open for as long as the turn runs.
+
+    Raises:
+        ConfigurationError: this is no session, or the schema of a tool is none.
+    """
+    if not callable(getattr(session, "list_tools", None)) or not callable(getattr(session, "call_tool", None)):
+        raise ConfigurationError(f"mcp_toolbox takes a Client or a ClientSession of mcp, not {type(session).__name__}")
+    tools = []
+    for tool in await _listed(session):
+        schema = {"type": "object", **(tool.input_schema or {})}
+        call = McpCall(session, tool.name)
+        tools.append(Tool(call, name=as_name(tool.name), description=tool.description or "", parameters=schema))
+    return Toolbox.of(tools)
+
+
+async def _listed(session: Any) -> list[Any]:
+    try:
+        from mcp.types import PaginatedRequestParams
+    except ImportError:
+        raise ConfigurationError("mcp_toolbox needs the extra: pip install 'rungwise[mcp]'") from None
+    from mcp import ClientSession
+
+    tools: list[Any] = []
+    cursor = None
+    for _ in range(MOST_PAGES):
+        if isinstance(session, ClientSession):
+            page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+        else:
+            page = await session.list_tools(cursor=cursor)
+        tools += page.tools
+        cursor = page.next_cursor
+        if not cursor:
+            break
+    return tools
+
+
+@frozen(eq=False)
+class McpCall:
+    """Call one tool of a server.
+
+    Arguments:
+        session: the client or the session.
+        name: the tool's own name, which may be none that providers take.
+    """
+
+    session: Any
+    name: str
+
+    needs_loop = True
+    """A session belongs to one event loop."""
+
+    async def __call__(self, **arguments: Any) -> Any:
+        """Return what the tool returned: its text, and pictures and files as such."""
+        from mcp import MCPError
+
+        try:
+            result = await self.session.call_tool(self.name, arguments)
+        except MCPError as error:
+            raise ToolError(f"the server of the tool failed: {label(str(error), LONGEST_ERROR)}") from None
+        except RuntimeError as error:  # the result breaks the schema that its tool declares
+            raise ToolError(f"the tool returned what it must not: {label(str(error), LONGEST_ERROR)}") from None
+        parts = [*_parts(result.content)]
+        texts = "\n".join(part for part in parts if isinstance(part, str))
+        if result.is_error:
+            raise ToolError(texts or "the tool failed")
+        media = [part for part in parts if isinstance(part, MediaPart)]
+        if not parts and result.structured_content is not None:
+            return result.structured_content
+        return [*([texts] if texts else []), *media] if media else texts
+
+
+def _parts(content: Iterable[Any]) -> Iterable[str | MediaPart]:
+    for block in content:
+        if block.type == "text":
+            yield block.text
+        elif block.type in ("image", "audio"):
+            yield MediaPart(_KINDS[block.type], data=block.data, media_type=block.mime_type)
+        elif block.type == "resource_link":
+            yield f"{block.name}: {block.uri}"
+        elif block.type == "resource":
+            inner = block.resource
+            yield inner.text if hasattr(inner, "text") else _file(inner)
+
+
+def _file(resource: Any) -> MediaPart:
+    media_type = resource.mime_type or ""
+    name = str(resource.uri).rpartition("/")[2]
+    return MediaPart(
+        _KINDS.get(media_type.partition("/")[0], "file"), data=resource.blob, media_type=media_type, name=name
+    )

@@ -1,0 +1,193 @@
+"""Check what a model answered: its JSON, its tool calls, and what the caller's verdicts say of it.
+
+A reply is judged once, when it would be a success. What needs no code of the caller's is found here; the driver calls
+the verdicts and passes in what they found. The journal records both, so that a replay judges nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import evolve, frozen
+
+from rungwise.fsm.call.conversation.for_backend import Proposal
+from rungwise.fsm.call.conversation.observation import RAISED, WRONG, Observation
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.conversation.request import Request, TurnContext
+from rungwise.fsm.call.conversation.verdict import Finding, Judged, Verdict, verdicts_of
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.failure import FORMAT_PARAMETER
+from rungwise.fsm.schemas.given import GivenSchema, Misfit, Schema
+from rungwise.fsm.text.contents import is_blank, is_json, json_in
+from rungwise.fsm.values.label import close_to, label, short
+
+if TYPE_CHECKING:
+    from rungwise.fsm.schemas.returns import Returns
+
+RIGHT: Final = Finding()
+NO_JSON: Final = Finding.wrong(["the answer is not JSON"])
+
+
+@frozen
+class Judge:
+    """Judge the replies of a call.
+
+    Arguments:
+        returns: what the answer must be.
+        verdicts: the caller's own checks.
+        checks_tools: whether tool calls are checked against the tools that were offered.
+    """
+
+    returns: Returns | None = None
+    verdicts: tuple[Verdict, ...] = ()
+    checks_tools: bool = True
+
+    @classmethod
+    def of(cls, request: Request, turn: TurnContext | None, returns: Any, verdict: Any) -> Judge:
+        """Read what the caller wants back.
+
+        Raises:
+            ConfigurationError: `returns` or `verdict` is not of its form, or stands beside a `response_format`.
+        """
+        read = None
+        if returns is not None:
+            from rungwise.fsm.schemas.returns import returns_of  # schemas are for calls that want values
+
+            read = returns_of(returns)
+        if read is not None and FORMAT_PARAMETER in request.parameters:
+            raise ConfigurationError("give either returns or response_format: both say what the answer is like")
+        return cls(read, verdicts_of(verdict), checks_tools=not getattr(turn, "runs_tools", False))
+
+    def checked(self, observation: Observation, proposal: Proposal, gathered: str) -> Observation:
+        """Return an observation with what the schemas find of it.
+
+        Arguments:
+            gathered: the text that the reply continues.
+        """
+        text = whole_text(observation, gathered)
+        if observation.event == "called_tools":
+            finding = _of_calls(observation, self._tools_of(proposal) if self.checks_tools else None)
+        elif observation.event == "answered":
+            finding = self._of_answer(text, observation, proposal)
+        else:
+            return observation
+        return with_finding(observation, finding, text)
+
+    def judged(self, observation: Observation, gathered: str) -> Judged | None:
+        """Return what the verdicts must judge of a checked observation; None for nothing."""
+        if not self.verdicts or not observation.is_answer or observation.reply is None:
+            return None
+        if observation.event == "called_tools" and not self.checks_tools:
+            return None  # in a turn, only what ends it is an answer
+        text = whole_text(observation, gathered)
+        whole = observation.reply if text == observation.reply.text else _with_text(observation, text)
+        return Judged(whole, observation.finding or RIGHT, self.verdicts)
+
+    def _tools_of(self, proposal: Proposal) -> Mapping[str, Schema] | None:
+        """Return the checks of the tools that were offered, by name; None if not all are known.
+
+        Where there were none, a call is only wrong if the caller wants a value.
+        """
+        backend = proposal.for_backend
+        if not backend.tools:
+            return {} if self.returns is not None and "tools" not in backend.request.parameters else None
+        offered = backend.shapes.offered(backend.tools)
+        return None if offered is None else {name: _schema_of(schema) for name, schema in offered.items()}
+
+    def _of_answer(self, text: str, observation: Observation, proposal: Proposal) -> Finding:
+        assert observation.reply is not None
+        if self.returns is None:
+            is_other = not proposal.for_backend.expects_json or observation.reply.has_own_answer
+            return RIGHT if is_other or is_json(text) else NO_JSON
+        try:
+            return Finding(value=self.returns.read_text(text))
+        except Misfit as fault:
+            return Finding.wrong([str(fault)], fault.places)
+
+
+def whole_text(observation: Observation, gathered: str) -> str:
+    """Return the text of an answer, together with what it continues."""
+    return observation.new if observation.unsays else gathered + observation.new
+
+
+def _with_text(observation: Observation, text: str) -> Any:
+    """Return the reply with the whole text of the answer."""
+    assert observation.reply is not None
+    return evolve(observation.reply, text=text, final_text=None, parts=None)
+
+
+def with_finding(observation: Observation, finding: Finding, text: str) -> Observation:
+    """Return an observation with what was found of it; a wrong reply is no answer, and its text is spare.
+
+    Arguments:
+        text: the whole text of the answer.
+    """
+    if finding.is_right:
+        return observation if finding is RIGHT else evolve(observation, finding=finding)
+    event = WRONG[observation.event] if finding.raised is None else RAISED
+    return evolve(
+        observation,
+        evidence=evolve(observation.evidence, event=event),
+        finding=finding,
+        part="",
+        new="",
+        spare="" if is_blank(text) else text,
+    )
+
+
+def _of_calls(observation: Observation, tools: Mapping[str, Schema] | None) -> Finding:
+    """Check the names and the arguments of tool calls; without tools, only whether they are calls at all."""
+    assert observation.reply is not None
+    faults = [_fault_of(call, tools) for call in observation.reply.tool_calls]
+    if not any(faults):
+        return RIGHT
+    named = [
+        (call, fault) for call, fault in zip(observation.reply.tool_calls, faults, strict=True) if fault is not None
+    ]
+    return Finding.wrong(
+        [f"{label(call.name)}: {fault}" for call, fault in named],
+        [place for call, fault in named for place in _places(call, fault, tools)],
+        ["" if fault is None else str(fault) for fault in faults],
+    )
+
+
+def _places(call: ToolCall, fault: Misfit, tools: Mapping[str, Schema] | None) -> tuple[str, ...]:
+    if tools is None or call.name not in tools:
+        return ("a tool",)  # the name is the model's own
+    return tuple(f"{call.name}.{place}" for place in fault.places) or (call.name,)
+
+
+def _fault_of(call: ToolCall, tools: Mapping[str, Schema] | None) -> Misfit | None:
+    try:
+        if is_blank(call.name):
+            raise Misfit("the call names no tool")
+        if tools is not None and call.name not in tools:
+            raise Misfit(f"there is no tool {short(call.name)}{close_to(call.name, tools)}")
+        arguments = _arguments_of(call)
+        if tools is not None:
+            tools[call.name].read(arguments)
+    except Misfit as fault:
+        return fault
+    return None
+
+
+def _arguments_of(call: ToolCall) -> Any:
+    if not call.arguments.strip():
+        return {}
+    arguments, is_one = json_in(call.arguments)
+    if not is_one:
+        raise Misfit("the arguments are not JSON; give one JSON object")
+    if not isinstance(arguments, dict):
+        raise Misfit("the arguments are no JSON object; give one")
+    return arguments
+
+
+def _schema_of(schema: Mapping[str, Any] | None) -> Schema:
+    """Return the check of a tool; one whose schema is unknown, or is none, takes any arguments."""
+    if not schema:
+        return Schema()
+    try:
+        return GivenSchema.of(schema, "a tool")
+    except ConfigurationError:
+        return Schema()  # it is the provider's to refuse

@@ -1,0 +1,85 @@
+"""Tool calls that wait for the caller's approval, and how a turn goes on once it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from rungwise.fsm.call.conversation.parts import Message, ToolCall, ToolResult
+from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.label import short
+
+Approvals = Mapping[str, "bool | str"]
+"""For the id of each call that waits: True, or why it is refused."""
+
+
+@frozen
+class Resumed:
+    """Hold the reply at which a turn goes on.
+
+    Arguments:
+        before: the conversation before it.
+        calling: the message that holds its tool calls.
+        results: the results that it has already, by the place of the call.
+        decided: for the place of each call that waited, True or the reason why it is refused.
+    """
+
+    before: tuple[PlainMessage | Message, ...]
+    calling: Message
+    results: Mapping[int, ToolResult]
+    decided: Mapping[int, bool | str]
+
+    @classmethod
+    def of(cls, messages: Sequence[PlainMessage | Message], approvals: Any, awaiting: str) -> Resumed:
+        """Match approvals with the calls that wait at the end of a conversation.
+
+        Arguments:
+            awaiting: the result that stands in for that of a call that waits.
+
+        Raises:
+            ConfigurationError: no call waits there, or the ids are not those of the calls that do.
+        """
+        if not isinstance(approvals, Mapping):
+            raise ConfigurationError(f"approvals must map the ids of calls to True or a reason, not {short(approvals)}")
+        last = messages[-2:]
+        calling, told = last if len(last) == 2 else (None, None)
+        waits: dict[str, int] = {}
+        if isinstance(calling, Message) and isinstance(told, Message) and told.role == "tool":
+            places = {call.id: place for place, call in enumerate(calling.tool_calls)}
+            paused = [each.id for each in told.tool_results if each.is_fault and each.text == awaiting]
+            waits = {id: places[id] for id in paused if id in places}
+        if not waits:
+            raise ConfigurationError(
+                "approvals are for the messages of a turn that awaits approval: pass its result.messages, unchanged"
+            )
+        if approvals.keys() != waits.keys():
+            wrong = sorted(set(map(str, approvals)) ^ waits.keys())
+            raise ConfigurationError(
+                f"approvals must hold each call that waits, {', '.join(waits)}; see {short(wrong[0])}"
+            )
+        for id, given in approvals.items():
+            if given is not True and not (isinstance(given, str) and given.strip()):
+                raise ConfigurationError(f"approvals[{short(id)}] must be True, or the reason why it is refused")
+        assert isinstance(calling, Message)
+        assert isinstance(told, Message)
+        settled = {places[each.id]: each for each in told.tool_results if each.id not in waits and each.id in places}
+        decided = {place: approvals[id] for id, place in waits.items()}
+        return cls(tuple(messages[:-2]), calling, settled, decided)
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """Return the calls of the reply."""
+        return self.calling.tool_calls
+
+    @property
+    def waiting(self) -> tuple[ToolCall, ...]:
+        """Return the calls that wait."""
+        return tuple(self.calls[place] for place in sorted(self.decided))
+
+    @property
+    def already_run(self) -> tuple[ToolCall, ...]:
+        """Return the calls that have run."""
+        return tuple(self.calls[place] for place in sorted(self.results))

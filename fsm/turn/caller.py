@@ -1,0 +1,74 @@
+"""The calls that a turn makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import define, field
+
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.conversation.link import Link
+from rungwise.fsm.call.conversation.request import Request, TurnContext
+from rungwise.fsm.call.conversation.shapes import Shapes
+from rungwise.fsm.call.run.chain import shapes_of
+from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.text.contents import is_blank
+from rungwise.fsm.turn.conversation import Conversation, request_of
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.tool_round import ToolRound
+from rungwise.fsm.turn.tools import Toolbox
+
+
+@define
+class Caller:
+    """Build the calls of a turn from the conversation so far.
+
+    Arguments:
+        options: what every call is given.
+        wants: what the answer must be, which a summary need not.
+        prior_answer: an answer that stood beside housekeeping tools and is not stale yet.
+        last: the result of the last call.
+    """
+
+    policy: TurnPolicy
+    chain: Sequence[Link]
+    tools: Toolbox
+    options: dict[str, Any]
+    wants: dict[str, Any]
+    prior_answer: str | None = field(default=None, init=False)
+    last: Result | None = field(default=None, init=False)
+
+    @property
+    def shapes(self) -> Shapes:
+        """Return the message format of the last backend."""
+        return self.last.shapes if self.last is not None else shapes_of(self.chain[0])
+
+    def first(self, request: Request) -> Call:
+        """Build the call that sends a request as it is."""
+        return self._call(request, "", self.wants)
+
+    def next(self, state: str, first: Request, conversation: Conversation, written: int) -> Call:
+        """Build the call of a state.
+
+        Arguments:
+            first: the request of the turn.
+            written: the output tokens of the turn so far.
+        """
+        keeps, hints = self.policy.keep_tool_choice, self.policy.hints
+        request = request_of(state, first, conversation, hints, self.shapes, written=written, keeps_choice=keeps)
+        return self._call(request, conversation.gathered, {} if state == "summarize" else self.wants)
+
+    def _call(self, request: Request, gathered: str, wants: dict[str, Any]) -> Call:
+        prior = self.prior_answer
+        turn = TurnContext(prior, prior is not None, is_shown=True, gathered=gathered, runs_tools=True)
+        return Call(request, self.policy.of_calls, self.chain, turn, **self.options, **wants)
+
+    def remember_answer(self, round: ToolRound) -> None:
+        """Remember the text beside housekeeping tools as an answer; any other tool makes it stale."""
+        if self.last is None:  # the answer stands in an earlier turn
+            return
+        if not all(self.tools.is_housekeeping(call.name) for call in round.calls):
+            self.prior_answer = None
+        elif not is_blank(self.last.text):
+            self.prior_answer = self.last.text
