@@ -10,6 +10,8 @@ from attrs import frozen
 from rungwise.fsm.call.conversation.parts import Message, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.turn.policy import TurnHints
+from rungwise.fsm.turn.tools import Toolbox
 from rungwise.fsm.values.label import short
 
 Approvals = Mapping[str, "bool | str"]
@@ -33,14 +35,18 @@ class Resumed:
     decided: Mapping[int, bool | str]
 
     @classmethod
-    def of(cls, messages: Sequence[PlainMessage | Message], approvals: Any, awaiting: str) -> Resumed:
+    def of(
+        cls, messages: Sequence[PlainMessage | Message], approvals: Any, hints: TurnHints, tools: Toolbox
+    ) -> Resumed:
         """Match approvals with the calls that wait at the end of a conversation.
 
         Arguments:
-            awaiting: the result that stands in for that of a call that waits.
+            hints: they hold the result that stands in for that of a call that waits.
+            tools: the tools of the turn that goes on.
 
         Raises:
-            ConfigurationError: no call waits there, or the ids are not those of the calls that do.
+            ConfigurationError: no call waits there, the ids are not those of the calls that do, or an approved call
+                fits none of the tools.
         """
         if not isinstance(approvals, Mapping):
             raise ConfigurationError(f"approvals must map the ids of calls to True or a reason, not {short(approvals)}")
@@ -49,7 +55,7 @@ class Resumed:
         waits: dict[str, int] = {}
         if isinstance(calling, Message) and isinstance(told, Message) and told.role == "tool":
             places = {call.id: place for place, call in enumerate(calling.tool_calls)}
-            paused = [each.id for each in told.tool_results if each.is_fault and each.text == awaiting]
+            paused = [each.id for each in told.tool_results if each.is_fault and each.text == hints.awaiting]
             waits = {id: places[id] for id in paused if id in places}
         if not waits:
             raise ConfigurationError(
@@ -65,6 +71,11 @@ class Resumed:
                 raise ConfigurationError(f"approvals[{short(id)}] must be True, or the reason why it is refused")
         assert isinstance(calling, Message)
         assert isinstance(told, Message)
+        for id, place in waits.items():
+            call = calling.tool_calls[place]
+            if approvals[id] is True and isinstance(tools.plan(call, 0.0), str):
+                fault = f"approvals[{short(id)}]: none of the tools takes this call of {short(call.name)}"
+                raise ConfigurationError(f"{fault}; pass the tools of the turn that awaits approval")
         settled = {places[each.id]: each for each in told.tool_results if each.id not in waits and each.id in places}
         decided = {place: approvals[id] for id, place in waits.items()}
         return cls(tuple(messages[:-2]), calling, settled, decided)

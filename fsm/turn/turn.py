@@ -113,7 +113,7 @@ class Turn:
         wants = {"returns": returns, "verdict": verdict}
         self._caller = Caller(policy, tuple(chain), self.tools, options, wants)
         self._conversation = Conversation(request.messages)
-        self._resumed = None if approvals is None else Resumed.of(request.messages, approvals, policy.hints.awaiting)
+        self._resumed = None if approvals is None else Resumed.of(request.messages, approvals, policy.hints, self.tools)
         if self._resumed is not None:
             self._conversation = Conversation.resumed(self._resumed)
             self.position.state = TURN.resumes or TURN.start

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from rungwise.fsm.values.label import short
 LONGEST_REASONS: Final = 2_000
 """Bytes of the reasons that go back to the model, in UTF-8. Each may be a token."""
 
-Verdict = Callable[..., Any]
+Verdict = Callable[..., str | None] | Callable[..., Awaitable[str | None]]
 """Judge a reply: given the `Reply` with the whole text, and the value if it takes two arguments.
 
 It returns None, or one sentence for the model; it may be async.

@@ -139,3 +139,12 @@ def test_what_cannot_tell_is_refused(wrong: Any) -> None:
 @pytest.mark.parametrize(("told", "waits"), [(False, False), (True, True), (None, True), (0, True)])
 def test_only_false_lets_a_call_run(told: Any, waits: bool) -> None:
     assert Tool(nothing, parameters={"type": "object"}, needs_approval=lambda: told).waits_for_approval({}) is waits
+
+
+@pytest.mark.parametrize("tools", [{}, {"look": TOOLS["look"]}])
+def test_an_approved_call_needs_its_tool(tools: Any) -> None:
+    messages = paused("pay").messages
+    with pytest.raises(ConfigurationError, match="none of the tools takes this call of 'pay'"):
+        Turn(Request(messages), tools=tools, approvals={"c0": True})
+    result, ran = play(Turn(Request(messages), tools=tools, approvals={"c0": "It is too dear."}), said(ANSWER))
+    assert (result.outcome, ran) == ("finished", [[]])
