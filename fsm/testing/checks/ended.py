@@ -10,7 +10,7 @@ from attrs import define
 
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.link import Link, Prices
-from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Text
+from rungwise.fsm.call.conversation.reply import Discard, PartialValue, Reasoning, Text
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.conversation.verdict import Verdict
 from rungwise.fsm.call.policy import Policy
@@ -120,6 +120,6 @@ def shown_by(events: Sequence[object], property: str) -> Iterator[tuple[object, 
                 text = f"a Discard takes back {event.text!r}, which is not the end of what was shown"
                 raise Dishonest(property, text)
             shown = shown.removesuffix(event.text)
-        elif not isinstance(event, (Reasoning, Step, Result)):
+        elif not isinstance(event, (Reasoning, PartialValue, Step, Result)):
             raise Dishonest(property, f"a stream hands out no {type(event).__name__}")
         yield event, shown
