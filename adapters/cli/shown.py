@@ -132,8 +132,9 @@ class ShownTurn(Shown["TurnResult"]):
 
     def list_calls(self, result: TurnResult) -> None:
         """List on stderr the tool calls that ended it."""
-        for call in (*result.handed_off, *result.awaiting):
-            note(f"  the turn is handed off to {one_line(label(call.name))}; --json shows its arguments", fg="yellow")
+        for what, calls in (("is handed off to", result.handed_off), ("waits for your approval of", result.awaiting)):
+            for call in calls:
+                note(f"  the turn {what} {one_line(label(call.name))}; --json shows its arguments", fg="yellow")
 
     def as_mapping(self, result: TurnResult) -> dict[str, Any]:
         """Return a result as plain values."""

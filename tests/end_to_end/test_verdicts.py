@@ -10,6 +10,8 @@ from pydantic import AfterValidator, BaseModel, Field
 
 import rungwise
 from rungwise import Budget, Capabilities, Client, ConfigurationError, Journal, Policy, Prices, ToolCall
+from rungwise.fsm.call.conversation.observation import WRONG as WRONG_EVENTS
+from rungwise.fsm.journal.attempts import WRONG as WORDED
 from rungwise.fsm.journal.attempts import words_of
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support import protocols
@@ -120,6 +122,8 @@ def test_a_summary_says_what_was_wrong(contents: bool, says: str) -> None:
         with rungwise.Client(backend, contents=contents) as client:
             journal = client.call("Describe a bittern.", returns=Bird).journal
     told = words_of(journal.steps[1])
+    assert journal.steps[1].event in WORDED
+    assert set(WORDED) == set(WRONG_EVENTS.values())
     assert told.startswith("wrong: ")
     assert says in told
     assert WRONG not in told
@@ -295,9 +299,10 @@ def test_what_is_no_type_and_no_schema_is_refused(options: dict[str, Any], says:
         client.call("Describe a bittern.", **options)
 
 
-@pytest.mark.parametrize("returned", [True, False, "", 3])
+@pytest.mark.parametrize("returned", [True, False, "", 3, {"answer": WRONG}])
 def test_a_verdict_that_returns_no_sentence_fails_the_call_and_says_so(returned: Any, serve: Any) -> None:
     says = "must return None or a sentence, not"
     backend = rungwise.OpenAIChat("m", base_url=serve(reply("schema", RIGHT)).base_url, api_key="k")
-    with Client(backend) as client, pytest.raises(rungwise.VerdictError, match=says):
+    with Client(backend) as client, pytest.raises(rungwise.VerdictError, match=says) as caught:
         client.call("Describe a bittern.", verdict=lambda _: returned)
+    assert "bittern" not in f"{caught.value}{caught.value.result.journal.to_json()}"

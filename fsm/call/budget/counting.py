@@ -22,16 +22,8 @@ from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 ENDED_BY_ITSELF: Final = frozenset(
     {
-        *(
-            "answered",
-            "called_tools",
-            "answered_wrongly",
-            "called_wrongly",
-            "verdict_raised",
-            "came_empty",
-            "only_reasoned",
-            "paused",
-        ),
+        *("answered", "called_tools", "answered_wrongly", "called_wrongly", "verdict_raised"),
+        *("came_empty", "only_reasoned", "paused"),
         *("truncated", "tools_truncated", "json_truncated", "reasoning_truncated"),
     }
 )

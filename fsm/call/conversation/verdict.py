@@ -107,7 +107,8 @@ class Judged:
         reasons = [sentence for sentence in sentences if sentence is not None]
         for reason in reasons:
             if not isinstance(reason, str) or not reason.strip():
-                return Finding.raising(BadVerdict(f"a verdict must return None or a sentence, not {short(reason)}"))
+                what = "an empty text" if isinstance(reason, str) else type(reason).__name__  # it may hold the reply
+                return Finding.raising(BadVerdict(f"a verdict must return None or a sentence, not {what}"))
         return Finding.wrong(reasons) if reasons else self.finding
 
 
@@ -124,7 +125,7 @@ def verdicts_of(verdict: Any) -> tuple[Verdict, ...]:
         if not callable(each) or not 1 <= _takes(each) <= 2:
             raise ConfigurationError(
                 "verdict must be a function that takes the reply, or the reply and its value, or a list of such "
-                f"functions, not {short(each)}"
+                f"functions, which {short(getattr(each, '__name__', type(each).__name__))} is not"
             )
     return several
 

@@ -112,7 +112,8 @@ def _long_delta(draw: DrawFn, reply: ValidReply) -> RawResponse:
 def _after_the_end(draw: DrawFn, reply: ValidReply) -> RawResponse:
     unit = pick(draw, b"\n", b"data: {}\n\n", b"\0")
     if draw(st.booleans()):
-        return _flood(_until_closed(reply) + reply.body, unit, says=reply.text if reply.streams else None)
+        is_whole = reply.streams or unit == b"\n"  # line ends behind JSON belong to it
+        return _flood(_until_closed(reply) + reply.body, unit, says=reply.text if is_whole else None)
     return _flood(reply.chunked_head() + chunk(reply.body) + LAST_CHUNK, unit, says=reply.text)
 
 

@@ -43,6 +43,7 @@ async def wait():
 class Held:
     TOOL = rungwise.Tool(look)
 
+pay = rungwise.Tool(look, name="pay", needs_approval=True)
 hand_over = rungwise.Tool(name="hand_over", parameters={"type": "object"}, terminating=True)
 TOOLS = [look, breaks]
 NAMED = {"look": look}
@@ -199,6 +200,14 @@ def test_a_turn_that_is_handed_off_names_the_tool(rungwise_provider: Serve, ask:
     assert "  the turn is handed off to hand_over; --json shows its arguments\n" in result.stderr
     held = json.loads(ask(rungwise_provider(asked), "--json", tools="birds:hand_over").stdout)
     assert held["handed_off"] == [{"id": "call_0", "name": "hand_over", "arguments": '{"to": "you"}'}]
+
+
+def test_a_turn_that_waits_for_approval_names_the_tool(rungwise_provider: Serve, ask: Ask) -> None:
+    asked = calling(("pay", '{"lake": "Vomb"}'), text="May I?")
+    result = ask(rungwise_provider(asked), tools="birds:pay")
+    assert (result.exit_code, result.stdout) == (0, "May I?")
+    assert "  the turn waits for your approval of pay; --json shows its arguments\n" in result.stderr
+    assert "heron" not in result.stdout
 
 
 # the policy
