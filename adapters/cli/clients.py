@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from rungwise.adapters.provider.languages import CHAT, language_of
+from rungwise.adapters.gateway.languages import CHAT, language_of
 from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.wires.plain.messages import read_message
 from rungwise.adapters.wires.registry import WIRES

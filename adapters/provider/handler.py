@@ -12,8 +12,8 @@ from typing import Any, Final
 import orjson
 from attrs import field, frozen
 
+from rungwise.adapters.gateway.languages import CHAT, LANGUAGES, language_of
 from rungwise.adapters.provider.connections import POLL_SECONDS, LoopbackHandler, LoopbackServer
-from rungwise.adapters.provider.languages import CHAT, LANGUAGES, language_of
 from rungwise.adapters.provider.playback import Playback
 from rungwise.adapters.provider.script import ScriptedReply
 

@@ -12,7 +12,7 @@ from functools import cache
 
 from benchmarks.processors import keep_to
 from rungwise.adapters.provider.handler import render
-from rungwise.adapters.provider.languages import language_of
+from rungwise.adapters.gateway.languages import language_of
 from rungwise.adapters.provider.script import ScriptedReply
 
 BEFORE_THE_CUT = 10
