@@ -8,6 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from rungwise.adapters.gateway.languages import CHAT, language_of
+from rungwise.adapters.gateway.languages.language import SpokenLanguage
 from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.wires.plain.messages import read_message
 from rungwise.adapters.wires.registry import WIRES
@@ -23,11 +24,16 @@ class RequestSummary:
     streams: bool
 
 
-def pointers(base_url: str) -> Iterator[str]:
-    """Yield a line for each protocol that shows how to point its client at a base URL, which ends in `/v1`."""
+def pointers(base_url: str, *, of_gateway: bool = False) -> Iterator[str]:
+    """Yield a line for each protocol that shows how to point its client at a base URL, which ends in `/v1`.
+
+    Arguments:
+        of_gateway: whether only the protocols of the gateway are served there.
+    """
     root = base_url.removesuffix("/v1")
     for wire in WIRES.values():
-        if language_of(wire.client_path) is not None:
+        language = language_of(wire.client_path)
+        if language is not None and (isinstance(language, SpokenLanguage) or not of_gateway):
             yield f"{wire.protocol:<17} {wire.client.format(root + wire.client_base)}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
@@ -93,11 +93,16 @@ def _listen(script: Script, host: str, port: int) -> EmbeddedProvider:
     try:
         return EmbeddedProvider(script, host=host, port=port)
     except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            bad_input(f"port {port} of {host} is taken: choose another, or 0 for any that is free")
-        if error.errno == errno.EACCES:
-            bad_input(f"port {port} of {host} is not yours to open: choose one above 1023, or 0 for any that is free")
-        bad_input(f"cannot listen on {host} ({error.strerror}): give an IPv4 address of this machine")
+        refuse_address(error, host, port)
+
+
+def refuse_address(error: OSError, host: str, port: int) -> NoReturn:
+    """Say why an address cannot be listened on, and stop the command."""
+    if error.errno == errno.EADDRINUSE:
+        bad_input(f"port {port} of {host} is taken: choose another, or 0 for any that is free")
+    if error.errno == errno.EACCES:
+        bad_input(f"port {port} of {host} is not yours to open: choose one above 1023, or 0 for any that is free")
+    bad_input(f"cannot listen on {host} ({error.strerror}): give an IPv4 address of this machine")
 
 
 def _report(provider: EmbeddedProvider, script: Script) -> None:

@@ -7,9 +7,9 @@ from math import inf
 from typing import Any, Final
 
 import orjson
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
-from rungwise.adapters.gateway.languages.language import AnswerRequest, SpokenLanguage
+from rungwise.adapters.gateway.languages.language import Answer, AnswerRequest, SpokenLanguage
 from rungwise.adapters.wires.json_text import mended
 from rungwise.fsm.call.conversation.parts import ReasoningPart, ToolCall
 from rungwise.fsm.call.run.result import CallError, Result, describe
@@ -29,45 +29,22 @@ _FAULTS: Final[frozenset[Reason]] = frozenset(
 """The failures that are the request's fault: the program gets the provider's own status and words."""
 
 
-@frozen(kw_only=True)
-class ResultAnswer:
-    """Hold the result of a call as a protocol writes it."""
-
-    text: str = ""
-    reasoning: str = ""
-    reasoning_field: str = "reasoning_content"
-    signature: str | None = None
-    refusal: str = ""
-    tool_calls: tuple[ToolCall, ...] = ()
-    finish: str | None = None
-    model: str = ""
-    usage: Mapping[str, Any] | None = field(factory=dict)
-    error_event: Mapping[str, Any] | None = None
-    final_message: bool | str | None = None
-    chunk_size: int = 1
-    done: bool = True
-
-    @property
-    def finish_reason(self) -> str | None:
-        """Return the finish reason on the wire."""
-        return self.finish or ("tool_calls" if self.tool_calls else "stop")
-
-    def ended(self, result: Result, language: SpokenLanguage) -> ResultAnswer:
-        """Return the answer with how the call ended, but for its text and reasoning."""
-        reply = result.reply
-        is_partial = result.outcome == "partial"
-        calls = [evolve(call, id=str(mended(call.id)), name=str(mended(call.name))) for call in result.tool_calls]
-        refused = result.outcome == "refused"
-        refusal = str(mended((reply and reply.refusal) or "")) if refused else ""
-        return evolve(
-            self,
-            tool_calls=tuple(evolve(call, arguments=str(mended(call.arguments))) for call in calls),
-            refusal=refusal,
-            finish="length" if is_partial else "content_filter" if refused and not refusal else None,
-            model=result.model or self.model,
-            usage=language.counts(result.usage),
-            signature=_signature(result, language.api),
-        )
+def ended(answer: Answer, result: Result, language: SpokenLanguage) -> Answer:
+    """Return an answer with how its call ended, but for its text and reasoning."""
+    is_refused = result.outcome == "refused"
+    refusal = str(mended((result.reply and result.reply.refusal) or "")) if is_refused else ""
+    return evolve(
+        answer,
+        tool_calls=tuple(
+            ToolCall(*[str(mended(each)) for each in (call.id, call.name, call.arguments)])
+            for call in result.tool_calls
+        ),
+        refusal=refusal,
+        finish="length" if result.outcome == "partial" else "content_filter" if is_refused and not refusal else None,
+        model=result.model or answer.model,
+        usage=language.counts(result.usage),
+        signature=_signature(result, language.api),
+    )
 
 
 def _signature(result: Result, api: str) -> str | None:

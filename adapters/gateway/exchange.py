@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from attrs import define, evolve, field
@@ -17,25 +18,24 @@ from rungwise.adapters.gateway.answers import (
     PREFIX,
     Problem,
     Response,
-    ResultAnswer,
+    ended,
     headers_of,
     request_number,
     text_of,
 )
 from rungwise.adapters.gateway.forwarded import ENCODING, Forward, forwarding
-from rungwise.adapters.gateway.languages.language import AnswerRequest, SpokenLanguage
+from rungwise.adapters.gateway.languages.language import Answer, AnswerRequest, SpokenLanguage
 from rungwise.adapters.gateway.reading import Asked
 from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Text
-from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.run.result import CallError, Result
-from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.values.usage import NO_USAGE
 
 LOGGER: Final = logging.getLogger("rungwise")
 
-Keep = Callable[[str, Journal], object]
-"""Keep the journal of a call under its id."""
+Keep = Callable[[str, Result], object]
+"""Keep the result of a call, by its id."""
 
 
 @define(eq=False)
@@ -50,6 +50,7 @@ class Exchange:
     hold: bool
     keep: Keep | None
     forward: Forward | None = None
+    _is_kept: bool = field(default=False, init=False)
 
     def forwarded(self, forward: Forward, body: bytes) -> Exchange:
         """Return the exchange that goes word for word to one backend."""
@@ -73,8 +74,10 @@ class Exchange:
             return self.failed(error)
 
     def _pieces(self, pump: Pump) -> Iterator[bytes]:
+        stream = None
         try:
-            with self.client.stream(self.asked.messages, returns=self.asked.returns, **self.options) as stream:
+            stream = self.client.stream(self.asked.messages, returns=self.asked.returns, **self.options)
+            with stream:
                 for event in stream:
                     if piece := pump.take(event):
                         yield piece
@@ -83,6 +86,8 @@ class Exchange:
         except Exception as error:
             if piece := pump.fail(error):
                 yield piece
+        finally:
+            self._keep_end_of(stream)
 
     async def arun(self) -> Response:
         """Run the call in this event loop."""
@@ -93,10 +98,15 @@ class Exchange:
             return self.whole(await self.client.acall(self.asked.messages, returns=self.asked.returns, **self.options))
         except Exception as error:
             return self.failed(error)
+        except BaseException as error:  # the program went away
+            self._kept(getattr(error, "result", None))
+            raise
 
     async def _apieces(self, pump: Pump) -> AsyncIterator[bytes]:
+        stream = None
         try:
-            async with self.client.astream(self.asked.messages, returns=self.asked.returns, **self.options) as stream:
+            stream = self.client.astream(self.asked.messages, returns=self.asked.returns, **self.options)
+            async with stream:
                 async for event in stream:
                     if piece := pump.take(event):
                         yield piece
@@ -105,6 +115,19 @@ class Exchange:
         except Exception as error:
             if piece := pump.fail(error):
                 yield piece
+        finally:
+            self._keep_end_of(stream)
+
+    def _keep_end_of(self, stream: Any) -> None:
+        """Keep the result of a stream that was left before its end."""
+        if stream is not None and not self._is_kept:
+            with suppress(IllegalEvent):
+                self._kept(stream.result)
+
+    def _kept(self, result: Result | None) -> None:
+        if result is not None and self.keep is not None and not self._is_kept:
+            self._is_kept = True
+            self.keep(request_number(self.request), result)
 
     # what the answer is
 
@@ -114,7 +137,7 @@ class Exchange:
         if self.forward is not None:
             return self._raw(headers)
         text = text_of(result, is_json_wanted=self.asked.returns is not None)
-        answer = ResultAnswer(text=text, reasoning=result.reasoning).ended(result, self.language)
+        answer = ended(Answer(text=text, reasoning=result.reasoning), result, self.language)
         return Response(200, headers, self.language.whole(answer, self.request))
 
     def failed(self, error: Exception) -> Response:
@@ -144,10 +167,9 @@ class Exchange:
         return None if is_reply else Problem.of(error)
 
     def headers(self, result: Result | None) -> dict[str, str]:
-        """Return the headers of the response, and keep the journal of a call that has ended."""
+        """Return the headers of the response, and keep the result of a call that has ended."""
         id = request_number(self.request)
-        if result is not None and self.keep is not None:
-            self.keep(id, result.journal)
+        self._kept(result)
         headers = {"content-type": "application/json", "x-request-id": id, **headers_of(result, id)}
         if self.forward is not None:
             headers[f"{PREFIX}outcome"] = "forwarded"
@@ -166,7 +188,7 @@ class Pump:
     is_over: bool = False
     early: Response | None = None  # the response of a call that ended before anything was written
     _stream: Any = None
-    _answer: ResultAnswer = field(factory=ResultAnswer)
+    _answer: Answer = field(factory=Answer)
     _text: list[str] = field(factory=list)
     _thoughts: list[str] = field(factory=list)
 
@@ -177,7 +199,7 @@ class Pump:
             return self.early or exchange.failed(RuntimeError("the stream has no end"))
         headers = exchange.headers(None)
         headers["content-type"] = exchange.forward.content_type if exchange.forward else "text/event-stream"
-        return Response(200, {**headers, "cache-control": "no-store"}, _Rest(first, pieces))
+        return Response(200, {**headers, "cache-control": "no-store"}, Rest(first, pieces, self))
 
     def take(self, event: object) -> bytes:
         """Take an event, and return what is to be written."""
@@ -197,7 +219,7 @@ class Pump:
                 self._text = ["".join(self._text).removesuffix(event.text)]
             case Discard():
                 self.is_over = True
-                return self._error(
+                return self.broken_off(
                     Problem.saying(
                         503,
                         "text that was streamed has to be taken back; hold=True waits for text that is final",
@@ -220,7 +242,7 @@ class Pump:
             return self._end(error.result)
         if isinstance(error, CallError):
             exchange.headers(error.result)
-        return self._error(problem or Problem.saying(500, "the call broke"))
+        return self.broken_off(problem or Problem.saying(500, "the call broke"))
 
     @property
     def _holds(self) -> bool:
@@ -260,7 +282,7 @@ class Pump:
         rest = text[len(gathered) :]
         written += self._written("text", rest) if rest else b""
         self._change(text=text, reasoning=thoughts)
-        self._answer = self._stream.answer = self._answer.ended(result, exchange.language)
+        self._answer = self._stream.answer = ended(self._answer, result, exchange.language)
         if self._answer.refusal:
             written += b"".join(self._stream.refusal([self._answer.refusal]))
         for call in self._answer.tool_calls:
@@ -268,7 +290,10 @@ class Pump:
         comment = _comment(about) if exchange.language.api != "gemini" else b""  # Google's SDK takes it for JSON
         return written + comment + b"".join(self._stream.end())
 
-    def _error(self, problem: Problem) -> bytes:
+    def broken_off(self, problem: Problem) -> bytes:
+        """Return the error that ends the stream."""
+        if self.exchange.forward is not None:
+            return b""
         self._change(text="".join(self._text), reasoning="".join(self._thoughts), error_event=problem.event())
         begun = self._begun()
         return begun + b"".join(self._stream.end())
@@ -280,12 +305,17 @@ def _comment(headers: Mapping[str, str]) -> bytes:
     return "".join([*ours, "\n"]).encode()
 
 
-class _Rest:
+class Rest:
     """Iterate over a first piece and those that follow, in a thread or in an event loop, and close them."""
 
-    def __init__(self, first: bytes, pieces: Any) -> None:
+    def __init__(self, first: bytes, pieces: Any, pump: Pump) -> None:
         self._first: bytes | None = first
         self._pieces = pieces
+        self._pump = pump
+
+    def broken_off(self, problem: Problem) -> bytes:
+        """Return the end of a stream that is broken off: the error of its protocol."""
+        return self._pump.broken_off(problem)
 
     def __iter__(self) -> Iterator[bytes]:
         return self

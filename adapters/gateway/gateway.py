@@ -41,7 +41,7 @@ class Gateway:
     Arguments:
         chains: the clients, by the model that selects them.
         hold: whether text waits until it is final.
-        keep: keeps the journals, or None.
+        keep: called with the id and the result of each call, or None.
     """
 
     chains: Mapping[str, Client] = field(converter=chains_of)

@@ -80,10 +80,10 @@ class Messages(SpokenLanguage):
 
     def stream(self, answer: Answer, request: AnswerRequest) -> AnswerStream:
         """Begin to write an answer that is streamed."""
-        return MessageStream(request, answer)
+        return _Stream(request, answer)
 
 
-class MessageStream(AnswerStream):
+class _Stream(AnswerStream):
     """Write a message block by block.
 
     A block is closed when the next one begins. Reasoning whose signature is not known yet stays open until the end.
@@ -94,7 +94,6 @@ class MessageStream(AnswerStream):
     _unsigned: int | None = None  # the block of reasoning that stays open
 
     def begin(self) -> Iterator[bytes]:
-        """Begin the answer."""
         usage = _usage(self.answer, self.request)
         begun = {**_message(self.answer, self.request), "content": [], **_NO_STOP}
         if usage:
@@ -104,22 +103,18 @@ class MessageStream(AnswerStream):
         yield _event("ping")
 
     def reasoning(self, piece: str) -> Iterator[bytes]:
-        """Add reasoning."""
         yield from self._open("thinking", {"type": "thinking", "thinking": "", "signature": ""})
         yield self._delta(type="thinking_delta", thinking=piece)
 
     def text(self, piece: str) -> Iterator[bytes]:
-        """Add visible text."""
         yield from self._open("text", {"type": "text", "text": "", "citations": None})
         yield self._delta(type="text_delta", text=piece)
 
     def call(self, call: ToolCall, pieces: Iterable[str]) -> Iterator[bytes]:
-        """Add a tool call."""
         yield from self._open("", {**_tool_use(call), "input": {}})
         yield from (self._delta(type="input_json_delta", partial_json=piece) for piece in ("", *pieces))
 
     def end(self) -> Iterator[bytes]:
-        """End the answer; unless it is `done`, the two events that end it are missing."""
         answer = self.answer
         yield from self._close()
         if self._unsigned is not None:

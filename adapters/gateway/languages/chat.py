@@ -81,39 +81,33 @@ class ChatCompletions(SpokenLanguage):
 
     def stream(self, answer: Answer, request: AnswerRequest) -> AnswerStream:
         """Begin to write an answer that is streamed."""
-        return ChatStream(request, answer)
+        return _Stream(request, answer)
 
 
-class ChatStream(AnswerStream):
+class _Stream(AnswerStream):
     """Write a completion in chunks."""
 
     _calls = 0
 
     def begin(self) -> Iterator[bytes]:
-        """Begin the answer."""
         yield self._delta({"role": "assistant", "content": ""})
 
     def reasoning(self, piece: str) -> Iterator[bytes]:
-        """Add reasoning."""
         yield self._delta(_reasoning(self.answer, piece))
 
     def text(self, piece: str) -> Iterator[bytes]:
-        """Add visible text."""
         yield self._delta({"content": piece})
 
     def refusal(self, pieces: Iterable[str]) -> Iterator[bytes]:
-        """Add a refusal."""
         yield from (self._delta({"refusal": piece}) for piece in pieces)
 
     def call(self, call: ToolCall, pieces: Iterable[str]) -> Iterator[bytes]:
-        """Add a tool call."""
         index, self._calls = self._calls, self._calls + 1
         yield self._delta({"tool_calls": [{"index": index, **_tool_call(call, "")}]})
         for piece in pieces:
             yield self._delta({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
 
     def end(self) -> Iterator[bytes]:
-        """End the answer."""
         answer = self.answer
         usage = _usage(answer, self.request.body) if self._reports else None
         counted = event({**self._envelope, "choices": [], "usage": usage}) if usage else b""

@@ -108,34 +108,29 @@ class GeminiLanguage(SpokenLanguage):
 
     def stream(self, answer: Answer, request: AnswerRequest) -> AnswerStream:
         """Begin to write an answer that is streamed."""
-        return ContentStream(request, answer)
+        return _Stream(request, answer)
 
 
-class ContentStream(AnswerStream):
+class _Stream(AnswerStream):
     """Write an answer in pieces: each has the form of a whole one, and the last one says how it ended."""
 
     _length = 0
     _calls = 0
 
     def begin(self) -> Iterator[bytes]:
-        """Begin the answer, for which there is no event."""
         return iter(())
 
     def reasoning(self, piece: str) -> Iterator[bytes]:
-        """Add reasoning."""
         yield self._part(_thought(piece))
 
     def text(self, piece: str) -> Iterator[bytes]:
-        """Add visible text."""
         yield self._part({"text": piece})
 
     def call(self, call: ToolCall, pieces: Iterable[str]) -> Iterator[bytes]:
-        """Add a tool call; the first one carries the signature."""
         index, self._calls = self._calls, self._calls + 1
         yield self._part(_call(call, {} if index else _signature(self.answer)))
 
     def end(self) -> Iterator[bytes]:
-        """End the answer."""
         answer = self.answer
         if answer.error_event is not None:
             yield event(GeminiLanguage().error(answer.error_event, 500))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import orjson
 from attrs import frozen
@@ -33,64 +33,43 @@ class AnswerRequest:
     created: int = CREATED  # seconds since 1970
 
 
-class Answer(Protocol):
-    """What is written: a `ScriptedReply`, or the result of a call."""
+@frozen(kw_only=True)
+class Answer:
+    """Hold what is written: a reply of a script, or the result of a call.
 
-    @property
-    def text(self) -> str:
-        """The visible content."""
+    Arguments:
+        text, reasoning, refusal, tool_calls: what the model said, reasoning first.
+        reasoning_field: the field that carries the reasoning in chat completions.
+        signature: of the reasoning; "" makes one up, None leaves it unsigned.
+        finish: the finish reason, in the words of chat completions; "" for none, None for the one that fits.
+        model: the model's id; "" for the requested one.
+        usage: the token counts in the protocol's form; {} for no report, None counts 4 characters a token.
+        error_event: an error that ends the answer.
+        final_message: whether the last chunk of chat completions carries a whole message too, or another text in it.
+        chunk_size: how many characters of text there are in one piece of a stream.
+        done: whether a stream has its end.
+    """
 
-    @property
-    def reasoning(self) -> str:
-        """The reasoning, which comes before the text."""
-
-    @property
-    def reasoning_field(self) -> str:
-        """The field that carries the reasoning in chat completions."""
-
-    @property
-    def signature(self) -> str | None:
-        """The signature of the reasoning; "" makes one up, None leaves it unsigned."""
-
-    @property
-    def refusal(self) -> str:
-        """The model's refusal."""
-
-    @property
-    def tool_calls(self) -> tuple[ToolCall, ...]:
-        """The tool calls."""
-
-    @property
-    def finish(self) -> str | None:
-        """The finish reason, in the words of chat completions; None for the one that fits."""
+    text: str = ""
+    reasoning: str = ""
+    reasoning_field: str = "reasoning_content"
+    signature: str | None = None
+    refusal: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish: str | None = None
+    model: str = ""
+    usage: Mapping[str, Any] | None = None
+    error_event: Mapping[str, Any] | None = None
+    final_message: bool | str | None = None
+    chunk_size: int = 12
+    done: bool = True
 
     @property
     def finish_reason(self) -> str | None:
-        """The finish reason on the wire, in the same words; None for none."""
-
-    @property
-    def model(self) -> str:
-        """The model's id; "" for the requested one."""
-
-    @property
-    def usage(self) -> Mapping[str, Any] | None:
-        """The token counts in this protocol's form; {} for no report, None counts 4 characters a token."""
-
-    @property
-    def error_event(self) -> Mapping[str, Any] | None:
-        """An error that ends the answer."""
-
-    @property
-    def final_message(self) -> bool | str | None:
-        """Whether the last chunk of chat completions carries a whole message too, or another text in it."""
-
-    @property
-    def chunk_size(self) -> int:
-        """How many characters of text there are in one piece of a stream."""
-
-    @property
-    def done(self) -> bool:
-        """Whether a stream has its end."""
+        """Return the finish reason on the wire, None for none."""
+        if self.finish is None:
+            return "tool_calls" if self.tool_calls else "stop"
+        return self.finish or None
 
 
 class AnswerStream(ABC):

@@ -72,10 +72,10 @@ class Responses(SpokenLanguage):
 
     def stream(self, answer: Answer, request: AnswerRequest) -> AnswerStream:
         """Begin to write an answer that is streamed."""
-        return ResponseStream(request, answer)
+        return _Stream(request, answer)
 
 
-class ResponseStream(AnswerStream):
+class _Stream(AnswerStream):
     """Write a response item by item.
 
     An item is done when the next one begins. Reasoning whose signature is not known yet is done at the end.
@@ -90,13 +90,11 @@ class ResponseStream(AnswerStream):
         self._pads = _member(request, "stream_options").get("include_obfuscation") is not False
 
     def begin(self) -> Iterator[bytes]:
-        """Begin the answer."""
         begun = {**_response(self.answer, self.request), "status": "in_progress"}
         yield self._event("response.created", response=begun)
         yield self._event("response.in_progress", response=begun)
 
     def reasoning(self, piece: str) -> Iterator[bytes]:
-        """Add reasoning."""
         if _REASONING not in self._places:
             yield from self._begin(_REASONING)
             yield self._event(
@@ -105,24 +103,20 @@ class ResponseStream(AnswerStream):
         yield self._delta("reasoning_summary_text", piece, self._summary)
 
     def text(self, piece: str) -> Iterator[bytes]:
-        """Add visible text."""
         yield from self._begin_part("output_text")
         yield self._delta("output_text", piece, self._place_of_part)
 
     def refusal(self, pieces: Iterable[str]) -> Iterator[bytes]:
-        """Add a refusal."""
         for piece in pieces:
             yield from self._begin_part("refusal")
             yield self._delta("refusal", piece, self._place_of_part)
 
     def call(self, call: ToolCall, pieces: Iterable[str]) -> Iterator[bytes]:
-        """Add a tool call."""
         key = f"call {sum(each.startswith('call') for each in self._places)}"
         yield from self._begin(key)
         yield from (self._delta("function_call_arguments", piece, self._places[key]) for piece in pieces)
 
     def end(self) -> Iterator[bytes]:
-        """End the answer; unless it is `done`, the event that ends it is missing."""
         answer = self.answer
         yield from self._close()
         for key, item in _output(answer, self.request).items():
