@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,14 +13,15 @@ import click
 
 from rungwise.adapters.cli.backends import VARIABLE, chain_in
 from rungwise.adapters.cli.chains import backends_in
-from rungwise.adapters.cli.clients import pointers
 from rungwise.adapters.cli.output import bad_input, note, put
-from rungwise.adapters.cli.serve import refuse_address
+from rungwise.adapters.cli.serve import pointers, refuse_address
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.toml import read_toml, text_of_file
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from rungwise.adapters.client import Client
     from rungwise.adapters.gateway.proxy import Metrics, Proxy
     from rungwise.fsm.call.run.result import Result
@@ -97,41 +99,39 @@ def proxy(
       0  ended by Ctrl-C
       2  the file cannot be read, or the port is taken
     """
-    try:
-        import uvicorn
-    except ImportError:
-        bad_input("the proxy needs the extra: pip install 'rungwise[proxy]'")
     if client_key_env is None and not _is_here(host):
         bad_input(f"--host {host} can be reached by others: name the variable that holds a key with --client-key-env")
     app = _app(chains, client_key_env, max_connections, hold=hold, forward=forward, journals=journals)
     try:
-        listening = socket.create_server((host, port), reuse_port=False, backlog=2048)
+        listening = socket.create_server((host, port), backlog=2048)
     except OSError as error:
         refuse_address(error, host, port)
-
-    class Server(uvicorn.Server):
-        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            import asyncio
-
-            asyncio.get_running_loop().call_later(drain, app.end)
-            await super().shutdown(sockets)
-
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        lifespan="off",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=int(drain) + 2,
-        limit_concurrency=4 * max_connections + 100,  # connections, idle ones too
-    )
     base_url = f"http://{host}:{listening.getsockname()[1]}/v1"
     put(f"{base_url}\n")
     for pointer in pointers(base_url, of_gateway=True):
         note(f"  {pointer}", dim=True)
     with contextlib.suppress(KeyboardInterrupt):
-        Server(config).run(sockets=[listening])
+        _server(app, drain, max_connections).run(sockets=[listening])
     return 0
+
+
+def _server(app: Proxy, drain: float, most: int) -> uvicorn.Server:
+    """Return a server that ends what still runs some time after SIGTERM."""
+    import asyncio
+
+    import uvicorn
+
+    class Draining(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            asyncio.get_running_loop().call_later(drain, app.end)
+            await super().shutdown(sockets)
+
+    limits: dict[str, Any] = {
+        "timeout_graceful_shutdown": int(drain) + 2,
+        "limit_concurrency": 4 * most + 100,  # connections, idle ones too
+    }
+    quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
+    return Draining(uvicorn.Config(app, lifespan="off", **quiet, **limits))
 
 
 def _app(path: str, key_env: str | None, most: int, *, hold: bool, forward: bool, journals: str | None) -> Proxy:
@@ -139,6 +139,8 @@ def _app(path: str, key_env: str | None, most: int, *, hold: bool, forward: bool
     from rungwise.adapters.gateway.proxy import Metrics, Proxy
     from rungwise.fsm.values.secret import Secret
 
+    if find_spec("uvicorn") is None:
+        bad_input("the proxy needs the extra: pip install 'rungwise[proxy]'")
     clients = _clients_in(path)
     default = clients.get("default") or (next(iter(clients.values())) if len(clients) == 1 else None)
     key = None

@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 from attrs import evolve, frozen
 
-from rungwise.adapters.gateway.languages.language import Answer, AnswerRequest, SpokenLanguage
+from rungwise.adapters.gateway.languages.language import AnswerRequest, Completion, SpokenLanguage
 from rungwise.adapters.wires.json_text import mended
 from rungwise.fsm.call.conversation.parts import ReasoningPart, ToolCall
 from rungwise.fsm.call.run.result import CallError, Result, describe
@@ -29,7 +29,7 @@ _FAULTS: Final[frozenset[Reason]] = frozenset(
 """The failures that are the request's fault: the program gets the provider's own status and words."""
 
 
-def ended(answer: Answer, result: Result, language: SpokenLanguage) -> Answer:
+def ended(answer: Completion, result: Result, language: SpokenLanguage) -> Completion:
     """Return an answer with how its call ended, but for its text and reasoning."""
     is_refused = result.outcome == "refused"
     refusal = str(mended((result.reply and result.reply.refusal) or "")) if is_refused else ""
@@ -80,7 +80,7 @@ def headers_of(result: Result | None, journal: str) -> dict[str, str]:
 
 
 @frozen(eq=False)
-class Response:
+class HttpResponse:
     """Hold what goes back: a body, or the pieces of one as they come."""
 
     status: int
@@ -128,10 +128,10 @@ class Problem(Exception):
             causes=causes or [result.cause],
         )
 
-    def response(self, language: SpokenLanguage, headers: Mapping[str, str] | None = None) -> Response:
+    def response(self, language: SpokenLanguage, headers: Mapping[str, str] | None = None) -> HttpResponse:
         """Return it as a response, which tells SDKs not to ask again."""
         about = {"content-type": "application/json", **(headers or {}), "x-should-retry": "false"}
-        return Response(self.status, about, language.error(self.fields, self.status))
+        return HttpResponse(self.status, about, language.error(self.fields, self.status))
 
     def event(self) -> dict[str, Any]:
         """Return the error that ends a stream; for Responses it also has the member that SDKs raise for."""

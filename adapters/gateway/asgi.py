@@ -10,7 +10,7 @@ import anyio
 from attrs import define, field
 
 from rungwise.adapters.client import Client
-from rungwise.adapters.gateway.answers import Problem, Response
+from rungwise.adapters.gateway.answers import HttpResponse, Problem
 from rungwise.adapters.gateway.exchange import Rest
 from rungwise.adapters.gateway.gateway import SPOKEN, Gateway
 from rungwise.adapters.gateway.languages import CHAT
@@ -82,11 +82,11 @@ class Asgi:
             response = problem.response(language)
         await write(send, response)
 
-    def refused(self, scope: Scope, headers: Mapping[str, str]) -> Response | None:
+    def refused(self, scope: Scope, headers: Mapping[str, str]) -> HttpResponse | None:
         """Return the response to a request that is not taken at all."""
         return None
 
-    async def other(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> Response | None:
+    async def other(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> HttpResponse | None:
         """Return the response to a request that is no model call; None for one that is.
 
         Raises:
@@ -107,7 +107,7 @@ class Asgi:
         """Run the call of a request while its client is there."""
         query = scope.get("query_string", b"").decode("ascii", "replace")
         exchange = self.gateway.read(scope["path"], query, headers, body)
-        response: Response | None = None
+        response: HttpResponse | None = None
 
         async def listen() -> None:
             while (await receive())["type"] != "http.disconnect":
@@ -165,14 +165,14 @@ async def read_body(receive: Receive, largest: int) -> bytes:
     raise Problem.saying(408, f"the body did not come within {BODY_SECONDS:g} s")
 
 
-def json_response(value: Any) -> Response:
+def json_response(value: Any) -> HttpResponse:
     """Return a value as JSON."""
     import orjson
 
-    return Response(200, {"content-type": "application/json"}, orjson.dumps(value))
+    return HttpResponse(200, {"content-type": "application/json"}, orjson.dumps(value))
 
 
-async def write(send: Send, response: Response) -> None:
+async def write(send: Send, response: HttpResponse) -> None:
     """Send a response; its pieces go out as they come."""
     body = response.body
     named = {**response.headers, **({"content-length": str(len(body))} if isinstance(body, bytes) else {})}

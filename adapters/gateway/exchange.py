@@ -16,15 +16,15 @@ from attrs import define, evolve, field
 from rungwise.adapters.client import Client
 from rungwise.adapters.gateway.answers import (
     PREFIX,
+    HttpResponse,
     Problem,
-    Response,
     ended,
     headers_of,
     request_number,
     text_of,
 )
 from rungwise.adapters.gateway.forwarded import ENCODING, Forward, forwarding
-from rungwise.adapters.gateway.languages.language import Answer, AnswerRequest, SpokenLanguage
+from rungwise.adapters.gateway.languages.language import AnswerRequest, Completion, SpokenLanguage
 from rungwise.adapters.gateway.reading import Asked
 from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Text
 from rungwise.fsm.call.run.result import CallError, Result
@@ -39,7 +39,7 @@ Keep = Callable[[str, Result], object]
 
 
 @define(eq=False)
-class Exchange:
+class GatewayCall:
     """Run the call of one request, and write its answer."""
 
     language: SpokenLanguage
@@ -52,7 +52,7 @@ class Exchange:
     forward: Forward | None = None
     _is_kept: bool = field(default=False, init=False)
 
-    def forwarded(self, forward: Forward, body: bytes) -> Exchange:
+    def forwarded(self, forward: Forward, body: bytes) -> GatewayCall:
         """Return the exchange that goes word for word to one backend."""
         client: Any = copy.copy(self.client)  # which shares its connections and clocks
         client.chain, client._stream_calls = (forward,), forward.streams
@@ -63,7 +63,7 @@ class Exchange:
 
     # in a thread, and in an event loop
 
-    def run(self) -> Response:
+    def run(self) -> HttpResponse:
         """Run the call in this thread; a streamed answer begins with its first piece."""
         if self.request.streams:
             pump = Pump(self)
@@ -89,7 +89,7 @@ class Exchange:
         finally:
             self._keep_end_of(stream)
 
-    async def arun(self) -> Response:
+    async def arun(self) -> HttpResponse:
         """Run the call in this event loop."""
         if self.request.streams:
             pump = Pump(self)
@@ -131,16 +131,16 @@ class Exchange:
 
     # what the answer is
 
-    def whole(self, result: Result) -> Response:
+    def whole(self, result: Result) -> HttpResponse:
         """Return a whole answer."""
         headers = self.headers(result)
         if self.forward is not None:
             return self._raw(headers)
         text = text_of(result, is_json_wanted=self.asked.returns is not None)
-        answer = ended(Answer(text=text, reasoning=result.reasoning), result, self.language)
-        return Response(200, headers, self.language.whole(answer, self.request))
+        answer = ended(Completion(text=text, reasoning=result.reasoning), result, self.language)
+        return HttpResponse(200, headers, self.language.whole(answer, self.request))
 
-    def failed(self, error: Exception) -> Response:
+    def failed(self, error: Exception) -> HttpResponse:
         """Return the answer to a call that raised: a refusal in its protocol's form, or an error."""
         result = error.result if isinstance(error, CallError) else None
         problem = self.problem(error)
@@ -151,10 +151,10 @@ class Exchange:
         assert problem is not None
         return problem.response(self.language, self.headers(result))
 
-    def _raw(self, headers: dict[str, str]) -> Response:
+    def _raw(self, headers: dict[str, str]) -> HttpResponse:
         assert self.forward is not None
         headers["content-type"] = self.forward.content_type
-        return Response(self.forward.status or 200, headers, self.forward.received)
+        return HttpResponse(self.forward.status or 200, headers, self.forward.received)
 
     def problem(self, error: Exception) -> Problem | None:
         """Return what an error is for the program; None for a refusal that is a reply."""
@@ -184,22 +184,23 @@ class Pump:
     stays the beginning of the answer: if it must be taken back, the stream ends with an error.
     """
 
-    exchange: Exchange
+    exchange: GatewayCall
     is_over: bool = False
-    early: Response | None = None  # the response of a call that ended before anything was written
+    early: HttpResponse | None = None  # the response of a call that ended before anything was written
+    _is_begun: bool = False
     _stream: Any = None
-    _answer: Answer = field(factory=Answer)
+    _answer: Completion = field(factory=Completion)
     _text: list[str] = field(factory=list)
     _thoughts: list[str] = field(factory=list)
 
-    def response(self, pieces: Any, first: bytes | None) -> Response:
+    def response(self, pieces: Any, first: bytes | None) -> HttpResponse:
         """Return the response, once its first piece has come."""
         exchange = self.exchange
         if first is None:
             return self.early or exchange.failed(RuntimeError("the stream has no end"))
         headers = exchange.headers(None)
         headers["content-type"] = exchange.forward.content_type if exchange.forward else "text/event-stream"
-        return Response(200, {**headers, "cache-control": "no-store"}, Rest(first, pieces, self))
+        return HttpResponse(200, {**headers, "cache-control": "no-store"}, Rest(first, pieces, self))
 
     def take(self, event: object) -> bytes:
         """Take an event, and return what is to be written."""
@@ -208,6 +209,7 @@ class Pump:
                 models = {each.name: each.model for each in self.exchange.client.chain}
                 self._change(model=models.get(event.backend, ""))
             case Text() if self.exchange.forward is not None:
+                self._is_begun = True
                 return event.text.encode(ENCODING)
             case Text():
                 self._text.append(event.text)
@@ -234,14 +236,13 @@ class Pump:
     def fail(self, error: Exception) -> bytes:
         """End the stream of a call that raised."""
         exchange, problem = self.exchange, self.exchange.problem(error)
-        if self._stream is None and (exchange.forward is None or exchange.forward.received):
-            self.early = exchange.failed(error)
-            if not (problem is None and exchange.forward is None):
-                return b""
+        self.is_over = True
         if problem is None and isinstance(error, CallError):
             return self._end(error.result)
-        if isinstance(error, CallError):
-            exchange.headers(error.result)
+        if not self._is_begun:
+            self.early = exchange.failed(error)
+            return b""
+        exchange.headers(error.result if isinstance(error, CallError) else None)
         return self.broken_off(problem or Problem.saying(500, "the call broke"))
 
     @property
@@ -258,12 +259,14 @@ class Pump:
         return self._begun() + b"".join(getattr(self._stream, name)(piece))
 
     def _begun(self) -> bytes:
+        """Begin the answer, unless it has begun; one that was forwarded has its own beginning."""
         if self._stream is not None:
             return b""
         exchange = self.exchange
         self._answer = evolve(self._answer, usage=exchange.language.counts(NO_USAGE))
-        self._stream = exchange.language.stream(self._answer, exchange.request)
-        return b"".join(self._stream.begin())
+        self._stream, is_begun = exchange.language.stream(self._answer, exchange.request), self._is_begun
+        self._is_begun = True
+        return b"" if is_begun else b"".join(self._stream.begin())
 
     def _end(self, result: Result) -> bytes:
         """Write what is missing of the answer, and its end."""
@@ -292,11 +295,8 @@ class Pump:
 
     def broken_off(self, problem: Problem) -> bytes:
         """Return the error that ends the stream."""
-        if self.exchange.forward is not None:
-            return b""
         self._change(text="".join(self._text), reasoning="".join(self._thoughts), error_event=problem.event())
-        begun = self._begun()
-        return begun + b"".join(self._stream.end())
+        return self._begun() + b"".join(self._stream.end())
 
 
 def _comment(headers: Mapping[str, str]) -> bytes:

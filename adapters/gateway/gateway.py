@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 
 from rungwise.adapters.client import Client
 from rungwise.adapters.gateway.answers import PREFIX, Problem, own_headers
-from rungwise.adapters.gateway.exchange import LOGGER, Exchange, Keep
+from rungwise.adapters.gateway.exchange import LOGGER, GatewayCall, Keep
 from rungwise.adapters.gateway.forwarded import Forward
 from rungwise.adapters.gateway.languages import LANGUAGES
 from rungwise.adapters.gateway.languages.language import AnswerRequest, SpokenLanguage
@@ -52,7 +52,7 @@ class Gateway:
         """Return the protocol of a POST to this path; None if it is no model call."""
         return next((each for each in SPOKEN if each.speaks(path)), None)
 
-    def read(self, path: str, query: str, headers: Mapping[str, str], body: bytes) -> Exchange:
+    def read(self, path: str, query: str, headers: Mapping[str, str], body: bytes) -> GatewayCall:
         """Read a request, whose path must be that of a protocol.
 
         Arguments:
@@ -88,13 +88,13 @@ class Gateway:
 
     def _exchange(
         self, language: SpokenLanguage, request: AnswerRequest, client: Client, headers: Mapping[str, str], body: bytes
-    ) -> Exchange:
+    ) -> GatewayCall:
         first = client.chain[0]
         asked = read(language.api, request.body, is_own=getattr(first, "API", None) == language.api)
         options = {**asked.options, **_limited(client, headers)}
         if passed := own_headers(headers):
             options["headers"] = passed
-        exchange = Exchange(language, request, client, asked, options, self.hold, self.keep)
+        exchange = GatewayCall(language, request, client, asked, options, self.hold, self.keep)
         if not asked.unknown:
             if asked.left_out:
                 LOGGER.info("left out for a backend of another protocol: %s", ", ".join(asked.left_out))

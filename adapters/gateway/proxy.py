@@ -10,7 +10,7 @@ from typing import Any, Final
 import httpx
 from attrs import define, field
 
-from rungwise.adapters.gateway.answers import PREFIX, Problem, Response
+from rungwise.adapters.gateway.answers import PREFIX, HttpResponse, Problem
 from rungwise.adapters.gateway.asgi import Asgi, Receive, Scope, Send, json_response, read_body, write
 from rungwise.adapters.gateway.languages import CHAT
 from rungwise.adapters.wires.http_backend import HttpBackend
@@ -52,7 +52,7 @@ class Proxy(Asgi):
         finally:
             self._count -= 1
 
-    def refused(self, scope: Scope, headers: Mapping[str, str]) -> Response | None:
+    def refused(self, scope: Scope, headers: Mapping[str, str]) -> HttpResponse | None:
         """Check the key of a request; without one, refuse what a web page could send from a browser."""
         if scope["path"] == "/healthz":
             return json_response({"status": "ok", "running": self._count - 1})
@@ -70,7 +70,7 @@ class Proxy(Asgi):
             return self.metrics.response(self._count - 1)
         return None
 
-    async def other(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> Response | None:
+    async def other(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> HttpResponse | None:
         """Answer a request that is no model call, or forward it."""
         try:
             return await super().other(scope, headers, receive)
@@ -89,7 +89,7 @@ class Proxy(Asgi):
             await client.aclose()
             raise Problem.saying(502, f"{backend.name} could not be asked ({type(error).__name__})") from None
         rest = {name: value for name, value in answer.headers.items() if name.lower() not in _HOPS}
-        return Response(answer.status_code, {**rest, f"{PREFIX}outcome": "forwarded"}, _read(client, answer))
+        return HttpResponse(answer.status_code, {**rest, f"{PREFIX}outcome": "forwarded"}, _read(client, answer))
 
     def _address(self, path: str) -> tuple[HttpBackend, str]:
         """Return the backend of the protocol that a path belongs to, and the path behind its base URL."""
@@ -151,9 +151,9 @@ class Metrics:
         self._cost.inc(result.cost or 0)
         self._seconds.observe(result.seconds)
 
-    def response(self, running: int) -> Response:
+    def response(self, running: int) -> HttpResponse:
         """Return the page of metrics."""
         from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
         self._running.set(running)
-        return Response(200, {"content-type": CONTENT_TYPE_LATEST}, generate_latest(self._registry))
+        return HttpResponse(200, {"content-type": CONTENT_TYPE_LATEST}, generate_latest(self._registry))

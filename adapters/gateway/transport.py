@@ -10,8 +10,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 from rungwise.adapters.client import Client
-from rungwise.adapters.gateway.answers import Problem, Response
-from rungwise.adapters.gateway.exchange import Exchange
+from rungwise.adapters.gateway.answers import HttpResponse, Problem
+from rungwise.adapters.gateway.exchange import GatewayCall
 from rungwise.adapters.gateway.gateway import Gateway
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Transport(_Transports):
         exchange = self._exchange(request, request.read)
         if exchange is None:
             return self._other(request, "HTTPTransport").handle_request(request)
-        response = exchange if isinstance(exchange, Response) else exchange.run()
+        response = exchange if isinstance(exchange, HttpResponse) else exchange.run()
         return _written(request, response, "SyncByteStream")
 
     async def handle_async_request(self, request: Any) -> Any:
@@ -63,10 +63,10 @@ class Transport(_Transports):
         exchange = self._exchange(request, lambda: request.content)
         if exchange is None:
             return await self._other(request, "AsyncHTTPTransport").handle_async_request(request)
-        response = exchange if isinstance(exchange, Response) else await exchange.arun()
+        response = exchange if isinstance(exchange, HttpResponse) else await exchange.arun()
         return _written(request, response, "AsyncByteStream")
 
-    def _exchange(self, request: Any, body: Callable[[], bytes]) -> Exchange | Response | None:
+    def _exchange(self, request: Any, body: Callable[[], bytes]) -> GatewayCall | HttpResponse | None:
         """Return what answers a request; None if it is no model call."""
         url = request.url
         language = self._gateway.language(url.path) if request.method == "POST" else None
@@ -116,7 +116,7 @@ def _library_of(request: Any) -> ModuleType:
     return import_module(type(request).__module__.partition(".")[0])
 
 
-def _written(request: Any, response: Response, kind: str) -> Any:
+def _written(request: Any, response: HttpResponse, kind: str) -> Any:
     library, body = _library_of(request), response.body
     content = {"content": body} if isinstance(body, bytes) else {"stream": _stream_class(library, kind)(body)}
     return library.Response(response.status, headers=dict(response.headers), **content)

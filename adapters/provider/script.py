@@ -29,7 +29,7 @@ from typing import Any, Literal, Self, get_args
 import attrs
 from attrs import field, frozen
 
-from rungwise.adapters.gateway.languages.language import Answer
+from rungwise.adapters.gateway.languages.language import Completion
 from rungwise.adapters.wires.endpoint import HEADER_NAME
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.errors import ConfigurationError
@@ -215,9 +215,9 @@ class ScriptedReply:
     final_message: bool | str | None = field(default=None, validator=_TEXT_OR_FLAG)
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> Completion:
         """Return what a protocol writes of it."""
-        return Answer(**{attribute.name: getattr(self, attribute.name) for attribute in attrs.fields(Answer)})
+        return Completion(**{attribute.name: getattr(self, attribute.name) for attribute in attrs.fields(Completion)})
 
     def pauses(self, count: int) -> list[float]:
         """Return the seconds before each of so many writes of the body, whose sum is not rounded."""

@@ -10,9 +10,9 @@ import orjson
 
 from rungwise.adapters.gateway.languages.language import (
     SIGNATURE,
-    Answer,
     AnswerRequest,
     AnswerStream,
+    Completion,
     SpokenLanguage,
     answer_tokens,
     characters,
@@ -71,19 +71,19 @@ class Messages(SpokenLanguage):
             "cache_read_input_tokens": usage.cache_read_tokens,
         }
 
-    def whole(self, answer: Answer, request: AnswerRequest) -> bytes:
+    def whole(self, answer: Completion, request: AnswerRequest) -> bytes:
         """Return the body of an answer that is not streamed."""
         if answer.error_event is not None:
             return self.error(answer.error_event, 500)
         usage = {} if answer.usage == {} else {"usage": _usage(answer, request)}
         return orjson.dumps({**_message(answer, request), "content": [*_blocks(answer)], **_stop(answer), **usage})
 
-    def stream(self, answer: Answer, request: AnswerRequest) -> AnswerStream:
+    def stream(self, answer: Completion, request: AnswerRequest) -> AnswerStream:
         """Begin to write an answer that is streamed."""
-        return _Stream(request, answer)
+        return _MessageStream(request, answer)
 
 
-class _Stream(AnswerStream):
+class _MessageStream(AnswerStream):
     """Write a message block by block.
 
     A block is closed when the next one begins. Reasoning whose signature is not known yet stays open until the end.
@@ -160,12 +160,12 @@ def _event(name: str, /, **members: Any) -> bytes:
     return event({"type": name, **members}, name)
 
 
-def _message(answer: Answer, request: AnswerRequest) -> dict[str, Any]:
+def _message(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
     model = answer.model or request.model
     return {"id": f"msg_{request.number:024d}", "type": "message", "role": "assistant", "model": model}
 
 
-def _stop(answer: Answer) -> dict[str, Any]:
+def _stop(answer: Completion) -> dict[str, Any]:
     word = "content_filter" if answer.refusal and answer.finish is None else answer.finish_reason
     reason = None if word is None else STOPS.get(word, word)
     details = None
@@ -174,7 +174,7 @@ def _stop(answer: Answer) -> dict[str, Any]:
     return {"stop_reason": reason, "stop_sequence": None, "stop_details": details}
 
 
-def _blocks(answer: Answer) -> Iterator[dict[str, Any]]:
+def _blocks(answer: Completion) -> Iterator[dict[str, Any]]:
     if answer.reasoning:
         signature = "" if answer.signature is None else answer.signature or SIGNATURE
         yield {"type": "thinking", "thinking": answer.reasoning, "signature": signature}
@@ -187,7 +187,7 @@ def _tool_use(call: ToolCall) -> dict[str, Any]:
     return {"type": "tool_use", "id": call.id, "name": call.name}
 
 
-def _usage(answer: Answer, request: AnswerRequest) -> dict[str, Any]:
+def _usage(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
     if answer.usage is not None:
         return dict(answer.usage)
     usage: dict[str, Any] = {

@@ -10,9 +10,9 @@ import orjson
 
 from rungwise.adapters.gateway.languages.language import (
     CREATED,
-    Answer,
     AnswerRequest,
     AnswerStream,
+    Completion,
     SpokenLanguage,
     answer_tokens,
     characters,
@@ -72,19 +72,19 @@ class ChatCompletions(SpokenLanguage):
             "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         }
 
-    def whole(self, answer: Answer, request: AnswerRequest) -> bytes:
+    def whole(self, answer: Completion, request: AnswerRequest) -> bytes:
         """Return the body of an answer that is not streamed."""
         if answer.error_event is not None:
             usage = {} if answer.usage is None else {"usage": dict(answer.usage)}
             return orjson.dumps({**orjson.loads(self.error(answer.error_event, 500)), **usage})
         return orjson.dumps(_completion(answer, request))
 
-    def stream(self, answer: Answer, request: AnswerRequest) -> AnswerStream:
+    def stream(self, answer: Completion, request: AnswerRequest) -> AnswerStream:
         """Begin to write an answer that is streamed."""
-        return _Stream(request, answer)
+        return _ChatStream(request, answer)
 
 
-class _Stream(AnswerStream):
+class _ChatStream(AnswerStream):
     """Write a completion in chunks."""
 
     _calls = 0
@@ -142,7 +142,7 @@ class _Stream(AnswerStream):
         return event({**self._envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
 
 
-def _envelope(answer: Answer, request: AnswerRequest) -> dict[str, Any]:
+def _envelope(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
     return {
         "id": f"chatcmpl-{request.number:08d}",
         "object": "chat.completion",
@@ -151,7 +151,7 @@ def _envelope(answer: Answer, request: AnswerRequest) -> dict[str, Any]:
     }
 
 
-def _completion(answer: Answer, request: AnswerRequest) -> dict[str, Any]:
+def _completion(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
     silent = answer.tool_calls or answer.refusal
     message: dict[str, Any] = {"role": "assistant", "content": answer.text or (None if silent else "")}
     if answer.reasoning:
@@ -169,13 +169,13 @@ def _tool_call(call: ToolCall, arguments: str) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
-def _reasoning(answer: Answer, text: str) -> dict[str, Any]:
+def _reasoning(answer: Completion, text: str) -> dict[str, Any]:
     if answer.reasoning_field == "reasoning_details":
         return {"reasoning_details": [{"type": "reasoning.text", "text": text, "format": "unknown", "index": 0}]}
     return {answer.reasoning_field: text}
 
 
-def _usage(answer: Answer, request: Mapping[str, Any]) -> dict[str, Any]:
+def _usage(answer: Completion, request: Mapping[str, Any]) -> dict[str, Any]:
     if answer.usage is not None:
         return dict(answer.usage)
     prompt, completion = tokens(characters(contents_of(request))), answer_tokens(answer)

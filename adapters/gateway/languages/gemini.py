@@ -12,9 +12,9 @@ import orjson
 from rungwise.adapters.gateway.languages.language import (
     DEFAULT_MODEL,
     SIGNATURE,
-    Answer,
     AnswerRequest,
     AnswerStream,
+    Completion,
     SpokenLanguage,
     answer_tokens,
     characters,
@@ -96,7 +96,7 @@ class GeminiLanguage(SpokenLanguage):
             "cachedContentTokenCount": usage.cache_read_tokens,
         }
 
-    def whole(self, answer: Answer, request: AnswerRequest) -> bytes:
+    def whole(self, answer: Completion, request: AnswerRequest) -> bytes:
         """Return the body of an answer that is not streamed."""
         if answer.error_event is not None:
             return self.error(answer.error_event, 500)
@@ -106,12 +106,12 @@ class GeminiLanguage(SpokenLanguage):
         last = _last(answer, _signed(answer, _candidate([*thoughts, *text, *calls])))
         return orjson.dumps({**last, **_metadata(_usage(answer, request)), **_envelope(answer, request)})
 
-    def stream(self, answer: Answer, request: AnswerRequest) -> AnswerStream:
+    def stream(self, answer: Completion, request: AnswerRequest) -> AnswerStream:
         """Begin to write an answer that is streamed."""
-        return _Stream(request, answer)
+        return _ContentStream(request, answer)
 
 
-class _Stream(AnswerStream):
+class _ContentStream(AnswerStream):
     """Write an answer in pieces: each has the form of a whole one, and the last one says how it ended."""
 
     _length = 0
@@ -150,7 +150,7 @@ class _Stream(AnswerStream):
         return event({"candidates": [_candidate([part])], **_metadata(so_far), **envelope})
 
 
-def _envelope(answer: Answer, request: AnswerRequest) -> dict[str, Any]:
+def _envelope(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
     return {"modelVersion": answer.model or request.model, "responseId": f"response-{request.number:08d}"}
 
 
@@ -162,7 +162,7 @@ def _candidate(parts: list[dict[str, Any]]) -> dict[str, Any]:
     return {"content": {"parts": parts, "role": "model"} if parts else {"role": "model"}, "index": 0}
 
 
-def _last(answer: Answer, candidate: dict[str, Any]) -> dict[str, Any]:
+def _last(answer: Completion, candidate: dict[str, Any]) -> dict[str, Any]:
     """Return the last candidate of an answer; a refusal stands next to its finish reason."""
     finish = answer.finish_reason
     if answer.refusal and answer.finish is None:
@@ -176,7 +176,7 @@ def _thought(piece: str) -> dict[str, Any]:
     return {"text": piece, "thought": True}
 
 
-def _signature(answer: Answer) -> dict[str, str]:
+def _signature(answer: Completion) -> dict[str, str]:
     if answer.signature is None or not (answer.reasoning or answer.signature):
         return {}
     return {"thoughtSignature": answer.signature or SIGNATURE}
@@ -190,7 +190,7 @@ def _call(call: ToolCall, signature: Mapping[str, str]) -> dict[str, Any]:
     return {"functionCall": {**begun, **rest}, **signature}
 
 
-def _signed(answer: Answer, candidate: dict[str, Any], *, is_last: bool = False) -> dict[str, Any]:
+def _signed(answer: Completion, candidate: dict[str, Any], *, is_last: bool = False) -> dict[str, Any]:
     """Sign the last part of an answer without calls; in a stream that part is otherwise empty."""
     parts = candidate["content"].get("parts", [])
     if answer.tool_calls or not (parts or is_last) or not _signature(answer):
@@ -201,7 +201,7 @@ def _signed(answer: Answer, candidate: dict[str, Any], *, is_last: bool = False)
     return candidate
 
 
-def _usage(answer: Answer, request: AnswerRequest) -> dict[str, Any]:
+def _usage(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
     if answer.usage is not None:
         return dict(answer.usage)
     prompt, total, thoughts = tokens(characters(request.body.get("contents"))), answer_tokens(answer), 0

@@ -34,7 +34,7 @@ class AnswerRequest:
 
 
 @frozen(kw_only=True)
-class Answer:
+class Completion:
     """Hold what is written: a reply of a script, or the result of a call.
 
     Arguments:
@@ -75,7 +75,7 @@ class Answer:
 class AnswerStream(ABC):
     """Write one answer as a stream, piece by piece; each method yields the bytes to send."""
 
-    def __init__(self, request: AnswerRequest, answer: Answer) -> None:
+    def __init__(self, request: AnswerRequest, answer: Completion) -> None:
         self.request = request
         self.answer = answer
         """What is known of the answer; its model, its signature and its usage may come later."""
@@ -143,11 +143,11 @@ class Language(ABC):
         """Return the body of an error."""
 
     @abstractmethod
-    def whole(self, answer: Answer, request: AnswerRequest) -> bytes:
+    def whole(self, answer: Completion, request: AnswerRequest) -> bytes:
         """Return the body of an answer that is not streamed."""
 
     @abstractmethod
-    def events(self, answer: Answer, request: AnswerRequest) -> Iterator[bytes]:
+    def events(self, answer: Completion, request: AnswerRequest) -> Iterator[bytes]:
         """Yield the pieces of a stream as they are sent."""
 
 
@@ -162,10 +162,10 @@ class SpokenLanguage(Language):
         """Return token counts in this protocol's form."""
 
     @abstractmethod
-    def stream(self, answer: Answer, request: AnswerRequest) -> AnswerStream:
+    def stream(self, answer: Completion, request: AnswerRequest) -> AnswerStream:
         """Begin to write an answer that is streamed."""
 
-    def events(self, answer: Answer, request: AnswerRequest) -> Iterator[bytes]:
+    def events(self, answer: Completion, request: AnswerRequest) -> Iterator[bytes]:
         """Yield the pieces of a stream as they are sent."""
         stream, size = self.stream(answer, request), answer.chunk_size
         yield from stream.begin()
@@ -206,7 +206,7 @@ def tokens(count: int) -> int:
     return -(-count // CHARACTERS_PER_TOKEN)
 
 
-def answer_tokens(answer: Answer) -> int:
+def answer_tokens(answer: Completion) -> int:
     """Return the tokens of a whole answer, reasoning included."""
     calls = sum(len(call.name) + len(call.arguments) for call in answer.tool_calls)
     return tokens(len(answer.text) + len(answer.reasoning) + len(answer.refusal) + calls)

@@ -13,8 +13,8 @@ import orjson
 from rungwise.adapters.gateway.languages.language import (
     CREATED,
     DEFAULT_MODEL,
-    Answer,
     AnswerRequest,
+    Completion,
     Language,
     answer_tokens,
     characters,
@@ -63,14 +63,14 @@ class OllamaChat(Language):
         phrase = responses.get(status, "Unknown status")
         return orjson.dumps({"error": (fields or {}).get("message") or ERRORS.get(status, phrase)})
 
-    def whole(self, reply: Answer, request: AnswerRequest) -> bytes:
+    def whole(self, reply: Completion, request: AnswerRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
         if reply.error_event is not None:
             return self.error(reply.error_event, 500)
         message = _message(reply.text or reply.refusal, reply.reasoning, reply.tool_calls)
         return _line(reply, request, message, **(_end(reply, request) if reply.done else {}))
 
-    def events(self, reply: Answer, request: AnswerRequest) -> Iterator[bytes]:
+    def events(self, reply: Completion, request: AnswerRequest) -> Iterator[bytes]:
         """Yield the lines of a stream."""
         size = reply.chunk_size
         yield from (_line(reply, request, _message("", piece)) + b"\n" for piece in split(reply.reasoning, size))
@@ -83,7 +83,7 @@ class OllamaChat(Language):
             yield _line(reply, request, _message(""), **_end(reply, request)) + b"\n"
 
 
-def _line(reply: Answer, request: AnswerRequest, message: Mapping[str, Any], **end: Any) -> bytes:
+def _line(reply: Completion, request: AnswerRequest, message: Mapping[str, Any], **end: Any) -> bytes:
     about = {"model": reply.model or request.model, "created_at": _CREATED}
     return orjson.dumps({**about, "message": message, "done": False, **end})
 
@@ -105,7 +105,7 @@ def _arguments(text: str) -> Any:
         return text
 
 
-def _end(reply: Answer, request: AnswerRequest) -> dict[str, Any]:
+def _end(reply: Completion, request: AnswerRequest) -> dict[str, Any]:
     finish = {"tool_calls": "stop"}.get(reply.finish_reason or "", reply.finish_reason)
     end: dict[str, Any] = {"done": True, **({"done_reason": finish} if finish else {})}
     if reply.usage is not None:

@@ -10,9 +10,9 @@ import orjson
 from rungwise.adapters.gateway.languages.chat import ChatCompletions
 from rungwise.adapters.gateway.languages.language import (
     SIGNATURE,
-    Answer,
     AnswerRequest,
     AnswerStream,
+    Completion,
     SpokenLanguage,
     answer_tokens,
     characters,
@@ -66,22 +66,22 @@ class Responses(SpokenLanguage):
             "total_tokens": usage.total_tokens,
         }
 
-    def whole(self, answer: Answer, request: AnswerRequest) -> bytes:
+    def whole(self, answer: Completion, request: AnswerRequest) -> bytes:
         """Return the body of an answer that is not streamed."""
         return orjson.dumps(_ended(answer, request, [*_output(answer, request).values()]))
 
-    def stream(self, answer: Answer, request: AnswerRequest) -> AnswerStream:
+    def stream(self, answer: Completion, request: AnswerRequest) -> AnswerStream:
         """Begin to write an answer that is streamed."""
-        return _Stream(request, answer)
+        return _ResponseStream(request, answer)
 
 
-class _Stream(AnswerStream):
+class _ResponseStream(AnswerStream):
     """Write a response item by item.
 
     An item is done when the next one begins. Reasoning whose signature is not known yet is done at the end.
     """
 
-    def __init__(self, request: AnswerRequest, answer: Answer) -> None:
+    def __init__(self, request: AnswerRequest, answer: Completion) -> None:
         super().__init__(request, answer)
         self._number = 0
         self._places: dict[str, Item] = {}  # by the key of an item, in their order
@@ -212,7 +212,7 @@ class _Stream(AnswerStream):
         return _message(self.answer, self.request) if key == _MESSAGE else _output(self.answer, self.request)[key]
 
 
-def _ended(answer: Answer, request: AnswerRequest, output: list[Item]) -> Item:
+def _ended(answer: Completion, request: AnswerRequest, output: list[Item]) -> Item:
     """Return the final response."""
     status, reason = _FINISHES.get(answer.finish_reason, ("incomplete", answer.finish_reason))
     response = {**_response(answer, request), "output": output, "status": status}
@@ -235,7 +235,7 @@ def _member(request: AnswerRequest, name: str) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _response(answer: Answer, request: AnswerRequest) -> Item:
+def _response(answer: Completion, request: AnswerRequest) -> Item:
     body = request.body
     return {
         "id": f"resp_{request.number:08d}",
@@ -264,7 +264,7 @@ def _response(answer: Answer, request: AnswerRequest) -> Item:
     }
 
 
-def _output(answer: Answer, request: AnswerRequest) -> dict[str, Item]:
+def _output(answer: Completion, request: AnswerRequest) -> dict[str, Item]:
     """Return the items of an answer by their keys."""
     output: dict[str, Item] = {}
     if answer.reasoning or answer.signature:
@@ -278,7 +278,7 @@ def _output(answer: Answer, request: AnswerRequest) -> dict[str, Item]:
     return output
 
 
-def _reasoning(answer: Answer, request: AnswerRequest) -> Item:
+def _reasoning(answer: Completion, request: AnswerRequest) -> Item:
     summary = [{"type": "summary_text", "text": answer.reasoning}] if answer.reasoning else []
     item: Item = {"id": f"rs_{request.number:08d}", "type": "reasoning", "summary": summary}
     include = request.body.get("include")
@@ -288,7 +288,7 @@ def _reasoning(answer: Answer, request: AnswerRequest) -> Item:
     return item
 
 
-def _message(answer: Answer, request: AnswerRequest) -> Item:
+def _message(answer: Completion, request: AnswerRequest) -> Item:
     content: list[Item] = []
     if _final(answer) or not (answer.tool_calls or answer.refusal or answer.reasoning):
         content.append(_part("output_text", answer))
@@ -298,22 +298,22 @@ def _message(answer: Answer, request: AnswerRequest) -> Item:
     return {**message, "role": "assistant", "content": content}
 
 
-def _part(kind: str, answer: Answer) -> Item:
+def _part(kind: str, answer: Completion) -> Item:
     if kind == "refusal":
         return {"type": "refusal", "refusal": answer.refusal}
     return {"type": "output_text", "annotations": [], "logprobs": [], "text": _final(answer)}
 
 
-def _final(answer: Answer) -> str:
+def _final(answer: Completion) -> str:
     """Return the whole text, which may differ from its pieces."""
     return answer.final_message if isinstance(answer.final_message, str) else answer.text
 
 
-def _status(answer: Answer) -> str:
+def _status(answer: Completion) -> str:
     return "incomplete" if answer.finish_reason in ("length", "content_filter") else "completed"
 
 
-def _usage(answer: Answer, request: AnswerRequest) -> Item | None:
+def _usage(answer: Completion, request: AnswerRequest) -> Item | None:
     if answer.usage is not None:
         return dict(answer.usage) or None
     body = request.body
