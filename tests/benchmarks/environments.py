@@ -22,6 +22,7 @@ PEERS = {
     "pydantic-ai": ("pydantic-ai-slim[openai]",),
     "langchain": ("langchain-openai",),
     "instructor": ("instructor",),
+    "litellm-proxy": ("litellm[proxy]",),
 }
 """The environments beside that of Rungwise, and which requirements of the extra go into each."""
 OWN_EXTRAS = ("bedrock", "testing")
@@ -42,13 +43,18 @@ def _named(name: str, among: list[str]) -> str:
     return next(each for each in among if re.match(rf"{re.escape(name)}(?![\w.-])", each))
 
 
-def python_of(environment: str, cache: Path) -> Path:
+def python_of(environment: str, cache: Path, wanted: list[str] | None = None) -> Path:
     """Return the interpreter of an environment, which is made where it is not there yet.
+
+    Arguments:
+        environment: its name.
+        cache: the folder for it.
+        wanted: what is installed into it; None is what `requirements` says.
 
     Raises:
         subprocess.CalledProcessError: it cannot be made, for want of a package or of a network.
     """
-    wanted = requirements(environment)
+    wanted = requirements(environment) if wanted is None else wanted
     digest = hashlib.sha256("\n".join([sys.version, *wanted]).encode()).hexdigest()[:10]
     home = cache / f"{environment}-{digest}"
     if not (home / "complete").exists():
