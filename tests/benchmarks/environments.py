@@ -21,10 +21,13 @@ PEERS = {
     "litellm": ("litellm",),
     "pydantic-ai": ("pydantic-ai-slim[openai]",),
     "langchain": ("langchain-openai",),
+}
+"""The environments of `run.py` beside that of Rungwise, and which requirements of the extra go into each."""
+OTHERS = {
     "instructor": ("instructor",),
     "litellm-proxy": ("litellm[proxy]",),
 }
-"""The environments beside that of Rungwise, and which requirements of the extra go into each."""
+"""Those that only the other commands use."""
 OWN_EXTRAS = ("bedrock", "testing")
 OWN_TOOLS = ("matplotlib",)
 
@@ -33,10 +36,12 @@ def requirements(environment: str) -> list[str]:
     """List what is installed into an environment."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
+    if environment == "gateway":
+        return [*project["dependencies"], *extras["proxy"], _named("openai", extras["bench"])]
     if environment == "rungwise":
         own = [*project["dependencies"], *(each for name in OWN_EXTRAS for each in extras.get(name, ()))]
         return own + [_named(name, extras["bench"]) for name in OWN_TOOLS]
-    return [_named(name, extras["bench"] + project["dependencies"]) for name in PEERS[environment]]
+    return [_named(name, extras["bench"] + project["dependencies"]) for name in (PEERS | OTHERS)[environment]]
 
 
 def _named(name: str, among: list[str]) -> str:
