@@ -141,7 +141,7 @@ def _app(path: str, key_env: str | None, most: int, *, hold: bool, forward: bool
 
     if find_spec("uvicorn") is None:
         bad_input("the proxy needs the extra: pip install 'rungwise[proxy]'")
-    clients = _clients_in(path)
+    clients = _clients_in(path, most)
     default = clients.get("default") or (next(iter(clients.values())) if len(clients) == 1 else None)
     key = None
     if key_env is not None:
@@ -173,8 +173,8 @@ def _app(path: str, key_env: str | None, most: int, *, hold: bool, forward: bool
     return Proxy(gateway, key=key, most=most, forwards=forward, metrics=metrics)
 
 
-def _clients_in(path: str) -> dict[str, Client]:
-    """Return a client for each chain of a file, all with the policy there."""
+def _clients_in(path: str, most: int) -> dict[str, Client]:
+    """Return a client for each chain of a file, all with the policy there; no request waits for a connection."""
     from rungwise.adapters.client import Client
 
     text = text_of_file(path)
@@ -184,7 +184,10 @@ def _clients_in(path: str) -> dict[str, Client]:
         if not isinstance(chains, dict) or not chains:
             raise ConfigurationError("there is no chain: begin each backend of one with [[chain.default]]")
         prices = read_price_list(text)  # which refuses what is no table
-        return {name: Client(chain_in(name, tables, prices.of), policy=policy) for name, tables in chains.items()}
+        return {
+            name: Client(chain_in(name, tables, prices.of), policy=policy, max_connections=most)
+            for name, tables in chains.items()
+        }
     except ConfigurationError as error:
         raise ConfigurationError(f"{path}: {error}") from None
 
