@@ -35,6 +35,8 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise import testing as testing
     from rungwise.adapters.check import Check as Check
     from rungwise.adapters.client import Client as Client
+    from rungwise.adapters.gateway.asgi import asgi as asgi
+    from rungwise.adapters.gateway.transport import Transport as Transport
     from rungwise.adapters.http.cancellation import Cancellation as Cancellation
     from rungwise.adapters.tools.mcp_tools import mcp_toolbox as mcp_toolbox
     from rungwise.adapters.wires.anthropic.backend import Anthropic as Anthropic

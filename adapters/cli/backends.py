@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 import click
 from attrs import field, frozen
 
+from rungwise.adapters.cli.chains import pair_of
 from rungwise.adapters.cli.options import choice_option, text
 from rungwise.adapters.cli.output import bad_input
 from rungwise.adapters.wires.classes import backend_class
@@ -20,7 +21,7 @@ from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.registry import APIS, WIRES
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.label import close_to
+from rungwise.fsm.values.label import close_to, did_you_mean, short
 
 OPENAI: Final = "https://api.openai.com/v1"
 VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
@@ -93,6 +94,51 @@ def _fallback(value: str) -> Target:
             f"{problem}, as in http://localhost:8000/v1#llama or anthropic:claude-sonnet-4-5{near}"
         )
     return Target(api, _check_url(place), *names)
+
+
+@frozen
+class Listed(Target):
+    """Name a backend as a file does, in a table of `[[chain.NAME]]`."""
+
+    @property
+    def option_of_key(self) -> str:
+        """Return the key of the table that names its variable."""
+        return "key_env"
+
+    @property
+    def otherwise(self) -> str:
+        """Say what else to do about a missing key."""
+        return 'or name the variable that holds it with key_env ("" for a server that takes no key)'
+
+
+def chain_in(name: str, tables: Sequence[Mapping[str, Any]]) -> list[HttpBackend]:
+    """Make the backends of a chain from its tables in a file.
+
+    Raises:
+        ConfigurationError: a table is not of its form.
+    """
+    targets, prices = [], []
+    for number, table in enumerate(tables, 1):
+        where = f"chain.{name}: backend {number}"
+        for key, value in table.items():
+            if key not in _KEYS:
+                raise ConfigurationError(f"{where}: {short(key)} is unknown; {did_you_mean(key, _KEYS, _KEYS_HINT)}")
+            if key != "prices" and not isinstance(value, str):
+                raise ConfigurationError(f"{where}: {key} must be a string, not {short(value)}")
+        api = table.get("api", "openai")
+        if api not in APIS:
+            raise ConfigurationError(f"{where}: api must be one of {', '.join(APIS)}, not {short(api)}")
+        targets.append(Listed(api, table.get("base_url"), table["model"], table.get("key_env"), is_fallback=number > 1))
+        prices.append(pair_of(table["prices"], where) if "prices" in table else None)
+    try:
+        chain = chain_of(targets, lambda model: None)
+    except click.ClickException as error:
+        raise ConfigurationError(f"chain.{name}: {error.message}") from None
+    return [attrs.evolve(each, prices=price) for each, price in zip(chain, prices, strict=True)]
+
+
+_KEYS: Final = ("api", "model", "base_url", "key_env", "prices")
+_KEYS_HINT: Final = f"it must be one of {', '.join(_KEYS)}"
 
 
 def chain_of(

@@ -68,17 +68,17 @@ def read_price_list(text: str) -> PriceList:
     prices, chains = document.get("prices", {}), document.get("chain", {})
     if not isinstance(prices, Mapping) or not isinstance(chains, Mapping):
         raise ConfigurationError(f"{'chain' if isinstance(prices, Mapping) else 'prices'} must be a table")
-    by_model = {model: _pair(pair, f"prices.{short(model)}") for model, pair in prices.items()}
+    by_model = {model: pair_of(pair, f"prices.{short(model)}") for model, pair in prices.items()}
     of_chains: dict[str, list[Prices]] = {}
-    for where, backend in _backends(chains):
+    for where, backend in backends_in(chains):
         priced = of_chains.setdefault(backend["model"], [])
         if "prices" in backend:
-            priced.append(_pair(backend["prices"], where))
+            priced.append(pair_of(backend["prices"], where))
     by_model |= {model: _dearest(priced) for model, priced in of_chains.items() if priced}  # two hosts may sell one
     return PriceList(by_model, tuple(of_chains))
 
 
-def _backends(chains: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def backends_in(chains: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the backends of all chains, each with where its prices stand."""
     for name, backends in chains.items():
         if not isinstance(backends, list) or not all(isinstance(each, Mapping) for each in backends):
@@ -89,7 +89,8 @@ def _backends(chains: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
             yield f"chain.{name}: the prices of backend {number}", backend
 
 
-def _pair(value: object, where: str) -> Prices:
+def pair_of(value: object, where: str) -> Prices:
+    """Read a pair of prices, in and out."""
     if not isinstance(value, list) or len(value) != 2:
         raise ConfigurationError(f"{where} must be the prices of a million tokens in and out, as in [1.25, 10]")
     try:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
+from attrs import frozen
 
-from rungwise.adapters.cli.clients import pointers, summary_of, text_of
 from rungwise.adapters.cli.output import bad_input, counted, note, one_line, put, shortened
+from rungwise.adapters.gateway.languages import CHAT, language_of
+from rungwise.adapters.gateway.languages.language import SpokenLanguage
+from rungwise.adapters.wires.plain.messages import read_message
+from rungwise.adapters.wires.registry import WIRES
 
 if TYPE_CHECKING:
     from rungwise.adapters.provider.playback import ReceivedRequest
@@ -93,11 +98,16 @@ def _listen(script: Script, host: str, port: int) -> EmbeddedProvider:
     try:
         return EmbeddedProvider(script, host=host, port=port)
     except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            bad_input(f"port {port} of {host} is taken: choose another, or 0 for any that is free")
-        if error.errno == errno.EACCES:
-            bad_input(f"port {port} of {host} is not yours to open: choose one above 1023, or 0 for any that is free")
-        bad_input(f"cannot listen on {host} ({error.strerror}): give an IPv4 address of this machine")
+        refuse_address(error, host, port)
+
+
+def refuse_address(error: OSError, host: str, port: int) -> NoReturn:
+    """Say why an address cannot be listened on, and stop the command."""
+    if error.errno == errno.EADDRINUSE:
+        bad_input(f"port {port} of {host} is taken: choose another, or 0 for any that is free")
+    if error.errno == errno.EACCES:
+        bad_input(f"port {port} of {host} is not yours to open: choose one above 1023, or 0 for any that is free")
+    bad_input(f"cannot listen on {host} ({error.strerror}): give an IPv4 address of this machine")
 
 
 def _report(provider: EmbeddedProvider, script: Script) -> None:
@@ -123,3 +133,48 @@ def _line(number: int, request: ReceivedRequest, reply: ScriptedReply) -> str:
     given = [name for name in reply.given if name not in ("status", "chunk_size", "write_sizes")]
     came = ", ".join([f"HTTP {reply.status}", *given])
     return one_line(f"{number}  {', '.join(part for part in parts if part)}  <- {came}")
+
+
+@frozen
+class RequestSummary:
+    """Hold what matters of a request."""
+
+    model: str
+    messages: list[Any]  # in the form of the protocol
+    cap: object
+    streams: bool
+
+
+def pointers(base_url: str, *, of_gateway: bool = False) -> Iterator[str]:
+    """Yield a line for each protocol that shows how to point its client at a base URL, which ends in `/v1`.
+
+    Arguments:
+        of_gateway: whether only the protocols of the gateway are served there.
+    """
+    root = base_url.removesuffix("/v1")
+    for wire in WIRES.values():
+        language = language_of(wire.client_path)
+        if language is not None and (isinstance(language, SpokenLanguage) or not of_gateway):
+            yield f"{wire.protocol:<17} {wire.client.format(root + wire.client_base)}"
+
+
+def summary_of(request: ReceivedRequest) -> RequestSummary:
+    """Return what matters of a request in any protocol."""
+    body, path = request.body, request.path.partition("?")[0]
+    language = language_of(path) or CHAT
+    parsed, value = language.read_request(path, body, 0), body.get(language.conversation)
+    messages = [{"role": "user", "content": value}] if isinstance(value, str) else value
+    messages = messages if isinstance(messages, list) else []
+    return RequestSummary(parsed.model, messages, language.cap_in(body), parsed.streams)
+
+
+def text_of(message: object) -> tuple[str, object]:
+    """Return the role and the text of a message in any protocol; content without text is returned unchanged."""
+    if not isinstance(message, Mapping):
+        return "None", None
+    role, content = message.get("role"), message.get("content")
+    if isinstance(content, str) or not isinstance(role, (str, type(None))):
+        return str(role), content
+    read = read_message(message)
+    text = "".join(each.text or "".join(result.text for result in each.tool_results) for each in read)
+    return str(role or message.get("type")), text or content

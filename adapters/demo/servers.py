@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 from attrs import define, frozen
 
-from rungwise.adapters.cli.clients import summary_of
+from rungwise.adapters.cli.serve import summary_of
 from rungwise.adapters.demo.scenarios import Scenario
 from rungwise.adapters.provider.handler import render
 from rungwise.adapters.provider.playback import ReceivedRequest, Responder

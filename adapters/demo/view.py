@@ -8,9 +8,9 @@ from typing import Any, Final
 from attrs import define
 from rich.text import Text
 
-from rungwise.adapters.cli.clients import summary_of, text_of
 from rungwise.adapters.cli.describe import details_of
 from rungwise.adapters.cli.output import counted, safe, shortened
+from rungwise.adapters.cli.serve import summary_of, text_of
 from rungwise.adapters.demo.screen import RUNG_STYLE, STYLES, Screen
 from rungwise.adapters.demo.servers import DemoClock, Servers
 from rungwise.adapters.provider.playback import ReceivedRequest

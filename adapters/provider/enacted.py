@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from rungwise.adapters.provider.languages.language import event
+from rungwise.adapters.gateway.languages.language import event
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.certificate.enactment import EnactedAttempt

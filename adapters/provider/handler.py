@@ -12,8 +12,8 @@ from typing import Any, Final
 import orjson
 from attrs import field, frozen
 
+from rungwise.adapters.gateway.languages import CHAT, LANGUAGES, language_of
 from rungwise.adapters.provider.connections import POLL_SECONDS, LoopbackHandler, LoopbackServer
-from rungwise.adapters.provider.languages import CHAT, LANGUAGES, language_of
 from rungwise.adapters.provider.playback import Playback
 from rungwise.adapters.provider.script import ScriptedReply
 
@@ -44,9 +44,9 @@ def render(
     elif reply.status != 200 or reply.error is not None:
         kind, pieces = "application/json", [language.error(reply.error, reply.status)]
     elif request_read.streams:
-        kind, pieces = language.stream_type, language.events(reply, request_read)
+        kind, pieces = language.stream_type, language.events(reply.answer, request_read)
     else:
-        kind, pieces = "application/json", [language.whole(reply, request_read)]
+        kind, pieces = "application/json", [language.whole(reply.answer, request_read)]
     if reply.write_sizes:
         rest, turns = BytesIO(b"".join(pieces)), cycle(reply.write_sizes)
         pieces = iter(lambda: rest.read(next(turns)), b"")

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 from attrs import define, field, frozen
 
-from rungwise.adapters.provider.languages.language import DEFAULT_MODEL
+from rungwise.adapters.gateway.languages.language import DEFAULT_MODEL
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.fsm.errors import ConfigurationError
 

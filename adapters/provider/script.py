@@ -29,6 +29,7 @@ from typing import Any, Literal, Self, get_args
 import attrs
 from attrs import field, frozen
 
+from rungwise.adapters.gateway.languages.language import Completion
 from rungwise.adapters.wires.endpoint import HEADER_NAME
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.errors import ConfigurationError
@@ -214,11 +215,9 @@ class ScriptedReply:
     final_message: bool | str | None = field(default=None, validator=_TEXT_OR_FLAG)
 
     @property
-    def finish_reason(self) -> str | None:
-        """Return the finish reason on the wire, None for none."""
-        if self.finish is None:
-            return "tool_calls" if self.tool_calls else "stop"
-        return self.finish or None
+    def answer(self) -> Completion:
+        """Return what a protocol writes of it."""
+        return Completion(**{attribute.name: getattr(self, attribute.name) for attribute in attrs.fields(Completion)})
 
     def pauses(self, count: int) -> list[float]:
         """Return the seconds before each of so many writes of the body, whose sum is not rounded."""

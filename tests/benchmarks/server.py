@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from functools import cache
 
 from benchmarks.processors import keep_to
+from rungwise.adapters.gateway.languages import language_of
 from rungwise.adapters.provider.handler import render
-from rungwise.adapters.provider.languages import language_of
 from rungwise.adapters.provider.script import ScriptedReply
 
 BEFORE_THE_CUT = 10

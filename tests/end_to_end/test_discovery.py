@@ -11,8 +11,8 @@ import pytest
 
 import rungwise
 from rungwise import Capabilities, Client, OpenAIChat
+from rungwise.adapters.gateway.languages.chat import ChatCompletions
 from rungwise.adapters.provider import handler
-from rungwise.adapters.provider.languages.chat import ChatCompletions
 from rungwise.adapters.wires.chat.discovery import LARGEST_PAGE, Server, inquiry
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.testing import ScriptedReply

@@ -10,7 +10,7 @@ import pytest
 import rungwise
 from rungwise import Client, Journal
 from rungwise.adapters.cli.describe import steps_text
-from rungwise.adapters.provider.languages import language_of
+from rungwise.adapters.gateway.languages import language_of
 from rungwise.adapters.wires.classes import backend_class
 from rungwise.adapters.wires.registry import WIRES
 from rungwise.core import Request

@@ -44,6 +44,7 @@ FLOORS = (
     {"adapters.check", "adapters.discovery"},
     {"adapters.drivers"},
     {"adapters.client"},
+    {"adapters.gateway"},
     {"adapters.provider"},
     {"adapters.testing"},
     {"adapters.cli"},

@@ -7,8 +7,8 @@ from typing import Any, Final
 from attrs import evolve
 
 import rungwise
+from rungwise.adapters.gateway.languages import language_of
 from rungwise.adapters.provider.handler import render
-from rungwise.adapters.provider.languages import language_of
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.fsm.call.conversation.parts import Message

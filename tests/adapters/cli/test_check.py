@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from rungwise.adapters.gateway.languages import LANGUAGES
+from rungwise.adapters.gateway.languages.chat import ChatCompletions
 from rungwise.adapters.provider import handler
-from rungwise.adapters.provider.languages import LANGUAGES
-from rungwise.adapters.provider.languages.chat import ChatCompletions
 from rungwise.core import LEARNED
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.command_line import invoke

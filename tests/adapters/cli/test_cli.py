@@ -26,7 +26,7 @@ from rungwise.adapters.cli.output import put
 from rungwise.adapters.cli.run import TerminalAnswer
 from rungwise.adapters.cli.shown import ShownCall
 from rungwise.adapters.demo.scenarios import SCENARIOS
-from rungwise.adapters.provider.languages import language_of
+from rungwise.adapters.gateway.languages import language_of
 from rungwise.adapters.wires.registry import WIRES
 from rungwise.core import Call, PlainLink, Request
 from rungwise.fsm.call.policy import DEFAULT_POLICY

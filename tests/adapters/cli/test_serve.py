@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from rungwise import Client
-from rungwise.adapters.cli.clients import pointers, summary_of, text_of
-from rungwise.adapters.cli.serve import _line
-from rungwise.adapters.provider.languages import LANGUAGES, language_of
+from rungwise.adapters.cli.serve import _line, pointers, summary_of, text_of
+from rungwise.adapters.gateway.languages import LANGUAGES, language_of
 from rungwise.adapters.wires.classes import backend_class
 from rungwise.adapters.wires.registry import APIS, WIRES
 from rungwise.core import Request

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError, EventStreamError
 from botocore.session import Session
 
 from rungwise import ToolCall
-from rungwise.adapters.provider.languages.language import SIGNATURE
+from rungwise.adapters.gateway.languages.language import SIGNATURE
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 MODES = pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])

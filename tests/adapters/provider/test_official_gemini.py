@@ -10,7 +10,7 @@ from google import genai
 from google.genai import errors, types
 
 from rungwise import ToolCall
-from rungwise.adapters.provider.languages.language import SIGNATURE
+from rungwise.adapters.gateway.languages.language import SIGNATURE
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 MODES = pytest.mark.parametrize("mode", ["whole", "stream", "awhole", "astream"])

@@ -75,10 +75,10 @@ def test_what_comes_after_the_last_reply() -> None:
 
 
 def test_the_finish_reason_fits_the_reply() -> None:
-    assert ScriptedReply(text="x").finish_reason == "stop"
-    assert ScriptedReply(tool_calls=[ToolCall("1", "look", "{}")]).finish_reason == "tool_calls"
-    assert ScriptedReply(finish="").finish_reason is None
-    assert ScriptedReply(finish="length").finish_reason == "length"
+    assert ScriptedReply(text="x").answer.finish_reason == "stop"
+    assert ScriptedReply(tool_calls=[ToolCall("1", "look", "{}")]).answer.finish_reason == "tool_calls"
+    assert ScriptedReply(finish="").answer.finish_reason is None
+    assert ScriptedReply(finish="length").answer.finish_reason == "length"
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
+from rungwise.adapters.gateway.languages import language_of
 from rungwise.adapters.provider.handler import Rendered, render
-from rungwise.adapters.provider.languages import language_of
 from rungwise.adapters.provider.script import ScriptedReply
 
 ANSWER = ScriptedReply(text="The sky is blue because air scatters blue light the most. ", chunk_size=12)

@@ -8,7 +8,7 @@ from botocore.eventstream import EventStreamBuffer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungwise.adapters.provider.languages.bedrock import frame
+from rungwise.adapters.gateway.languages.bedrock import frame
 from rungwise.adapters.wires.bedrock import events
 from rungwise.adapters.wires.bedrock.events import FrameReader
 from rungwise.adapters.wires.json_text import load

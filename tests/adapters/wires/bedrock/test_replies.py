@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rungwise import Bedrock, Reasoning, Text, TextPart, ToolCall, Usage
-from rungwise.adapters.provider.languages.bedrock import frame
+from rungwise.adapters.gateway.languages.bedrock import frame
 from rungwise.core import CitationPart, Failure, OpaquePart, ReasoningPart, Reply
 from support.sampling import examples, sampled
 from support.work import grows_within

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from rungwise import Bedrock
-from rungwise.adapters.provider.languages.bedrock import frame
+from rungwise.adapters.gateway.languages.bedrock import frame
 
 BACKEND: Any = Bedrock("anthropic.claude-opus-5-5", region="eu-north-1", base_url="http://localhost/v1", api_key="k9d2")
 TEXT = {"text": "In the reeds."}

@@ -4,8 +4,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Final
 
-from rungwise.adapters.provider.languages.chat import LANGUAGE as CHAT
-from rungwise.adapters.provider.languages.language import Language
+from rungwise.adapters.gateway.languages.chat import LANGUAGE as CHAT
+from rungwise.adapters.gateway.languages.language import Language
 from rungwise.adapters.wires.registry import APIS, folder_of
 
 __all__ = ["CHAT", "LANGUAGES", "language_of"]

@@ -10,18 +10,18 @@ from typing import Any, Final
 
 import orjson
 
-from rungwise.adapters.provider.languages.language import (
+from rungwise.adapters.gateway.languages.language import (
     CREATED,
     DEFAULT_MODEL,
+    AnswerRequest,
+    Completion,
     Language,
-    ScriptRequest,
     answer_tokens,
     characters,
     contents_of,
     split,
     tokens,
 )
-from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.fsm.call.conversation.parts import ToolCall
 
 VERSION: Final = "0.12.6"
@@ -48,9 +48,9 @@ class OllamaChat(Language):
     paths = "/api/chat"
     caps = ("options.num_predict",)
 
-    def read_request(self, path: str, body: Mapping[str, Any], number: int) -> ScriptRequest:
+    def read_request(self, path: str, body: Mapping[str, Any], number: int) -> AnswerRequest:
         """Return what matters of a request; replies are streamed by default."""
-        return ScriptRequest(str(body.get("model") or DEFAULT_MODEL), body.get("stream") is not False, body, number)
+        return AnswerRequest(str(body.get("model") or DEFAULT_MODEL), body.get("stream") is not False, body, number)
 
     def listing(self, path: str, models: Iterable[str]) -> Any:
         """Return the answer to a GET of this path: the server's version, or the list of models."""
@@ -63,14 +63,14 @@ class OllamaChat(Language):
         phrase = responses.get(status, "Unknown status")
         return orjson.dumps({"error": (fields or {}).get("message") or ERRORS.get(status, phrase)})
 
-    def whole(self, reply: ScriptedReply, request: ScriptRequest) -> bytes:
+    def whole(self, reply: Completion, request: AnswerRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
         if reply.error_event is not None:
             return self.error(reply.error_event, 500)
         message = _message(reply.text or reply.refusal, reply.reasoning, reply.tool_calls)
         return _line(reply, request, message, **(_end(reply, request) if reply.done else {}))
 
-    def events(self, reply: ScriptedReply, request: ScriptRequest) -> Iterator[bytes]:
+    def events(self, reply: Completion, request: AnswerRequest) -> Iterator[bytes]:
         """Yield the lines of a stream."""
         size = reply.chunk_size
         yield from (_line(reply, request, _message("", piece)) + b"\n" for piece in split(reply.reasoning, size))
@@ -83,7 +83,7 @@ class OllamaChat(Language):
             yield _line(reply, request, _message(""), **_end(reply, request)) + b"\n"
 
 
-def _line(reply: ScriptedReply, request: ScriptRequest, message: Mapping[str, Any], **end: Any) -> bytes:
+def _line(reply: Completion, request: AnswerRequest, message: Mapping[str, Any], **end: Any) -> bytes:
     about = {"model": reply.model or request.model, "created_at": _CREATED}
     return orjson.dumps({**about, "message": message, "done": False, **end})
 
@@ -105,7 +105,7 @@ def _arguments(text: str) -> Any:
         return text
 
 
-def _end(reply: ScriptedReply, request: ScriptRequest) -> dict[str, Any]:
+def _end(reply: Completion, request: AnswerRequest) -> dict[str, Any]:
     finish = {"tool_calls": "stop"}.get(reply.finish_reason or "", reply.finish_reason)
     end: dict[str, Any] = {"done": True, **({"done_reason": finish} if finish else {})}
     if reply.usage is not None:

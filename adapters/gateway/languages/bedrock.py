@@ -10,10 +10,11 @@ from zlib import crc32
 
 import orjson
 
-from rungwise.adapters.provider.languages.language import (
+from rungwise.adapters.gateway.languages.language import (
     SIGNATURE,
+    AnswerRequest,
+    Completion,
     Language,
-    ScriptRequest,
     answer_tokens,
     characters,
     contents_of,
@@ -21,7 +22,6 @@ from rungwise.adapters.provider.languages.language import (
     split,
     tokens,
 )
-from rungwise.adapters.provider.script import ScriptedReply
 
 ERRORS: Final[Mapping[int, tuple[str, str]]] = {
     400: ("ValidationException", "The request is not valid."),
@@ -51,17 +51,17 @@ class Converse(Language):
     paths = ("/converse", "/converse-stream")
     caps = ("inferenceConfig.maxTokens",)
 
-    def read_request(self, path: str, body: Mapping[str, Any], number: int) -> ScriptRequest:
+    def read_request(self, path: str, body: Mapping[str, Any], number: int) -> AnswerRequest:
         """Return what matters of a request; the path holds the model, and whether it streams."""
         parts = path.rsplit("/", 2)
-        return ScriptRequest(unquote(parts[-2]), parts[-1] == "converse-stream", body, number)
+        return AnswerRequest(unquote(parts[-2]), parts[-1] == "converse-stream", body, number)
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         """Return the body of an error."""
         kind, message = _error(fields, status)
         return orjson.dumps({"__type": kind, "message": message})
 
-    def whole(self, reply: ScriptedReply, request: ScriptRequest) -> bytes:
+    def whole(self, reply: Completion, request: AnswerRequest) -> bytes:
         """Return the body of a reply that is not streamed."""
         if reply.error_event is not None:
             return self.error(reply.error_event, 500)
@@ -71,7 +71,7 @@ class Converse(Language):
             answer["usage"] = usage
         return orjson.dumps({**answer, "metrics": _LATENCY})
 
-    def events(self, reply: ScriptedReply, request: ScriptRequest) -> Iterator[bytes]:
+    def events(self, reply: Completion, request: AnswerRequest) -> Iterator[bytes]:
         """Yield the pieces of a stream; unless `done`, the two events that end it are missing."""
         yield frame("messageStart", {"role": "assistant"})
         for index, (start, deltas) in enumerate(_streamed(reply)):
@@ -113,12 +113,12 @@ def _error(fields: Mapping[str, Any] | None, status: int) -> tuple[str, str]:
     return str(fields.get("type") or kind), str(fields.get("message", message))
 
 
-def _stop(reply: ScriptedReply) -> dict[str, Any]:
+def _stop(reply: Completion) -> dict[str, Any]:
     word = "content_filter" if reply.refusal and reply.finish is None else reply.finish_reason
     return {} if word is None else {"stopReason": STOPS.get(word, word)}
 
 
-def _blocks(reply: ScriptedReply) -> Iterator[dict[str, Any]]:
+def _blocks(reply: Completion) -> Iterator[dict[str, Any]]:
     if reply.reasoning:
         signed = {"text": reply.reasoning, "signature": reply.signature or SIGNATURE}
         yield {"reasoningContent": {"reasoningText": signed}}
@@ -130,7 +130,7 @@ def _blocks(reply: ScriptedReply) -> Iterator[dict[str, Any]]:
         }
 
 
-def _streamed(reply: ScriptedReply) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def _streamed(reply: Completion) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """Yield the start of each block, if it is announced, with its deltas."""
     size = reply.chunk_size
     if reply.reasoning:
@@ -143,7 +143,7 @@ def _streamed(reply: ScriptedReply) -> Iterator[tuple[dict[str, Any], list[dict[
         yield start, [{"toolUse": {"input": piece}} for piece in split(call.arguments, size)]
 
 
-def _usage(reply: ScriptedReply, request: ScriptRequest) -> dict[str, Any]:
+def _usage(reply: Completion, request: AnswerRequest) -> dict[str, Any]:
     if reply.usage is not None:
         return dict(reply.usage)
     prompt, answer = tokens(characters([request.body.get("system"), contents_of(request.body)])), answer_tokens(reply)

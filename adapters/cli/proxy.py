@@ -1,0 +1,193 @@
+"""`rungwise proxy`: serve chains to programs in any language, in the protocols of their SDKs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from rungwise.adapters.cli.backends import VARIABLE, chain_in
+from rungwise.adapters.cli.chains import backends_in
+from rungwise.adapters.cli.output import bad_input, note, put
+from rungwise.adapters.cli.serve import pointers, refuse_address
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.toml import read_toml, text_of_file
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from rungwise.adapters.client import Client
+    from rungwise.adapters.gateway.proxy import Metrics, Proxy
+    from rungwise.fsm.call.run.result import Result
+
+DRAIN: Final = 30.0
+
+
+@click.command(short_help="Serve chains to the SDKs of any language, in their own protocols.")
+@click.argument("chains", type=click.Path(exists=True, dir_okay=False))
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, metavar="N", help="The port.")
+@click.option(
+    "--client-key-env",
+    metavar="NAME",
+    help="The environment variable that holds the key that clients must show. Required to listen on any address but "
+    "those of this machine.",
+)
+@click.option(
+    "--max-connections",
+    type=click.IntRange(1, 100_000),
+    default=200,
+    show_default=True,
+    metavar="N",
+    help="How many requests may run at once; others get status 503.",
+)
+@click.option(
+    "--drain",
+    type=click.FloatRange(0, 3600),
+    default=DRAIN,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long running calls may go on after SIGTERM.",
+)
+@click.option("--hold", is_flag=True, help="Keep streamed text until it is final, so that none is taken back.")
+@click.option("--forward", is_flag=True, help="Pass on requests that are no model calls, with a backend's key.")
+@click.option("--journals", type=click.Path(file_okay=False), metavar="DIR", help="Keep the journal of each call here.")
+def proxy(
+    chains: str,
+    host: str,
+    port: int,
+    client_key_env: str | None,
+    max_connections: int,
+    drain: float,
+    hold: bool,
+    forward: bool,
+    journals: str | None,
+) -> int:
+    """Serve the chains of CHAINS, a TOML file, as chat completions, Responses, Anthropic's Messages and Gemini.
+
+    The base URL goes to stdout, and stderr shows how to point each SDK at it. The model of a request selects a chain by
+    its name; any other model takes the chain `default`, or the only one.
+
+    \b
+    The file holds a policy, and a table for each backend of a chain, in order:
+      [budget]
+      seconds = 60
+      [[chain.default]]
+      api = "openai"                      # as --api of `rungwise ask`
+      model = "gpt-5"
+      key_env = "OPENAI_API_KEY"          # "" for a server that takes none
+      prices = [1.25, 10]                 # of a million tokens in and out
+      [[chain.default]]
+      api = "anthropic"
+      model = "claude-sonnet-5"
+
+    Turn the SDK's own retries off. Each response says in `x-rungwise-...` headers how its call went.
+
+    \b
+    Examples:
+      rungwise proxy chains.toml
+      rungwise proxy chains.toml --host 0.0.0.0 --client-key-env PROXY_KEY --journals journals
+
+    \b
+    Exit codes:
+      0  ended by Ctrl-C
+      2  the file cannot be read, or the port is taken
+    """
+    if client_key_env is None and not _is_here(host):
+        bad_input(f"--host {host} can be reached by others: name the variable that holds a key with --client-key-env")
+    app = _app(chains, client_key_env, max_connections, hold=hold, forward=forward, journals=journals)
+    try:
+        listening = socket.create_server((host, port), backlog=2048)
+    except OSError as error:
+        refuse_address(error, host, port)
+    base_url = f"http://{host}:{listening.getsockname()[1]}/v1"
+    put(f"{base_url}\n")
+    for pointer in pointers(base_url, of_gateway=True):
+        note(f"  {pointer}", dim=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        _server(app, drain, max_connections).run(sockets=[listening])
+    return 0
+
+
+def _server(app: Proxy, drain: float, most: int) -> uvicorn.Server:
+    """Return a server that ends what still runs some time after SIGTERM."""
+    import asyncio
+
+    import uvicorn
+
+    class Draining(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            asyncio.get_running_loop().call_later(drain, app.end)
+            await super().shutdown(sockets)
+
+    limits: dict[str, Any] = {
+        "timeout_graceful_shutdown": int(drain) + 2,
+        "limit_concurrency": 4 * most + 100,  # connections, idle ones too
+    }
+    quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
+    return Draining(uvicorn.Config(app, lifespan="off", **quiet, **limits))
+
+
+def _app(path: str, key_env: str | None, most: int, *, hold: bool, forward: bool, journals: str | None) -> Proxy:
+    from rungwise.adapters.gateway.gateway import Gateway
+    from rungwise.adapters.gateway.proxy import Metrics, Proxy
+    from rungwise.fsm.values.secret import Secret
+
+    if find_spec("uvicorn") is None:
+        bad_input("the proxy needs the extra: pip install 'rungwise[proxy]'")
+    clients = _clients_in(path)
+    default = clients.get("default") or (next(iter(clients.values())) if len(clients) == 1 else None)
+    key = None
+    if key_env is not None:
+        value = os.environ.get(key_env, "") if VARIABLE.fullmatch(key_env) else ""
+        if not value.strip():
+            bad_input("--client-key-env must name an environment variable that holds the key of the clients")
+        key = Secret(value)
+    metrics: Metrics | None = None
+    with contextlib.suppress(ImportError):
+        metrics = Metrics()
+    folder = None if journals is None else Path(journals)
+    if folder is not None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            bad_input(f"--journals {journals}: {error.strerror}")
+
+    def keep(id: str, result: Result) -> None:
+        if metrics is not None:
+            metrics.count(result)
+        if folder is not None:
+            try:
+                (folder / f"{id}.json").write_text(result.journal.to_json(), encoding="utf-8")
+            except OSError as error:
+                note(f"the journal {id} could not be written: {error.strerror}")
+
+    chains: dict[str, Any] = {**clients, **({"*": default} if default is not None else {})}
+    gateway = Gateway(chains, hold, keep)
+    return Proxy(gateway, key=key, most=most, forwards=forward, metrics=metrics)
+
+
+def _clients_in(path: str) -> dict[str, Client]:
+    """Return a client for each chain of a file, all with the policy there."""
+    from rungwise.adapters.client import Client
+
+    text = text_of_file(path)
+    policy = Policy.from_toml(text, source=path)
+    chains = read_toml(text).get("chain", {})
+    try:
+        if not isinstance(chains, dict) or not chains:
+            raise ConfigurationError("there is no chain: begin each backend of one with [[chain.default]]")
+        list(backends_in(chains))  # which refuses what is no table
+        return {name: Client(chain_in(name, tables), policy=policy) for name, tables in chains.items()}
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+
+
+def _is_here(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")

@@ -1,0 +1,163 @@
+"""What a program gets for the end of a call: an answer, or an error with the status that its SDK understands."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from math import inf
+from typing import Any, Final
+
+import orjson
+from attrs import evolve, frozen
+
+from rungwise.adapters.gateway.languages.language import AnswerRequest, Completion, SpokenLanguage
+from rungwise.adapters.wires.json_text import mended
+from rungwise.fsm.call.conversation.parts import ReasoningPart, ToolCall
+from rungwise.fsm.call.run.result import CallError, Result, describe
+from rungwise.fsm.failures.failure import Failure, Reason
+from rungwise.fsm.text.contents import is_json
+from rungwise.fsm.values.secret import SecretMap
+
+PREFIX: Final = "x-rungwise-"
+"""How the names of our headers begin."""
+
+_FAULTS: Final[frozenset[Reason]] = frozenset(
+    {
+        *("context_overflow", "payload_too_large", "output_cap", "prefill_unsupported", "parameter_unsupported"),
+        *("reasoning_signature", "reasoning_missing", "content_policy", "format"),
+    }
+)
+"""The failures that are the request's fault: the program gets the provider's own status and words."""
+
+
+def ended(answer: Completion, result: Result, language: SpokenLanguage) -> Completion:
+    """Return an answer with how its call ended, but for its text and reasoning."""
+    is_refused = result.outcome == "refused"
+    refusal = str(mended((result.reply and result.reply.refusal) or "")) if is_refused else ""
+    return evolve(
+        answer,
+        tool_calls=tuple(
+            ToolCall(*[str(mended(each)) for each in (call.id, call.name, call.arguments)])
+            for call in result.tool_calls
+        ),
+        refusal=refusal,
+        finish="length" if result.outcome == "partial" else "content_filter" if is_refused and not refusal else None,
+        model=result.model or answer.model,
+        usage=language.counts(result.usage),
+        signature=_signature(result, language.api),
+    )
+
+
+def _signature(result: Result, api: str) -> str | None:
+    """Return the signature of the reasoning for a client that can send it back: one part, of this protocol."""
+    parts = [part for part in result.message.parts if isinstance(part, ReasoningPart)]
+    if len(parts) != 1 or not parts[0].provider.startswith(f"{api}:"):
+        return None
+    signature = parts[0].signature
+    if isinstance(signature, Mapping):  # Gemini's, which stands beside a part, and the whole item of Responses
+        signature = signature.get("thoughtSignature") or signature.get("encrypted_content")
+    return signature if isinstance(signature, str) else None
+
+
+def text_of(result: Result, *, is_json_wanted: bool) -> str:
+    """Return the text of a result; of a value that came in a fence or an object of ours, the value."""
+    if is_json_wanted and result.value is not None:
+        is_bare = is_json(result.text) and orjson.loads(result.text) == result.value
+        return result.text if is_bare else orjson.dumps(result.value).decode()
+    return str(mended(result.text))
+
+
+def headers_of(result: Result | None, journal: str) -> dict[str, str]:
+    """Return our headers about a call; None while it runs."""
+    headers = {f"{PREFIX}journal": journal}
+    if result is None:
+        return headers
+    headers[f"{PREFIX}outcome"] = result.outcome
+    headers[f"{PREFIX}attempts"] = str(result.attempts)
+    headers[f"{PREFIX}backend"] = result.backend.encode("ascii", "replace").decode()
+    if result.cost is not None:
+        headers[f"{PREFIX}cost"] = f"{result.cost:.6f}"
+    return headers
+
+
+@frozen(eq=False)
+class HttpResponse:
+    """Hold what goes back: a body, or the pieces of one as they come."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes | Iterator[bytes] | AsyncIterator[bytes]
+
+
+@frozen
+class Problem(Exception):
+    """An error in the form of a protocol.
+
+    Arguments:
+        status: the HTTP status.
+        fields: what the body says: at least a `message`.
+    """
+
+    status: int
+    fields: Mapping[str, Any]
+
+    @classmethod
+    def saying(cls, status: int, message: str, **fields: Any) -> Problem:
+        """Return a problem with a message."""
+        return cls(status, {"message": message, **fields})
+
+    @classmethod
+    def of(cls, error: CallError) -> Problem:
+        """Return what the error of a call is for a program.
+
+        A request at fault has the provider's own status and words. Anything else is 503, or 504 where time ran out:
+        what the chain does not bring, no retry of the program's brings either.
+        """
+        result = error.result
+        fault = next((each for _, each in reversed(result.failures) if _is_fault(each)), None)
+        if fault is not None and result.outcome in ("failed", "refused"):
+            return cls.saying(fault.status or 400, fault.message or describe(fault), code=fault.code)
+        is_late = _is_late(result)
+        causes = [f"{name}: {describe(failure)}" for name, failure in result.failures]
+        code = "deadline_passed" if is_late else result.outcome
+        return cls.saying(
+            504 if is_late else 503,
+            str(error),
+            type="timeout_error" if is_late else "server_error",
+            code=code,
+            attempts=result.attempts,
+            causes=causes or [result.cause],
+        )
+
+    def response(self, language: SpokenLanguage, headers: Mapping[str, str] | None = None) -> HttpResponse:
+        """Return it as a response, which tells SDKs not to ask again."""
+        about = {"content-type": "application/json", **(headers or {}), "x-should-retry": "false"}
+        return HttpResponse(self.status, about, language.error(self.fields, self.status))
+
+    def event(self) -> dict[str, Any]:
+        """Return the error that ends a stream; for Responses it also has the member that SDKs raise for."""
+        return {**self.fields, "error": dict(self.fields)}
+
+
+def _is_late(result: Result) -> bool:
+    """Tell whether a call ended because its time had passed."""
+    setting, last = result.journal.setting, result.journal.last
+    limits = (setting.policy.budget.seconds, setting.deadline, setting.within_deadline)
+    limit = min((each for each in limits if each is not None), default=inf)
+    return result.seconds >= limit or (last.event == "ran_out" and " begin after " in (last.note or ""))
+
+
+def _is_fault(failure: Failure) -> bool:
+    return failure.reason in _FAULTS and failure.status is not None and 400 <= failure.status < 500
+
+
+def own_headers(headers: Mapping[str, str]) -> SecretMap:
+    """Return the headers of a request that go on to the first backend: those of tracing, and betas of Anthropic's."""
+    return SecretMap({name: value for name, value in headers.items() if name in _PASSED})
+
+
+_PASSED: Final = ("traceparent", "tracestate", "anthropic-beta")
+
+
+def request_number(request: AnswerRequest) -> str:
+    """Return the id of a call, which its journal has too."""
+    return f"{request.number:016x}"

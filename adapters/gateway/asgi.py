@@ -1,0 +1,188 @@
+"""An ASGI application that answers model calls; mount it into an application of your own, or run `rungwise proxy`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import aclosing
+from typing import Any, Final
+
+import anyio
+from attrs import define, field
+
+from rungwise.adapters.client import Client
+from rungwise.adapters.gateway.answers import HttpResponse, Problem
+from rungwise.adapters.gateway.exchange import Rest
+from rungwise.adapters.gateway.gateway import SPOKEN, Gateway
+from rungwise.adapters.gateway.languages import CHAT
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+LARGEST_BODY: Final = 2**25
+"""The most bytes of a request."""
+BODY_SECONDS: Final = 60.0
+"""The longest time in which a request's body must have come."""
+GOES_AWAY: Final = Problem.saying(503, "the server is shutting down", type="server_error", code="shutting_down")
+
+
+def asgi(client: Client | Mapping[str, Client], *, hold: bool = False) -> Asgi:
+    """Return an ASGI application that answers model calls with calls of a client.
+
+    It serves chat completions, Responses, Anthropic's Messages and Gemini's generateContent at their own paths, behind
+    any prefix. It checks no keys: that is up to the application around it.
+
+    Arguments:
+        client: a `Client`, or clients by the name of the model that selects them; `"*"` stands for every other model.
+        hold: whether streams wait until text is final; see `Transport`.
+
+    Raises:
+        ConfigurationError: `client` is neither.
+    """
+    return Asgi(Gateway(client, hold))
+
+
+@define(eq=False)
+class Asgi:
+    """Answer the requests of an ASGI server.
+
+    A client that goes away cancels its call, a whole answer's too: servers do not notice by themselves.
+    """
+
+    gateway: Gateway
+    largest_body: int = LARGEST_BODY
+    _running: set[anyio.CancelScope] = field(factory=set)
+    _is_ending: bool = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            while (await receive())["type"] != "lifespan.shutdown":
+                await send({"type": "lifespan.startup.complete"})
+            await send({"type": "lifespan.shutdown.complete"})
+        elif scope["type"] == "http":
+            await self.serve(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1003})
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        path = scope["path"]
+        language = (self.gateway.language(path) if scope["method"] == "POST" else None) or next(
+            (each for each in SPOKEN if _is_near(each.api, path)), CHAT
+        )
+        try:
+            headers = headers_of_scope(scope)
+            response = self.refused(scope, headers) or await self.other(scope, headers, receive)
+            if response is None:
+                body = await read_body(receive, self.largest_body)
+                await self._answer(scope, headers, body, receive, send)
+                return
+        except Problem as problem:
+            response = problem.response(language)
+        await write(send, response)
+
+    def refused(self, scope: Scope, headers: Mapping[str, str]) -> HttpResponse | None:
+        """Return the response to a request that is not taken at all."""
+        return None
+
+    async def other(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> HttpResponse | None:
+        """Return the response to a request that is no model call; None for one that is.
+
+        Raises:
+            Problem: there is nothing at this address.
+        """
+        if scope["method"] == "POST" and self.gateway.language(scope["path"]) is not None:
+            return None
+        if scope["method"] == "GET":
+            for each in SPOKEN:
+                listing = each.listing(scope["path"], [name for name in self.gateway.chains if name != "*"])
+                if listing is not None:
+                    return json_response(listing)
+        raise Problem.saying(404, f"there is no {scope['method']} of this address here")
+
+    async def _answer(
+        self, scope: Scope, headers: Mapping[str, str], body: bytes, receive: Receive, send: Send
+    ) -> None:
+        """Run the call of a request while its client is there."""
+        query = scope.get("query_string", b"").decode("ascii", "replace")
+        exchange = self.gateway.read(scope["path"], query, headers, body)
+        response: HttpResponse | None = None
+
+        async def listen() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            group.cancel_scope.cancel()
+
+        with anyio.CancelScope() as ending:
+            self._running.add(ending)
+            try:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(listen)
+                    response = await exchange.arun()
+                    await write(send, response)
+                    group.cancel_scope.cancel()
+            finally:
+                self._running.discard(ending)
+        if ending.cancelled_caught and self._is_ending:  # and the client waits
+            if response is None:
+                await write(send, GOES_AWAY.response(exchange.language))
+            elif isinstance(response.body, Rest):
+                await send({"type": "http.response.body", "body": response.body.broken_off(GOES_AWAY)})
+
+    def end(self) -> None:
+        """End what runs: streams with an error of their protocol, whole answers with status 503."""
+        self._is_ending = True
+        for scope in [*self._running]:
+            scope.cancel()
+
+
+def headers_of_scope(scope: Scope) -> dict[str, str]:
+    """Return the headers of a request, their names in lower case."""
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def _is_near(api: str, path: str) -> bool:
+    """Tell whether a path that is no model call is one of a protocol's, for the form of its errors."""
+    return {"anthropic": "/messages" in path, "gemini": "/v1beta/" in path}.get(api, False)
+
+
+async def read_body(receive: Receive, largest: int) -> bytes:
+    """Return the body of a request.
+
+    Raises:
+        Problem: it is too large, or comes too slowly.
+    """
+    body = bytearray()
+    with anyio.move_on_after(BODY_SECONDS):
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if len(body) > largest:
+                raise Problem.saying(413, f"the body has more than {largest} bytes")
+            if not message.get("more_body", False):
+                return bytes(body)
+    raise Problem.saying(408, f"the body did not come within {BODY_SECONDS:g} s")
+
+
+def json_response(value: Any) -> HttpResponse:
+    """Return a value as JSON."""
+    import orjson
+
+    return HttpResponse(200, {"content-type": "application/json"}, orjson.dumps(value))
+
+
+async def write(send: Send, response: HttpResponse) -> None:
+    """Send a response; its pieces go out as they come."""
+    body = response.body
+    named = {**response.headers, **({"content-length": str(len(body))} if isinstance(body, bytes) else {})}
+    headers = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in named.items()]
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    if isinstance(body, bytes):
+        await send({"type": "http.response.body", "body": body})
+        return
+    assert isinstance(body, AsyncIterator)
+    async with aclosing(body):  # type: ignore[type-var]
+        async for piece in body:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})

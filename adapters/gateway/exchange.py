@@ -1,0 +1,340 @@
+"""Run the call of one request, in a thread or in an event loop, and write its answer in the request's protocol.
+
+What is made of the events of a call is pure, so that both ways share it.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from attrs import define, evolve, field
+
+from rungwise.adapters.client import Client
+from rungwise.adapters.gateway.answers import (
+    PREFIX,
+    HttpResponse,
+    Problem,
+    ended,
+    headers_of,
+    request_number,
+    text_of,
+)
+from rungwise.adapters.gateway.forwarded import ENCODING, Forward, forwarding
+from rungwise.adapters.gateway.languages.language import AnswerRequest, Completion, SpokenLanguage
+from rungwise.adapters.gateway.reading import Asked
+from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Text
+from rungwise.fsm.call.run.result import CallError, Result
+from rungwise.fsm.errors import ConfigurationError, IllegalEvent
+from rungwise.fsm.journal.record import Step
+from rungwise.fsm.values.usage import NO_USAGE
+
+LOGGER: Final = logging.getLogger("rungwise")
+
+Keep = Callable[[str, Result], object]
+"""Keep the result of a call, by its id."""
+
+
+@define(eq=False)
+class GatewayCall:
+    """Run the call of one request, and write its answer."""
+
+    language: SpokenLanguage
+    request: AnswerRequest
+    client: Client
+    asked: Asked
+    options: dict[str, Any]
+    hold: bool
+    keep: Keep | None
+    forward: Forward | None = None
+    _is_kept: bool = field(default=False, init=False)
+
+    def forwarded(self, forward: Forward, body: bytes) -> GatewayCall:
+        """Return the exchange that goes word for word to one backend."""
+        client: Any = copy.copy(self.client)  # which shares its connections and clocks
+        client.chain, client._stream_calls = (forward,), forward.streams
+        options = {name: each for name, each in self.options.items() if name in ("deadline", "headers", "max_tokens")}
+        options["policy"] = forwarding(self.options.get("policy") or client.policy)
+        options["input_tokens"] = max(1, len(body) // 3)
+        return evolve(self, forward=forward, client=client, asked=Asked("forwarded"), options=options)
+
+    # in a thread, and in an event loop
+
+    def run(self) -> HttpResponse:
+        """Run the call in this thread; a streamed answer begins with its first piece."""
+        if self.request.streams:
+            pump = Pump(self)
+            return pump.response(pieces := self._pieces(pump), next(pieces, None))
+        try:
+            return self.whole(self.client.call(self.asked.messages, returns=self.asked.returns, **self.options))
+        except Exception as error:
+            return self.failed(error)
+
+    def _pieces(self, pump: Pump) -> Iterator[bytes]:
+        stream = None
+        try:
+            stream = self.client.stream(self.asked.messages, returns=self.asked.returns, **self.options)
+            with stream:
+                for event in stream:
+                    if piece := pump.take(event):
+                        yield piece
+                    if pump.is_over:
+                        return
+        except Exception as error:
+            if piece := pump.fail(error):
+                yield piece
+        finally:
+            self._keep_end_of(stream)
+
+    async def arun(self) -> HttpResponse:
+        """Run the call in this event loop."""
+        if self.request.streams:
+            pump = Pump(self)
+            return pump.response(pieces := self._apieces(pump), await anext(pieces, None))
+        try:
+            return self.whole(await self.client.acall(self.asked.messages, returns=self.asked.returns, **self.options))
+        except Exception as error:
+            return self.failed(error)
+        except BaseException as error:  # the program went away
+            self._kept(getattr(error, "result", None))
+            raise
+
+    async def _apieces(self, pump: Pump) -> AsyncIterator[bytes]:
+        stream = None
+        try:
+            stream = self.client.astream(self.asked.messages, returns=self.asked.returns, **self.options)
+            async with stream:
+                async for event in stream:
+                    if piece := pump.take(event):
+                        yield piece
+                    if pump.is_over:
+                        return
+        except Exception as error:
+            if piece := pump.fail(error):
+                yield piece
+        finally:
+            self._keep_end_of(stream)
+
+    def _keep_end_of(self, stream: Any) -> None:
+        """Keep the result of a stream that was left before its end."""
+        if stream is not None and not self._is_kept:
+            with suppress(IllegalEvent):
+                self._kept(stream.result)
+
+    def _kept(self, result: Result | None) -> None:
+        if result is not None and self.keep is not None and not self._is_kept:
+            self._is_kept = True
+            self.keep(request_number(self.request), result)
+
+    # what the answer is
+
+    def whole(self, result: Result) -> HttpResponse:
+        """Return a whole answer."""
+        headers = self.headers(result)
+        if self.forward is not None:
+            return self._raw(headers)
+        text = text_of(result, is_json_wanted=self.asked.returns is not None)
+        answer = ended(Completion(text=text, reasoning=result.reasoning), result, self.language)
+        return HttpResponse(200, headers, self.language.whole(answer, self.request))
+
+    def failed(self, error: Exception) -> HttpResponse:
+        """Return the answer to a call that raised: a refusal in its protocol's form, or an error."""
+        result = error.result if isinstance(error, CallError) else None
+        problem = self.problem(error)
+        if self.forward is not None and self.forward.received:
+            return self._raw(self.headers(result))
+        if problem is None and result is not None:
+            return self.whole(result)
+        assert problem is not None
+        return problem.response(self.language, self.headers(result))
+
+    def _raw(self, headers: dict[str, str]) -> HttpResponse:
+        assert self.forward is not None
+        headers["content-type"] = self.forward.content_type
+        return HttpResponse(self.forward.status or 200, headers, self.forward.received)
+
+    def problem(self, error: Exception) -> Problem | None:
+        """Return what an error is for the program; None for a refusal that is a reply."""
+        if isinstance(error, ConfigurationError):
+            return Problem.saying(400, str(error))
+        if not isinstance(error, CallError):
+            LOGGER.exception("a call broke", exc_info=error)
+            return Problem.saying(500, f"the call broke ({type(error).__name__})", type="server_error", code="broken")
+        is_reply = error.result.outcome == "refused" and error.result.journal.last.reason is None
+        return None if is_reply else Problem.of(error)
+
+    def headers(self, result: Result | None) -> dict[str, str]:
+        """Return the headers of the response, and keep the result of a call that has ended."""
+        id = request_number(self.request)
+        self._kept(result)
+        headers = {"content-type": "application/json", "x-request-id": id, **headers_of(result, id)}
+        if self.forward is not None:
+            headers[f"{PREFIX}outcome"] = "forwarded"
+        return headers
+
+
+@define(eq=False)
+class Pump:
+    """Make the bytes of a stream from the events of a call.
+
+    Nothing is written before the first piece of text, so that a call that fails early has its status. What was written
+    stays the beginning of the answer: if it must be taken back, the stream ends with an error.
+    """
+
+    exchange: GatewayCall
+    is_over: bool = False
+    early: HttpResponse | None = None  # the response of a call that ended before anything was written
+    _is_begun: bool = False
+    _stream: Any = None
+    _answer: Completion = field(factory=Completion)
+    _text: list[str] = field(factory=list)
+    _thoughts: list[str] = field(factory=list)
+
+    def response(self, pieces: Any, first: bytes | None) -> HttpResponse:
+        """Return the response, once its first piece has come."""
+        exchange = self.exchange
+        if first is None:
+            return self.early or exchange.failed(RuntimeError("the stream has no end"))
+        headers = exchange.headers(None)
+        headers["content-type"] = exchange.forward.content_type if exchange.forward else "text/event-stream"
+        return HttpResponse(200, {**headers, "cache-control": "no-store"}, Rest(first, pieces, self))
+
+    def take(self, event: object) -> bytes:
+        """Take an event, and return what is to be written."""
+        match event:
+            case Step() if event.event == "sent":
+                models = {each.name: each.model for each in self.exchange.client.chain}
+                self._change(model=models.get(event.backend, ""))
+            case Text() if self.exchange.forward is not None:
+                self._is_begun = True
+                return event.text.encode(ENCODING)
+            case Text():
+                self._text.append(event.text)
+                return b"" if self._holds else self._written("text", event.text)
+            case Reasoning():
+                self._thoughts.append(event.text)
+                return b"" if self._holds else self._written("reasoning", event.text)
+            case Discard() if self._holds:
+                self._text = ["".join(self._text).removesuffix(event.text)]
+            case Discard():
+                self.is_over = True
+                return self.broken_off(
+                    Problem.saying(
+                        503,
+                        "text that was streamed has to be taken back; hold=True waits for text that is final",
+                        type="server_error",
+                        code="discarded",
+                    )
+                )
+            case Result():
+                return self._end(event)
+        return b""
+
+    def fail(self, error: Exception) -> bytes:
+        """End the stream of a call that raised."""
+        exchange, problem = self.exchange, self.exchange.problem(error)
+        self.is_over = True
+        if problem is None and isinstance(error, CallError):
+            return self._end(error.result)
+        if not self._is_begun:
+            self.early = exchange.failed(error)
+            return b""
+        exchange.headers(error.result if isinstance(error, CallError) else None)
+        return self.broken_off(problem or Problem.saying(500, "the call broke"))
+
+    @property
+    def _holds(self) -> bool:
+        returns = self.exchange.asked.returns
+        return self.exchange.hold or (returns is not None and returns.get("type") != "object")
+
+    def _change(self, **changes: Any) -> None:
+        self._answer = evolve(self._answer, **changes)
+        if self._stream is not None:
+            self._stream.answer = self._answer
+
+    def _written(self, name: str, piece: str) -> bytes:
+        return self._begun() + b"".join(getattr(self._stream, name)(piece))
+
+    def _begun(self) -> bytes:
+        """Begin the answer, unless it has begun; one that was forwarded has its own beginning."""
+        if self._stream is not None:
+            return b""
+        exchange = self.exchange
+        self._answer = evolve(self._answer, usage=exchange.language.counts(NO_USAGE))
+        self._stream, is_begun = exchange.language.stream(self._answer, exchange.request), self._is_begun
+        self._is_begun = True
+        return b"" if is_begun else b"".join(self._stream.begin())
+
+    def _end(self, result: Result) -> bytes:
+        """Write what is missing of the answer, and its end."""
+        exchange, self.is_over = self.exchange, True
+        about = exchange.headers(result)
+        if exchange.forward is not None:
+            return b""
+        text, gathered = text_of(result, is_json_wanted=exchange.asked.returns is not None), "".join(self._text)
+        if self._holds:
+            gathered, written = "", self._begun()
+            thoughts = result.reasoning
+            written += self._written("reasoning", thoughts) if thoughts else b""
+        else:
+            thoughts, written = "".join(self._thoughts), self._begun()
+            text = text if text.startswith(gathered) else gathered
+        rest = text[len(gathered) :]
+        written += self._written("text", rest) if rest else b""
+        self._change(text=text, reasoning=thoughts)
+        self._answer = self._stream.answer = ended(self._answer, result, exchange.language)
+        if self._answer.refusal:
+            written += b"".join(self._stream.refusal([self._answer.refusal]))
+        for call in self._answer.tool_calls:
+            written += b"".join(self._stream.call(call, [call.arguments]))
+        comment = _comment(about) if exchange.language.api != "gemini" else b""  # Google's SDK takes it for JSON
+        return written + comment + b"".join(self._stream.end())
+
+    def broken_off(self, problem: Problem) -> bytes:
+        """Return the error that ends the stream."""
+        self._change(text="".join(self._text), reasoning="".join(self._thoughts), error_event=problem.event())
+        return self._begun() + b"".join(self._stream.end())
+
+
+def _comment(headers: Mapping[str, str]) -> bytes:
+    """Return our headers as a comment in a stream, whose head has gone long ago."""
+    ours = [f": {name}: {value}\n" for name, value in headers.items() if name.startswith(PREFIX)]
+    return "".join([*ours, "\n"]).encode()
+
+
+class Rest:
+    """Iterate over a first piece and those that follow, in a thread or in an event loop, and close them."""
+
+    def __init__(self, first: bytes, pieces: Any, pump: Pump) -> None:
+        self._first: bytes | None = first
+        self._pieces = pieces
+        self._pump = pump
+
+    def broken_off(self, problem: Problem) -> bytes:
+        """Return the end of a stream that is broken off: the error of its protocol."""
+        return self._pump.broken_off(problem)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        first, self._first = self._first, None
+        return next(self._pieces) if first is None else first
+
+    def close(self) -> None:
+        """End the call."""
+        self._pieces.close()
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        first, self._first = self._first, None
+        return await anext(self._pieces) if first is None else first
+
+    async def aclose(self) -> None:
+        """End the call."""
+        await self._pieces.aclose()

@@ -1,0 +1,103 @@
+"""What a chain cannot express goes word for word to one backend: as a call of one attempt, so every budget holds.
+
+The bytes of the response travel through the call as text in Latin-1, which has a character for each byte. Beside them
+a real decoder reads them, for their usage and for where they end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import evolve
+
+from rungwise.adapters.wires.backend import Decoder, HttpRequest
+from rungwise.adapters.wires.http_backend import HttpBackend
+from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
+from rungwise.fsm.call.conversation.request import Send
+from rungwise.fsm.call.limits import Limits
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.usage import NO_USAGE
+
+ENCODING = "latin-1"
+
+
+class Forward:
+    """Stand for a backend that gets a body as it is, and remember what it answered.
+
+    Arguments:
+        backend: the backend; everything but the body is its own.
+        body: what the program wrote.
+        streams: whether the answer is to be streamed.
+    """
+
+    def __init__(self, backend: HttpBackend, body: bytes, *, streams: bool) -> None:
+        self._backend, self._body, self.streams = backend, body, streams
+        self.status: int | None = None
+        self.content_type = "application/json"
+        self.received = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+    def with_key(self, key: object) -> Forward:
+        """Return this with the key that its function has returned."""
+        self._backend = self._backend.with_key(key)
+        return self
+
+    def encode(self, send: Send, *, stream: bool) -> HttpRequest:
+        """Write the request: the program's body behind the backend's own address and headers."""
+        return evolve(self._backend.encode(send, stream=self.streams), body=self._body)
+
+    def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
+        """Read a whole response, of any status."""
+        self._note(status, headers)
+        self.received = body
+        read = self._backend.decode(status, headers, body)
+        return read if isinstance(read, Failure) and not 200 <= status < 300 else _as_text([body], read)
+
+    def decoder(self, headers: Mapping[str, str]) -> Decoder:
+        """Start to read a streamed response."""
+        self._note(200, headers)
+        return ForwardDecoder(self._backend.decoder(headers))
+
+    def _note(self, status: int, headers: Mapping[str, str]) -> None:
+        self.status = status
+        kinds = [value for name, value in headers.items() if name.lower() == "content-type"]
+        self.content_type = kinds[0] if kinds else self.content_type
+
+
+class ForwardDecoder:
+    """Hand out the bytes of a stream as text."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self._decoder = decoder
+        self._pieces: list[bytes] = []
+
+    @property
+    def finished(self) -> bool:
+        """Tell whether the terminal event has come."""
+        return self._decoder.finished
+
+    def feed(self, data: bytes) -> list[Text | Reasoning]:
+        """Take bytes and return them as text."""
+        self._pieces.append(data)
+        self._decoder.feed(data)
+        return [Text(data.decode(ENCODING))]
+
+    def close(self, failure: Failure | None = None) -> Reply | Failure:
+        """Return everything as text, with the usage that was reported."""
+        read = self._decoder.close(failure)
+        is_cut = failure is not None and not self._decoder.finished
+        return evolve(_as_text(self._pieces, read), interrupted=is_cut, failure=failure if is_cut else None)
+
+
+def _as_text(pieces: list[bytes], read: Reply | Failure) -> Reply:
+    usage = read.usage if isinstance(read, Reply) else NO_USAGE
+    return Reply(b"".join(pieces).decode(ENCODING), usage=usage, stop_reason="stop")
+
+
+def forwarding(policy: Policy) -> Policy:
+    """Return a policy with the same budget in which nothing is tried again."""
+    return evolve(policy, limits=Limits(**dict.fromkeys(policy.limits, 0)))

@@ -1,0 +1,136 @@
+"""Read the requests that programs wrote for a provider, and choose what answers them: a chain, or one backend alone."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+from attrs import evolve, field, frozen
+
+from rungwise.adapters.client import Client
+from rungwise.adapters.gateway.answers import PREFIX, Problem, own_headers
+from rungwise.adapters.gateway.exchange import LOGGER, GatewayCall, Keep
+from rungwise.adapters.gateway.forwarded import Forward
+from rungwise.adapters.gateway.languages import LANGUAGES
+from rungwise.adapters.gateway.languages.language import AnswerRequest, SpokenLanguage
+from rungwise.adapters.gateway.reading import read
+from rungwise.adapters.wires.http_backend import HttpBackend
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.label import label
+
+SPOKEN: Final = tuple(each for each in LANGUAGES if isinstance(each, SpokenLanguage))
+ANY: Final = "*"
+"""The chain for every model without one of its own."""
+
+
+def chains_of(client: Client | Mapping[str, Client]) -> Mapping[str, Client]:
+    """Return clients by the model that selects them."""
+    chains = {ANY: client} if isinstance(client, Client) else dict(client) if isinstance(client, Mapping) else {}
+    if not chains or not all(isinstance(each, Client) for each in chains.values()):
+        raise ConfigurationError("give a Client, or Clients by the name of a model, with '*' for every other model")
+    return chains
+
+
+@frozen(eq=False)
+class Gateway:
+    """Answer requests.
+
+    Arguments:
+        chains: the clients, by the model that selects them.
+        hold: whether text waits until it is final.
+        keep: called with the id and the result of each call, or None.
+    """
+
+    chains: Mapping[str, Client] = field(converter=chains_of)
+    hold: bool = False
+    keep: Keep | None = None
+
+    def language(self, path: str) -> SpokenLanguage | None:
+        """Return the protocol of a POST to this path; None if it is no model call."""
+        return next((each for each in SPOKEN if each.speaks(path)), None)
+
+    def read(self, path: str, query: str, headers: Mapping[str, str], body: bytes) -> GatewayCall:
+        """Read a request, whose path must be that of a protocol.
+
+        Arguments:
+            path: without the query.
+            query: without its question mark.
+            headers: with names in lower case.
+            body: the whole of it.
+
+        Raises:
+            Problem: the request is not of its form, or nobody can answer it.
+        """
+        language = self.language(path)
+        if language is None:
+            raise Problem.saying(404, f"there is no {label(path)} here")
+        try:
+            parsed = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise Problem.saying(400, f"the body is not JSON: {error}") from None
+        if not isinstance(parsed, dict):
+            raise Problem.saying(400, "the body must be a JSON object")
+        asked_now = language.read_request(path, parsed, secrets.randbits(60))
+        request = evolve(asked_now, created=int(time.time()))
+        if language.api == "gemini" and request.streams and "alt=sse" not in query:
+            raise Problem.saying(400, "give ?alt=sse to stream; a JSON array is not written here")
+        client = self.chains.get(request.model) or self.chains.get(ANY)
+        if client is None:
+            known = ", ".join(sorted(self.chains))
+            raise Problem.saying(404, f"there is no model {label(request.model)!r}; there are: {known}")
+        try:
+            return self._exchange(language, request, client, headers, body)
+        except ConfigurationError as error:
+            raise Problem.saying(400, str(error)) from None
+
+    def _exchange(
+        self, language: SpokenLanguage, request: AnswerRequest, client: Client, headers: Mapping[str, str], body: bytes
+    ) -> GatewayCall:
+        first = client.chain[0]
+        asked = read(language.api, request.body, is_own=getattr(first, "API", None) == language.api)
+        options = {**asked.options, **_limited(client, headers)}
+        if passed := own_headers(headers):
+            options["headers"] = passed
+        exchange = GatewayCall(language, request, client, asked, options, self.hold, self.keep)
+        if not asked.unknown:
+            if asked.left_out:
+                LOGGER.info("left out for a backend of another protocol: %s", ", ".join(asked.left_out))
+            return exchange
+        names = ", ".join(label(name) for name in dict.fromkeys(asked.unknown))
+        own = (each for each in client.chain if getattr(each, "API", None) == language.api)
+        if not isinstance(backend := next(own, None), HttpBackend):
+            raise Problem.saying(400, f"no backend of the chain speaks this protocol, and only one could take: {names}")
+        LOGGER.warning("forwarded to %s without the ladder, which cannot express: %s", backend.name, names)
+        if request.model in self.chains and request.model != ANY and "model" in request.body:
+            body = orjson.dumps({**request.body, "model": backend.model})
+        return exchange.forwarded(Forward(backend, body, streams=request.streams), body)
+
+
+def _limited(client: Client, headers: Mapping[str, str]) -> dict[str, Any]:
+    """Return the options for what a request says of its deadline and its budget, which only lower the policy's."""
+    options: dict[str, Any] = {}
+    budget = client.policy.budget
+    seconds = _number(headers, f"{PREFIX}deadline", budget.seconds)
+    money = _number(headers, f"{PREFIX}budget", budget.money)
+    if seconds is not None:
+        options["deadline"] = client._deadlines.wall_clock() + seconds
+    if money is not None:
+        options["policy"] = evolve(client.policy, budget=evolve(budget, money=money))
+    return options
+
+
+def _number(headers: Mapping[str, str], name: str, most: float | None) -> float | None:
+    if name not in headers:
+        return None
+    try:
+        value = float(headers[name])
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= (most or 1e9):
+        raise ConfigurationError(
+            f"{name} must be a number above 0" + (f", at most the policy's {most:g}" if most else "")
+        )
+    return value

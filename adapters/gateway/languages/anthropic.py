@@ -1,0 +1,204 @@
+"""Anthropic's Messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from http.client import responses
+from typing import Any, Final
+
+import orjson
+
+from rungwise.adapters.gateway.languages.language import (
+    SIGNATURE,
+    AnswerRequest,
+    AnswerStream,
+    Completion,
+    SpokenLanguage,
+    answer_tokens,
+    characters,
+    contents_of,
+    event,
+    input_of,
+    tokens,
+)
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.values.usage import Usage
+
+ERRORS: Final[Mapping[int, tuple[str, str]]] = {
+    400: ("invalid_request_error", "The request is not valid."),
+    401: ("authentication_error", "invalid x-api-key"),
+    402: ("billing_error", "Your credit balance is too low to access the Anthropic API."),
+    403: ("permission_error", "Your API key does not have permission to use the specified resource."),
+    404: ("not_found_error", "model: the requested model was not found"),
+    413: ("request_too_large", "Request exceeds the maximum size"),
+    429: ("rate_limit_error", "This request would exceed your account's rate limit. Please try again later."),
+    500: ("api_error", "Internal server error"),
+    504: ("timeout_error", "The request timed out."),
+    529: ("overloaded_error", "Overloaded"),
+}
+STOPS: Final[Mapping[str, str]] = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "content_filter": "refusal",
+}
+
+
+class Messages(SpokenLanguage):
+    """Write answers as Anthropic's messages."""
+
+    api = "anthropic"
+    paths = "/messages"
+
+    def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
+        """Return the body of an error."""
+        phrase = responses.get(status, "Unknown status")
+        kind, message = ERRORS.get(status, ("api_error" if status >= 500 else "invalid_request_error", f"{phrase}."))
+        error: dict[str, Any] = {"type": kind, "message": message}
+        if fields is not None:
+            error |= {name: value for name, value in fields.items() if name not in ("code", "param")}
+            if fields.get("code") is not None:
+                error["details"] = {"error_code": fields["code"]}
+        return orjson.dumps({"type": "error", "error": error, "request_id": "req_00000000"})
+
+    def counts(self, usage: Usage) -> dict[str, Any]:
+        """Return token counts in this protocol's form, where cached tokens are counted beside the input."""
+        cached = usage.cache_read_tokens + usage.cache_creation_tokens
+        return {
+            "input_tokens": max(0, usage.input_tokens - cached),
+            "output_tokens": usage.output_tokens,
+            "cache_creation_input_tokens": usage.cache_creation_tokens,
+            "cache_read_input_tokens": usage.cache_read_tokens,
+        }
+
+    def whole(self, answer: Completion, request: AnswerRequest) -> bytes:
+        """Return the body of an answer that is not streamed."""
+        if answer.error_event is not None:
+            return self.error(answer.error_event, 500)
+        usage = {} if answer.usage == {} else {"usage": _usage(answer, request)}
+        return orjson.dumps({**_message(answer, request), "content": [*_blocks(answer)], **_stop(answer), **usage})
+
+    def stream(self, answer: Completion, request: AnswerRequest) -> AnswerStream:
+        """Begin to write an answer that is streamed."""
+        return _MessageStream(request, answer)
+
+
+class _MessageStream(AnswerStream):
+    """Write a message block by block.
+
+    A block is closed when the next one begins. Reasoning whose signature is not known yet stays open until the end.
+    """
+
+    _index = -1
+    _kind = ""  # of the block that is open
+    _unsigned: int | None = None  # the block of reasoning that stays open
+
+    def begin(self) -> Iterator[bytes]:
+        usage = _usage(self.answer, self.request)
+        begun = {**_message(self.answer, self.request), "content": [], **_NO_STOP}
+        if usage:
+            begun["usage"] = {**usage, "output_tokens": min(1, usage.get("output_tokens", 0))}
+            begun["usage"].pop("output_tokens_details", None)
+        yield _event("message_start", message=begun)
+        yield _event("ping")
+
+    def reasoning(self, piece: str) -> Iterator[bytes]:
+        yield from self._open("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+        yield self._delta(type="thinking_delta", thinking=piece)
+
+    def text(self, piece: str) -> Iterator[bytes]:
+        yield from self._open("text", {"type": "text", "text": "", "citations": None})
+        yield self._delta(type="text_delta", text=piece)
+
+    def call(self, call: ToolCall, pieces: Iterable[str]) -> Iterator[bytes]:
+        yield from self._open("", {**_tool_use(call), "input": {}})
+        yield from (self._delta(type="input_json_delta", partial_json=piece) for piece in ("", *pieces))
+
+    def end(self) -> Iterator[bytes]:
+        answer = self.answer
+        yield from self._close()
+        if self._unsigned is not None:
+            if answer.signature:
+                signed = {"type": "signature_delta", "signature": answer.signature}
+                yield _event("content_block_delta", index=self._unsigned, delta=signed)
+            yield _event("content_block_stop", index=self._unsigned)
+        if answer.error_event is not None:
+            yield event(Messages().error(answer.error_event, 500), "error")
+        elif answer.done:
+            usage = _usage(answer, self.request)
+            usage_member = {"usage": {"output_tokens": 0, **usage}} if usage else {}
+            yield _event("message_delta", delta=_stop(answer), **usage_member)
+            yield _event("message_stop")
+
+    def _open(self, kind: str, block: Mapping[str, Any]) -> Iterator[bytes]:
+        """Begin a block, unless one of its kind is open that goes on."""
+        if kind and kind == self._kind:
+            return
+        yield from self._close()
+        self._index, self._kind = self._index + 1, kind or "tool_use"
+        yield _event("content_block_start", index=self._index, content_block=block)
+
+    def _close(self) -> Iterator[bytes]:
+        kind, self._kind = self._kind, ""
+        if kind == "thinking" and self.answer.signature is None and self._unsigned is None:
+            self._unsigned = self._index
+            return
+        if kind == "thinking" and self.answer.signature is not None:
+            signature = self.answer.signature or SIGNATURE
+            yield self._delta(type="signature_delta", signature=signature)
+        if kind:
+            yield _event("content_block_stop", index=self._index)
+
+    def _delta(self, **delta: Any) -> bytes:
+        return _event("content_block_delta", index=self._index, delta=delta)
+
+
+_NO_STOP: Final[Mapping[str, Any]] = {"stop_reason": None, "stop_sequence": None, "stop_details": None}
+
+
+def _event(name: str, /, **members: Any) -> bytes:
+    return event({"type": name, **members}, name)
+
+
+def _message(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
+    model = answer.model or request.model
+    return {"id": f"msg_{request.number:024d}", "type": "message", "role": "assistant", "model": model}
+
+
+def _stop(answer: Completion) -> dict[str, Any]:
+    word = "content_filter" if answer.refusal and answer.finish is None else answer.finish_reason
+    reason = None if word is None else STOPS.get(word, word)
+    details = None
+    if reason == "refusal":
+        details = {"type": "refusal", "category": None, "explanation": answer.refusal or None}
+    return {"stop_reason": reason, "stop_sequence": None, "stop_details": details}
+
+
+def _blocks(answer: Completion) -> Iterator[dict[str, Any]]:
+    if answer.reasoning:
+        signature = "" if answer.signature is None else answer.signature or SIGNATURE
+        yield {"type": "thinking", "thinking": answer.reasoning, "signature": signature}
+    if answer.text:
+        yield {"type": "text", "text": answer.text, "citations": None}
+    yield from ({**_tool_use(call), "input": input_of(call.arguments)} for call in answer.tool_calls)
+
+
+def _tool_use(call: ToolCall) -> dict[str, Any]:
+    return {"type": "tool_use", "id": call.id, "name": call.name}
+
+
+def _usage(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
+    if answer.usage is not None:
+        return dict(answer.usage)
+    usage: dict[str, Any] = {
+        "input_tokens": tokens(characters([request.body.get("system"), contents_of(request.body)])),
+        "output_tokens": answer_tokens(answer),
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+    }
+    if answer.reasoning:
+        usage["output_tokens_details"] = {"thinking_tokens": tokens(len(answer.reasoning))}
+    return usage
+
+
+LANGUAGE: Final = Messages()

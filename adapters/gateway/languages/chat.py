@@ -1,0 +1,188 @@
+"""Chat completions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from http.client import responses
+from typing import Any, Final
+
+import orjson
+
+from rungwise.adapters.gateway.languages.language import (
+    CREATED,
+    AnswerRequest,
+    AnswerStream,
+    Completion,
+    SpokenLanguage,
+    answer_tokens,
+    characters,
+    contents_of,
+    event,
+    tokens,
+)
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.values.usage import Usage
+
+ERRORS: Final[Mapping[int, tuple[str, str | None, str]]] = {
+    400: ("invalid_request_error", None, "The request is not valid."),
+    401: ("invalid_request_error", "invalid_api_key", "Incorrect API key provided."),
+    402: ("insufficient_quota", "insufficient_quota", "The account has no credit left."),
+    403: ("invalid_request_error", "permission_denied", "You are not allowed to use this resource."),
+    404: ("invalid_request_error", "model_not_found", "The model does not exist or you do not have access to it."),
+    413: ("invalid_request_error", "payload_too_large", "The request is too large."),
+    429: ("requests", "rate_limit_exceeded", "Rate limit reached."),
+    500: ("server_error", None, "The server had an error while processing your request."),
+    503: ("server_error", "server_is_overloaded", "The server is overloaded."),
+    529: ("overloaded_error", None, "The server is overloaded."),
+}
+
+
+class ChatCompletions(SpokenLanguage):
+    """Write answers as chat completions."""
+
+    api = "openai"
+    paths = "/chat/completions"
+    caps = ("max_tokens", "max_completion_tokens")
+
+    def listing(self, path: str, models: Iterable[str]) -> Any:
+        """Return the answer to a GET of this path: the list of models."""
+        if not path.endswith("/models"):
+            return None
+        shared = {"object": "model", "created": CREATED, "owned_by": "rungwise"}
+        return {"object": "list", "data": [{"id": model, **shared} for model in models]}
+
+    def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
+        """Return the body of an error."""
+        phrase = responses.get(status, "Unknown status")
+        other = ("server_error" if status >= 500 else "invalid_request_error", None, f"{phrase}.")
+        kind, code, message = ERRORS.get(status, other)
+        default = {"message": message, "type": kind, "param": None, "code": code}
+        if fields is not None:
+            # The default code belongs to the default message; it might contradict another one.
+            default = {**default, "code": None, **fields}
+        return orjson.dumps({"error": default})
+
+    def counts(self, usage: Usage) -> dict[str, Any]:
+        """Return token counts in this protocol's form."""
+        return {
+            "prompt_tokens": usage.input_tokens,
+            "completion_tokens": usage.output_tokens,
+            "total_tokens": usage.total_tokens,
+            "prompt_tokens_details": {"cached_tokens": usage.cache_read_tokens},
+            "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        }
+
+    def whole(self, answer: Completion, request: AnswerRequest) -> bytes:
+        """Return the body of an answer that is not streamed."""
+        if answer.error_event is not None:
+            usage = {} if answer.usage is None else {"usage": dict(answer.usage)}
+            return orjson.dumps({**orjson.loads(self.error(answer.error_event, 500)), **usage})
+        return orjson.dumps(_completion(answer, request))
+
+    def stream(self, answer: Completion, request: AnswerRequest) -> AnswerStream:
+        """Begin to write an answer that is streamed."""
+        return _ChatStream(request, answer)
+
+
+class _ChatStream(AnswerStream):
+    """Write a completion in chunks."""
+
+    _calls = 0
+
+    def begin(self) -> Iterator[bytes]:
+        yield self._delta({"role": "assistant", "content": ""})
+
+    def reasoning(self, piece: str) -> Iterator[bytes]:
+        yield self._delta(_reasoning(self.answer, piece))
+
+    def text(self, piece: str) -> Iterator[bytes]:
+        yield self._delta({"content": piece})
+
+    def refusal(self, pieces: Iterable[str]) -> Iterator[bytes]:
+        yield from (self._delta({"refusal": piece}) for piece in pieces)
+
+    def call(self, call: ToolCall, pieces: Iterable[str]) -> Iterator[bytes]:
+        index, self._calls = self._calls, self._calls + 1
+        yield self._delta({"tool_calls": [{"index": index, **_tool_call(call, "")}]})
+        for piece in pieces:
+            yield self._delta({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+
+    def end(self) -> Iterator[bytes]:
+        answer = self.answer
+        usage = _usage(answer, self.request.body) if self._reports else None
+        counted = event({**self._envelope, "choices": [], "usage": usage}) if usage else b""
+        if answer.error_event is not None:
+            if counted and answer.usage is not None:
+                yield counted
+            yield event(ChatCompletions().error(answer.error_event, 500))
+        else:
+            choice: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": answer.finish_reason}
+            whole = answer.final_message not in (None, False)
+            if whole:
+                content = answer.text if answer.final_message is True else answer.final_message
+                choice["message"] = {"role": "assistant", "content": content}
+            if whole or answer.finish_reason is not None:
+                yield event({**self._envelope, "choices": [choice]})
+            if counted:
+                yield counted
+        if answer.done:
+            yield event(b"[DONE]")
+
+    @property
+    def _reports(self) -> bool:
+        options = self.request.body.get("stream_options")
+        return isinstance(options, Mapping) and options.get("include_usage") is True and self.answer.usage != {}
+
+    @property
+    def _envelope(self) -> dict[str, Any]:
+        usage = {"usage": None} if self._reports else {}
+        return {**_envelope(self.answer, self.request), "object": "chat.completion.chunk", **usage}
+
+    def _delta(self, delta: Mapping[str, Any]) -> bytes:
+        return event({**self._envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+
+
+def _envelope(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
+    return {
+        "id": f"chatcmpl-{request.number:08d}",
+        "object": "chat.completion",
+        "created": request.created,
+        "model": answer.model or request.model,
+    }
+
+
+def _completion(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
+    silent = answer.tool_calls or answer.refusal
+    message: dict[str, Any] = {"role": "assistant", "content": answer.text or (None if silent else "")}
+    if answer.reasoning:
+        message |= _reasoning(answer, answer.reasoning)
+    if answer.refusal:
+        message["refusal"] = answer.refusal
+    if answer.tool_calls:
+        message["tool_calls"] = [_tool_call(call, call.arguments) for call in answer.tool_calls]
+    usage = _usage(answer, request.body)
+    choice = {"index": 0, "message": message, "finish_reason": answer.finish_reason}
+    return {**_envelope(answer, request), "choices": [choice], **({"usage": usage} if usage else {})}
+
+
+def _tool_call(call: ToolCall, arguments: str) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+
+
+def _reasoning(answer: Completion, text: str) -> dict[str, Any]:
+    if answer.reasoning_field == "reasoning_details":
+        return {"reasoning_details": [{"type": "reasoning.text", "text": text, "format": "unknown", "index": 0}]}
+    return {answer.reasoning_field: text}
+
+
+def _usage(answer: Completion, request: Mapping[str, Any]) -> dict[str, Any]:
+    if answer.usage is not None:
+        return dict(answer.usage)
+    prompt, completion = tokens(characters(contents_of(request))), answer_tokens(answer)
+    usage: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": completion}
+    if answer.reasoning:
+        usage["completion_tokens_details"] = {"reasoning_tokens": tokens(len(answer.reasoning))}
+    return {**usage, "total_tokens": prompt + completion}
+
+
+LANGUAGE: Final = ChatCompletions()

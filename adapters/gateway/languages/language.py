@@ -1,0 +1,227 @@
+"""What a protocol is to whoever answers in it: its paths, and how it writes an answer, whole or piece by piece.
+
+The embedded provider writes the replies of its script with it, the gateway the results of calls.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+from attrs import frozen
+
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.values.usage import Usage
+
+CREATED: Final = 1_750_000_000  # fixed, so that `cut_after` cuts at the same place in every run
+DEFAULT_MODEL: Final = "embedded"
+CHARACTERS_PER_TOKEN: Final = 4
+SIGNATURE: Final = "c2lnbmVkIGJ5IHRoZSBlbWJlZGRlZCBwcm92aWRlcg=="
+"""The default signature of reasoning, in protocols that sign it."""
+
+
+@frozen
+class AnswerRequest:
+    """Hold what matters of a request."""
+
+    model: str
+    streams: bool
+    body: Mapping[str, Any]
+    number: int  # for the ids in the answer
+    created: int = CREATED  # seconds since 1970
+
+
+@frozen(kw_only=True)
+class Completion:
+    """Hold what is written: a reply of a script, or the result of a call.
+
+    Arguments:
+        text, reasoning, refusal, tool_calls: what the model said, reasoning first.
+        reasoning_field: the field that carries the reasoning in chat completions.
+        signature: of the reasoning; "" makes one up, None leaves it unsigned.
+        finish: the finish reason, in the words of chat completions; "" for none, None for the one that fits.
+        model: the model's id; "" for the requested one.
+        usage: the token counts in the protocol's form; {} for no report, None counts 4 characters a token.
+        error_event: an error that ends the answer.
+        final_message: whether the last chunk of chat completions carries a whole message too, or another text in it.
+        chunk_size: how many characters of text there are in one piece of a stream.
+        done: whether a stream has its end.
+    """
+
+    text: str = ""
+    reasoning: str = ""
+    reasoning_field: str = "reasoning_content"
+    signature: str | None = None
+    refusal: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish: str | None = None
+    model: str = ""
+    usage: Mapping[str, Any] | None = None
+    error_event: Mapping[str, Any] | None = None
+    final_message: bool | str | None = None
+    chunk_size: int = 12
+    done: bool = True
+
+    @property
+    def finish_reason(self) -> str | None:
+        """Return the finish reason on the wire, None for none."""
+        if self.finish is None:
+            return "tool_calls" if self.tool_calls else "stop"
+        return self.finish or None
+
+
+class AnswerStream(ABC):
+    """Write one answer as a stream, piece by piece; each method yields the bytes to send."""
+
+    def __init__(self, request: AnswerRequest, answer: Completion) -> None:
+        self.request = request
+        self.answer = answer
+        """What is known of the answer; its model, its signature and its usage may come later."""
+
+    @abstractmethod
+    def begin(self) -> Iterator[bytes]:
+        """Begin the answer."""
+
+    @abstractmethod
+    def reasoning(self, piece: str) -> Iterator[bytes]:
+        """Add reasoning."""
+
+    @abstractmethod
+    def text(self, piece: str) -> Iterator[bytes]:
+        """Add visible text."""
+
+    def refusal(self, pieces: Iterable[str]) -> Iterator[bytes]:
+        """Add a refusal, where it is more than a finish reason."""
+        return iter(())
+
+    @abstractmethod
+    def call(self, call: ToolCall, pieces: Iterable[str]) -> Iterator[bytes]:
+        """Add a tool call, its arguments in pieces."""
+
+    @abstractmethod
+    def end(self) -> Iterator[bytes]:
+        """End the answer: by its error, or by its finish reason and usage."""
+
+
+class Language(ABC):
+    """Write answers in one protocol; each protocol is a subclass."""
+
+    stream_type = "text/event-stream"
+    """The content type of a stream."""
+    paths: str | tuple[str, ...] = ()
+    """How the path of a request ends."""
+    conversation = "messages"
+    """The member of a request's body that holds the conversation."""
+    caps: tuple[str, ...] = ("max_tokens",)
+    """The members that may hold the output cap; a dot stands between an object and its member."""
+
+    def speaks(self, path: str) -> bool:
+        """Tell whether a POST to this path, without its query, is a request in this protocol."""
+        return path.endswith(self.paths)
+
+    def cap_in(self, body: Mapping[str, Any]) -> object:
+        """Return the output cap in a request's body, or None."""
+        for name in self.caps:
+            place, _, member = name.rpartition(".")
+            fields = body.get(place) if place else body
+            if isinstance(fields, Mapping) and fields.get(member) is not None:
+                return fields[member]
+        return None
+
+    def read_request(self, path: str, body: Mapping[str, Any], number: int) -> AnswerRequest:
+        """Return what matters of a request."""
+        return AnswerRequest(str(body.get("model") or DEFAULT_MODEL), body.get("stream") is True, body, number)
+
+    def listing(self, path: str, models: Iterable[str]) -> Any:
+        """Return the answer to a GET of this path as JSON, or None if this protocol has no such path."""
+        return None
+
+    @abstractmethod
+    def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
+        """Return the body of an error."""
+
+    @abstractmethod
+    def whole(self, answer: Completion, request: AnswerRequest) -> bytes:
+        """Return the body of an answer that is not streamed."""
+
+    @abstractmethod
+    def events(self, answer: Completion, request: AnswerRequest) -> Iterator[bytes]:
+        """Yield the pieces of a stream as they are sent."""
+
+
+class SpokenLanguage(Language):
+    """A protocol in which the gateway answers, too: it can write an answer while it comes."""
+
+    api: str
+    """Its name on the command line."""
+
+    @abstractmethod
+    def counts(self, usage: Usage) -> dict[str, Any]:
+        """Return token counts in this protocol's form."""
+
+    @abstractmethod
+    def stream(self, answer: Completion, request: AnswerRequest) -> AnswerStream:
+        """Begin to write an answer that is streamed."""
+
+    def events(self, answer: Completion, request: AnswerRequest) -> Iterator[bytes]:
+        """Yield the pieces of a stream as they are sent."""
+        stream, size = self.stream(answer, request), answer.chunk_size
+        yield from stream.begin()
+        for piece in split(answer.reasoning, size):
+            yield from stream.reasoning(piece)
+        for piece in split(answer.text, size):
+            yield from stream.text(piece)
+        yield from stream.refusal(split(answer.refusal, size))
+        for call in answer.tool_calls:
+            yield from stream.call(call, split(call.arguments, size))
+        yield from stream.end()
+
+
+def event(value: object, name: str = "") -> bytes:
+    """Return an event of a stream; bytes are written unchanged."""
+    data = value if isinstance(value, bytes) else orjson.dumps(value)
+    return (b"event: %b\n" % name.encode() if name else b"") + b"data: " + data + b"\n\n"
+
+
+def split(text: str, size: int) -> Iterator[str]:
+    """Yield a text in pieces of this many characters."""
+    return (text[start : start + size] for start in range(0, len(text), size))
+
+
+def characters(content: object) -> int:
+    """Count the characters of text in some content, at any depth."""
+    if isinstance(content, str):
+        return len(content)
+    if isinstance(content, list):
+        return sum(map(characters, content))
+    if isinstance(content, Mapping):
+        return sum(characters(content.get(name)) for name in ("text", "content", "parts", "output"))
+    return 0
+
+
+def tokens(count: int) -> int:
+    """Return the tokens of this many characters."""
+    return -(-count // CHARACTERS_PER_TOKEN)
+
+
+def answer_tokens(answer: Completion) -> int:
+    """Return the tokens of a whole answer, reasoning included."""
+    calls = sum(len(call.name) + len(call.arguments) for call in answer.tool_calls)
+    return tokens(len(answer.text) + len(answer.reasoning) + len(answer.refusal) + calls)
+
+
+def input_of(arguments: str) -> Any:
+    """Return the arguments as an object; anything else is sent as text."""
+    try:
+        value = orjson.loads(arguments or "{}")
+    except orjson.JSONDecodeError:
+        return arguments
+    return value if isinstance(value, dict) else arguments
+
+
+def contents_of(body: Mapping[str, Any]) -> list[Any]:
+    """Return the contents of the messages in a request."""
+    messages = body.get("messages")
+    return [one.get("content") for one in messages if isinstance(one, Mapping)] if isinstance(messages, list) else []

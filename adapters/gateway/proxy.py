@@ -1,0 +1,159 @@
+"""The application behind `rungwise proxy`: the gateway with keys, limits, metrics and an end that is orderly."""
+
+from __future__ import annotations
+
+import hmac
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Final
+
+import httpx
+from attrs import define, field
+
+from rungwise.adapters.gateway.answers import PREFIX, HttpResponse, Problem
+from rungwise.adapters.gateway.asgi import Asgi, Receive, Scope, Send, json_response, read_body, write
+from rungwise.adapters.gateway.languages import CHAT
+from rungwise.adapters.wires.http_backend import HttpBackend
+from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.values.secret import Secret
+
+_HOPS: Final = frozenset({"connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding"})
+"""Headers of a response that belong to one connection."""
+_SECONDS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
+BUSY: Final = Problem.saying(503, "too many requests at once", type="server_error", code="too_many_connections")
+
+
+@define(eq=False)
+class Proxy(Asgi):
+    """Serve chains to programs in any language.
+
+    Arguments:
+        key: what clients must show; None takes requests without one, but none that a web page could make.
+        most: how many requests may run at once.
+        forwards: whether requests that are no model calls go on to a backend, with its key.
+        metrics: counts the calls; None where the Prometheus client is not installed.
+    """
+
+    key: Secret | None = None
+    most: int = 100
+    forwards: bool = False
+    metrics: Metrics | None = None
+    _count: int = field(default=0, init=False)
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, unless too many run already."""
+        if self._count >= self.most:
+            response = BUSY.response(self.gateway.language(scope["path"]) or CHAT, {"retry-after": "1"})
+            await write(send, response)
+            return
+        self._count += 1
+        try:
+            await super().serve(scope, receive, send)
+        finally:
+            self._count -= 1
+
+    def refused(self, scope: Scope, headers: Mapping[str, str]) -> HttpResponse | None:
+        """Check the key of a request; without one, refuse what a web page could send from a browser."""
+        if scope["path"] == "/healthz":
+            return json_response({"status": "ok", "running": self._count - 1})
+        if self.key is not None:
+            shown = [headers.get("x-api-key"), headers.get("x-goog-api-key")]
+            shown.append(headers.get("authorization", "").removeprefix("Bearer "))
+            wanted = self.key.reveal().encode()
+            if not any(hmac.compare_digest((each or "").encode(), wanted) for each in shown):
+                raise Problem.saying(401, "this proxy wants a key that it knows")
+        elif "origin" in headers:
+            raise Problem.saying(403, "requests of web pages need a proxy with a key")
+        elif scope["method"] == "POST" and not _is_json(headers):
+            raise Problem.saying(415, "the body must be application/json, where the proxy has no key")
+        if scope["path"] == "/metrics" and self.metrics is not None:
+            return self.metrics.response(self._count - 1)
+        return None
+
+    async def other(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> HttpResponse | None:
+        """Answer a request that is no model call, or forward it."""
+        try:
+            return await super().other(scope, headers, receive)
+        except Problem:
+            if not self.forwards or not scope["path"].startswith("/v1"):
+                raise
+        backend, path = self._address(scope["path"])
+        url = f"{backend.root}{path}?{scope.get('query_string', b'').decode('ascii', 'replace')}".rstrip("?")
+        own = backend.question(f"{backend.origin}/").headers
+        passed = {name: headers[name] for name in ("content-type", "accept") if name in headers}
+        body = await read_body(receive, self.largest_body)
+        client = httpx.AsyncClient(timeout=600, headers={**own, **passed})
+        try:
+            answer = await client.send(client.build_request(scope["method"], url, content=body), stream=True)
+        except httpx.HTTPError as error:
+            await client.aclose()
+            raise Problem.saying(502, f"{backend.name} could not be asked ({type(error).__name__})") from None
+        rest = {name: value for name, value in answer.headers.items() if name.lower() not in _HOPS}
+        return HttpResponse(answer.status_code, {**rest, f"{PREFIX}outcome": "forwarded"}, _read(client, answer))
+
+    def _address(self, path: str) -> tuple[HttpBackend, str]:
+        """Return the backend of the protocol that a path belongs to, and the path behind its base URL."""
+        rest = path.removeprefix("/v1beta").removeprefix("/v1")
+        wanted: tuple[str, ...] = ("openai", "responses")
+        if "/messages" in path:
+            wanted = ("anthropic",)
+        elif path.startswith("/v1beta") or ":" in path:
+            wanted = ("gemini",)
+        chains = self.gateway.chains
+        first = [chains.get("*"), *chains.values()]
+        backends = [each for client in first if client is not None for each in client.chain]
+        for each in backends:
+            if isinstance(each, HttpBackend) and each.API in wanted:
+                return each, rest
+        raise Problem.saying(404, f"no backend of a chain speaks the protocol of this address ({' or '.join(wanted)})")
+
+
+def _is_json(headers: Mapping[str, str]) -> bool:
+    return headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
+
+
+async def _read(client: httpx.AsyncClient, answer: httpx.Response) -> AsyncGenerator[bytes]:
+    try:
+        async for piece in answer.aiter_bytes():
+            yield piece
+    finally:
+        await answer.aclose()
+        await client.aclose()
+
+
+class Metrics:
+    """Count calls for Prometheus, whose official client must be installed."""
+
+    def __init__(self) -> None:
+        from prometheus_client import CollectorRegistry, Gauge, Histogram
+        from prometheus_client import Counter as Count
+
+        self._registry = CollectorRegistry()
+        shared: dict[str, Any] = {"registry": self._registry}
+        self._calls = Count("rungwise_calls", "Calls that have ended.", ["outcome", "backend"], **shared)
+        self._attempts = Count("rungwise_attempts", "Requests to backends.", ["backend"], **shared)
+        self._rungs = Count("rungwise_rungs", "Rungs that were taken.", ["rung"], **shared)
+        self._tokens = Count("rungwise_tokens", "Tokens, discarded ones included.", ["kind"], **shared)
+        self._cost = Count("rungwise_cost", "Money, in the currency of the prices.", **shared)
+        self._seconds = Histogram("rungwise_call_seconds", "How long calls took.", buckets=_SECONDS, **shared)
+        self._running = Gauge("rungwise_requests_running", "Requests that run now.", **shared)
+
+    def count(self, result: Result) -> None:
+        """Count a call."""
+        self._calls.labels(result.outcome, result.backend).inc()
+        sent = [step for step in result.journal.steps if step.event == "sent"]
+        for name, times in Counter(step.backend for step in sent).items():
+            self._attempts.labels(name).inc(times)
+        for name, times in Counter(step.source for step in sent if step.source != "ask").items():
+            self._rungs.labels(name).inc(times)
+        self._tokens.labels("input").inc(result.usage.input_tokens)
+        self._tokens.labels("output").inc(result.usage.output_tokens)
+        self._cost.inc(result.cost or 0)
+        self._seconds.observe(result.seconds)
+
+    def response(self, running: int) -> HttpResponse:
+        """Return the page of metrics."""
+        from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+        self._running.set(running)
+        return HttpResponse(200, {"content-type": CONTENT_TYPE_LATEST}, generate_latest(self._registry))

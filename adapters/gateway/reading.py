@@ -1,0 +1,380 @@
+"""Read the requests that SDKs write: what a chain can express of them, and the names of what it cannot.
+
+A request is expressible if each of its fields is known: those of chat completions that every protocol translates, and
+those that shape the reply but not the form of its answer (`own`), which a backend of the same protocol gets as they
+are. Messages and tools stay in the form in which they came; each wire reads all forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from attrs import Factory, define, field, frozen
+
+from rungwise.adapters.wires.gemini.parameters import camel
+from rungwise.adapters.wires.plain.messages import read_messages
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of
+from rungwise.adapters.wires.plain.tools import ToolDefinition, json_schema_of, read_tools
+from rungwise.adapters.wires.registry import declared
+from rungwise.fsm.call.conversation.parts import OpaquePart
+from rungwise.fsm.errors import ConfigurationError
+
+
+@define
+class Asked:
+    """Hold a request as a call takes it.
+
+    Arguments:
+        messages: in the form of their protocol.
+        options: the options that every protocol translates.
+        own: parameters for backends of the same protocol.
+        returns: the schema of the answer; None for none.
+        unknown: the fields that a chain cannot express.
+        left_out: the fields that only a backend of the same protocol would get.
+    """
+
+    messages: Any = None
+    options: dict[str, Any] = field(factory=dict)
+    own: dict[str, Any] = field(factory=dict)
+    returns: Any = None
+    unknown: list[str] = field(factory=list)
+    left_out: list[str] = field(factory=list)
+
+    def take_format(self, form: Any, name: str) -> None:
+        """Take what form the answer must have, as chat completions or Responses say it."""
+        kind = mapping_of(form).get("type")
+        if kind == "json_schema":
+            self.returns = mapping_of(form.get("json_schema", form)).get("schema")
+            if not isinstance(self.returns, Mapping):
+                raise ConfigurationError(f"{name} must hold a schema")
+        elif kind == "json_object":
+            self.options["response_format"] = {"type": "json_object"}
+        elif kind != "text":
+            self.unknown.append(name)
+
+
+Take = Callable[[Asked, Any], None]
+"""Take the value of a field."""
+
+
+def _names(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+@frozen(kw_only=True)
+class Fields:
+    """Declare the fields of a protocol's requests. Names in one string are separated by blanks.
+
+    Arguments:
+        common: the fields with a name in chat completions, by their own.
+        special: what takes each of the others.
+        own: what a backend of the same protocol gets as it is.
+        hints: the same, where other backends do without.
+        plain: the values that ask for nothing, by field.
+        foreign: what takes fields of `own` for backends of other protocols.
+    """
+
+    common: Mapping[str, str]
+    special: Mapping[str, Take]
+    own: frozenset[str] = field(converter=_names)
+    hints: frozenset[str] = field(converter=_names)
+    plain: Mapping[str, tuple[Any, ...]] = Factory(dict)
+    foreign: Mapping[str, Take] = Factory(dict)
+
+    def read(self, body: Mapping[str, Any], asked: Asked) -> Asked:
+        """Read a body, or a part of one, into `asked`."""
+        for name, value in body.items():
+            if value is None or value in self.plain.get(name, ()):
+                continue
+            if name in self.special:
+                self.special[name](asked, value)
+            elif name in self.common:
+                asked.options[self.common[name]] = value
+            elif name in self.own | self.hints:
+                asked.own[name] = value
+            else:
+                asked.unknown.append(name)
+        return asked
+
+    def leave(self, asked: Asked, own: Mapping[str, Any]) -> None:
+        """Do without what only a backend of the same protocol would get, if that is possible."""
+        for name, value in own.items():
+            if name in self.foreign:
+                self.foreign[name](asked, value)
+            elif name in self.hints:
+                asked.left_out.append(name)
+            else:
+                asked.unknown.append(name)
+
+
+def read(api: str, body: Mapping[str, Any], *, is_own: bool) -> Asked:
+    """Read a request.
+
+    Arguments:
+        api: its protocol.
+        is_own: whether the first backend of the chain speaks it, so that what it alone knows can be passed on.
+
+    Raises:
+        ConfigurationError: a field is not of its form.
+    """
+    fields = _FIELDS[api]
+    if api == "gemini":  # which takes both spellings
+        body = {camel(name): value for name, value in body.items()}
+    asked = fields.read(body, Asked())
+    if not is_own:
+        fields.leave(asked, asked.own)
+        if isinstance(asked.messages, list) and any(_opaque(asked.messages)):
+            asked.unknown.append("messages")
+    if not all(isinstance(tool, ToolDefinition) for tool in read_tools(asked.options.get("tools", ()))):
+        asked.unknown.append("tools")
+    if asked.own and is_own:
+        asked.options["parameters"] = asked.own
+    return asked
+
+
+def _opaque(messages: list[Any]) -> Iterator[bool]:
+    """Yield whether there are parts that only their provider can read, for each message."""
+    known = [each for each in messages if isinstance(each, Mapping)]
+    return (isinstance(part, OpaquePart) for message in read_messages(known) for part in message.parts)
+
+
+def _ignore(asked: Asked, value: Any) -> None:
+    pass
+
+
+def _unknown(name: str) -> Take:
+    return lambda asked, value: asked.unknown.append(name)
+
+
+def _take_tools(asked: Asked, value: Any) -> None:
+    """Take tools; free-text tools are called in a form of their own."""
+    tools = list_of(value)
+    if len(tools) != len(value) or not all(isinstance(tool, Mapping) for tool in tools):
+        raise ConfigurationError("tools must be a list of objects")
+    if any(tool.get("type") == "custom" and "input_schema" not in tool for tool in tools):
+        asked.unknown.append("tools")
+    else:
+        asked.options["tools"] = tools
+
+
+def _before(asked: Asked, system: Any) -> None:
+    """Put a system prompt before the messages."""
+    message = {"role": "system", "content": system}
+    if isinstance(system, Mapping):  # Gemini's
+        message = {"role": "system", "parts": system.get("parts")}
+    asked.messages = [message, *(asked.messages or ())]
+
+
+def _messages(asked: Asked, value: Any) -> None:
+    """Take the messages, behind a system prompt that may have come first."""
+    before = list_of(asked.messages)
+    if isinstance(value, str):
+        value = [{"role": "user", "content": value}]
+    if not isinstance(value, list):
+        raise ConfigurationError("the messages must be a list")
+    if any(isinstance(each, Mapping) and each.get("type") in declared("references") for each in value):
+        asked.unknown.append("input")
+    asked.messages = [*before, *map(_with_role, value)]
+
+
+def _with_role(message: Any) -> Any:
+    """Return a message; Gemini's first one may lack its role."""
+    return {"role": "user", **message} if isinstance(message, Mapping) and "parts" in message else message
+
+
+_STREAM: Final = {"model": _ignore, "stream": _ignore}
+_SAMPLING: Final = {name: name for name in ("temperature", "top_p", "seed", "tool_choice", "parallel_tool_calls")}
+
+
+def _think(asked: Asked, tokens: Any) -> None:
+    """Translate a number of tokens for reasoning; none, and what is no positive number, leave it to the model."""
+    if isinstance(tokens, int) and tokens >= 0:
+        efforts = ((0, "none"), (4_096, "low"), (16_384, "medium"))
+        asked.options.setdefault("reasoning_effort", next((each for most, each in efforts if tokens <= most), "high"))
+
+
+# chat completions
+
+_CHAT: Final = Fields(
+    common={
+        **_SAMPLING,
+        **{"stop": "stop", "reasoning_effort": "reasoning_effort"},
+        **dict.fromkeys(("max_tokens", "max_completion_tokens"), "max_tokens"),
+    },
+    special={
+        **_STREAM,
+        "stream_options": _ignore,
+        "messages": _messages,
+        "tools": _take_tools,
+        "response_format": lambda asked, value: asked.take_format(value, "response_format"),
+    },
+    own="frequency_penalty presence_penalty logit_bias verbosity prediction top_k min_p repetition_penalty thinking "
+    "chat_template_kwargs enable_thinking provider models transforms",
+    hints="user metadata store service_tier prompt_cache_key prompt_cache_retention safety_identifier",
+    plain={"n": (1,), "logprobs": (False,), "modalities": (["text"],), "store": (False,)},
+)
+
+# Responses
+
+
+def _reasoning(asked: Asked, value: Any) -> None:
+    members = mapping_of(value)
+    if members.get("effort") is not None:
+        asked.options["reasoning_effort"] = members["effort"]
+    if rest := {name: each for name, each in members.items() if name != "effort" and each is not None}:
+        asked.own["reasoning"] = rest
+
+
+def _text(asked: Asked, value: Any) -> None:
+    members = mapping_of(value)
+    if members.get("format") is not None:
+        asked.take_format(members["format"], "text.format")
+    if rest := {name: each for name, each in members.items() if name != "format" and each is not None}:
+        asked.own["text"] = rest
+
+
+_RESPONSES: Final = Fields(
+    common={**_SAMPLING, "max_output_tokens": "max_tokens"},
+    special={
+        **_STREAM,
+        **dict.fromkeys(("stream_options", "store"), _ignore),  # nothing is stored
+        "input": _messages,
+        "instructions": _before,
+        "tools": _take_tools,
+        "reasoning": _reasoning,
+        "text": _text,
+    },
+    own="include text truncation",
+    hints="reasoning metadata user service_tier prompt_cache_key prompt_cache_retention safety_identifier",
+    plain={
+        **{"background": (False,), "truncation": ("disabled",), "top_logprobs": (0,), "metadata": ({},)},
+        **{"include": ([], ["reasoning.encrypted_content"])},
+    },
+)
+
+# Anthropic's messages
+
+
+def _choice(asked: Asked, value: Any) -> None:
+    if mapping_of(value).get("disable_parallel_tool_use") is True:
+        asked.options["parallel_tool_calls"] = False
+    asked.options["tool_choice"] = {
+        name: each for name, each in mapping_of(value).items() if name != "disable_parallel_tool_use"
+    }
+
+
+def _output_config(asked: Asked, value: Any) -> None:
+    for name, each in mapping_of(value).items():
+        if name == "effort":
+            asked.options["reasoning_effort"] = each
+        elif name == "format" and each is not None:
+            asked.take_format(each, "output_config.format")
+        elif each is not None:
+            asked.unknown.append(f"output_config.{name}")
+
+
+def _turns(asked: Asked, value: Any) -> None:
+    """Take the turns, without reasoning that another provider's model had and that nobody has signed."""
+    turns = [_signed(each) if isinstance(each, Mapping) else each for each in list_of(value)]
+    _messages(asked, turns if isinstance(value, list) else value)
+
+
+def _signed(turn: Mapping[str, Any]) -> Mapping[str, Any]:
+    blocks = turn.get("content")
+    if not isinstance(blocks, list):
+        return turn
+    unsigned = [mapping_of(each).get("type") == "thinking" and not each.get("signature") for each in blocks]
+    return {**turn, "content": [each for each, no in zip(blocks, unsigned, strict=True) if not no]}
+
+
+_ANTHROPIC: Final = Fields(
+    common={"temperature": "temperature", "top_p": "top_p", "stop_sequences": "stop", "max_tokens": "max_tokens"},
+    special={
+        **_STREAM,
+        "system": _before,
+        "messages": _turns,
+        "tools": _take_tools,
+        "tool_choice": _choice,
+        "output_config": _output_config,
+    },
+    own="top_k thinking",
+    hints="metadata service_tier cache_control inference_geo speed",
+    plain={"thinking": ({"type": "disabled"},)},
+    foreign={"thinking": lambda asked, value: _think(asked, mapping_of(value).get("budget_tokens"))},
+)
+
+# Gemini's generateContent
+
+
+def _config(asked: Asked, value: Any) -> None:
+    config = {camel(name): each for name, each in mapping_of(value).items() if each is not None}
+    schema = config.pop("responseJsonSchema", None) or json_schema_of(config.pop("responseSchema", None))
+    if config.pop("responseMimeType", "text/plain") == "application/json":
+        asked.options["response_format"] = {"type": "json_object"}
+    if schema is not None:
+        asked.options.pop("response_format", None)
+        asked.returns = schema
+    own, asked.own = asked.own, {}
+    _CONFIG.read(config, asked)
+    asked.own = {**own, **({"generationConfig": asked.own} if asked.own else {})}
+
+
+def _tool_config(asked: Asked, value: Any) -> None:
+    config = {camel(name): each for name, each in mapping_of(value).items()}
+    calling = {camel(name): each for name, each in mapping_of(config.pop("functionCallingConfig", None)).items()}
+    mode, names = str(calling.get("mode", "AUTO")).upper(), list_of(calling.get("allowedFunctionNames"))
+    if mode not in _MODES or any(each is not None for each in config.values()):
+        asked.unknown.append("toolConfig")
+    elif names:
+        tools = [{"type": "function", "function": {"name": name}} for name in names]
+        allowed = {"mode": "required" if mode == "ANY" else "auto", "tools": tools}
+        asked.options["tool_choice"] = (
+            tools[0] if mode == "ANY" and len(tools) == 1 else {"type": "allowed_tools", "allowed_tools": allowed}
+        )
+    else:
+        asked.options["tool_choice"] = _MODES[mode]
+
+
+def _thinking_config(asked: Asked, value: Any) -> None:
+    config = {camel(name): each for name, each in mapping_of(value).items()}
+    level, budget = config.get("thinkingLevel"), config.get("thinkingBudget")
+    if isinstance(level, str):
+        asked.options.setdefault("reasoning_effort", level.lower())
+    else:
+        _think(asked, budget)
+
+
+_MODES: Final = {"AUTO": "auto", "ANY": "required", "NONE": "none", "VALIDATED": "auto"}
+_CONFIG: Final = Fields(
+    common={
+        **{"temperature": "temperature", "topP": "top_p", "seed": "seed", "stopSequences": "stop"},
+        "maxOutputTokens": "max_tokens",
+    },
+    special={},
+    own="topK presencePenalty frequencyPenalty thinkingConfig",
+    hints="mediaResolution",
+    plain={"candidateCount": (1,), "responseModalities": (["TEXT"],), "responseLogprobs": (False,)},
+    foreign={"thinkingConfig": _thinking_config},
+)
+_GEMINI: Final = Fields(
+    common={},
+    special={
+        **_STREAM,
+        "contents": _messages,
+        "systemInstruction": _before,
+        "tools": _take_tools,
+        "toolConfig": _tool_config,
+        "generationConfig": _config,
+    },
+    own="safetySettings generationConfig",
+    hints="labels",
+    foreign={"generationConfig": lambda asked, value: _CONFIG.leave(asked, value)},
+)
+
+_FIELDS: Final[Mapping[str, Fields]] = {
+    "openai": _CHAT,
+    "responses": _RESPONSES,
+    "anthropic": _ANTHROPIC,
+    "gemini": _GEMINI,
+}

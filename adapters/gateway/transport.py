@@ -1,0 +1,145 @@
+"""A transport for the HTTP clients of SDKs: the requests that they write for a provider become calls of a client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from threading import Lock
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Self
+
+from rungwise.adapters.client import Client
+from rungwise.adapters.gateway.answers import HttpResponse, Problem
+from rungwise.adapters.gateway.exchange import GatewayCall
+from rungwise.adapters.gateway.gateway import Gateway
+
+if TYPE_CHECKING:
+    import httpx
+    import httpx2
+
+    class _Transports(httpx.BaseTransport, httpx.AsyncBaseTransport, httpx2.BaseTransport, httpx2.AsyncBaseTransport):
+        def handle_request(self, request: Any) -> Any: ...
+        async def handle_async_request(self, request: Any) -> Any: ...
+else:
+    _Transports = object  # neither library checks the type of a transport, and httpx2 may not be there
+
+
+class Transport(_Transports):
+    """Answer the model calls of an SDK with calls of a client, as a transport of httpx and httpx2, sync and async.
+
+    It reads chat completions, Responses, Anthropic's Messages and Gemini's generateContent, and answers each in its
+    protocol, whole or streamed. Turn the SDK's own retries off. Requests that are no model calls go on to their own
+    address. The program's key is never sent to a backend of the chain.
+
+    What the chain cannot express, such as `n=4` or an unknown field, goes word for word to the first backend that
+    speaks the protocol, in one attempt.
+
+    Arguments:
+        client: a `Client`, or clients by the name of the model that selects them; `"*"` stands for every other model.
+        hold: whether streams wait until text is final. Without it, text is passed on at once, and a stream whose text
+            has to be taken back ends with an error.
+
+    Raises:
+        ConfigurationError: `client` is neither.
+    """
+
+    def __init__(self, client: Client | Mapping[str, Client], *, hold: bool = False) -> None:
+        self._gateway = Gateway(client, hold)
+        self._others: dict[tuple[str, str], Any] = {}  # the transports for other requests
+        self._lock = Lock()
+
+    def handle_request(self, request: Any) -> Any:
+        """Answer a request of httpx or httpx2, in this thread."""
+        exchange = self._exchange(request, request.read)
+        if exchange is None:
+            return self._other(request, "HTTPTransport").handle_request(request)
+        response = exchange if isinstance(exchange, HttpResponse) else exchange.run()
+        return _written(request, response, "SyncByteStream")
+
+    async def handle_async_request(self, request: Any) -> Any:
+        """Answer a request of httpx or httpx2, in this event loop."""
+        await request.aread()
+        exchange = self._exchange(request, lambda: request.content)
+        if exchange is None:
+            return await self._other(request, "AsyncHTTPTransport").handle_async_request(request)
+        response = exchange if isinstance(exchange, HttpResponse) else await exchange.arun()
+        return _written(request, response, "AsyncByteStream")
+
+    def _exchange(self, request: Any, body: Callable[[], bytes]) -> GatewayCall | HttpResponse | None:
+        """Return what answers a request; None if it is no model call."""
+        url = request.url
+        language = self._gateway.language(url.path) if request.method == "POST" else None
+        if language is None:
+            return None
+        try:
+            return self._gateway.read(url.path, url.query.decode("ascii", "replace"), dict(request.headers), body())
+        except Problem as problem:
+            return problem.response(language)
+
+    def _other(self, request: Any, kind: str) -> Any:
+        """Return the transport for requests that are no model calls."""
+        library = _library_of(request)
+        with self._lock:
+            key = library.__name__, kind
+            if key not in self._others:
+                self._others[key] = getattr(library, kind)()
+            return self._others[key]
+
+    def close(self) -> None:
+        """Close the connections of other requests. The client stays open."""
+        for (_, kind), transport in self._others.items():
+            if kind == "HTTPTransport":
+                transport.close()
+
+    async def aclose(self) -> None:
+        """Close the connections of other requests in this event loop. The client stays open."""
+        for (_, kind), transport in self._others.items():
+            if kind == "AsyncHTTPTransport":
+                await transport.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def _library_of(request: Any) -> ModuleType:
+    """Return the library that a request came from: the response must be of the same."""
+    return import_module(type(request).__module__.partition(".")[0])
+
+
+def _written(request: Any, response: HttpResponse, kind: str) -> Any:
+    library, body = _library_of(request), response.body
+    content = {"content": body} if isinstance(body, bytes) else {"stream": _stream_class(library, kind)(body)}
+    return library.Response(response.status, headers=dict(response.headers), **content)
+
+
+@cache
+def _stream_class(library: ModuleType, kind: str) -> type:
+    """Return a stream of a library that closes what it iterates over."""
+
+    class Pieces(getattr(library, kind)):  # type: ignore[misc]
+        def __init__(self, pieces: Any) -> None:
+            self._pieces = pieces
+
+        def __iter__(self) -> Any:
+            return iter(self._pieces)
+
+        def __aiter__(self) -> Any:
+            return self._pieces.__aiter__()
+
+        def close(self) -> None:
+            self._pieces.close()
+
+        async def aclose(self) -> None:
+            await self._pieces.aclose()
+
+    return Pieces
