@@ -33,7 +33,7 @@ def gather(folder: Path) -> Path:
     pages = folder / "pages"
     shutil.copytree(ROOT / "docs/pages", pages)
     shutil.copytree(ROOT / PICTURES, pages / PICTURES)
-    (pages / PICTURES / "README.md").rename(pages / PICTURES / "index.md")
+    (pages / PICTURES / "README.md").rename(pages / PICTURES / "pictures.md")
     for path in (pages / PICTURES).glob("*.md"):
         path.write_text(UPWARD.sub(rf"]({SOURCES}\1)", path.read_text(encoding="utf-8")), encoding="utf-8")
     (pages / COMMANDS).write_text("\n".join(commands()), encoding="utf-8")

@@ -51,9 +51,10 @@ class Anthropic(HttpBackend):
     a function that returns an access token. On Azure, it is "https://RESOURCE.services.ai.azure.com/anthropic/v1", with
     a key, or a function that returns Entra's token.
 
+    It takes the arguments of every backend: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends
+    before `/messages`.
+
     Arguments:
-        every backend's arguments: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends before
-            `/messages`.
         api_key: the key, sent as `x-api-key`; as a bearer token on Vertex AI, and if it is Entra's.
         beta: the beta features to ask for.
 
