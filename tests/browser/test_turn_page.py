@@ -12,9 +12,14 @@ from support.turns import BUSY, calling, played, said
 
 Open = Callable[..., Any]  # opens a file in a new tab
 NASTY = "</script><img src=x onerror='parent.hacked = window.hacked = 1'><script>parent.hacked = 1</script>"
-# Once what is due has been heard: whether the dialog is open, what has the focus, how many frames there are.
-HELD = """new Promise(tell => setTimeout(() => tell([
-    byId('inner').open, document.activeElement.id, document.querySelectorAll('iframe').length])))"""
+# Once the closing was heard, for which a busy browser may take some time: whether the dialog is open, what has the
+# focus, how many frames there are.
+HELD = """new Promise(tell => {
+    const frames = () => document.querySelectorAll('iframe').length;
+    const look = tries => frames() && tries ? setTimeout(look, 10, tries - 1)
+        : tell([byId('inner').open, document.activeElement.id, frames()]);
+    setTimeout(look, 0, 500);
+})"""
 
 
 def document(words: str = "first") -> dict[str, Any]:
