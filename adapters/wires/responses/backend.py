@@ -35,8 +35,7 @@ class OpenAIResponses(DiscoverableBackend):
 
     Arguments:
         every backend's arguments: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends before
-            `/responses`;
-            a query such as `?api-version=...` is kept.
+            `/responses`; a query such as `?api-version=...` is kept.
         server: what `Client.discover` learned about the server.
 
     Raises:
