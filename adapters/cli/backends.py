@@ -111,13 +111,18 @@ class Listed(Target):
         return 'or name the variable that holds it with key_env ("" for a server that takes no key)'
 
 
-def chain_in(name: str, tables: Sequence[Mapping[str, Any]]) -> list[HttpBackend]:
+def chain_in(
+    name: str, tables: Sequence[Mapping[str, Any]], prices: Callable[[str], Prices | None]
+) -> list[HttpBackend]:
     """Make the backends of a chain from its tables in a file.
+
+    Arguments:
+        prices: returns the prices of a model that has none in its table.
 
     Raises:
         ConfigurationError: a table is not of its form.
     """
-    targets, prices = [], []
+    targets, own = [], []
     for number, table in enumerate(tables, 1):
         where = f"chain.{name}: backend {number}"
         for key, value in table.items():
@@ -129,12 +134,12 @@ def chain_in(name: str, tables: Sequence[Mapping[str, Any]]) -> list[HttpBackend
         if api not in APIS:
             raise ConfigurationError(f"{where}: api must be one of {', '.join(APIS)}, not {short(api)}")
         targets.append(Listed(api, table.get("base_url"), table["model"], table.get("key_env"), is_fallback=number > 1))
-        prices.append(pair_of(table["prices"], where) if "prices" in table else None)
+        own.append(pair_of(table["prices"], where) if "prices" in table else None)
     try:
-        chain = chain_of(targets, lambda model: None)
+        chain = chain_of(targets, prices)
     except click.ClickException as error:
         raise ConfigurationError(f"chain.{name}: {error.message}") from None
-    return [attrs.evolve(each, prices=price) for each, price in zip(chain, prices, strict=True)]
+    return [attrs.evolve(each, prices=price or each.prices) for each, price in zip(chain, own, strict=True)]
 
 
 _KEYS: Final = ("api", "model", "base_url", "key_env", "prices")

@@ -70,7 +70,7 @@ def read_price_list(text: str) -> PriceList:
         raise ConfigurationError(f"{'chain' if isinstance(prices, Mapping) else 'prices'} must be a table")
     by_model = {model: pair_of(pair, f"prices.{short(model)}") for model, pair in prices.items()}
     of_chains: dict[str, list[Prices]] = {}
-    for where, backend in backends_in(chains):
+    for where, backend in _backends(chains):
         priced = of_chains.setdefault(backend["model"], [])
         if "prices" in backend:
             priced.append(pair_of(backend["prices"], where))
@@ -78,7 +78,7 @@ def read_price_list(text: str) -> PriceList:
     return PriceList(by_model, tuple(of_chains))
 
 
-def backends_in(chains: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _backends(chains: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the backends of all chains, each with where its prices stand."""
     for name, backends in chains.items():
         if not isinstance(backends, list) or not all(isinstance(each, Mapping) for each in backends):

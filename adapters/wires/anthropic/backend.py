@@ -30,9 +30,8 @@ def _as_names(value: Iterable[str] | str) -> Any:
 
 
 def _check_names(instance: object, attribute: Any, value: Any) -> None:
-    if not isinstance(value, tuple) or not all(
-        isinstance(each, str) and each.strip() and is_header_text(each) for each in value
-    ):
+    names = value if isinstance(value, tuple) else (None,)
+    if not all(isinstance(each, str) and each.strip() and is_header_text(each) for each in names):
         raise ConfigurationError("beta must be a list of the names of beta features, as in the anthropic-beta header")
 
 
