@@ -19,6 +19,7 @@ from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown import CodeBlockParser, SkipParser
 
 import rungwise
+from rungwise.adapters.cli.backends import chain_in
 from rungwise.adapters.cli.chains import read_price_list
 from rungwise.adapters.cli.command import main
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, Script, ScriptedReply
@@ -76,14 +77,14 @@ class Oracle:
         return self.replies.pop(0) if self.replies else self.last
 
 
-def run_page(path: Path, namespace: Mapping[str, Any], tokens: Mapping[str, Callable[[Example], None]]) -> int:
+def run_page(path: Path, namespace: Mapping[str, Any], checks: Mapping[str, Callable[[Example], None]]) -> int:
     """Run the blocks of a page, and return how many there are.
 
     Arguments:
         namespace: the names that its Python has.
-        tokens: how blocks of other languages are checked.
+        checks: how a block of each language is checked.
     """
-    parsers = [CodeBlockParser(language, evaluator=evaluator) for language, evaluator in tokens.items()]
+    parsers = [CodeBlockParser(language, evaluator=evaluator) for language, evaluator in checks.items()]
     parsed = Sybil(parsers=[*parsers, SkipParser()], path=str(path.parent)).parse(path)
     parsed.namespace.update(namespace)
     count = 0
@@ -145,7 +146,8 @@ def toml(example: Example) -> None:
         rungwise.TurnPolicy.from_toml(text)
     else:
         rungwise.Policy.from_toml(text)
-        read_price_list(text)
+        prices = read_price_list(text)
+        assert all(chain_in(name, tables, prices.of) for name, tables in document.get("chain", {}).items())
 
 
 def as_yaml(example: Example) -> None:
