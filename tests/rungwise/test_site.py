@@ -1,6 +1,7 @@
 """The tools of the documentation site: what they link, and what they refuse. `.ci/docs` builds the site itself."""
 
 import inspect
+import re
 import subprocess
 from importlib import import_module
 from pathlib import Path
@@ -78,6 +79,12 @@ def test_the_pages_are_gathered_with_pictures_and_commands(tmp_path: Path) -> No
     assert (pages / "diagrams/call.svg").read_bytes() == (ROOT / "diagrams/call.svg").read_bytes()
     assert "## rungwise verify" in (pages / "reference/commands.md").read_text(encoding="utf-8")
     assert "<!--" not in (pages / "get-started.md").read_text(encoding="utf-8")
+
+
+def test_every_page_stands_in_the_navigation(tmp_path: Path) -> None:
+    pages = build.gather(tmp_path).parent / "pages"
+    listed = re.findall(r"^ +- (?:.*: )?(\S+\.md)$", (ROOT / "docs/mkdocs.yml").read_text(encoding="utf-8"), re.M)
+    assert sorted(listed) == sorted(path.relative_to(pages).as_posix() for path in pages.rglob("*.md"))
 
 
 @pytest.mark.parametrize("module", [*map(import_module, MODULES)], ids=lambda module: module.__name__)
