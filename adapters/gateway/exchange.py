@@ -137,8 +137,13 @@ class GatewayCall:
         if self.forward is not None:
             return self._raw(headers)
         text = text_of(result, is_json_wanted=self.asked.returns is not None)
-        answer = ended(Completion(text=text, reasoning=result.reasoning), result, self.language)
+        model = self.model_of(result.backend)
+        answer = ended(Completion(text=text, reasoning=result.reasoning, model=model), result, self.language)
         return HttpResponse(200, headers, self.language.whole(answer, self.request))
+
+    def model_of(self, backend: str) -> str:
+        """Return the model of a backend, which not every reply says."""
+        return next((each.model for each in self.client.chain if each.name == backend), "")
 
     def failed(self, error: Exception) -> HttpResponse:
         """Return the answer to a call that raised: a refusal in its protocol's form, or an error."""
@@ -206,8 +211,7 @@ class Pump:
         """Take an event, and return what is to be written."""
         match event:
             case Step() if event.event == "sent":
-                models = {each.name: each.model for each in self.exchange.client.chain}
-                self._change(model=models.get(event.backend, ""))
+                self._change(model=self.exchange.model_of(event.backend))
             case Text() if self.exchange.forward is not None:
                 self._is_begun = True
                 return event.text.encode(ENCODING)
