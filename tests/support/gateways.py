@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+import httpx
+
 from rungwise import Client, Policy, Transport
 from rungwise.testing import ReceivedRequest
 from support import protocols, sdks
@@ -80,3 +82,61 @@ def no_secret_in(request: ReceivedRequest) -> None:
     assert is_signed or protocols.KEY in json.dumps(dict(request.headers))
 
 
+
+
+PATHS: Final = {
+    "openai": "/v1/chat/completions",
+    "responses": "/v1/responses",
+    "anthropic": "/v1/messages",
+    "gemini": "/v1beta/models/asked-for:generateContent",
+}
+"""Where a request of each protocol goes."""
+
+
+def written(api: str, text: str = sdks.QUESTION, /, **fields: Any) -> dict[str, Any]:
+    """Return the body of a request as it is on the wire."""
+    if api == "gemini":
+        return {"contents": [{"role": "user", "parts": [{"text": text}]}], **fields}
+    body = sdks.asking(api, text, **fields)
+    return {**body, "input": text} if api == "responses" and isinstance(body["input"], str) else body
+
+
+def path_of(api: str, *, streams: bool = False) -> str:
+    """Return the path and query of a request."""
+    path = PATHS[api]
+    return f"{path.replace(':generate', ':streamGenerate')}?alt=sse" if streams and api == "gemini" else path
+
+
+def post(transport: Any, api: str, body: Any, *, streams: bool = False, headers: Any = ()) -> httpx.Response:
+    """Send a body through a transport as no SDK would write it, and read the whole response.
+
+    Arguments:
+        body: bytes, or a value that is sent as JSON.
+        streams: whether the answer is to be streamed.
+        headers: of the request; its key is in each place where a protocol may have it.
+    """
+    if streams and api != "gemini" and isinstance(body, dict):
+        body = {**body, "stream": True}
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    keys = {"authorization": f"Bearer {sdks.KEY}", "x-api-key": sdks.KEY, "x-goog-api-key": sdks.KEY}
+    given = {"content-type": "application/json", **keys, **dict(headers)}
+    client = httpx.Client(transport=transport)  # not closed: that would close the transport
+    return client.post(sdks.HOST + path_of(api, streams=streams), content=content, headers=given)
+
+
+def fault_of(api: str, response: httpx.Response) -> str:
+    """Return the message of an error, and check that it has its protocol's shape."""
+    body = response.json()
+    match api:
+        case "anthropic":
+            assert body["type"] == "error"
+            assert isinstance(body["error"]["type"], str)
+        case "gemini":
+            assert isinstance(body["error"]["code"], int)
+            assert isinstance(body["error"]["status"], str)
+        case _:
+            assert {"message", "type", "param", "code"} <= body["error"].keys()
+    assert response.headers["x-should-retry"] == "false"
+    message = body["error"]["message"]
+    assert isinstance(message, str)
+    return message
