@@ -56,7 +56,9 @@ class GatewayCall:
         """Return the exchange that goes word for word to one backend."""
         client: Any = copy.copy(self.client)  # which shares its connections and clocks
         client.chain, client._stream_calls = (forward,), forward.streams
-        options = {name: each for name, each in self.options.items() if name in ("deadline", "headers", "max_tokens")}
+        options = {name: each for name, each in self.options.items() if name in ("deadline", "headers")}
+        if forward.cap is not None:
+            options["max_tokens"] = forward.cap
         options["policy"] = forwarding(self.options.get("policy") or client.policy)
         options["input_tokens"] = max(1, len(body) // 3)
         return evolve(self, forward=forward, client=client, asked=Asked("forwarded"), options=options)
@@ -277,7 +279,8 @@ class Pump:
         exchange, self.is_over = self.exchange, True
         about = exchange.headers(result)
         if exchange.forward is not None:
-            return b""
+            cut = Problem.saying(503, "the provider's stream was cut", type="server_error", code="interrupted")
+            return b"" if result.outcome == "done" else b"\n\n" + self.broken_off(cut)
         text, gathered = text_of(result, is_json_wanted=exchange.asked.returns is not None), "".join(self._text)
         if self._holds:
             gathered, written = "", self._begun()

@@ -111,7 +111,12 @@ def test_reasoning_of_two_attempts_has_no_signature(api: str, way: str, stages: 
         first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
         turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.")
         assert sdks.ask(api, way, turns, transport=transport, tools=TOOLS[api]).text == TEXT
-    blocks = [block for turn in stages[0].requests[-1].body["messages"] for block in turn["content"] if turn["role"] == "assistant"]
+    blocks = [
+        block
+        for turn in stages[0].requests[-1].body["messages"]
+        for block in turn["content"]
+        if turn["role"] == "assistant"
+    ]
     thoughts = [block for block in blocks if block["type"] == "thinking"]
     assert all((block["thinking"], block["signature"]) == (THOUGHT, SIGNED) for block in thoughts)
 

@@ -222,7 +222,10 @@ def test_pictures_go_along(api: str, backend: str, stages: tuple[Stage, ...]) ->
         ("openai", {"n": 1, "logprobs": False, "store": False, "user": None, "functions": None, "stream": False}),
         ("openai", {"frequency_penalty": 0, "presence_penalty": 0.0, "logit_bias": {}, "modalities": ["text"]}),
         ("openai", {"response_format": {"type": "text"}, "stream_options": None, "metadata": {"a": "b"}}),
-        ("responses", {"background": False, "truncation": "disabled", "top_logprobs": 0, "metadata": {}, "store": True}),
+        (
+            "responses",
+            {"background": False, "truncation": "disabled", "top_logprobs": 0, "metadata": {}, "store": True},
+        ),
         ("responses", {"include": ["reasoning.encrypted_content"], "text": {"format": {"type": "text"}}}),
         ("responses", {"include": [], "previous_response_id": None, "reasoning": {"summary": "auto"}}),
         ("anthropic", {"thinking": {"type": "disabled"}, "metadata": {"user_id": "u"}, "service_tier": "auto"}),
@@ -231,9 +234,7 @@ def test_pictures_go_along(api: str, backend: str, stages: tuple[Stage, ...]) ->
         ("gemini", {"generation_config": {"top_p": 1, "response_mime_type": "text/plain"}, "cachedContent": None}),
     ],
 )
-def test_what_asks_for_nothing_goes_to_any_backend(
-    api: str, fields: dict[str, Any], stages: tuple[Stage, ...]
-) -> None:
+def test_what_asks_for_nothing_goes_to_any_backend(api: str, fields: dict[str, Any], stages: tuple[Stage, ...]) -> None:
     other = "anthropic" if api != "anthropic" else "gemini"
     with chained(stages, (other, [ANSWER])) as transport:
         response = post(transport, api, written(api, **fields))

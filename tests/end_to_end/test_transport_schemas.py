@@ -168,9 +168,7 @@ def test_calls_of_tools_are_checked(api: str, way: str, call: tuple[str, str], s
         ("gemini", {"generationConfig": {"responseSchema": {"type": 5}}}),
     ],
 )
-def test_a_schema_that_is_none_is_a_faulty_request(
-    api: str, fields: dict[str, Any], stages: tuple[Stage, ...]
-) -> None:
+def test_a_schema_that_is_none_is_a_faulty_request(api: str, fields: dict[str, Any], stages: tuple[Stage, ...]) -> None:
     with chained(stages, ("openai", [ScriptedReply(text="{}")])) as transport:
         for streams in (False, True):
             response = post(transport, api, written(api, **fields), streams=streams)

@@ -30,11 +30,7 @@ TOOLS: Final[dict[str, list[Any]]] = {
     ],
     "anthropic": [{"name": "look", "description": "Look.", "input_schema": TOOL_PARAMETERS}],
     "gemini": [
-        {
-            "function_declarations": [
-                {"name": "look", "description": "Look.", "parameters_json_schema": TOOL_PARAMETERS}
-            ]
-        }
+        {"function_declarations": [{"name": "look", "description": "Look.", "parameters_json_schema": TOOL_PARAMETERS}]}
     ],
 }
 """The same tool in the form of each SDK."""
@@ -80,8 +76,6 @@ def no_secret_in(request: ReceivedRequest) -> None:
     assert sdks.KEY not in shown
     is_signed = "/converse" in request.path
     assert is_signed or protocols.KEY in json.dumps(dict(request.headers))
-
-
 
 
 PATHS: Final = {

@@ -48,8 +48,8 @@ class Seen:
     @property
     def status(self) -> int | None:
         """Return the HTTP status of the error."""
-        code = getattr(self.error, "status_code", None)
-        return code if code is not None else getattr(self.error, "code", None)
+        codes = (getattr(self.error, name, None) for name in ("status_code", "code"))
+        return next((code for code in codes if isinstance(code, int)), None)
 
     @property
     def message(self) -> str:
