@@ -131,7 +131,6 @@ class Problem(Exception):
         return cls.saying(
             504 if is_late else 503,
             str(error),
-            type="timeout_error" if is_late else "server_error",
             code=code,
             attempts=result.attempts,
             causes=causes or [result.cause],

@@ -169,7 +169,7 @@ class GatewayCall:
             return Problem.saying(400, str(error))
         if not isinstance(error, CallError):
             LOGGER.exception("a call broke", exc_info=error)
-            return Problem.saying(500, f"the call broke ({type(error).__name__})", type="server_error", code="broken")
+            return Problem.saying(500, f"the call broke ({type(error).__name__})", code="broken")
         is_reply = error.result.outcome == "refused" and error.result.journal.last.reason is None
         return None if is_reply else Problem.of(error)
 
@@ -231,7 +231,6 @@ class Pump:
                     Problem.saying(
                         503,
                         "text that was streamed has to be taken back; hold=True waits for text that is final",
-                        type="server_error",
                         code="discarded",
                     )
                 )
@@ -279,7 +278,7 @@ class Pump:
         exchange, self.is_over = self.exchange, True
         about = exchange.headers(result)
         if exchange.forward is not None:
-            cut = Problem.saying(503, "the provider's stream was cut", type="server_error", code="interrupted")
+            cut = Problem.saying(503, "the provider's stream was cut", code="interrupted")
             return b"" if result.outcome == "done" else b"\n\n" + self.broken_off(cut)
         text, gathered = text_of(result, is_json_wanted=exchange.asked.returns is not None), "".join(self._text)
         if self._holds:

@@ -85,6 +85,9 @@ class Gateway:
             return self._exchange(language, request, client, headers, body)
         except ConfigurationError as error:
             raise Problem.saying(400, str(error)) from None
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:  # whatever its JSON held
+            LOGGER.info("a request could not be read: %s", type(error).__name__)
+            raise Problem.saying(400, "the request is not of the form of its protocol") from None
 
     def _exchange(
         self, language: SpokenLanguage, request: AnswerRequest, client: Client, headers: Mapping[str, str], body: bytes
