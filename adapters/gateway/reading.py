@@ -374,6 +374,7 @@ _GEMINI: Final = Fields(
     },
     own="safetySettings generationConfig",
     hints="labels",
+    plain={"safetySettings": ([],), "labels": ({},)},  # as LangChain always writes them
     foreign={"generationConfig": lambda asked, value: _CONFIG.leave(asked, value)},
 )
 

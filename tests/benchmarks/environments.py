@@ -21,9 +21,13 @@ PEERS = {
     "litellm": ("litellm",),
     "pydantic-ai": ("pydantic-ai-slim[openai]",),
     "langchain": ("langchain-openai",),
-    "instructor": ("instructor",),
 }
-"""The environments beside that of Rungwise, and which requirements of the extra go into each."""
+"""The environments of `run.py` beside that of Rungwise, and which requirements of the extra go into each."""
+OTHERS = {
+    "instructor": ("instructor",),
+    "litellm-proxy": ("litellm[proxy]",),
+}
+"""Those that only the other commands use."""
 OWN_EXTRAS = ("bedrock", "testing")
 OWN_TOOLS = ("matplotlib",)
 
@@ -32,23 +36,30 @@ def requirements(environment: str) -> list[str]:
     """List what is installed into an environment."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
+    if environment == "gateway":
+        return [*project["dependencies"], *extras["proxy"], _named("openai", extras["bench"])]
     if environment == "rungwise":
         own = [*project["dependencies"], *(each for name in OWN_EXTRAS for each in extras.get(name, ()))]
         return own + [_named(name, extras["bench"]) for name in OWN_TOOLS]
-    return [_named(name, extras["bench"] + project["dependencies"]) for name in PEERS[environment]]
+    return [_named(name, extras["bench"] + project["dependencies"]) for name in (PEERS | OTHERS)[environment]]
 
 
 def _named(name: str, among: list[str]) -> str:
     return next(each for each in among if re.match(rf"{re.escape(name)}(?![\w.-])", each))
 
 
-def python_of(environment: str, cache: Path) -> Path:
+def python_of(environment: str, cache: Path, wanted: list[str] | None = None) -> Path:
     """Return the interpreter of an environment, which is made where it is not there yet.
+
+    Arguments:
+        environment: its name.
+        cache: the folder for it.
+        wanted: what is installed into it; None is what `requirements` says.
 
     Raises:
         subprocess.CalledProcessError: it cannot be made, for want of a package or of a network.
     """
-    wanted = requirements(environment)
+    wanted = requirements(environment) if wanted is None else wanted
     digest = hashlib.sha256("\n".join([sys.version, *wanted]).encode()).hexdigest()[:10]
     home = cache / f"{environment}-{digest}"
     if not (home / "complete").exists():

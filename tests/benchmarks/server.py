@@ -79,6 +79,10 @@ class Canned(asyncio.Protocol):
         head, found, body = self.buffer.partition(b"\r\n\r\n")
         if not found:
             return
+        if b"content-length:" not in head.lower():  # a proxy that looks whether the server is there
+            self.buffer = b""
+            self.transport.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+            return
         length = int(head.lower().split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
         if len(body) >= length:
             self.buffer = b""

@@ -1,9 +1,12 @@
 """Play faults to a policy, many at once, and note what is seen of them."""
 
+from __future__ import annotations
+
 import asyncio
 import random
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Literal
@@ -15,7 +18,7 @@ from failover.provider import UNKNOWN, Families, FaultyProvider, Scene
 from failover.scaling import scaled
 from failover.scoring import Score, score
 from failover.seen import Asked, Seen
-from rungwise import CallError, Cancellation, Client, OpenAIChat, Policy, Result
+from rungwise import CallError, Cancellation, Client, Journal, OpenAIChat, Policy, Result
 from support.modes import aask, follow
 
 Way = Literal["stream", "call", "astream", "acall"]
@@ -54,12 +57,22 @@ def play_all(
         families: what the names of the models begin with.
         jitter: returns a number from 0 to 1 that places each wait.
     """
-    faults = list(faults)
-    with FaultyProvider(scale) as provider, ThreadPoolExecutor(len(FAULTS)) as threads:
+    with FaultyProvider(scale) as provider:
+
+        def play_one(fault: Fault) -> Played:
+            return play(provider, policy, fault, way, families, jitter)
+
         play(provider, policy, NOTHING, way)  # the first call of a process loads what calls are made with
+        return side_by_side(play_one, faults)
+
+
+def side_by_side(play_one: Callable[[Fault], Played], faults: Iterable[Fault]) -> list[Played]:
+    """Play faults at once, in the order of how long they last."""
+    faults = list(faults)
+    with ThreadPoolExecutor(len(FAULTS)) as threads:
         begun = {}
         for fault in sorted(faults, key=_longest, reverse=True):
-            begun[fault.name] = threads.submit(play, provider, policy, fault, way, families, jitter)
+            begun[fault.name] = threads.submit(play_one, fault)
             time.sleep(APART)
         return [begun[fault.name].result() for fault in faults]
 
@@ -82,31 +95,39 @@ def play(
     places = ((scene.primary, primary_url), (scene.fallback, provider.base_url))
     chain = [OpenAIChat(model, name=model, base_url=url) for model, url in places]
     with Client(chain, policy=scaled(policy, provider.scale), jitter=jitter) as client:
-        scene.begin()
-        calls = [_Caller(client, scene, fault.limit, way, number * fault.every) for number in range(fault.calls)]
-        asked = tuple([call.asked() for call in calls])
-        attempts = scene.recover()
-        alive = _Caller(client, scene, ALIVE_SECONDS, way, 0.0).asked()
+        return watched(scene, lambda limit, begins_at: _Caller(client, scene, limit, way, begins_at))
+
+
+def watched(scene: Scene, caller: Callable[[float, float], Caller]) -> Played:
+    """Make the calls of a scene, and one more afterwards.
+
+    Arguments:
+        caller: begins a call, with its limit and the second in which it begins.
+    """
+    fault = scene.fault
+    scene.begin()
+    calls = [caller(fault.limit, number * fault.every) for number in range(fault.calls)]
+    asked = tuple([call.asked() for call in calls])
+    attempts = scene.recover()
+    alive = caller(ALIVE_SECONDS, 0.0).asked()
     seen = Seen(
         asked=asked, attempts=attempts, alive=alive, answer=ANSWER, fallback=scene.fallback, dead_for=fault.dead_for
     )
     return Played(fault, seen, score(fault, seen))
 
 
-class _Caller:
+class Caller(ABC):
     """Make one call in a thread of its own, from which it can be told when it hangs.
 
     Arguments:
+        scene: what is played.
         limit: seconds after which it is given up.
-        way: how it is made.
         begins_at: when it begins, in seconds since the scene did.
     """
 
-    def __init__(self, client: Client, scene: Scene, limit: float, way: Way, begins_at: float) -> None:
-        self.client, self.scene, self.limit, self.way, self.begins_at = client, scene, limit, way, begins_at
-        self._events: list[Any] = []
-        self._cancellation = Cancellation()
-        self._ended: Result | Exception | None = None
+    def __init__(self, scene: Scene, limit: float, begins_at: float) -> None:
+        self.scene, self.limit, self.begins_at = scene, limit, begins_at
+        self._ended: Any = None
         self._began = self._over = begins_at
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -116,32 +137,61 @@ class _Caller:
         scene = self.scene
         self._thread.join(max(0.0, self.begins_at - scene.now) * scene.scale + self.limit * scene.scale)
         if self._thread.is_alive():
-            return self._given_up(scene.now)
-        ended = self._ended
-        told: dict[str, Any] = {"at": self._began, "seconds": self._over - self._began}
-        if isinstance(ended, Result):
-            return _asked(ended, text=follow(self._events) if self._events else ended.text, **told)
-        if isinstance(ended, CallError):
-            return _asked(ended.result, error=type(ended).__name__, is_clean=True, **told)
-        return Asked(error=type(ended).__name__, **told)
-
-    def _given_up(self, now: float) -> Asked:
-        """Say of a call that hangs how far it had come, where it can still be ended."""
-        self._cancellation.cancel()
-        self._thread.join(SECONDS_TO_END)
-        steps = _steps(self._ended.result) if isinstance(self._ended, CallError) else ()
-        return Asked(at=self._began, seconds=now - self._began, steps=steps)
+            now = scene.now
+            self.cancel()
+            self._thread.join(SECONDS_TO_END)
+            return Asked(at=self._began, seconds=now - self._began, steps=self.steps(self._ended))
+        return self.came(self._ended, at=self._began, seconds=self._over - self._began)
 
     def _run(self) -> None:
         time.sleep(max(0.0, self.begins_at - self.scene.now) * self.scene.scale)
         self._began = self.scene.now
         try:
-            self._ended = self._ask()
+            self._ended = self.ask()
         except Exception as error:  # whatever it is: that is what the caller got
             self._ended = error
         self._over = self.scene.now
 
-    def _ask(self) -> Result:
+    @abstractmethod
+    def ask(self) -> Any:
+        """Make the call, and return or raise what its caller gets."""
+
+    @abstractmethod
+    def came(self, ended: Any, **when: float) -> Asked:
+        """Say what its caller got."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Give it up."""
+
+    def steps(self, ended: Any) -> tuple[str, ...]:
+        """Return how far a call came that was given up, where it can still be ended."""
+        return ()
+
+
+class _Caller(Caller):
+    """Call a client, in one of its ways."""
+
+    def __init__(self, client: Client, scene: Scene, limit: float, way: Way, begins_at: float) -> None:
+        self.client, self.way = client, way
+        self._events: list[Any] = []
+        self._cancellation = Cancellation()
+        super().__init__(scene, limit, begins_at)
+
+    def came(self, ended: Any, **when: float) -> Asked:
+        if isinstance(ended, Result):
+            return _asked(ended, text=follow(self._events) if self._events else ended.text, **when)
+        if isinstance(ended, CallError):
+            return _asked(ended.result, error=type(ended).__name__, is_clean=True, **when)
+        return Asked(error=type(ended).__name__, **when)
+
+    def cancel(self) -> None:
+        self._cancellation.cancel()
+
+    def steps(self, ended: Any) -> tuple[str, ...]:
+        return steps_of(ended.result.journal) if isinstance(ended, CallError) else ()
+
+    def ask(self) -> Result:
         if self.way == "call":
             return self.client.call(PROMPT, cancellation=self._cancellation)
         if self.way == "stream":
@@ -163,10 +213,11 @@ def _asked(result: Result, **told: Any) -> Asked:
         reasons=tuple(text for failure in failures for text in (failure.code, failure.message) if text),
         model=result.model,
         has_usage=usage is not None and usage.output_tokens > 0 and not usage.estimated,
-        steps=_steps(result),
+        steps=steps_of(result.journal),
         **told,
     )
 
 
-def _steps(result: Result) -> tuple[str, ...]:
-    return tuple(f"{step.at:7.2f} s  {step}" for step in result.journal.steps)
+def steps_of(journal: Journal) -> tuple[str, ...]:
+    """Return the steps of a journal, each with its time."""
+    return tuple(f"{step.at:7.2f} s  {step}" for step in journal.steps)

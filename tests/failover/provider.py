@@ -107,10 +107,11 @@ class FaultyProvider:
 
     Arguments:
         scale: by how much every time of a fault is multiplied.
+        answer: what a healthy model answers: as many words as `ANSWER` has.
     """
 
-    def __init__(self, scale: float = 1.0) -> None:
-        self.scale = scale
+    def __init__(self, scale: float = 1.0, answer: str = ANSWER) -> None:
+        self.scale, self._answer_text = scale, answer
         self._scenes: dict[str, tuple[Scene, Role]] = {}
         self._server = RawServer(self._serve)
         self._unused = socket.socket()
@@ -158,7 +159,7 @@ class FaultyProvider:
             peer.send(_error(behaviour, self.scale))
             return True
         peer.send(STREAM_HEAD + b"\r\n")
-        events = _events(behaviour, request)
+        events = _events(behaviour, request, self._answer_text)
         peer.send(chunk(events.pop(0)))  # which names a role, and no content
         self._pause(behaviour.thinks)
         began = time.monotonic()
@@ -178,15 +179,15 @@ class FaultyProvider:
             self._server.closing.wait(seconds * self.scale)
 
 
-def _events(behaviour: Behaviour, request: dict[str, Any]) -> list[bytes]:
+def _events(behaviour: Behaviour, request: dict[str, Any], answer: str) -> list[bytes]:
     """Return the events of a stream: the role, the tokens, and where the answer is whole its end and its usage."""
     envelope = {"id": "chatcmpl-60", "object": "chat.completion.chunk", "created": 0, "model": request["model"]}
 
     def choice(delta: dict[str, str], finish: str | None = None) -> bytes:
         return _event({**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
-    words = ANSWER.split()
-    said = len(words) if behaviour.is_empty else _words_said(request["messages"]) if behaviour.goes_on else 0
+    words = answer.split()
+    said = len(words) if behaviour.is_empty else _words_said(request["messages"], answer) if behaviour.goes_on else 0
     events = [choice({"role": "assistant", "content": ""})]
     for number, word in enumerate(words[said : behaviour.tokens], said):
         events.append(choice({"content": f" {word}" if number else word}))
@@ -204,10 +205,10 @@ def _events(behaviour: Behaviour, request: dict[str, Any]) -> list[bytes]:
     return events
 
 
-def _words_said(messages: list[dict[str, Any]]) -> int:
+def _words_said(messages: list[dict[str, Any]], answer: str) -> int:
     """Count the words of the answer that stand in the last assistant turn."""
     said = [message["content"] for message in messages if message["role"] == "assistant"]
-    return len(said[-1].split()) if said and ANSWER.startswith(said[-1]) else 0
+    return len(said[-1].split()) if said and answer.startswith(said[-1]) else 0
 
 
 def _event(data: dict[str, Any]) -> bytes:

@@ -1,6 +1,6 @@
 """Play sixteen faults of a provider to Rungwise, and print what its callers got.
 
-    python -m tests.failover [--full] [--markdown | --costs]
+    python -m tests.failover [--full] [--proxy] [--markdown | --costs]
 
 By default everything goes twenty times as fast as published, policies included; `--full` takes the published times,
 some two minutes. What is no `pass` is told with its reason, and with the journal under `--why`.
@@ -14,6 +14,7 @@ from typing import Final, get_args
 from failover.costs import costs_table, measured
 from failover.faults import FAULTS, Fault
 from failover.playing import Played, Way, play_all
+from failover.proxying import ROW, play_through_proxy
 from failover.rows import PUBLISHED, PUBLISHED_ON, ROWS
 from failover.scoring import total
 
@@ -29,7 +30,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     faults = [FAULTS[name] for name in options.fault or FAULTS]
     scale = 1.0 if options.full else options.scale
-    rows = play_rows(options.row or list(ROWS), faults, scale=scale, way=options.way)
+    if options.proxy:
+        rows = {ROW: play_through_proxy(faults, scale=scale)}
+    else:
+        rows = play_rows(options.row or list(ROWS), faults, scale=scale, way=options.way)
     print(markdown(rows) if options.markdown else table(rows))
     for name, row in rows.items():
         for line in told(name, row, with_journal=options.why):
@@ -56,6 +60,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--way", default="stream", choices=get_args(Way), help="how calls are made (default %(default)s)"
     )
+    parser.add_argument("--proxy", action="store_true", help="play through `rungwise proxy`, with its own row alone")
     parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown, others' scores included")
     parser.add_argument("--costs", action="store_true", help="print what common faults cost, as Markdown")
     parser.add_argument("--why", action="store_true", help="print the journals of what did not pass")
