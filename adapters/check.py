@@ -72,12 +72,7 @@ class Check:
 
 
 def check_request(request: Request, chain: Sequence[Backend]) -> Check:
-    """List what each backend of a chain would lose of a request. It sends nothing.
-
-    Arguments:
-        request: the request.
-        chain: the backends in order.
-    """
+    """List what each backend of a chain would lose of a request. It sends nothing."""
     held = frozenset(_media_in(read_messages(request.messages)))
     checked = [_checked(request, chain[0], backend, held) for backend in chain]
     return Check(tuple([evolve(each, name=name) for each, name in zip(checked, _distinct_names(chain), strict=True)]))

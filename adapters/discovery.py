@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import aclosing, closing
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp, BorrowedHttp
 from rungwise.adapters.http.cancellation import Cancellation
@@ -25,9 +25,6 @@ from rungwise.adapters.wires.learned import LEARNED
 
 if TYPE_CHECKING:
     from rungwise.adapters.wires.backend import Backend
-
-UNASKED: Final = Server(name="")
-"""A server that answered, but is of no known kind."""
 
 
 def to_ask(backend: Backend) -> DiscoverableBackend | None:
@@ -51,25 +48,23 @@ def ask(backend: DiscoverableBackend, http: OwnHttp | BorrowedHttp, cancellation
     Raises:
         CallEnded: it was cancelled.
     """
-    server: Server | None = LEARNED.server_of(backend.places)
-    if server is not None:
-        return server
-    questions, is_there = inquiry(backend), False
+    questions = _questions(backend)
     try:
         request = next(questions)
         while True:
-            answer = _page(request, http, cancellation)
-            is_there = is_there or answer is not None
-            request = questions.send(answer)
+            request = questions.send(_page(request, http, cancellation))
     except StopIteration as end:
-        return _remembered(backend, end.value, is_there=is_there)
+        server: Server | None = end.value
+        return server
 
 
-def _remembered(backend: DiscoverableBackend, server: Server | None, *, is_there: bool) -> Server | None:
-    if server is None and not is_there:
-        return None
-    server = server or UNASKED
-    LEARNED.keep_server(backend.places, server)
+def _questions(backend: DiscoverableBackend) -> Generator[HttpRequest, Answer, Server | None]:
+    """Ask for pages, unless the process has asked this server before; return what it is, and remember it."""
+    server: Server | None = LEARNED.server_of(backend.places)
+    if server is None:
+        server = yield from inquiry(backend)
+        if server is not None:
+            LEARNED.keep_server(backend.places, server)
     return server
 
 
@@ -101,18 +96,14 @@ async def aask(
     backend: DiscoverableBackend, http: OwnAsyncHttp | BorrowedAsyncHttp, cancellation: Cancellation
 ) -> Server | None:
     """Ask a server what it is, from a task; see `ask`."""
-    server: Server | None = LEARNED.server_of(backend.places)
-    if server is not None:
-        return server
-    questions, is_there = inquiry(backend), False
+    questions = _questions(backend)
     try:
         request = next(questions)
         while True:
-            answer = await _apage(request, http, cancellation)
-            is_there = is_there or answer is not None
-            request = questions.send(answer)
+            request = questions.send(await _apage(request, http, cancellation))
     except StopIteration as end:
-        return _remembered(backend, end.value, is_there=is_there)
+        server: Server | None = end.value
+        return server
 
 
 async def _apage(request: HttpRequest, http: OwnAsyncHttp | BorrowedAsyncHttp, cancellation: Cancellation) -> Answer:

@@ -73,10 +73,8 @@ class Drivers:
         return SyncDriver(http=http, sleep=sleep, verdicts=Verdicts(), **self._settings(ending, timeouts))
 
     def _async_driver(self, running: LoopCalls, ending: Cancellation, timeouts: Timeouts) -> AsyncDriver:
-        settings = self._settings(ending, timeouts)
-        return AsyncDriver(
-            http=self._connections.http_of(running), sleep=self._async_sleep, found=found_async, **settings
-        )
+        http, sleep = self._connections.http_of(running), self._async_sleep
+        return AsyncDriver(http=http, sleep=sleep, found=found_async, **self._settings(ending, timeouts))
 
     def _stream_turn(
         self, planned: Planned, own: Cancellation, cancellation: Cancellation | None

@@ -67,12 +67,7 @@ def hide_headers(options: RequestOptions) -> None:
 
 
 def request_of(messages: Messages, options: Mapping[str, Any], others: frozenset[str]) -> Request:
-    """Make a request.
-
-    Arguments:
-        messages: a prompt, messages, or a request.
-        options: the options of the call or turn.
-        others: the names of the options that a request does not have.
+    """Make a request from the options of a call or turn, without those that a request does not have (`others`).
 
     Raises:
         ConfigurationError: an option is unknown or malformed, or the messages are a request already.
@@ -98,26 +93,22 @@ def check_functions(**functions: object) -> None:
 
 def checked_draws(jitter: Callable[[], float]) -> Callable[[], float]:
     """Return the function with a check of its result."""
-
-    def draw() -> float:
-        drawn = jitter()
-        if not is_number(drawn, 0, 1):
-            raise ConfigurationError(f"jitter must return a number from 0 to 1, not {short(drawn)}")
-        return drawn
-
-    return draw
+    return _checked_number(jitter, 0, 1, "jitter must return a number from 0 to 1")
 
 
 def checked_clock(wall_clock: Callable[[], float]) -> Callable[[], float]:
     """Return the function with a check of its result."""
+    return _checked_number(wall_clock, -LAST, LAST, "wall_clock must return the seconds since 1970")
 
-    def read() -> float:
-        now = wall_clock()
-        if not is_number(now, -LAST, LAST):
-            raise ConfigurationError(f"wall_clock must return the seconds since 1970, not {short(now)}")
-        return now
 
-    return read
+def _checked_number(function: Callable[[], float], least: float, most: float, what: str) -> Callable[[], float]:
+    def call() -> float:
+        number = function()
+        if not is_number(number, least, most):
+            raise ConfigurationError(f"{what}, not {short(number)}")
+        return number
+
+    return call
 
 
 def checked_sleep(sleep: Callable[[float], object]) -> Callable[[float], None]:
@@ -194,11 +185,7 @@ _warned: Final[set[str]] = set()
 
 
 def check_sync(name: str, cancellation: object, compactor: object) -> None:
-    """Refuse a cancellation of another type, and a compactor that a thread cannot await; warn once in an event loop.
-
-    Arguments:
-        name: the method that is called.
-    """
+    """Refuse a cancellation of another type, and a compactor that a thread cannot await; warn once in an event loop."""
     if cancellation is not None and not isinstance(cancellation, Cancellation):
         raise ConfigurationError(f"cancellation must be a Cancellation, not {type(cancellation).__name__}")
     if compactor is not None and inspect.iscoroutinefunction(compactor):

@@ -2,8 +2,8 @@
 
 Each call is an explicit state machine. Its states are the rungs of a recovery ladder and the outcomes, and one table
 runs it, is drawn for review, and is checked exhaustively. The
-[README](https://github.com/rungwise/rungwise/blob/main/README.md) goes from trouble to remedy,
-[diagrams/](https://github.com/rungwise/rungwise/blob/main/diagrams/README.md) shows the table, and these pages give
+[guides](https://github.com/rungwise/rungwise/blob/main/docs/pages/index.md) go from trouble to remedy,
+[diagrams/](https://github.com/rungwise/rungwise/blob/main/diagrams/README.md) shows the table, and the reference gives
 each name with its arguments, units and errors. `rungwise.adapters` (messages, chains, cancelling, sharing) and
 `rungwise.fsm` (budgets, silence, ladders, turns) explain how all of it behaves together.
 
@@ -15,6 +15,7 @@ each name with its arguments, units and errors. `rungwise.adapters` (messages, c
 * **To call models**: a `Client` runs calls (`Client.call`, `Client.stream`; `Client.acall`, `Client.astream` in an
   event loop) and turns with tools (`Client.turn`, `Client.stream_turn`, `Client.aturn`, `Client.astream_turn`). The
   options that all backends share are those of `rungwise.adapters.wires.http_backend.HttpBackend`.
+* **Beneath the SDK that you have**: `Transport` and `asgi` turn its requests into calls of a client.
 * **To review a policy**: `verify` proves its worst case, `draw_policy` draws it, `diff_policies` compares two, and
   `replay` runs a journal again. `CALL` is the table that Rungwise ships.
 * **To handle errors**: every error is a `RungwiseError`. A `CallError` or `TurnError` carries the result, so nothing

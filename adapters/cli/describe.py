@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from rungwise.fsm.machine.table import Table
     from rungwise.fsm.turn.explained import TurnPath
     from rungwise.fsm.turn.result import TurnResult
-    from rungwise.fsm.values.usage import Usage
 
 
 ENDS: Final[Mapping[str, str]] = {
@@ -72,19 +71,15 @@ def turn_sentence(step: Step, call: int | None, table: Table | None = None) -> s
     return f"{table.says(step.event)}{details}: {rung.does if rung else plain(step.target)}"
 
 
-def tokens(usage: Usage) -> str:
-    """Describe how many tokens a call used."""
-    about = "about " if usage.estimated else ""
-    return f"{about}{counted(usage.input_tokens, 'token')} in, {usage.output_tokens} out"
-
-
 def took(result: Result | TurnResult) -> str:
     """Describe what a call or a turn took."""
     from rungwise.fsm.turn.result import TurnResult
 
     calls = f"{counted(result.calls, 'call')}, " if isinstance(result, TurnResult) else ""
     cost = f", cost {result.cost:.6g}" if result.cost is not None else ""
-    return f"{calls}{counted(result.attempts, 'request')}, {result.seconds:.1f} s, {tokens(result.usage)}{cost}"
+    about = "about " if result.usage.estimated else ""
+    tokens = f"{about}{counted(result.usage.input_tokens, 'token')} in, {result.usage.output_tokens} out"
+    return f"{calls}{counted(result.attempts, 'request')}, {result.seconds:.1f} s, {tokens}{cost}"
 
 
 def ending(result: Result | TurnResult) -> str:

@@ -159,9 +159,8 @@ def _progress(
 ) -> Iterator[Callable[[Fuzzer | TurnFuzzer], None]]:
     """Show on stderr how far it is: a bar for a person, a line now and then for anyone else."""
     with progress_bar("{task.description}") as bar:
-        task = (
-            bar.add_task(f"0 {what}s", total=examples if examples is not None else seconds) if bar is not None else None
-        )
+        total = seconds if examples is None else examples
+        task = None if bar is None else bar.add_task(f"0 {what}s", total=total)
         started = last = time.monotonic()
 
         def show(fuzzer: Fuzzer | TurnFuzzer) -> None:

@@ -122,9 +122,8 @@ def _tool(worst: WorstScript) -> Iterator[str]:
 
 
 def _asking(worst: WorstScript, request: CertifiedRequest) -> Iterator[str]:
-    *before, last = map(dict, worst.case.enacted.messages)
     yield "messages = ["
-    yield from (f"    {message!r}," for message in (*before, last))
+    yield from (f"    {dict(message)!r}," for message in worst.case.enacted.messages)
     yield "]"
     options = [("max_tokens", request.max_tokens), ("input_tokens", request.input_tokens)]
     arguments = "".join(f", {name}={value}" for name, value in options if value is not None)

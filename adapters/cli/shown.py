@@ -50,24 +50,32 @@ class ShownCall(Shown["Result"]):
 
     def as_mapping(self, result: Result) -> dict[str, Any]:
         """Return a result as plain values."""
-        return {
-            "outcome": result.outcome,
-            "text": result.text,
-            "value": as_json_value(result.value),
-            "tool_calls": calls_of(result.tool_calls),
-            "usage": attrs.asdict(result.usage),
-            "cost": result.cost,
-            "attempts": result.attempts,
-            "backend": result.backend,
-            "model": result.model,
-            "seconds": round(result.seconds, 3),
-            "cause": result.cause,
-            "failures": failures_of(result),
-        }
+        return as_mapping(result, result, {"tool_calls": calls_of(result.tool_calls)})
 
     def code(self, result: Result) -> int:
         """Return the exit code."""
         return EXIT_CODES[result.outcome]
+
+
+def as_mapping(
+    result: Result | TurnResult, last: Result | None, own: Mapping[str, Any], counts: Mapping[str, int] = {}
+) -> dict[str, Any]:
+    """Return a result, with what only its kind has, and what tells of the last call."""
+    return {
+        "outcome": result.outcome,
+        "text": result.text,
+        "value": as_json_value(result.value),
+        **own,
+        "usage": attrs.asdict(result.usage),
+        "cost": result.cost,
+        **counts,
+        "attempts": result.attempts,
+        "backend": last and last.backend,
+        "model": last and last.model,
+        "seconds": round(result.seconds, 3),
+        "cause": result.cause,
+        "failures": failures_of(last) if last else [],
+    }
 
 
 def as_json_value(value: Any) -> Any:
@@ -138,24 +146,9 @@ class ShownTurn(Shown["TurnResult"]):
 
     def as_mapping(self, result: TurnResult) -> dict[str, Any]:
         """Return a result as plain values."""
-        last = result.last
-        return {
-            "outcome": result.outcome,
-            "text": result.text,
-            "value": as_json_value(result.value),
-            "handed_off": calls_of(result.handed_off),
-            "awaiting": calls_of(result.awaiting),
-            "messages": result.plain_messages,
-            "usage": attrs.asdict(result.usage),
-            "cost": result.cost,
-            "calls": result.calls,
-            "attempts": result.attempts,
-            "backend": last and last.backend,
-            "model": last and last.model,
-            "seconds": round(result.seconds, 3),
-            "cause": result.cause,
-            "failures": failures_of(last) if last else [],
-        }
+        handed_off, awaiting = calls_of(result.handed_off), calls_of(result.awaiting)
+        own = {"handed_off": handed_off, "awaiting": awaiting, "messages": result.plain_messages}
+        return as_mapping(result, result.last, own, {"calls": result.calls})
 
     def complain(self, result: TurnResult, error: Exception) -> None:
         """Report on stderr what it took and why it failed."""

@@ -36,19 +36,12 @@ SEED: Final = 7
 
 @frozen
 class ScenarioEnd:
-    """Hold how a scenario ended.
-
-    Arguments:
-        scenario: the scenario.
-        result: the end of its call, or of its turn.
-        arrived: how many requests the servers received.
-        was_followed: whether the streamed text, minus what was taken back, is the text of the result.
-    """
+    """Hold how a scenario ended."""
 
     scenario: Scenario
-    result: Result | TurnResult
-    arrived: int
-    was_followed: bool
+    result: Result | TurnResult  # the end of its call, or of its turn
+    arrived: int  # how many requests the servers received
+    was_followed: bool  # whether the streamed text, minus what was taken back, is the text of the result
 
 
 def run_demo(scenarios: Sequence[Scenario], api: str, *, is_watched: bool) -> None:

@@ -17,31 +17,20 @@ Messages = str | tuple[Mapping[str, Any], ...]
 
 @frozen(kw_only=True)
 class Scenario:
-    """Hold one scenario.
+    """Hold one scenario."""
 
-    Arguments:
-        name: what `--scenario` calls it.
-        title: its heading.
-        says: one sentence on what the providers do.
-        messages: what is asked.
-        primary: the replies of the first backend, the last one for ever; None if it is down.
-        second: the replies of the second backend; None for a chain of one.
-        tools: the tools of the request; in a turn, what runs them.
-        max_tokens: the caller's own output cap.
-        auto_continues: how often the turn may go on by itself; None for a call.
-        prefill: whether the first backend goes on from a trailing assistant turn.
-    """
-
-    name: str
-    title: str
-    says: str
-    messages: Messages
+    name: str  # what `--scenario` calls it
+    title: str  # its heading
+    says: str  # one sentence on what the providers do
+    messages: Messages  # what is asked
+    # The replies of the first backend, the last one for ever; None if it is down.
     primary: tuple[ScriptedReply, ...] | None
-    second: tuple[ScriptedReply, ...] | None = None
+    second: tuple[ScriptedReply, ...] | None = None  # the replies of the second backend; None for a chain of one
+    # The tools of the request; in a turn, what runs them.
     tools: tuple[Mapping[str, Any] | Callable[..., Any], ...] = field(default=(), repr=False)
-    auto_continues: int | None = None
-    max_tokens: int = 300
-    prefill: bool = False
+    auto_continues: int | None = None  # how often the turn may go on by itself; None for a call
+    max_tokens: int = 300  # the caller's own output cap
+    prefill: bool = False  # whether the first backend goes on from a trailing assistant turn
 
 
 OUTLOOK: Final = 0.1

@@ -28,21 +28,13 @@ PRICES: Final = Prices(input=15.0, output=75.0)
 
 @frozen
 class Pace:
-    """Say how fast the demo goes.
+    """Say how fast the demo goes."""
 
-    Arguments:
-        shorten: what a wait is multiplied by.
-        longest: seconds that no wait exceeds.
-        chunk: seconds between two pieces of a reply.
-        step: seconds to look at a step.
-        scenario: seconds to look at the end of a scenario.
-    """
-
-    shorten: float
-    longest: float
-    chunk: float
-    step: float
-    scenario: float
+    shorten: float  # what a wait is multiplied by
+    longest: float  # seconds that no wait exceeds
+    chunk: float  # seconds between two pieces of a reply
+    step: float  # seconds to look at a step
+    scenario: float  # seconds to look at the end of a scenario
 
     def shortened(self, seconds: float) -> float:
         """Return how long a wait is in the demo."""
@@ -112,13 +104,7 @@ def _cut(reply: ScriptedReply, request: ReceivedRequest) -> int | None:
 
 @contextmanager
 def started_servers(scenario: Scenario, pace: Pace, api: str) -> Iterator[Servers]:
-    """Start the servers of a scenario, and stop them at its end.
-
-    Arguments:
-        scenario: what they do.
-        pace: how fast.
-        api: the protocol in which they are asked.
-    """
+    """Start the servers of a scenario, and stop them at its end; `api` is the protocol in which they are asked."""
     scripts = {"primary": scenario.primary}
     if scenario.second is not None:
         scripts["second"] = scenario.second

@@ -32,13 +32,7 @@ QUOTED_AGAIN: Final = 24
 
 @define
 class ScenarioView:
-    """Show one scenario.
-
-    Arguments:
-        screen: the screen.
-        clock: the clock of the call.
-        servers: the servers of the scenario.
-    """
+    """Show one scenario."""
 
     screen: Screen
     clock: DemoClock
@@ -174,6 +168,5 @@ def _list(messages: Sequence[Mapping[str, Any]]) -> str:
 def _message(message: Mapping[str, Any], most: int = QUOTED) -> str:
     role, text = text_of(message)
     calls = [call.name for each in read_message(message) for call in each.tool_calls]
-    return (
-        f"{role} calls {', '.join(calls)}" if calls and not isinstance(text, str) else f"{role} {shortened(text, most)}"
-    )
+    is_call = calls and not isinstance(text, str)
+    return f"{role} calls {', '.join(calls)}" if is_call else f"{role} {shortened(text, most)}"

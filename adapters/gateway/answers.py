@@ -43,17 +43,26 @@ def ended(answer: Completion, result: Result, language: SpokenLanguage) -> Compl
         finish="length" if result.outcome == "partial" else "content_filter" if is_refused and not refusal else None,
         model=result.model or answer.model,
         usage=language.counts(result.usage),
-        signature=_signature(result, language.api),
+        signature=_signature(result, answer.reasoning, language.api),
     )
 
 
-def _signature(result: Result, api: str) -> str | None:
-    """Return the signature of the reasoning for a client that can send it back: one part, of this protocol."""
-    parts = [part for part in result.message.parts if isinstance(part, ReasoningPart)]
-    if len(parts) != 1 or not parts[0].provider.startswith(f"{api}:"):
-        return None
-    signature = parts[0].signature
-    if isinstance(signature, Mapping):  # Gemini's, which stands beside a part, and the whole item of Responses
+def _signature(result: Result, reasoning: str, api: str) -> str | None:
+    """Return the signature of the reasoning for a client that can send it back: the only one, of this protocol.
+
+    Anthropic signs the text of the reasoning, Gemini the part beside it, and Responses a whole item.
+    """
+    own = f"{api}:"
+    signed: list[Any] = [
+        part.signature
+        for part in result.message.parts
+        if isinstance(part, ReasoningPart) and part.signature and part.provider.startswith(own)
+        if api != "anthropic" or part.text == reasoning
+    ]
+    if api == "gemini":
+        signed = [*signed, *[call.extras for call in result.tool_calls if call.provider.startswith(own)][:1]][-1:]
+    signature = signed[0] if len(signed) == 1 else None
+    if isinstance(signature, Mapping):
         signature = signature.get("thoughtSignature") or signature.get("encrypted_content")
     return signature if isinstance(signature, str) else None
 
@@ -122,7 +131,6 @@ class Problem(Exception):
         return cls.saying(
             504 if is_late else 503,
             str(error),
-            type="timeout_error" if is_late else "server_error",
             code=code,
             attempts=result.attempts,
             causes=causes or [result.cause],

@@ -23,7 +23,7 @@ LARGEST_BODY: Final = 2**25
 """The most bytes of a request."""
 BODY_SECONDS: Final = 60.0
 """The longest time in which a request's body must have come."""
-GOES_AWAY: Final = Problem.saying(503, "the server is shutting down", type="server_error", code="shutting_down")
+GOES_AWAY: Final = Problem.saying(503, "the server is shutting down", code="shutting_down")
 
 
 def asgi(client: Client | Mapping[str, Client], *, hold: bool = False) -> Asgi:

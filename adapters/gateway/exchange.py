@@ -56,7 +56,9 @@ class GatewayCall:
         """Return the exchange that goes word for word to one backend."""
         client: Any = copy.copy(self.client)  # which shares its connections and clocks
         client.chain, client._stream_calls = (forward,), forward.streams
-        options = {name: each for name, each in self.options.items() if name in ("deadline", "headers", "max_tokens")}
+        options = {name: each for name, each in self.options.items() if name in ("deadline", "headers")}
+        if forward.cap is not None:
+            options["max_tokens"] = forward.cap
         options["policy"] = forwarding(self.options.get("policy") or client.policy)
         options["input_tokens"] = max(1, len(body) // 3)
         return evolve(self, forward=forward, client=client, asked=Asked("forwarded"), options=options)
@@ -137,8 +139,13 @@ class GatewayCall:
         if self.forward is not None:
             return self._raw(headers)
         text = text_of(result, is_json_wanted=self.asked.returns is not None)
-        answer = ended(Completion(text=text, reasoning=result.reasoning), result, self.language)
+        model = self.model_of(result.backend)
+        answer = ended(Completion(text=text, reasoning=result.reasoning, model=model), result, self.language)
         return HttpResponse(200, headers, self.language.whole(answer, self.request))
+
+    def model_of(self, backend: str) -> str:
+        """Return the model of a backend, which not every reply says."""
+        return next((each.model for each in self.client.chain if each.name == backend), "")
 
     def failed(self, error: Exception) -> HttpResponse:
         """Return the answer to a call that raised: a refusal in its protocol's form, or an error."""
@@ -162,7 +169,7 @@ class GatewayCall:
             return Problem.saying(400, str(error))
         if not isinstance(error, CallError):
             LOGGER.exception("a call broke", exc_info=error)
-            return Problem.saying(500, f"the call broke ({type(error).__name__})", type="server_error", code="broken")
+            return Problem.saying(500, f"the call broke ({type(error).__name__})", code="broken")
         is_reply = error.result.outcome == "refused" and error.result.journal.last.reason is None
         return None if is_reply else Problem.of(error)
 
@@ -206,8 +213,7 @@ class Pump:
         """Take an event, and return what is to be written."""
         match event:
             case Step() if event.event == "sent":
-                models = {each.name: each.model for each in self.exchange.client.chain}
-                self._change(model=models.get(event.backend, ""))
+                self._change(model=self.exchange.model_of(event.backend))
             case Text() if self.exchange.forward is not None:
                 self._is_begun = True
                 return event.text.encode(ENCODING)
@@ -225,7 +231,6 @@ class Pump:
                     Problem.saying(
                         503,
                         "text that was streamed has to be taken back; hold=True waits for text that is final",
-                        type="server_error",
                         code="discarded",
                     )
                 )
@@ -273,7 +278,8 @@ class Pump:
         exchange, self.is_over = self.exchange, True
         about = exchange.headers(result)
         if exchange.forward is not None:
-            return b""
+            cut = Problem.saying(503, "the provider's stream was cut", code="interrupted")
+            return b"" if result.outcome == "done" else b"\n\n" + self.broken_off(cut)
         text, gathered = text_of(result, is_json_wanted=exchange.asked.returns is not None), "".join(self._text)
         if self._holds:
             gathered, written = "", self._begun()

@@ -7,6 +7,7 @@ a real decoder reads them, for their usage and for where they end.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 from attrs import evolve
@@ -17,6 +18,7 @@ from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import NO_USAGE
 
@@ -30,10 +32,11 @@ class Forward:
         backend: the backend; everything but the body is its own.
         body: what the program wrote.
         streams: whether the answer is to be streamed.
+        cap: the most output tokens that the body asks for; None if it sets no limit.
     """
 
-    def __init__(self, backend: HttpBackend, body: bytes, *, streams: bool) -> None:
-        self._backend, self._body, self.streams = backend, body, streams
+    def __init__(self, backend: HttpBackend, body: bytes, *, streams: bool, cap: int | None) -> None:
+        self._backend, self._body, self.streams, self.cap = backend, body, streams, cap
         self.status: int | None = None
         self.content_type = "application/json"
         self.received = b""
@@ -47,7 +50,13 @@ class Forward:
         return self
 
     def encode(self, send: Send, *, stream: bool) -> HttpRequest:
-        """Write the request: the program's body behind the backend's own address and headers."""
+        """Write the request: the program's body behind the backend's own address and headers.
+
+        Raises:
+            ConfigurationError: it asks for more output tokens than were reserved.
+        """
+        if send.must_cut and send.max_tokens is not None and (self.cap or inf) > send.max_tokens:
+            raise ConfigurationError(f"the budget allows {send.max_tokens} output tokens here: set a limit within it")
         return evolve(self._backend.encode(send, stream=self.streams), body=self._body)
 
     def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:

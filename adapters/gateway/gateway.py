@@ -85,6 +85,9 @@ class Gateway:
             return self._exchange(language, request, client, headers, body)
         except ConfigurationError as error:
             raise Problem.saying(400, str(error)) from None
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:  # whatever its JSON held
+            LOGGER.info("a request could not be read: %s", type(error).__name__)
+            raise Problem.saying(400, "the request is not of the form of its protocol") from None
 
     def _exchange(
         self, language: SpokenLanguage, request: AnswerRequest, client: Client, headers: Mapping[str, str], body: bytes
@@ -106,7 +109,15 @@ class Gateway:
         LOGGER.warning("forwarded to %s without the ladder, which cannot express: %s", backend.name, names)
         if request.model in self.chains and request.model != ANY and "model" in request.body:
             body = orjson.dumps({**request.body, "model": backend.model})
-        return exchange.forwarded(Forward(backend, body, streams=request.streams), body)
+        cap = _cap(language, request.body)
+        return exchange.forwarded(Forward(backend, body, streams=request.streams, cap=cap), body)
+
+
+def _cap(language: SpokenLanguage, body: Mapping[str, Any]) -> int | None:
+    """Return the most output tokens that a body asks for, in all of its answers."""
+    cap, config = language.cap_in(body), body.get("generationConfig")
+    many = body.get("n") or (config.get("candidateCount") if isinstance(config, Mapping) else None) or 1
+    return max(1, cap) * max(1, many) if isinstance(cap, int) and isinstance(many, int) else None
 
 
 def _limited(client: Client, headers: Mapping[str, str]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from rungwise.fsm.values.secret import Secret
 _HOPS: Final = frozenset({"connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding"})
 """Headers of a response that belong to one connection."""
 _SECONDS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
-BUSY: Final = Problem.saying(503, "too many requests at once", type="server_error", code="too_many_connections")
+BUSY: Final = Problem.saying(503, "too many requests at once", code="too_many_connections")
 
 
 @define(eq=False)

@@ -54,7 +54,7 @@ class Asked:
             self.unknown.append(name)
 
 
-Take = Callable[[Asked, Any], None]
+Take = Callable[[Asked, Any], object]
 """Take the value of a field."""
 
 
@@ -212,7 +212,10 @@ _CHAT: Final = Fields(
     own="frequency_penalty presence_penalty logit_bias verbosity prediction top_k min_p repetition_penalty thinking "
     "chat_template_kwargs enable_thinking provider models transforms",
     hints="user metadata store service_tier prompt_cache_key prompt_cache_retention safety_identifier",
-    plain={"n": (1,), "logprobs": (False,), "modalities": (["text"],), "store": (False,)},
+    plain={
+        **{"n": (1,), "logprobs": (False,), "modalities": (["text"],), "store": (False,), "logit_bias": ({},)},
+        **dict.fromkeys(("frequency_penalty", "presence_penalty"), (0,)),
+    },
 )
 
 # Responses
@@ -234,6 +237,7 @@ def _text(asked: Asked, value: Any) -> None:
         asked.own["text"] = rest
 
 
+_ENCRYPTED: Final = "reasoning.encrypted_content"
 _RESPONSES: Final = Fields(
     common={**_SAMPLING, "max_output_tokens": "max_tokens"},
     special={
@@ -249,8 +253,9 @@ _RESPONSES: Final = Fields(
     hints="reasoning metadata user service_tier prompt_cache_key prompt_cache_retention safety_identifier",
     plain={
         **{"background": (False,), "truncation": ("disabled",), "top_logprobs": (0,), "metadata": ({},)},
-        **{"include": ([], ["reasoning.encrypted_content"])},
+        "include": ([],),
     },
+    foreign={"include": lambda asked, value: value == [_ENCRYPTED] or asked.unknown.append("include")},
 )
 
 # Anthropic's messages

@@ -60,12 +60,7 @@ def read_headers(fields: Iterable[tuple[bytes, bytes]]) -> Headers:
 
 
 def write_head(method: str, target: bytes, headers: Mapping[str, str]) -> bytes:
-    """Return the head of a request.
-
-    Arguments:
-        method: its method.
-        target: the path and the query.
-        headers: its headers, content-length included.
+    """Return the head of a request, for a path with its query, and for all headers, content-length included.
 
     Raises:
         httpx.LocalProtocolError: something in it must not stand in a head, such as the end of a line.
@@ -118,15 +113,10 @@ class StaleConnection(httpx.ReadError):
 
 @define(eq=False)
 class Connection:
-    """Send one request after another and read the answers.
-
-    Arguments:
-        origin: the server.
-        sock: a non-blocking socket.
-    """
+    """Send one request after another and read the answers."""
 
     origin: Origin
-    sock: socket.socket
+    sock: socket.socket  # a non-blocking socket
     _has_served: bool = field(default=False, init=False)
     idle_since: float = field(default=0.0, init=False)
     _protocol: h11.Connection = field(factory=partial(h11.Connection, h11.CLIENT, LARGEST_HEAD), init=False)

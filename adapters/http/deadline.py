@@ -34,15 +34,10 @@ TAKEN: Final = frozenset(
 
 @frozen
 class Deadline:
-    """When something must end, together with the calls and turns made within it.
+    """When something must end, together with the calls and turns made within it."""
 
-    Arguments:
-        clock: returns seconds on a monotonic clock.
-        moment: the moment on that clock; None for no limit.
-    """
-
-    clock: Clock
-    moment: float | None
+    clock: Clock  # returns seconds on a monotonic clock
+    moment: float | None  # the moment on that clock; None for no limit
 
     def on(self, clock: Clock) -> float | None:
         """Return the moment on another clock."""
@@ -84,26 +79,16 @@ _within: ContextVar[Deadline | None] = ContextVar("rungwise_deadline", default=N
 
 @frozen
 class Deadlines:
-    """Work out the deadline of a call, and the header that carries it.
+    """Work out the deadline of a call, and the header that carries it."""
 
-    Arguments:
-        clock: returns seconds on the monotonic clock of the calls.
-        wall_clock: returns the seconds since 1970.
-        header: the name of the header that carries deadlines, in lower case; None for none.
-    """
-
-    clock: Clock
-    wall_clock: Clock
-    header: str | None = None
+    clock: Clock  # returns seconds on the monotonic clock of the calls
+    wall_clock: Clock  # returns the seconds since 1970
+    header: str | None = None  # the name of the header that carries deadlines, in lower case; None for none
 
     def of(self, moment: Any, headers: Mapping[str, Any]) -> float | None:
         """Return the deadline of a call that begins now, on the clock; None without one.
 
-        The tightest counts: the caller's, that of a header, and that of the turn whose tool makes the call.
-
-        Arguments:
-            moment: a point in time, as the caller wrote it, or None.
-            headers: those of the request.
+        The tightest counts: the caller's `moment`, that of a header, and that of the turn whose tool makes the call.
 
         Raises:
             ConfigurationError: `moment` or the header is not a point in time.
@@ -122,11 +107,7 @@ class Deadlines:
         return earliest(*ends)
 
     def headers(self, deadline: float | None) -> Mapping[str, str]:
-        """Return the header for a deadline; empty without one.
-
-        Arguments:
-            deadline: when the call must end, on the clock; None without a limit.
-        """
+        """Return the header for a deadline on the clock; empty without one."""
         if self.header is None or deadline is None:
             return NO_HEADERS
         wall = self.wall_clock()  # first, as above

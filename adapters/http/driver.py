@@ -25,25 +25,15 @@ LATE: Final = 0.001
 
 @frozen(kw_only=True)
 class Driver:
-    """Hold what both drivers share.
+    """Hold what both drivers share."""
 
-    Arguments:
-        chain: the backends, in the order of the call's chain.
-        timeouts: the limits of one attempt.
-        clock: returns seconds on a clock that only goes forward.
-        cancellation: ends the call from outside.
-        largest_reply: stop reading a reply after this many bytes.
-        stream_calls: whether to stream the replies of calls that are not streams, if the backend can.
-        deadlines: the deadline header, and the time of day.
-    """
-
-    chain: tuple[Backend, ...]
-    timeouts: Timeouts
-    clock: Callable[[], float]
-    cancellation: Cancellation
-    largest_reply: int
-    stream_calls: bool
-    deadlines: Deadlines
+    chain: tuple[Backend, ...]  # the backends, in the order of the call's chain
+    timeouts: Timeouts  # the limits of one attempt
+    clock: Callable[[], float]  # returns seconds on a clock that only goes forward
+    cancellation: Cancellation  # ends the call from outside
+    largest_reply: int  # stop reading a reply after this many bytes
+    stream_calls: bool  # whether to stream the replies of calls that are not streams, if the backend can
+    deadlines: Deadlines  # the deadline header, and the time of day
 
     def seconds_left(self, send: Send) -> float | None:
         """Return the seconds until the deadline, or None without one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from rungwise.adapters.wires.backend import PIECE
@@ -41,20 +41,17 @@ class Unreadable(Exception):
     """Raised when a body does not decode."""
 
 
-class Plain:
-    """Pass a body on as it is, in pieces of limited size."""
+Decode = Callable[[bytes], Iterator[bytes]]
+"""Decodes bytes, a piece at a time."""
 
-    def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Return the bytes."""
-        yield from (data[start : start + PIECE] for start in range(0, len(data), PIECE))
+
+def plain(data: bytes) -> Iterator[bytes]:
+    """Pass a body on as it is, in pieces of limited size."""
+    return (data[start : start + PIECE] for start in range(0, len(data), PIECE))
 
 
 class Unpacker:
-    """Unpack a body with zlib.
-
-    Arguments:
-        window: which header zlib expects: its own, or that of gzip.
-    """
+    """Unpack a body with zlib; `window` says which header it expects: its own, or that of gzip."""
 
     def __init__(self, window: int) -> None:
         self._window = window
@@ -69,8 +66,8 @@ class Unpacker:
         Raises:
             Unreadable: they do not decode, or unpack to far too much.
         """
-        for start in range(0, len(data), PIECE):
-            yield from self._unpack(data[start : start + PIECE])
+        for piece in plain(data):
+            yield from self._unpack(piece)
 
     def _unpack(self, packed: bytes) -> Iterator[bytes]:
         if self._zlib is None:
@@ -108,13 +105,13 @@ class Unpacker:
         return not self._is_over
 
 
-def encoding_of(headers: Mapping[str, str]) -> Plain | Unpacker | None:
+def encoding_of(headers: Mapping[str, str]) -> Decode | None:
     """Return the decoder for a body with these headers, or None if its encoding is not one of `ACCEPTED`."""
     header = headers.get("content-encoding")
     encodings = [name for name in _names_in(header) if name not in ("", "identity")] if header else []
     if not encodings:
-        return Plain()
-    return Unpacker(_NAMES[encodings[0]]) if len(encodings) == 1 and encodings[0] in _NAMES else None
+        return plain
+    return Unpacker(_NAMES[encodings[0]]).pieces if len(encodings) == 1 and encodings[0] in _NAMES else None
 
 
 def comes_decoded(response: Any) -> bool:

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from attrs import define, evolve, field
 
 from rungwise.adapters.http.connection import StaleConnection
-from rungwise.adapters.http.encodings import Plain, Unpacker, Unreadable, asking, encoding_of
+from rungwise.adapters.http.encodings import Decode, Unreadable, asking, encoding_of, plain
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.wires.backend import PIECE, Backend, Decoder, HttpRequest
 from rungwise.adapters.wires.learned import learn_from
@@ -104,28 +104,19 @@ def _is_of_reading(error: Exception) -> bool:
 
 @define(eq=False)
 class Exchange:
-    """Follow one attempt from its first byte to its reply.
-
-    Arguments:
-        backend: the backend.
-        limits: the time limits of the attempt.
-        is_streaming: whether the request asks for a stream.
-        largest: stop reading the reply after this many bytes.
-        watch: detects the first visible text, if the limits on silence change with it.
-        wall_clock: returns the seconds since 1970.
-        deadline_headers: headers that replace any others of their names; the names are in lower case.
-    """
+    """Follow one attempt from its first byte to its reply."""
 
     backend: Backend
-    limits: AttemptLimits
-    is_streaming: bool
-    largest: int = LARGEST_REPLY
-    watch: TextWatch | None = None
-    wall_clock: Callable[[], float] = time.time
+    limits: AttemptLimits  # the time limits of the attempt
+    is_streaming: bool  # whether the request asks for a stream
+    largest: int = LARGEST_REPLY  # stop reading the reply after this many bytes
+    watch: TextWatch | None = None  # detects the first visible text, if the limits on silence change with it
+    wall_clock: Callable[[], float] = time.time  # returns the seconds since 1970
+    # Headers that replace any others of their names; the names are in lower case.
     deadline_headers: Mapping[str, str] = NO_HEADERS
     keyed: Backend | None = field(default=None, init=False)
     decoder: Decoder | None = field(default=None, init=False)
-    _encoding: Plain | Unpacker | None = field(factory=Plain, init=False)
+    _decode: Decode | None = field(default=plain, init=False)
     _size: int = field(default=0, init=False)
     _failure: Failure | None = field(default=None, init=False)
     _send: Send | None = field(default=None, init=False, repr=False)
@@ -159,15 +150,15 @@ class Exchange:
         Arguments:
             is_decoded: whether the HTTP client decompresses the body itself.
         """
-        self._encoding = Plain() if is_decoded else encoding_of(headers)
-        if self._encoding is None:
+        self._decode = plain if is_decoded else encoding_of(headers)
+        if self._decode is None:
             self._failure = UNREADABLE
         if not has_date(headers):
             rest = {name: value for name, value in headers.items() if name.lower() != "date"}
             headers = {**rest, "date": _date_at(floor(self.wall_clock() - CLOCK_SKEW))}
         kind = headers.get("content-type", "").lower()
         is_stream = status == 200 or (200 < status < 300 and kind.startswith(STREAM_TYPES))
-        if self.is_streaming and is_stream and self._encoding is not None:
+        if self.is_streaming and is_stream and self._decode is not None:
             self.decoder = self._by_wire(self.backend.decoder, headers)
             self.limits.hear_head()
             if kind.startswith("application/json"):
@@ -185,13 +176,13 @@ class Exchange:
         They come in several lists, so that a driver can check for a cancellation in between: a few bytes may unpack to
         many.
         """
-        if type(self._encoding) is Plain and len(data) <= self._room:
+        if self._decode is plain and len(data) <= self._room:
             return (self._take(data),)
         return self._feed(data)
 
     def _feed(self, data: bytes) -> Iterator[list[Text | Reasoning]]:
         try:
-            for piece in self._encoding.pieces(data) if self._encoding else ():
+            for piece in self._decode(data) if self._decode else ():
                 yield self._take_by_room(piece)
                 if not self.goes_on:
                     return

@@ -21,15 +21,10 @@ LEAST_GROWTH: Final = 1 / 8
 
 @define(eq=False)
 class Growing:
-    """Follow the text of a stream as its consumer does.
+    """Follow the text of a stream as its consumer does."""
 
-    Arguments:
-        returns: what the answer must be.
-        clock: returns seconds on a monotonic clock.
-    """
-
-    returns: Returns
-    clock: Callable[[], float]
+    returns: Returns  # what the answer must be
+    clock: Callable[[], float]  # returns seconds on a monotonic clock
     _pieces: list[str] = field(factory=list, init=False)
     _size: int = field(default=0, init=False)
     _read: int = field(default=0, init=False)

@@ -22,38 +22,23 @@ GRACE = 1.0
 
 @define(eq=False)
 class AttemptLimits:
-    """Limit one attempt. All moments are on `time.monotonic`; infinity is no limit.
+    """Limit one attempt. All moments are on `time.monotonic`; infinity is no limit."""
 
-    Arguments:
-        ends_at: when the attempt must have ended.
-        connect: seconds for names, addresses and TLS together.
-        stall: seconds between two pieces of content, and for the body of an error; None for no limit.
-        before_text: the latest moment at which silence may end the attempt while it has brought no visible text; None
-            for never.
-        after_text: the same once it has brought some.
-        thinking: seconds for which the silence behind the head may last; None if the head changes nothing.
-        patience: seconds for which the silence that lasts now may last; None for no limit.
-        silent_since: when that silence began.
-        by_call: whether the budget of the whole call ends the attempt.
-        cancellation: ends the call from outside.
-        is_fresh: whether only a new connection will do.
-        has_text: whether visible text has come.
-        awaits_whole: whether the head announced a reply in one piece, and nothing has shown otherwise.
-    """
-
-    ends_at: float = math.inf
-    connect: float = math.inf
-    stall: float | None = None
+    ends_at: float = math.inf  # when the attempt must have ended
+    connect: float = math.inf  # seconds for names, addresses and TLS together
+    stall: float | None = None  # seconds between two pieces of content, and for the body of an error; None for no limit
+    # The latest moment at which silence may end the attempt while it has brought no visible text; None for never.
     before_text: float | None = None
-    after_text: float | None = None
+    after_text: float | None = None  # the same once it has brought some
+    # Seconds for which the silence behind the head may last; None if the head changes nothing.
     thinking: float | None = None
-    patience: float | None = None
-    silent_since: float = 0.0
-    by_call: bool = False
-    cancellation: Cancellation = field(factory=Cancellation)
-    is_fresh: bool = False
-    has_text: bool = False
-    awaits_whole: bool = False
+    patience: float | None = None  # seconds for which the silence that lasts now may last; None for no limit
+    silent_since: float = 0.0  # when that silence began
+    by_call: bool = False  # whether the budget of the whole call ends the attempt
+    cancellation: Cancellation = field(factory=Cancellation)  # ends the call from outside
+    is_fresh: bool = False  # whether only a new connection will do
+    has_text: bool = False  # whether visible text has come
+    awaits_whole: bool = False  # whether the head announced a reply in one piece, and nothing has shown otherwise
 
     @classmethod
     def of(

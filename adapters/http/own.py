@@ -100,11 +100,7 @@ def _for_proxies() -> dict[str, Any]:
 
 
 class _PooledHttp:
-    """What threads and tasks share: the pool, and how a request is sent.
-
-    Arguments:
-        max_connections: how many connections may be open.
-    """
+    """What threads and tasks share: the pool, and how a request is sent."""
 
     def __init__(self, max_connections: int) -> None:
         self.pool: Pool = Pool(max_connections)
@@ -230,11 +226,7 @@ class OwnHttp(_PooledHttp):
     """Send requests from threads."""
 
     def place(self, seconds: float | None, cancellation: Cancellation) -> _Place:
-        """Wait for a place among the connections; yield whether there was one in time.
-
-        Arguments:
-            seconds: how long to wait; None waits without a limit.
-            cancellation: ends the wait.
+        """Wait for a place among the connections, up to `seconds` if any; yield whether there was one in time.
 
         Raises:
             CallEnded: the call was cancelled meanwhile.

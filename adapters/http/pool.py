@@ -27,13 +27,9 @@ class Waiter(Protocol):
 
 @define(eq=False)
 class Pool:
-    """Keep idle connections and limit how many calls have one; the others wait in turn.
+    """Keep idle connections and limit how many calls have one; the others wait in turn."""
 
-    Arguments:
-        max_connections: how many connections there may be, idle ones included.
-    """
-
-    max_connections: int
+    max_connections: int  # how many connections there may be, idle ones included
     # Reentrant: the garbage collector may close a forgotten stream in the middle of any of these methods.
     _lock: threading.RLock = field(factory=threading.RLock, init=False)
     _taken: int = field(default=0, init=False)
@@ -126,10 +122,6 @@ class Pool:
 
         llama.cpp's server announces that it keeps connections, but closes each one after a stream, a moment too late
         for the next request to see. Without this, every other request would be lost.
-
-        Arguments:
-            origin: where it led.
-            idle_seconds: for how long it had been idle.
         """
         if idle_seconds < SOON:
             with self._lock:

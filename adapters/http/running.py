@@ -10,6 +10,7 @@ from weakref import WeakSet
 from rungwise.adapters.http.borrowed import AsyncHttpClient, BorrowedAsyncHttp, BorrowedHttp, HttpClient
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnHttp
 from rungwise.adapters.http.streams import LoopStream, RunningCalls, SyncStream
+from rungwise.adapters.http.waiting import event_loop
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -34,7 +35,7 @@ class Connections:
         self._borrowed_async = None if async_http is None else BorrowedAsyncHttp(async_http)
         self._most = most
         self.in_threads = ThreadCalls()
-        self._in_loops: dict[AbstractEventLoop | None, LoopCalls] = {}
+        self._in_loops: dict[AbstractEventLoop | None, LoopCalls] = {}  # trio's one loop is None
         self._lock = threading.Lock()
         _all.add(self)
 
@@ -61,7 +62,7 @@ class Connections:
 
     def in_this_loop(self) -> LoopCalls:
         """Return the running calls of this event loop."""
-        loop = _event_loop()
+        loop = event_loop()
         with self._lock:
             if loop not in self._in_loops:
                 self._forget_closed_loops()
@@ -88,7 +89,7 @@ class Connections:
 
     async def aclose(self) -> None:
         """End the calls of this event loop, and close its connections."""
-        loop = _event_loop()
+        loop = event_loop()
         with self._lock:
             running = self._in_loops.pop(loop, None)
         if running is None:
@@ -103,16 +104,6 @@ class Connections:
         """Forget the calls of the parent in a forked child."""
         self._lock = threading.Lock()
         self.in_threads, self._in_loops = ThreadCalls(), {}
-
-
-def _event_loop() -> AbstractEventLoop | None:
-    """Return the running asyncio loop; None on trio, which has one loop per client."""
-    from asyncio import get_running_loop  # which calls in threads do without
-
-    try:
-        return get_running_loop()
-    except RuntimeError:
-        return None
 
 
 _all: WeakSet[Connections] = WeakSet()

@@ -154,16 +154,12 @@ class AsyncStream(LoopStream[StreamEvent, Result[V]]):
 
 @define(eq=False)
 class RunningCalls(Generic[Streams, Http]):
-    """The running calls of threads or of one event loop, with their connections.
+    """The running calls of threads or of one event loop, with their connections."""
 
-    Arguments:
-        cancellation: ends the calls that wait for something.
-        streams: the open streams. They are ended one by one, because nobody may be reading them.
-        http: our own client; None before the first call, and where the caller passed one in.
-    """
-
-    cancellation: Cancellation = field(factory=Cancellation, init=False)
+    cancellation: Cancellation = field(factory=Cancellation, init=False)  # ends the calls that wait for something
+    # The open streams. They are ended one by one, because nobody may be reading them.
     streams: WeakSet[Streams] = field(factory=WeakSet, init=False)
+    # Our own client; None before the first call, and where the caller passed one in.
     http: Http | None = field(default=None, init=False)
 
     def cancel(self) -> None:

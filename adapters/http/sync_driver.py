@@ -40,19 +40,12 @@ class SyncVerdicts(Protocol):
 
 @frozen
 class SyncDriver(Driver):
-    """Run calls over HTTP.
-
-    Arguments:
-        http: the HTTP client.
-        sleep: waits for seconds; None waits in real time until the call is cancelled.
-        compactor: makes messages shorter, or None.
-        verdicts: calls the verdicts.
-    """
+    """Run calls over HTTP."""
 
     http: OwnHttp | BorrowedHttp
-    sleep: Callable[[float], object] | None
-    compactor: Compactor | None
-    verdicts: SyncVerdicts
+    sleep: Callable[[float], object] | None  # waits for seconds; None waits in real time until the call is cancelled
+    compactor: Compactor | None  # makes messages shorter, or None
+    verdicts: SyncVerdicts  # calls the verdicts
 
     def run(self, call: Call) -> Result:
         """Run a call to its end."""
@@ -79,10 +72,9 @@ class SyncDriver(Driver):
                     exchange = self.exchange(send, call, is_fresh=is_fresh)
                     yield from self._exchange(exchange, send, call)
                 reply = exchange.reply()
-                judged = call.judging(reply)
-                finding = (
-                    None if judged is None else self.verdicts.found(judged, self.cancellation, self.deadline(send))
-                )
+                finding = None
+                if (judged := call.judging(reply)) is not None:
+                    finding = self.verdicts.found(judged, self.cancellation, self.deadline(send))
                 send, is_fresh = call.receive(reply, self.clock(), finding), needs_fresh(reply, is_fresh)
                 exchange = None
                 yield from call.drain()

@@ -31,15 +31,19 @@ Soon = Callable[[Callable[[], object]], object]
 """Calls a function in an event loop, from any thread."""
 
 
-def is_asyncio() -> bool:
-    """Tell whether the running event loop is asyncio's, not trio's."""
+def event_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the running loop of asyncio; None on trio."""
     from asyncio import get_running_loop  # late: calls in threads need no asyncio
 
     try:
-        get_running_loop()
+        return get_running_loop()
     except RuntimeError:
-        return False
-    return True
+        return None
+
+
+def is_asyncio() -> bool:
+    """Tell whether the running event loop is asyncio's, not trio's."""
+    return event_loop() is not None
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
@@ -55,10 +59,8 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 def soon() -> Soon:
     """Return a function that calls others in the running event loop, from any thread."""
-    if is_asyncio():
-        from asyncio import get_running_loop
-
-        return get_running_loop().call_soon_threadsafe
+    if (loop := event_loop()) is not None:
+        return loop.call_soon_threadsafe
     import trio  # it is running, so it is installed
 
     run_soon: Soon = trio.lowlevel.current_trio_token().run_sync_soon

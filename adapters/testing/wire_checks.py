@@ -49,11 +49,8 @@ def check_answer(result: Result, reply: ScriptedReply, request: ReceivedRequest,
         raise Dishonest(SENT, "the last reply broke off before its end")
     text = reply.final_message if streams and isinstance(reply.final_message, str) else reply.text
     visible, part = _readings(text, result), result.parts[-1] if result.parts else ""
-    if (
-        part not in visible
-        and not (seeds and any(each.endswith(part) for each in visible))
-        and not is_blank(visible[0])
-    ):
+    is_seeded = seeds and any(each.endswith(part) for each in visible)
+    if part not in visible and not is_seeded and not is_blank(visible[0]):
         raise Dishonest(SENT, f"the text sent was {visible[0][:80]!r}, and the last part is {part[:80]!r}")
     # A call without id, name and arguments is a piece with nothing in it.
     sent = [(call.name, call.arguments) for call in reply.tool_calls if call.id or call.name or call.arguments]

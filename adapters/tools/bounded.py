@@ -8,9 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from rungwise.adapters.http.cancellation import SLICE, Cancellation
+from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.deadline import Deadline
-from rungwise.adapters.http.waiting import WakeUp, check, within
+from rungwise.adapters.http.waiting import WakeUp, check, run, until_set, within
 from rungwise.adapters.tools.calling import ToolReturn, Worker, awaited, is_async, is_awaited
 from rungwise.adapters.tools.threads import LoopThread
 
@@ -29,8 +29,6 @@ def outcome_of(
 
     Arguments:
         name: what it is, for the name of its thread.
-        seconds: how long it may take; None without a limit.
-        cancellation: ends the wait.
         deadline: the deadline for calls that it makes.
         loop: awaits what it returns, if that is to be awaited; None returns it.
 
@@ -48,20 +46,15 @@ def outcome_of(
     else:
         Worker(name, call, deadline.context(), report).start()
     until = None if seconds is None else time.monotonic() + seconds
-    while not is_done.wait(SLICE if until is None else max(0.0, min(SLICE, until - time.monotonic()))):
-        check(cancellation)
-        if until is not None and time.monotonic() >= until:
-            return LATE
+    is_in_time = run(until_set(is_done, seconds), cancellation)
     check(cancellation)
+    if not is_in_time:
+        return LATE
     value = _taken(returns[0])
     if loop is None or not is_awaited(value):
         return value
     remaining = None if until is None else max(0.0, until - time.monotonic())
-
-    async def wait() -> Any:
-        return await awaited(lambda: value)
-
-    return outcome_of(name, wait, remaining, cancellation, deadline, loop)
+    return outcome_of(name, partial(awaited, lambda: value), remaining, cancellation, deadline, loop)
 
 
 async def aoutcome_of(

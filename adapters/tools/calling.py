@@ -14,7 +14,7 @@ from typing import Any
 
 from attrs import frozen
 
-from rungwise.adapters.http.waiting import Soon, is_asyncio, soon
+from rungwise.adapters.http.waiting import is_asyncio
 from rungwise.fsm.turn.tools import Executor, ToolRun
 
 
@@ -68,14 +68,7 @@ async def awaited(call: Callable[[], Any]) -> Any:
 
 
 class Worker(threading.Thread):
-    """Call a function in a daemon thread and report what it returned or raised.
-
-    Arguments:
-        name: the name of the tool.
-        call: what is called.
-        context: the variables of the context in which it is called.
-        report: called in this thread with the result.
-    """
+    """Call a function in a daemon thread and in a context, and report from there what it returned or raised."""
 
     def __init__(self, name: str, call: Callable[[], Any], context: Context, report: Report) -> None:
         super().__init__(name=f"rungwise runs {name}", daemon=True)
@@ -118,13 +111,7 @@ _tasks: set[asyncio.Task[Any]] = set()
 
 
 def spawn_in_asyncio(call: Callable[[], Awaitable[Any]], context: Context, report: Report) -> Callable[[], object]:
-    """Start a task in the running event loop; return a function that cancels it.
-
-    Arguments:
-        call: returns what is awaited.
-        context: the variables of its context.
-        report: called in this loop with the result.
-    """
+    """Start a task in the running event loop, and report its result there; return a function that cancels it."""
 
     async def run() -> ToolReturn:
         try:
@@ -163,19 +150,6 @@ def spawn_in_trio(call: Callable[[], Awaitable[Any]], context: Context, report: 
     return scope.cancel
 
 
-@frozen
-class EventLoop:
-    """What the running event loop can do.
-
-    Arguments:
-        soon: calls a function in the loop, from any thread.
-        spawn: starts a task; see `spawn_in_asyncio`.
-    """
-
-    soon: Soon
-    spawn: Callable[[Callable[[], Awaitable[Any]], Context, Report], Callable[[], object]]
-
-    @classmethod
-    def running(cls) -> EventLoop:
-        """Return the running one."""
-        return cls(soon(), spawn_in_asyncio if is_asyncio() else spawn_in_trio)
+def spawn(call: Callable[[], Awaitable[Any]], context: Context, report: Report) -> Callable[[], object]:
+    """Start a task in the running event loop, whichever it is; see `spawn_in_asyncio`."""
+    return (spawn_in_asyncio if is_asyncio() else spawn_in_trio)(call, context, report)

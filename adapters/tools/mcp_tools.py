@@ -67,15 +67,10 @@ async def _listed(session: Any) -> list[Any]:
 
 @frozen(eq=False)
 class McpCall:
-    """Call one tool of a server.
+    """Call one tool of a server."""
 
-    Arguments:
-        session: the client or the session.
-        name: the tool's own name, which may be none that providers take.
-    """
-
-    session: Any
-    name: str
+    session: Any  # the client or the session
+    name: str  # the tool's own name, which may be none that providers take
 
     needs_loop = True
     """A session belongs to one event loop."""
@@ -115,7 +110,5 @@ def _parts(content: Iterable[Any]) -> Iterable[str | MediaPart]:
 
 def _file(resource: Any) -> MediaPart:
     media_type = resource.mime_type or ""
-    name = str(resource.uri).rpartition("/")[2]
-    return MediaPart(
-        _KINDS.get(media_type.partition("/")[0], "file"), data=resource.blob, media_type=media_type, name=name
-    )
+    kind, name = _KINDS.get(media_type.partition("/")[0], "file"), str(resource.uri).rpartition("/")[2]
+    return MediaPart(kind, data=resource.blob, media_type=media_type, name=name)

@@ -22,19 +22,12 @@ from rungwise.fsm.turn.tools import Executor
 
 @define(eq=False)
 class Runner(ABC):
-    """Run the tools of a round.
+    """Run the tools of a round."""
 
-    Arguments:
-        schedule: decides which tools run, and when.
-        executor: runs the tools that have no function.
-        cancellation: ends the round.
-        deadline: the deadline for calls and turns that tools make.
-    """
-
-    schedule: Schedule
-    executor: Executor | None
-    cancellation: Cancellation
-    deadline: Deadline = NO_DEADLINE
+    schedule: Schedule  # decides which tools run, and when
+    executor: Executor | None  # runs the tools that have no function
+    cancellation: Cancellation  # ends the round
+    deadline: Deadline = NO_DEADLINE  # the deadline for calls and turns that tools make
     _reports: deque[tuple[Job, ToolReturn]] = field(factory=deque, init=False)
 
     @abstractmethod

@@ -81,11 +81,7 @@ def _words_of(error: BaseException) -> str:
 
 
 def late(seconds: float) -> str:
-    """Return the fault of a tool that took too long.
-
-    Arguments:
-        seconds: its limit.
-    """
+    """Return the fault of a tool that took longer than its limit."""
     return f"timed out after {seconds:g} s"
 
 
@@ -98,23 +94,14 @@ GRACE: Final = 2.0
 
 @define(eq=False)
 class Job:
-    """One tool to run.
+    """One tool to run."""
 
-    Arguments:
-        run: the tool and its arguments.
-        until: when its time is up, or when to give up on it after it was cancelled.
-        cancel: cancels it; None if it cannot be cancelled.
-        leave: abandons it.
-        fault: why it was cancelled.
-        outcome: its outcome.
-    """
-
-    run: ToolRun
+    run: ToolRun  # the tool and its arguments
     is_begun: bool = False
-    until: float = math.inf
-    cancel: Callable[[], object] | None = None
-    leave: Callable[[], object] = lambda: None
-    fault: str | None = None
+    until: float = math.inf  # when its time is up, or when to give up on it after it was cancelled
+    cancel: Callable[[], object] | None = None  # cancels it; None if it cannot be cancelled
+    leave: Callable[[], object] = lambda: None  # abandons it
+    fault: str | None = None  # why it was cancelled
     outcome: ToolOutcome | None = None
 
     @property
@@ -128,21 +115,14 @@ class Schedule:
     """The tools of one reply: some side by side, and those marked `alone` one at a time.
 
     They begin in order. A tool that runs alone waits for those before it, and those after it wait for it.
-
-    Arguments:
-        jobs: the tools.
-        at_once: how many may run side by side.
-        until: when the time of all is up.
-        clock: returns seconds on a monotonic clock.
-        has_left: whether a tool that would not end was abandoned.
     """
 
-    jobs: tuple[Job, ...]
-    at_once: int
-    until: float = math.inf
-    clock: Callable[[], float] = time.monotonic
+    jobs: tuple[Job, ...]  # the tools
+    at_once: int  # how many may run side by side
+    until: float = math.inf  # when the time of all is up
+    clock: Callable[[], float] = time.monotonic  # returns seconds on a monotonic clock
     reason: BaseException | None = field(default=None, init=False)
-    has_left: bool = field(default=False, init=False)
+    has_left: bool = field(default=False, init=False)  # whether a tool that would not end was abandoned
     _news: list[ToolStarted | ToolEnded] = field(factory=list, init=False)
     _is_given_up: bool = field(default=False, init=False)
     _begun: int = field(default=0, init=False)
@@ -227,10 +207,7 @@ class Schedule:
     def end(self, reason: BaseException) -> None:
         """Begin no more tools, and cancel those that run. Those that cannot be cancelled are abandoned after `WAIT`.
 
-        The second time, abandon all of them at once.
-
-        Arguments:
-            reason: the exception for the caller.
+        The second time, abandon all of them at once. The caller gets the reason.
         """
         if self.reason is not None:
             self.give_up()

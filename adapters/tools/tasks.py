@@ -14,7 +14,8 @@ from attrs import define, field
 
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.deadline import NO_DEADLINE, Deadline
-from rungwise.adapters.tools.calling import EventLoop, Report, awaited
+from rungwise.adapters.http.waiting import Soon, soon
+from rungwise.adapters.tools.calling import Report, awaited, spawn
 from rungwise.adapters.tools.running import Runner
 from rungwise.adapters.tools.scheduling import Schedule
 from rungwise.fsm.turn.actions import RunTools, ToolEnded, ToolOutcome, ToolStarted
@@ -31,20 +32,13 @@ class ToolTasks(Runner):
 
     outcomes: tuple[ToolOutcome, ...] = field(default=(), init=False)
     _woken: anyio.Event = field(factory=anyio.Event, init=False)
-    _loop: EventLoop = field(factory=EventLoop.running, init=False)
+    _soon: Soon = field(factory=soon, init=False)
 
     @classmethod
     def of(
         cls, action: RunTools, executor: Executor | None, cancellation: Cancellation, deadline: Deadline = NO_DEADLINE
     ) -> ToolTasks:
-        """Return what runs the tools of an action.
-
-        Arguments:
-            action: the tools.
-            executor: called with name and arguments for tools that have no function.
-            cancellation: ends the round as well.
-            deadline: the deadline for calls and turns that tools make.
-        """
+        """Return what runs the tools of an action."""
         return cls(Schedule.of(action), executor, cancellation, deadline)
 
     async def run(self) -> AsyncGenerator[ToolStarted | ToolEnded, None]:
@@ -62,10 +56,8 @@ class ToolTasks(Runner):
                 except GeneratorExit:  # nothing can be awaited now
                     self.schedule.give_up()
                     raise
-                except (
-                    BaseException
-                ) as error:  # most likely the task was cancelled; the second time abandons everything
-                    self.end(error)
+                except BaseException as error:
+                    self.end(error)  # most likely the task was cancelled; the second time abandons everything
                 for event in self.schedule.drain():
                     if is_abandoned:  # nobody is listening
                         break
@@ -90,8 +82,8 @@ class ToolTasks(Runner):
     def wake(self) -> None:
         """Wake this task."""
         with suppress(RuntimeError):  # the event loop has ended before the tool
-            self._loop.soon(lambda: self._woken.set())
+            self._soon(lambda: self._woken.set())
 
     def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
         """Await what a function returns in this event loop."""
-        return self._loop.spawn(partial(awaited, call), context, report)
+        return spawn(partial(awaited, call), context, report)

@@ -32,12 +32,9 @@ def run_tools(
     """Run tools, yield their events, and return the outcome of each, in the order of the calls.
 
     Arguments:
-        action: the tools.
-        executor: called with name and arguments for tools that have no function.
         cancellation: ends the round: no more tools begin, async tools are cancelled, and sync ones have half a second
             to return. The second time they are abandoned. Ctrl-C, and closing the generator, do the same.
         loop: runs async tools; it stays open.
-        deadline: the deadline for calls and turns that tools make.
 
     Raises:
         ToolsEnded: the round was ended early.

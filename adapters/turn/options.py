@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from rungwise.adapters.http.streams import LoopStream, SyncStream
+from rungwise.adapters.http.streams import LoopStream, Streamable, SyncStream
 from rungwise.adapters.options import RunOptions, check_functions
 from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.conversation.parts import Message
@@ -70,10 +70,7 @@ class Planned:
         """Make a turn from the client's settings and the options of the turn.
 
         Arguments:
-            request: the request. Its tools are for the executor if the options have no tools; otherwise the provider
-                runs them.
-            options: the options of the turn.
-            chain: the client's backends.
+            request: its tools are for the executor if the options have no tools; otherwise the provider runs them.
             policy: the client's policy for calls.
             compactor: the client's compactor, which is called with the messages alone.
             call_options: what the client passes to its calls, and when the turn must have ended, on its clock.
@@ -114,25 +111,20 @@ class Planned:
         return self
 
 
-def _messages_of(stream: TurnStream | AsyncTurnStream) -> tuple[dict[str, Any], ...]:
-    turn = stream._run
-    assert isinstance(turn, Turn)
-    return tuple(map(stored, turn.messages))
+class _OfTurn:
+    _run: Streamable
+
+    @property
+    def messages(self) -> tuple[dict[str, Any], ...]:
+        """Return the conversation so far, as plain mappings; you can store it, and go on from it, at any moment."""
+        turn = self._run
+        assert isinstance(turn, Turn)
+        return tuple(map(stored, turn.messages))
 
 
-class TurnStream(SyncStream[TurnEvent, TurnResult[V]]):
+class TurnStream(_OfTurn, SyncStream[TurnEvent, TurnResult[V]]):
     """Iterate over the events of a turn; close it, or leave its `with` block, to end the turn early."""
 
-    @property
-    def messages(self) -> tuple[dict[str, Any], ...]:
-        """Return the conversation so far, as plain mappings; you can store it, and go on from it, at any moment."""
-        return _messages_of(self)
 
-
-class AsyncTurnStream(LoopStream[TurnEvent, TurnResult[V]]):
+class AsyncTurnStream(_OfTurn, LoopStream[TurnEvent, TurnResult[V]]):
     """Iterate asynchronously over the events of a turn; use it in an `async with` block to end the turn early."""
-
-    @property
-    def messages(self) -> tuple[dict[str, Any], ...]:
-        """Return the conversation so far, as plain mappings; you can store it, and go on from it, at any moment."""
-        return _messages_of(self)

@@ -24,15 +24,10 @@ COMPACTOR: Final = "the compactor"
 
 @frozen
 class SyncTurnDriver:
-    """Run turns in the thread of their caller.
-
-    Arguments:
-        calls: makes the calls.
-        compactor: shortens conversations, or None.
-    """
+    """Run turns in the thread of their caller."""
 
     calls: SyncDriver
-    compactor: Callable[[Any, int], Any] | None
+    compactor: Callable[[Any, int], Any] | None  # shortens conversations, or None
 
     def run(self, turn: Turn) -> TurnResult:
         """Run a turn to its end."""
@@ -73,10 +68,8 @@ class SyncTurnDriver:
                 return turn.tools_ran(outcomes, clock())
             case Compact():
                 assert self.compactor is not None  # else the turn does not ask for it
-                deadline, compact = (
-                    Deadline(clock, turn.deadline),
-                    partial(self.compactor, action.messages, action.room),
-                )
+                deadline = Deadline(clock, turn.deadline)
+                compact = partial(self.compactor, action.messages, action.room)
                 shorter = outcome_of(COMPACTOR, compact, deadline.seconds_left, cancellation, deadline)
                 return turn.compacted(shorter, when_compacted(turn, shorter, clock()))
 
@@ -88,13 +81,7 @@ def when_compacted(turn: Turn, shorter: object, now: float) -> float:
 
 
 def leave(turn: Turn, error: BaseException, now: float) -> None:
-    """End a turn after an exception. Raise that with the result of the turn, unless the turn was cancelled.
-
-    Arguments:
-        turn: the turn.
-        error: the exception; `ToolsEnded` holds the outcomes of the tools so far.
-        now: the time.
-    """
+    """End a turn after an exception. Raise that with the result of the turn, unless the turn was cancelled."""
     outcomes, reason = (error.outcomes, error.reason) if isinstance(error, ToolsEnded) else ((), error)
     result = turn.cancel(now, outcomes)
     if not isinstance(reason, CallEnded):

@@ -31,11 +31,7 @@ def way_of(
 ) -> Way:
     """Return how to ask, the schema to send, and whether it can be strict: natively, by a forced tool, or in words.
 
-    Arguments:
-        parameters: those of the request and of the backend.
-        tools: those of the request.
-        unsupported: returns what a backend leaves out of a request.
-        may_force: whether a tool may be forced.
+    The parameters are those of the request and of the backend; `unsupported` returns what it leaves out of a request.
     """
     known, form = backend.capabilities, backend.FORM
     narrow = narrowed(schema, form.refused_keywords)

@@ -89,12 +89,8 @@ _CUTS: Final = ("length", "content_filter", "overflow", "error")
 def settled(earlier: object, later: object, words: Mapping[str, StopReason]) -> object:
     """Return the later of two finish reasons of one stream, unless it is a clean end after a cut.
 
-    Some proxies end every stream with a clean finish reason of their own, after the server's.
-
-    Arguments:
-        earlier: None if there is none yet.
-        later: the one that has just come.
-        words: the meaning of each word, as for `stop_of`.
+    Some proxies end every stream with a clean finish reason of their own, after the server's. `words` are as for
+    `stop_of`.
     """
     is_cut = earlier is not None and stop_of(earlier, words)[0] in _CUTS
     return earlier if is_cut and stop_of(later, words)[0] in ("stop", "tool_calls") else later
@@ -107,9 +103,6 @@ def grown(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any
     """Merge a usage report with a later one of the same stream.
 
     Counts only grow: tokens that a later report omits, or sets to zero, were used all the same.
-
-    Arguments:
-        earlier, later: the two reports.
     """
     if len(earlier) > _MOST_COUNTS:
         return dict(later)
@@ -146,23 +139,15 @@ def raw_of(value: object, body: bytes) -> object:
 
 @frozen(kw_only=True)
 class Draft:
-    """Hold what a provider sent of a reply, whole or in a stream.
+    """Hold what a provider sent of a reply, whole or in a stream."""
 
-    Arguments:
-        parts: the parts, in order, without halves of surrogate pairs.
-        stop: the normalised finish reason and the provider's own word for it; see `stop_of`.
-        usage: the tokens that the provider counted; None estimates them from the parts.
-        model: the model that answered, as the provider says.
-        refusal: the text of a refusal.
-        is_ordered: whether the parts are in the order in which the model wrote them.
-    """
-
-    parts: Sequence[Part]
+    parts: Sequence[Part]  # the parts, in order, without halves of surrogate pairs
+    # The normalised finish reason and the provider's own word for it; see `stop_of`.
     stop: tuple[StopReason | None, str | None]
-    usage: Usage | None = None
-    model: object = None
-    refusal: str = ""
-    is_ordered: bool = True
+    usage: Usage | None = None  # the tokens that the provider counted; None estimates them from the parts
+    model: object = None  # the model that answered, as the provider says
+    refusal: str = ""  # the text of a refusal
+    is_ordered: bool = True  # whether the parts are in the order in which the model wrote them
 
     def reply(
         self, *, error: Failure | None = None, cut: bool = False, cause: Failure | None = None, raw: object = None

@@ -33,23 +33,14 @@ DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 @frozen
 class Endpoint:
-    """Hold the parts of a base URL that matter.
+    """Hold the parts of a base URL that matter."""
 
-    Arguments:
-        problem: why the URL cannot be used, or None; then the rest is empty.
-        place: the host, with the port if it is not the scheme's default.
-        origin: the scheme and the place, which a key belongs to.
-        root: the URL in its normal form, without query and trailing slash.
-        query: the query, with its question mark.
-        is_local: whether the host is loopback, private, or has a name that no public host has.
-    """
-
-    problem: str | None = None
-    place: str = ""
-    origin: str = ""
-    root: str = ""
-    query: str = ""
-    is_local: bool = False
+    problem: str | None = None  # why the URL cannot be used, or None; then the rest is empty
+    place: str = ""  # the host, with the port if it is not the scheme's default
+    origin: str = ""  # the scheme and the place, which a key belongs to
+    root: str = ""  # the URL in its normal form, without query and trailing slash
+    query: str = ""  # the query, with its question mark
+    is_local: bool = False  # whether the host is loopback, private, or has a name that no public host has
 
 
 def read_url(url: str, path: str) -> Endpoint:

@@ -57,11 +57,7 @@ class Learned:
         self._servers: dict[Place, Any] = {}  # what `Client.discover` found; only that reads it
 
     def of(self, places: Iterable[Place]) -> Lessons:
-        """Return what is remembered of a backend.
-
-        Arguments:
-            places: the backend's places.
-        """
+        """Return what is remembered of a backend with these places."""
         lessons_of = self._known
         if not lessons_of:
             return NO_LESSONS
@@ -71,12 +67,7 @@ class Learned:
         return lessons
 
     def learn(self, places: Iterable[Place], lessons: Lessons) -> None:
-        """Remember a lesson; parameters that must not be left out by default are ignored.
-
-        Arguments:
-            places: the backend's places.
-            lessons: the lessons.
-        """
+        """Remember lessons for a backend's places; parameters that must not be left out by default are ignored."""
         dropped = lessons.dropped & FORGOABLE
         if dropped >= CAPS:  # then nothing would bound its answers
             dropped -= CAPS

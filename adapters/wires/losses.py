@@ -89,9 +89,8 @@ def _in_block(block: Any, kind: str = "") -> Iterator[str]:
     if not isinstance(block, Mapping):
         return
     if not kind:
-        kind = str(
-            block.get("type") or ("block" if "text" not in block and not _read()["block"].isdisjoint(block) else "text")
-        )
+        is_untyped = "text" not in block and not _read()["block"].isdisjoint(block)
+        kind = str(block.get("type") or ("block" if is_untyped else "text"))
     read = _read().get(kind, frozenset())
     if kind in declared("calls"):
         yield from (MARKED_CALL,) if block.get(MARK) else ()

@@ -142,13 +142,11 @@ def _grouped(messages: Iterable[Message]) -> tuple[Message, ...]:
 
 def _mended(messages: Sequence[Message], rules: Rules, provider: str) -> tuple[Message, ...]:
     paired = _paired(messages, _Ids(rules, provider))
-    messages_joined = _joined([one for one in map(_with_something, paired) if one is not None], rules)
-    first = next(
-        (index for index, message in enumerate(messages_joined) if message.role != "system"), len(messages_joined)
-    )
-    if first == len(messages_joined) or (rules.begins_with_user and messages_joined[first].role != "user"):
-        messages_joined.insert(first, Message.saying("user", BEGINNING if first < len(messages_joined) else NO_TEXT))
-    return tuple(messages_joined)
+    joined = _joined([one for one in map(_with_something, paired) if one is not None], rules)
+    first = next((index for index, message in enumerate(joined) if message.role != "system"), len(joined))
+    if first == len(joined) or (rules.begins_with_user and joined[first].role != "user"):
+        joined.insert(first, Message.saying("user", BEGINNING if first < len(joined) else NO_TEXT))
+    return tuple(joined)
 
 
 @define(eq=False)

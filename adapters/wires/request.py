@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from attrs import frozen
@@ -11,6 +11,7 @@ from attrs import frozen
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import dump
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, PlainMessage, Send
+from rungwise.fsm.errors import ConfigurationError
 
 RESERVED: Final[Mapping[str, str]] = {
     "model": "give it to the backend",
@@ -20,23 +21,23 @@ RESERVED: Final[Mapping[str, str]] = {
 """Parameters that callers of no protocol can set, and what to do instead."""
 
 
+def refuse_above_one(parameters: Mapping[str, Any], names: Iterable[str], where: str) -> None:
+    """Refuse parameters of these names that ask for more than one answer, with a ConfigurationError."""
+    for name in names:
+        if parameters.get(name) not in (None, 1):
+            why = "a call has one answer, and a cap would count for each"
+            raise ConfigurationError(f"{where} cannot set {name!r} above 1: {why}")
+
+
 @frozen(kw_only=True)
 class BodyWriter(ABC):
-    """Write the JSON body of one attempt; each protocol is a subclass.
-
-    Arguments:
-        send: what to send.
-        stream: whether to ask for a stream.
-        model: the model id.
-        parameters: the backend's own parameters; the caller's win.
-        provider: whose parts of earlier replies go back unchanged.
-    """
+    """Write the JSON body of one attempt; each protocol is a subclass."""
 
     send: Send
-    stream: bool = False
+    stream: bool = False  # whether to ask for a stream
     model: str
-    parameters: Mapping[str, Any]
-    provider: str = ""
+    parameters: Mapping[str, Any]  # the backend's own parameters; the caller's win
+    provider: str = ""  # whose parts of earlier replies go back unchanged
 
     @abstractmethod
     def body(self) -> Body:

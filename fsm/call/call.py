@@ -31,7 +31,7 @@ from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.delivery import Delivery, StreamEvent, check_delta
 from rungwise.fsm.call.run.facts import FactFinder, own_facts_of
-from rungwise.fsm.call.run.judging import Judge, whole_text, with_finding
+from rungwise.fsm.call.run.judging import Judge, with_finding
 from rungwise.fsm.call.run.observe import observe, observe_cancel
 from rungwise.fsm.call.run.outcome import Outcome
 from rungwise.fsm.call.run.recording import Observer, Recorder
@@ -259,7 +259,7 @@ class Call:
         proposal, gathered = self._sender.ensure_sent(), self._context.transcript.answer.gathered
         self.spending.pass_time(now)
         if finding is not None and observation.is_answer:
-            observation = with_finding(observation, finding, whole_text(observation, gathered))
+            observation = with_finding(observation, finding, gathered)
         own_facts = own_facts_of(self.position.table, observation, gathered)
         self._read = None
         self._gather(observation)

@@ -317,7 +317,6 @@ def from_toml(kind: type[T], text: str, source: str, **extra: Any) -> T:
     """Build a policy from TOML.
 
     Arguments:
-        source: what errors call the text.
         extra: values that TOML cannot hold: the table of a policy.
 
     Raises:

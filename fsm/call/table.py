@@ -190,30 +190,18 @@ RESUME = CONTINUE.when(
     says="a cut stream may be gone on from: it brought text that is kept, and no wait is in the way",
 )
 SWITCH = FALL_BACK.when(
-    "must_switch",
-    holds="should_leave",
-    says="staying with this backend is vain and another can be asked",
+    "must_switch", holds="should_leave", says="staying with this backend is vain and another can be asked"
 )
 LEAVE = FALL_BACK.when(
-    "must_leave",
-    holds="switch_asked",
-    says="the policy leaves the backend after so many empty replies",
+    "must_leave", holds="switch_asked", says="the policy leaves the backend after so many empty replies"
 )
 ASK_ANOTHER = FALL_BACK.when(
-    "may_ask_another",
-    lacks="refusal_ends",
-    says="another model may be asked what this one has refused",
+    "may_ask_another", lacks="refusal_ends", says="another model may be asked what this one has refused"
 )
 GIVE_UP = FALL_BACK.when(
-    "is_stuck",
-    holds="same_wrong_again",
-    says="the model repeats a wrong reply, and another one may be asked",
+    "is_stuck", holds="same_wrong_again", says="the model repeats a wrong reply, and another one may be asked"
 )
-YIELD = FALL_BACK.when(
-    "must_yield",
-    holds="reserve_left",
-    says="what is left is kept for the next backend",
-)
+YIELD = FALL_BACK.when("must_yield", holds="reserve_left", says="what is left is kept for the next backend")
 
 DONE, PARTIAL, EXHAUSTED = Ending("done"), Ending("partial"), Ending("exhausted")
 REFUSED, FAILED, OVER_BUDGET = Ending("refused"), Ending("failed"), Ending("over_budget")

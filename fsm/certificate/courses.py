@@ -236,12 +236,7 @@ def _play(call: Call, trouble: Trouble, scene: Scene) -> PlayedTrouble:
 
 
 def reported(reply: Reply, cap: int | None, prompt: int | None) -> Reply:
-    """Add the usage that a provider reports: the prompt, and the words, or the whole cap if the reply fills it.
-
-    Arguments:
-        cap: the output cap of the attempt, if it has one.
-        prompt: the input tokens, if they are known.
-    """
+    """Add the usage that a provider reports: the prompt, and the words, or the whole cap if the reply fills it."""
     if reply.interrupted:
         return reply  # usage comes last
     output = least_tokens(*texts_of(reply))

@@ -10,10 +10,9 @@ from attrs import define, evolve, field
 
 from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.conversation.link import Prices
-from rungwise.fsm.certificate.enactment import Enacted
 from rungwise.fsm.certificate.money import Growth, together
 from rungwise.fsm.certificate.turn_enactment import enact_turn
-from rungwise.fsm.certificate.verified import NEVER_ALL, Verified, WorstCase
+from rungwise.fsm.certificate.verified import BUDGETS, NEVER_ALL, Verified, WorstCase, unknown
 from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.checker.longest import Longest, longest
 from rungwise.fsm.checker.moves import Move, moves_of
@@ -38,17 +37,6 @@ def worst_of_turn(
         search.summed("output tokens", "the cap of every request of every call, and what a server may count besides"),
         search.money(),
     )
-
-
-BUDGETS = {
-    "attempts": "attempts",
-    "waiting seconds": "seconds",
-    "seconds": "seconds",
-    "tool seconds": "seconds",
-    "output tokens": "output_tokens",
-    "money": "money",
-}
-"""The field of the turn's budget that bounds each thing that is spent."""
 
 
 @define
@@ -112,7 +100,7 @@ class _TurnSearch:
         of_call = self.call.worst_of("seconds")
         note = "the calls and the tools, one after the other, each as long as it may take"
         if of_call.value is None:
-            return self.unknown("seconds", of_call.note, CLOSING)
+            return unknown(self.policy.budget, "seconds", of_call.note, CLOSING)
         within = together(of_call.within or (of_call.value,), self.most_calls, self.attempts)
         each = self.policy.calls_per_reply * self.policy.tool_seconds
         value, ladder = within[-1] + self.rounds * each, self.most_calls * of_call.value + self.most_rounds * each
@@ -124,7 +112,7 @@ class _TurnSearch:
         """Sum up what all calls can spend of something within the attempts that they share."""
         of_call = self.call.worst_of(name)
         if of_call.value is None:
-            return self.unknown(name, of_call.note)
+            return unknown(self.policy.budget, name, of_call.note)
         within = together(of_call.within or (of_call.value,), self.most_calls, self.attempts)
         return self.case(name, within[-1], self.most_calls * of_call.value, note, of_call.enacted.moves)
 
@@ -132,7 +120,7 @@ class _TurnSearch:
         """Sum up the money of all calls, each with the longest prompt that the calls before it can make."""
         of_call, tokens = self.call.worst_of("money"), self.call.worst_of("output tokens")
         if of_call.value is None or tokens.value is None or not of_call.within:
-            return self.unknown("money", of_call.note)
+            return unknown(self.policy.budget, "money", of_call.note)
         growth = Growth(self.policy, self.call, [each for each in self.prices if each is not None])
         ladder = growth.alone(self.most_calls, self.most_rounds)
         value = min(ladder, growth.most(self.most_calls, self.most_rounds, self.attempts))
@@ -151,9 +139,3 @@ class _TurnSearch:
         request = self.call.max_tokens, self.call.input_tokens
         enacted = enact_turn(self.policy, self.prices, name, moves, *request)
         return WorstCase(name, value, ladder, ended_by, enacted, note)
-
-    def unknown(self, name: str, why: str, beyond: float = 0.0) -> WorstCase:
-        """Return a worst case that at most one field of the budget bounds."""
-        most = getattr(self.policy.budget, BUDGETS[name])
-        value, ended_by = (most + beyond, f"budget.{BUDGETS[name]}") if most else (None, "nothing")
-        return WorstCase(name, value, None, ended_by, Enacted(), why, is_certain=name != "money")

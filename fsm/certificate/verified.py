@@ -23,7 +23,6 @@ class WorstCase:
     """Hold the most that a call or a turn can spend of one thing.
 
     Arguments:
-        name: what is spent.
         value: the most that can be spent; None if it is unbounded or unknown.
         ladder: what the ladder could spend without any budget; None if it is unbounded, unknown or too hard to find.
         ended_by: what ends the worst path: `ladder`, or the field of the budget.
@@ -74,6 +73,24 @@ class WorstCase:
             "exact": self.is_exact,
             "note": self.note,
         }
+
+
+BUDGETS = {
+    "attempts": "attempts",
+    "waiting seconds": "seconds",
+    "seconds": "seconds",
+    "tool seconds": "seconds",
+    "output tokens": "output_tokens",
+    "money": "money",
+}
+"""The field of a budget that bounds each thing that is spent."""
+
+
+def unknown(budget: Budget, name: str, why: str, beyond: float = 0.0) -> WorstCase:
+    """Return a worst case that at most one field of the budget bounds, which may be exceeded by `beyond`."""
+    most = getattr(budget, BUDGETS[name])
+    value, ended_by = (most + beyond, f"budget.{BUDGETS[name]}") if most else (most, "nothing")
+    return WorstCase(name, value, None, ended_by, Enacted(), why, is_certain=name != "money")
 
 
 @frozen(repr=False)

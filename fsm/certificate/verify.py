@@ -12,7 +12,7 @@ from attrs import evolve
 from rungwise.fsm.call.budget.reserve import reserved_seconds
 from rungwise.fsm.call.conversation.for_backend import most_schema_tokens
 from rungwise.fsm.call.conversation.json_instruction import longest_json_instruction
-from rungwise.fsm.call.conversation.link import Link, PlainLink, Prices
+from rungwise.fsm.call.conversation.link import Link, Prices
 from rungwise.fsm.call.conversation.observation import ANSWERS, RAISED
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
@@ -20,6 +20,7 @@ from rungwise.fsm.call.rules import faults_of
 from rungwise.fsm.call.run.outcome import LAST_RESORTS
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.certificate.enactment import links_of
 from rungwise.fsm.certificate.turn_worst import worst_of_turn
 from rungwise.fsm.certificate.verified import WorstCase
 from rungwise.fsm.certificate.worst import worst_cases
@@ -175,8 +176,7 @@ def worst_by_fallbacks(
     worst = {}
     for count in range(1, most + 2):
         if isinstance(policy, TurnPolicy):
-            links = [PlainLink(f"backend {number}", prices=prices) for number in range(1, count + 1)]
-            worst[count - 1] = verify(policy, links, **request).worst
+            worst[count - 1] = verify(policy, links_of([prices] * count), **request).worst
         else:
             worst[count - 1] = worst_cases(policy, _limits(policy, count), [prices] * count, **request)
     return worst

@@ -20,7 +20,7 @@ from rungwise.fsm.call.run.facts import EMPTY
 from rungwise.fsm.call.table import MAY_ASK, RESEND
 from rungwise.fsm.certificate.enactment import Enacted, enact
 from rungwise.fsm.certificate.money import NO_MORE_INPUT, OWN_TURNS, Cost
-from rungwise.fsm.certificate.verified import NEVER_ALL, WorstCase
+from rungwise.fsm.certificate.verified import NEVER_ALL, WorstCase, unknown
 from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.checker.branches import Branch
 from rungwise.fsm.checker.longest import Longest, TooLarge, Weight, longest
@@ -162,12 +162,6 @@ class _CallSearch:
         played = [enact(self.policy, self.prices, path, name, **request) for path in paths]
         return max(played, key=lambda each: each.spent[name])
 
-    def unknown(self, name: str, budget: str, why: str) -> WorstCase:
-        """Return a worst case that at most one field of the budget bounds."""
-        most = getattr(self.policy.budget, budget)
-        ended_by = f"budget.{budget}" if most else "nothing"
-        return WorstCase(name, most, None, ended_by, Enacted(), why, is_certain=name != "money")
-
 
 def _waits(search: _CallSearch) -> WorstCase:
     weight, longest = _weight_of_wait(search)
@@ -194,7 +188,7 @@ def _weight_of_wait(search: _CallSearch) -> tuple[Weight, float]:
 def _seconds(search: _CallSearch) -> WorstCase:
     total, seconds = search.policy.timeouts.total, search.policy.budget.seconds
     if total is None and seconds is None:
-        return search.unknown("seconds", "seconds", "neither timeouts.total nor budget.seconds bounds an attempt")
+        return unknown(search.policy.budget, "seconds", "neither timeouts.total nor budget.seconds bounds an attempt")
     longest = min(each for each in (total, seconds) if each is not None) + CLOSING
     wait, most = _weight_of_wait(search)
     note = (
@@ -212,7 +206,7 @@ def _tokens(search: _CallSearch) -> WorstCase:
     max_tokens = search.max_tokens
     if max_tokens is None:
         note = "without max_tokens, only budget.output_tokens can cap the first request"
-        return search.unknown("output tokens", "output_tokens", note)
+        return unknown(search.policy.budget, "output tokens", note)
     policy = search.policy
     ceiling = most_counted(max(policy.largest_cap, max_tokens))
     note = (
@@ -228,10 +222,10 @@ def _money(search: _CallSearch) -> WorstCase:
     prices, max_tokens, input_tokens = search.prices, search.max_tokens, search.input_tokens
     priced = [each for each in prices if each is not None]
     if len(priced) < len(prices):
-        return search.unknown("money", "money", f"a backend of the chain has no prices{NO_MORE_INPUT}")
+        return unknown(search.policy.budget, "money", f"a backend of the chain has no prices{NO_MORE_INPUT}")
     if max_tokens is None or input_tokens is None:
         missing = "max_tokens" if max_tokens is None else "input_tokens"
-        return search.unknown("money", "money", f"needs {missing}{NO_MORE_INPUT}")
+        return unknown(search.policy.budget, "money", f"needs {missing}{NO_MORE_INPUT}")
     targets = {move.row.target for move in search.moves}
     cost = Cost(search.policy, search.limits, targets, search.cap, priced, input_tokens, search.assistant_turns)
     note = (

@@ -16,10 +16,7 @@ class PathStep:
     """Hold one step of a path through the configurations.
 
     Arguments:
-        event: what is fired.
-        source: the state before.
         target: the state after; None if the step is the fault and leads nowhere.
-        guard: the guard that decided.
         facts: the facts that hold, by name; all others do not.
         changed: each counter that changed, with its values before and after.
     """
@@ -55,7 +52,6 @@ class Property:
 
     Arguments:
         name: what must hold, in words.
-        holds: whether it does.
         detail: what was checked, or what is wrong.
         path: the shortest way to a configuration in which it fails.
         is_required: whether a table without it is refused; otherwise it is only reported.

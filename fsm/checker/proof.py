@@ -23,10 +23,8 @@ class RowProof:
     """Hold the argument for one row.
 
     Arguments:
-        row: the row.
         takes: the counter of which it takes one unit.
         refills: the counters that it may set back to 0, the most significant first.
-        verdict: whether the row was proved.
         why: the argument, or what is wrong.
     """
 

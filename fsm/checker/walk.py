@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 
 from attrs import evolve, field, frozen
 
-from rungwise.fsm.checker.combinations import Combinations
 from rungwise.fsm.checker.counterexample import PathStep, Property
 from rungwise.fsm.checker.firing import (
     ABSORB,
@@ -37,7 +36,7 @@ from rungwise.fsm.checker.walked import (
     sometimes_reached,
     sometimes_taken,
 )
-from rungwise.fsm.checker.ways import changes
+from rungwise.fsm.checker.ways import Ask, changes, first_row, ways
 from rungwise.fsm.machine.machine import fact_bits_of, rows_tried
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row, Table
@@ -47,6 +46,10 @@ PROPERTIES = (TOTAL, ORDERED, ALIVE, REACHED, ABSORB, ILLEGAL, PURE, COUNTS, BOU
 
 Change = tuple[str, str | None, tuple[str, ...]]
 """Where a firing leads, and the counters that it takes from and refills."""
+
+Result = tuple[Row | None, str | None, tuple[str, ...]]
+Leaf = tuple[list[tuple[str, bool]], Result]
+"""The facts that one way reads, in that order, and its result."""
 
 UNKNOWN_EVENT = "no event of any table"
 PROGRESS_EVERY = 1000
@@ -72,7 +75,6 @@ def walk(
     """Visit every configuration of a machine.
 
     Arguments:
-        limits: the limit of each counter.
         goal: the outcome that must stay reachable; by default the first.
         progress: called with the number of configurations seen, every thousand of them.
         repeats: whether an event is fired again where only counters differ that its rows neither read nor
@@ -248,3 +250,41 @@ def _counters(table: Table, rows: tuple[Row, ...]) -> set[int]:
     """Return the places of the counters that some rows read or take from."""
     names = {table.guard(row.guard).counter for row in rows} | {table.effect(row.effect).spends for row in rows}
     return {table.places[name] for name in names if name is not None}
+
+
+class Combinations:
+    """Find the combinations of facts that an event must be fired with.
+
+    It tries both answers for every fact that the rows read. If both lead to the same result in every respect, one of
+    them is enough. The combinations are cached by the counters that have a unit left.
+    """
+
+    def __init__(self, table: Table, rows: tuple[Row, ...]) -> None:
+        self._table, self._rows = table, rows
+        guards = [table.guard(row.guard) for row in rows]
+        self._counters = tuple(dict.fromkeys(guard.counter for guard in guards if guard.counter is not None))
+        self._found: dict[tuple[bool, ...], list[tuple[tuple[str, ...], Row | None]]] = {}
+
+    def at(self, left: dict[str, bool]) -> list[tuple[tuple[str, ...], Row | None]]:
+        """Return the facts to set, one tuple for each combination, with the first row whose guard then holds."""
+        key = tuple([left[name] for name in self._counters])
+        if key not in self._found:
+            self._found[key] = self._find(left)
+        return self._found[key]
+
+    def _find(self, left: dict[str, bool]) -> list[tuple[tuple[str, ...], Row | None]]:
+        def body(ask: Ask) -> Result:
+            row = first_row(self._table, self._rows, lambda name: left[name] if name in left else ask(name))
+            return (row, *(changes(self._table, row, ask) if row else (None, ())))
+
+        leaves = [(list(answers.items()), result) for answers, result in ways(body)]
+        return [(held, result[0]) for held, result in _apart(leaves, 0)]
+
+
+def _apart(leaves: list[Leaf], depth: int) -> list[tuple[tuple[str, ...], Result]]:
+    """Return the facts that hold in each way and its result, without the questions that make no difference."""
+    facts, result = leaves[0]
+    if len(facts) == depth:
+        return [((), result)]
+    no, yes = (_apart([leaf for leaf in leaves if leaf[0][depth][1] is held], depth + 1) for held in (False, True))
+    return no if yes == no else [*no, *(((facts[depth][0], *held), result) for held, result in yes)]

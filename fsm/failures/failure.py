@@ -20,6 +20,7 @@ Reason = Literal[
 _MUST_BE_SECONDS = must(
     "a number of seconds, 0 or more, or None", or_none(lambda value: is_number(value, 0, LARGEST)), names_class=True
 )
+_MUST_BE_TOKENS = must("a whole number of tokens, or None", or_none(is_whole), names_class=True)
 
 _UNSENT: Final = frozenset(
     {"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "InvalidURL", "KeyFunctionError"}
@@ -60,13 +61,9 @@ class Failure:
     asked_wait: float | None = field(default=None, validator=_MUST_BE_SECONDS)
     should_retry: bool | None = None
     parameter: str | None = field(default=None, repr=False, converter=label)
-    available_tokens: int | None = field(
-        default=None, validator=must("a whole number of tokens, or None", or_none(is_whole), names_class=True)
-    )
+    available_tokens: int | None = field(default=None, validator=_MUST_BE_TOKENS)
     is_stale: bool = False
-    largest_output: int | None = field(
-        default=None, validator=must("a whole number of tokens, or None", or_none(is_whole), names_class=True)
-    )
+    largest_output: int | None = field(default=None, validator=_MUST_BE_TOKENS)
     found: str | None = field(default=None, converter=label)
     exception: BaseException | None = field(default=None, repr=False, eq=False)
 

@@ -132,9 +132,6 @@ class Record:
     """Record one run through a table.
 
     Arguments:
-        table: the name of the table.
-        counters: the names of its counters.
-        contents: whether texts and tool calls are recorded.
         outcome: how the run ended, None until then.
         setting: what else a replay needs.
     """

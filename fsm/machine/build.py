@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rungwise.fsm.errors import TableError
-from rungwise.fsm.machine.declare import Effect, Ending, Entry, Event, Fact, Rung
-from rungwise.fsm.machine.ranks import joined, ranks_of
+from rungwise.fsm.machine.declare import Effect, Ending, Entry, Event, Fact, Rung, joined, ranks_of
 from rungwise.fsm.machine.table import Row, Table
 
 Step = Rung | Entry | Ending
@@ -36,12 +35,10 @@ def build_table(
     """Build a table.
 
     Arguments:
-        name: the name of the machine.
         start: the first state, from which something is sent; it may be a rung.
         hub: the state in which something is in flight.
-        outcomes: the final states.
         answers, lesser: the outcomes that are an answer, and those that are less than a whole one.
-        rungs: the rungs, in the order in which they are shown.
+        rungs: in the order in which they are shown.
         ladders: for each event at the hub, what is tried, in order; the last entry has no condition.
         facts: the facts that the ladders look at, besides those of the rungs themselves.
         events: the events, each with its sentence.

@@ -21,11 +21,7 @@ Condition = Callable[[Any], bool]
 
 
 class FactBits:
-    """Write facts as the bits of one number, so that a guard compares all of its facts at once.
-
-    Arguments:
-        table: the table that declares them.
-    """
+    """Write facts as the bits of one number, so that a guard compares all of its facts at once."""
 
     def __init__(self, table: Table) -> None:
         self._bits = {fact.name: 1 << place for place, fact in enumerate(table.facts)}
@@ -57,7 +53,6 @@ class TakeRow:
     """Take a row: note it on the run, for its journal, and count what its effect spends and refills.
 
     Arguments:
-        row: the row.
         count: changes the counters of a run; None if the row has no effect on them.
     """
 

@@ -19,8 +19,7 @@ from typing import Any, Literal
 from attrs import evolve, field, fields, frozen, validators
 
 from rungwise.fsm.errors import TableError
-from rungwise.fsm.machine.declare import Effect, Entry, Event, Fact, Guard, Rung
-from rungwise.fsm.machine.ranks import joined, ranks_of
+from rungwise.fsm.machine.declare import Effect, Entry, Event, Fact, Guard, Rung, joined, ranks_of
 from rungwise.fsm.values.label import close_to
 
 SLIP = 0.7

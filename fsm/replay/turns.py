@@ -20,7 +20,7 @@ from rungwise.fsm.replay.recorded import check_alike
 from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.turn.conversation import Conversation, ResultEntry
 from rungwise.fsm.turn.journal import TurnJournal
-from rungwise.fsm.turn.observe import cause_of, counts_of, event_of, facts_of, facts_of_tools
+from rungwise.fsm.turn.observe import OF_TOOLS, cause_of, counts_of, event_of, facts_of, facts_of_call
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.recording import Tally, TurnRecorder
 from rungwise.fsm.turn.result import TurnResult
@@ -56,7 +56,7 @@ class RebuiltConversation:
     @property
     def ids(self) -> dict[str, list[str]] | None:
         """Return the ids of the pending tool calls, as a journal records them; None without any."""
-        return {"ids": [call.id for call in self._calls]} if self._calls else None
+        return {"ids": [call.id for call in calls]} if (calls := self._conversation.calls) else None
 
     @property
     def gathered(self) -> str:
@@ -83,10 +83,9 @@ class RebuiltConversation:
 
         Without contents these are the recorded facts.
         """
-        if not self.contents or not self._calls:  # a turn that goes on does not record the calls that waited
-            names = ("tool_worked", "repeats_calls", "over_tool_limit", "was_handed_off", "awaits_approval")
-            return {name: name in step.facts for name in names}
-        calls, results = self._calls, self.add_results(step)
+        if not self.contents or not self._conversation.calls:  # a resumed turn does not record the calls that waited
+            return {name: name in step.facts for name in OF_TOOLS}
+        calls, results = self._conversation.calls, self.add_results(step)
         if len(results) != len(calls):
             raise JournalMismatch(f"step {step.number}: it holds {len(results)} results of {len(calls)} calls")
         counts = [self._repeats.count(call, result) for call, result in zip(calls, results, strict=True)]
@@ -113,12 +112,8 @@ class RebuiltConversation:
         """Complete the conversation."""
         self._conversation.close(self.policy.hints.not_run)
 
-    @property
-    def _calls(self) -> tuple[ToolCall, ...]:
-        return self._conversation.pending.tool_calls if self._conversation.pending is not None else ()
-
     def _entries(self, step: Step) -> Iterator[ResultEntry]:
-        places = {(call.id, call.name): place for place, call in enumerate(self._calls)}
+        places = {(call.id, call.name): place for place, call in enumerate(self._conversation.calls)}
         for id, name, text, is_fault in (step.content or {}).get("results", ()):
             place = places.pop((id, name), None)
             if place is None:
@@ -264,7 +259,7 @@ class _TurnReplay:
         self.conversation.call_ended(result, event, step, is_summary=is_summary)
         has_text = not is_blank(self.conversation.text) if self.recorded.contents else "has_no_text" not in step.facts
         known = {"has_compactor": self.recorded.setting.has_compactor, "has_text": has_text}
-        facts = facts_of(result, self.position, is_summary=is_summary, **known)
+        facts = facts_of_call(result, self.position, is_summary=is_summary, **known)
         self._advance(event, facts, result=result, content=self.conversation.ids)
 
     def _answered(self, step: Step) -> None:
@@ -274,7 +269,7 @@ class _TurnReplay:
         self.doing = ""
         facts: tuple[str, ...] = ()
         if step.event == "tools_ran":
-            facts = facts_of_tools(self.position, **self.conversation.tools_ran(step))
+            facts = facts_of(self.position, self.conversation.tools_ran(step))
         elif step.event == "compacted":
             self.conversation.compacted()
         self._advance(step.event, facts, step=step, content=step.content if step.event == "tools_ran" else None)

@@ -8,21 +8,22 @@ from typing import Any
 import attrs
 from attrs import frozen
 
-from rungwise.fsm.call.conversation.link import Link, PlainLink, Prices
+from rungwise.fsm.call.conversation.link import Link, Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.courses import trouble_changes
+from rungwise.fsm.certificate.enactment import links_of
 from rungwise.fsm.certificate.shown.settings import fields_of, off_rows, settings_of, table_of
 from rungwise.fsm.certificate.verify import calls_of, verify, worst_by_fallbacks
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.merge import change_of
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.machine.table import Table
+from rungwise.fsm.machine.declare import Fact
+from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.replay.what_if import WhatIf
 from rungwise.fsm.review import markdown, page
 from rungwise.fsm.review.events import events_of, waits_of
-from rungwise.fsm.review.findings import Assumptions, Change, Findings, WorstChange
-from rungwise.fsm.review.rows import grouped, redeclared
+from rungwise.fsm.review.findings import Assumptions, Change, Findings, RowGroup, WorstChange
 from rungwise.fsm.turn.policy import TurnPolicy
 
 CHAINS = (1, 2, 3)
@@ -30,6 +31,12 @@ CHAINS = (1, 2, 3)
 
 IN_HEADLINE = 2
 """The number of backends in the headline by default."""
+
+BEHIND = "nothing leads to "
+"""The reason of a row begins with this if its state is never entered."""
+
+SAME_CAUSE: Mapping[str, str] = {"no summary is asked for": "the limit of summaries is 0"}
+"""Reasons that restate another one."""
 
 Certificates = Mapping[int, Certificate]
 """The certificates of a policy, by the number of backends."""
@@ -151,9 +158,7 @@ def _certified(
 
 
 def _links(chain: int | Sequence[Link], prices: Prices | None) -> int | Sequence[Link]:
-    if prices is None or not isinstance(chain, int):
-        return chain
-    return [PlainLink(f"backend {place}", prices=prices) for place in range(1, chain + 1)]
+    return chain if prices is None or not isinstance(chain, int) else links_of([prices] * chain)
 
 
 def _compared(
@@ -207,3 +212,83 @@ def _reordered(old: Table, new: Table) -> Iterator[tuple[str, str]]:
         before, after = old.ladder(event, source), new.ladder(event, source)
         if [row for row in before if row in after] != [row for row in after if row in before]:
             yield event, source
+
+
+def grouped(off: Mapping[Row, str], all_off: Mapping[Row, str]) -> tuple[RowGroup, ...]:
+    """Group rows by their cause.
+
+    Arguments:
+        off: the rows, each with its reason.
+        all_off: the same and those that both policies turn off, which may explain why a state is never entered.
+    """
+    direct: dict[str, list[Row]] = {}
+    behind: dict[str, list[Row]] = {}
+    for row, reason in off.items():
+        cause = next(_causes(row, reason, all_off, set()), reason)
+        cause = SAME_CAUSE.get(cause, cause)
+        (behind if reason.startswith(BEHIND) and cause != reason else direct).setdefault(cause, []).append(row)
+    return tuple(
+        RowGroup(reason, tuple(direct.get(reason, ())), tuple(behind.get(reason, ())))
+        for reason in dict.fromkeys((*direct, *behind))
+    )
+
+
+def _causes(row: Row, reason: str, off: Mapping[Row, str], seen: set[str]) -> Iterator[str]:
+    """Follow a state that is never entered back to the reasons that turn off the rows to it."""
+    if not reason.startswith(BEHIND):
+        yield reason
+        return
+    seen.add(row.source)
+    for other, why in off.items():
+        if other.target == row.source and other.source not in seen:
+            yield from _causes(other, why, off, seen)
+
+
+def redeclared(old: Table, new: Table) -> Iterator[str]:
+    """Describe the names of both tables that mean something else now: facts, guards, effects, and rungs."""
+    facts = {fact.name: fact for fact in old.facts}
+    for fact in new.facts:
+        if fact.name in facts:
+            yield from _fact_changes(facts[fact.name], fact)
+    guards, effects = {row.guard for row in old.rows}, {row.effect for row in old.rows}
+    for name in dict.fromkeys(row.guard for row in new.rows if row.guard in guards):
+        if name and _needs(old, name) != _needs(new, name):
+            yield f"the guard `{name}` needs {_needs(new, name)}; before, {_needs(old, name)}"
+    for name in dict.fromkeys(row.effect for row in new.rows if row.effect in effects):
+        if name and _counts(old, name) != _counts(new, name):
+            yield f"the effect `{name}` {_counts(new, name)}; before, it {_counts(old, name)}"
+    for name in new.rungs:
+        for what in ("wait", "change"):
+            before, after = old.rung(name), new.rung(name)
+            if before and after and getattr(before, what) != getattr(after, what):
+                yield f"the rung `{name}` has another {what}"
+
+
+def _fact_changes(old: Fact, new: Fact) -> Iterator[str]:
+    if old.of != new.of:
+        yield f"another function decides the fact `{new.name}`"
+    if (old.any_holds, old.any_lacks) != (new.any_holds, new.any_lacks):
+        yield f"the fact `{new.name}` follows from {_follows(new)}; before, {_follows(old)}"
+    if old.lasts != new.lasts:
+        yield f"the fact `{new.name}` holds {_lasts(new)}; before, {_lasts(old)}"
+
+
+def _follows(fact: Fact) -> str:
+    return ", ".join([*fact.any_holds, *(f"not {each}" for each in fact.any_lacks)]) or "nothing"
+
+
+def _lasts(fact: Fact) -> str:
+    return f"while {fact.lasts} has a unit left" if fact.lasts else "for one reply"
+
+
+def _needs(table: Table, name: str) -> str:
+    guard = table.guard(name)
+    counter = [f"a unit of {guard.counter}"] if guard.counter else []
+    return ", ".join([*counter, *guard.holds, *(f"not {each}" for each in guard.lacks)]) or "nothing"
+
+
+def _counts(table: Table, name: str) -> str:
+    effect = table.effect(name)
+    refills = f" and refills {', '.join(effect.refills)}" if effect.refills else ""
+    when = f" on {effect.refills_on}" if effect.refills and effect.refills_on else ""
+    return f"takes a unit of {effect.spends}{refills}{when}" if effect.spends else "counts nothing"

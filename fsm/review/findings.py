@@ -148,8 +148,6 @@ class Assumptions:
 
     Arguments:
         names: the names of the policies, for the reader; None if they have none.
-        max_tokens: the output cap of the caller, in tokens.
-        input_tokens: the tokens of the prompt.
         prices: of every backend, if the chain is only a number.
     """
 

@@ -112,14 +112,13 @@ class HintedSchema(Schema):
         )
         schema.pop("title", None)
         schema.pop("description", None)  # at most the docstring of pydantic's own class
-        widths = alternatives(schema, "object"), alternatives(schema, "array")
         return cls(
             schema=frozen_copy(schema, where),
             model=model,
             names=FrozenMap(names),
             optional=frozenset(optional),
             takes_more="more" in fields,
-            widths=widths,
+            widths=alternatives(schema),
         )
 
     def _read(self, value: Any) -> tuple[Any, Sequence[Fault]]:
@@ -142,14 +141,10 @@ class HintedSchema(Schema):
         return {**(read.more if self.takes_more else {}), **values}, faults
 
 
-def faults_in(error: ValidationError, skipped: Any = _MORE) -> Iterator[Fault]:
-    """Describe what pydantic found wrong, for the model.
-
-    Arguments:
-        skipped: a first step of a place that the model did not write.
-    """
+def faults_in(error: ValidationError) -> Iterator[Fault]:
+    """Describe what pydantic found wrong, for the model, which wrote no `_MORE`."""
     for fault in islice(_faults(error), MOST_FAULTS + 1):
-        *way, last = fault["loc"][fault["loc"][:1] == (skipped,) :] or ("",)
+        *way, last = fault["loc"][fault["loc"][:1] == (_MORE,) :] or ("",)
         match fault["type"]:
             case "missing":
                 yield missing(place_of(way), last)
@@ -167,9 +162,9 @@ def _faults(error: ValidationError) -> list[Any]:
         return []
 
 
-def alternatives(schema: Mapping[str, Any], kind: str) -> int:
-    """Return how many alternatives a value of a kind has at most; a discriminator tells them apart at once."""
-    most, defined, ahead = 1, schema.get("$defs", {}), [schema]
+def alternatives(schema: Mapping[str, Any]) -> tuple[int, int]:
+    """Return how many alternatives an object and an array have at most; a discriminator tells them apart at once."""
+    most, defined, ahead = {"object": 1, "array": 1}, schema.get("$defs", {}), [schema]
     while ahead:
         part = ahead.pop()
         for name, value in part.items():
@@ -177,8 +172,9 @@ def alternatives(schema: Mapping[str, Any], kind: str) -> int:
             ahead += inner
             if name in ("anyOf", "oneOf") and "discriminator" not in part:
                 parts = [defined.get(one["$ref"].rpartition("/")[2], {}) if "$ref" in one else one for one in inner]
-                most = max(most, sum(one.get("type", kind) == kind for one in parts))
-    return most
+                for kind in most:
+                    most[kind] = max(most[kind], sum(one.get("type", kind) == kind for one in parts))
+    return most["object"], most["array"]
 
 
 def work_of(arguments: Any, of_object: int, of_array: int) -> int:

@@ -34,11 +34,7 @@ class Narrowed:
 
 
 def narrowed(schema: Mapping[str, Any], refused: Set[str]) -> Narrowed:
-    """Narrow a schema.
-
-    Arguments:
-        refused: the keywords that the provider refuses.
-    """
+    """Narrow a schema."""
     objects: list[Mapping[str, Any]] = []
     result = _narrow(schema, refused, objects)
     is_closed = all(each.get("additionalProperties") is False for each in objects)

@@ -53,7 +53,8 @@ class Returns(Schema):
         value, is_one = json_in(fenced[1] if fenced else text)
         if not is_one:
             raise Misfit("the answer is not JSON")
-        return self.read(self.unwrapped(value))
+        is_object = self.is_wrapped and isinstance(value, Mapping) and value.keys() == {VALUE}
+        return self.read(value[VALUE] if is_object else value)
 
     def so_far(self, text: str) -> Any:
         """Return what is whole of a value in the beginning of an answer; None for nothing."""
@@ -72,18 +73,12 @@ class Returns(Schema):
         """Return the items of a list but the last, which may be cut."""
         return items[:-1]
 
-    def unwrapped(self, value: Any) -> Any:
-        """Return what stands in the object around a value; a bare value unchanged."""
-        is_object = self.is_wrapped and isinstance(value, Mapping) and value.keys() == {VALUE}
-        return value[VALUE] if is_object else value
-
 
 @frozen(eq=False, kw_only=True)
 class TypedReturns(Returns):
     """Read an answer as a type, in pydantic's lax mode.
 
     Arguments:
-        adapter: its `TypeAdapter`.
         items: the adapter of an item, if the type is a list.
         widths: the most alternatives of an object and of an array.
     """
@@ -163,7 +158,7 @@ def _typed(kind: Any) -> TypedReturns:
         ) from None
     whole = frozen_copy(schema, "returns")
     is_wrapped = not _is_of_object(whole)
-    widths = alternatives(whole, "object"), alternatives(whole, "array")
+    widths = alternatives(whole)
     sent = _wrapped(whole) if is_wrapped else _opened(whole)
     of_list = get_args(kind) if get_origin(kind) is list else ()
     items = TypeAdapter(with_typed_dicts(of_list[0])) if of_list else None

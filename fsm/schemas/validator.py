@@ -44,13 +44,10 @@ def draft_of(schema: Mapping[str, Any]) -> Any:
 
 
 def check_patterns(schema: Mapping[str, Any], where: str, *, is_unevaluated: bool) -> None:
-    """Check that the patterns of a schema can be matched in linear time; those of its subschemas are not checked.
+    """Raise a ConfigurationError unless the patterns of a schema, without its subschemas, take linear time to match.
 
     Arguments:
         is_unevaluated: whether `unevaluatedProperties` is used, for which the library matches with `re`.
-
-    Raises:
-        ConfigurationError: one cannot.
     """
     of_names = schema.get("patternProperties", ())
     for pattern in (*of_names, *([schema["pattern"]] if "pattern" in schema else ())):

@@ -31,11 +31,7 @@ def bounded() -> Iterator[None]:
 
 
 def spend(units: int) -> None:
-    """Count work that is about to be done.
-
-    Raises:
-        TooMuchWork: there has been too much of it.
-    """
+    """Count work that is about to be done, and raise TooMuchWork if there has been too much of it."""
     left = _left.get()
     if left is not None:
         left[0] -= units

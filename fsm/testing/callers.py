@@ -89,11 +89,7 @@ def policies(
     seconds = st.sampled_from((0.0, 0.5, 2.0, 5.0, 60.0))
     waits = st.builds(
         Waits,
-        retry_base=seconds,
-        retry_cap=seconds,
-        overload_cap=seconds,
-        reask_base=seconds,
-        reask_cap=seconds,
+        **dict.fromkeys(("retry_base", "retry_cap", "overload_cap", "reask_base", "reask_cap"), seconds),
         jitter=st.sampled_from((0.5, 0.0, 1.0)),
         longest_asked=st.sampled_from((120.0, 120.0, 120.0, 0.0, 3.0)),
     )

@@ -65,11 +65,7 @@ class RunOfTurn:
     """A turn that was played, and what happened in it.
 
     Arguments:
-        turn: the turn.
         request: what was asked, without the definitions of the tools.
-        script: what happened to it.
-        clock: the time.
-        began: when it began, on the clock.
         doings: its calls, rounds of tools and compactions, in order.
         seen: its conversation at every moment.
         was_stopped: whether the caller ended it; "cancel" or "kill", or "".

@@ -112,11 +112,6 @@ class _Returns:
         return self._total
 
 
-def is_repetitive(text: str) -> bool:
-    """Tell whether a whole text is a loop; see `LoopWatch`."""
-    return LoopWatch().is_repetitive(text)
-
-
 def _repeats_line(text: str) -> bool:
     if len(text) < MINIMUM_TEXT:
         return False

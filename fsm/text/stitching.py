@@ -41,7 +41,6 @@ def stitch(gathered: str, part: str, *, echoes: bool = False, stripped: str = ""
 
     Arguments:
         gathered: the text so far, with the whitespace at its end.
-        part: what the continuation brought.
         echoes: whether the backend declares that it repeats what it was sent, so that no echo is too short.
         stripped: the whitespace at the end of `gathered` that was not sent.
     """

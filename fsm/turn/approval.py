@@ -17,6 +17,8 @@ from rungwise.fsm.values.label import short
 Approvals = Mapping[str, "bool | str"]
 """For the id of each call that waits: True, or why it is refused."""
 
+NOT_AWAITING = "approvals are for the messages of a turn that awaits approval: pass its result.messages, unchanged"
+
 
 @frozen
 class Resumed:
@@ -24,7 +26,6 @@ class Resumed:
 
     Arguments:
         before: the conversation before it.
-        calling: the message that holds its tool calls.
         results: the results that it has already, by the place of the call.
         decided: for the place of each call that waited, True or the reason why it is refused.
     """
@@ -42,7 +43,6 @@ class Resumed:
 
         Arguments:
             hints: they hold the result that stands in for that of a call that waits.
-            tools: the tools of the turn that goes on.
 
         Raises:
             ConfigurationError: no call waits there, the ids are not those of the calls that do, or an approved call
@@ -50,17 +50,14 @@ class Resumed:
         """
         if not isinstance(approvals, Mapping):
             raise ConfigurationError(f"approvals must map the ids of calls to True or a reason, not {short(approvals)}")
-        last = messages[-2:]
-        calling, told = last if len(last) == 2 else (None, None)
-        waits: dict[str, int] = {}
-        if isinstance(calling, Message) and isinstance(told, Message) and told.role == "tool":
-            places = {call.id: place for place, call in enumerate(calling.tool_calls)}
-            paused = [each.id for each in told.tool_results if each.is_fault and each.text == hints.awaiting]
-            waits = {id: places[id] for id in paused if id in places}
+        calling, told = messages[-2:] if len(messages) > 1 else (None, None)
+        if not isinstance(calling, Message) or not isinstance(told, Message):
+            raise ConfigurationError(NOT_AWAITING)
+        places = {call.id: place for place, call in enumerate(calling.tool_calls)}
+        paused = [each.id for each in told.tool_results if each.is_fault and each.text == hints.awaiting]
+        waits = {id: places[id] for id in paused if id in places}
         if not waits:
-            raise ConfigurationError(
-                "approvals are for the messages of a turn that awaits approval: pass its result.messages, unchanged"
-            )
+            raise ConfigurationError(NOT_AWAITING)
         if approvals.keys() != waits.keys():
             wrong = sorted(set(map(str, approvals)) ^ waits.keys())
             raise ConfigurationError(
@@ -69,8 +66,6 @@ class Resumed:
         for id, given in approvals.items():
             if given is not True and not (isinstance(given, str) and given.strip()):
                 raise ConfigurationError(f"approvals[{short(id)}] must be True, or the reason why it is refused")
-        assert isinstance(calling, Message)
-        assert isinstance(told, Message)
         for id, place in waits.items():
             call = calling.tool_calls[place]
             if approvals[id] is True and isinstance(tools.plan(call, 0.0), str):

@@ -28,7 +28,6 @@ class Caller:
         options: what every call is given.
         wants: what the answer must be, which a summary need not.
         prior_answer: an answer that stood beside housekeeping tools and is not stale yet.
-        last: the result of the last call.
     """
 
     policy: TurnPolicy
@@ -49,12 +48,7 @@ class Caller:
         return self._call(request, "", self.wants)
 
     def next(self, state: str, first: Request, conversation: Conversation, written: int) -> Call:
-        """Build the call of a state.
-
-        Arguments:
-            first: the request of the turn.
-            written: the output tokens of the turn so far.
-        """
+        """Build the call of a state."""
         keeps, hints = self.policy.keep_tool_choice, self.policy.hints
         request = request_of(state, first, conversation, hints, self.shapes, written=written, keeps_choice=keeps)
         return self._call(request, conversation.gathered, {} if state == "summarize" else self.wants)

@@ -44,15 +44,17 @@ class Conversation:
     results: dict[int, ToolResult] = field(factory=dict)
     shown: str = ""
     _added: Result | None = field(default=None, init=False)
-    _calls: tuple[ToolCall, ...] = field(default=(), init=False)  # those of the pending message
     _ids: dict[str, int] | None = field(default=None, init=False)  # of all tool calls: some providers refuse duplicates
 
     @classmethod
     def resumed(cls, resumed: Resumed) -> Conversation:
         """Go on at a reply whose calls have not all run."""
-        conversation = cls(resumed.before, pending=resumed.calling, results=dict(resumed.results))
-        conversation._calls = resumed.calls
-        return conversation
+        return cls(resumed.before, pending=resumed.calling, results=dict(resumed.results))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """Return the calls of the pending message."""
+        return () if self.pending is None else self.pending.tool_calls
 
     def add_result(self, result: Result, event: str, *, is_summary: bool, ids: Sequence[str] | None = None) -> None:
         """Add what a call returned.
@@ -91,13 +93,12 @@ class Conversation:
         calls = result.message.tool_calls
         own = ids or [_unique(call.id, self._ids) for call in calls]
         self.pending, self.results = Message("assistant", _sendable_parts(result.message.parts, own)), {}
-        self._calls = self.pending.tool_calls
 
     def add_tool_results(self, entries: Iterable[ResultEntry]) -> list[ToolResult]:
         """Add results of the pending tool calls, and return them."""
-        added = []
+        added, calls = [], self.calls
         for place, text, is_fault, media in entries:
-            call = self._calls[place]
+            call = calls[place]
             self.results[place] = ToolResult(call.id, call.name, text, is_fault, media)
             added.append(self.results[place])
         return added
@@ -111,7 +112,7 @@ class Conversation:
         if self.pending is not None:
             results = [
                 self.results.get(place) or ToolResult(call.id, call.name, placeholder, True)
-                for place, call in enumerate(self._calls)
+                for place, call in enumerate(self.calls)
             ]
             return (*self.messages, self.pending, Message("tool", results))
         if is_blank(self.gathered):
@@ -195,7 +196,6 @@ def request_of(
     """Return the request of the call that a state makes.
 
     Arguments:
-        written: the output tokens so far.
         keeps_choice: whether a tool choice that forces a call holds for every call, or for the first one.
     """
     if state == "ask":

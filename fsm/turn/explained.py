@@ -13,8 +13,7 @@ from rungwise.fsm.call.run.digest import money_of
 from rungwise.fsm.call.run.explained import page_of_call, read_call
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.diagram.page import RunDetails, Setup, page_of
-from rungwise.fsm.diagram.page.run import Used
-from rungwise.fsm.diagram.page.timeline import bars_of
+from rungwise.fsm.diagram.page.run import Used, bars_of
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.path import Path, read_path
 from rungwise.fsm.machine.table import Table

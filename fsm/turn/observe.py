@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rungwise.fsm.call.run.result import Result, error_of
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row
@@ -34,45 +36,27 @@ _EVENTS = {
 }
 
 
-def facts_of(
+OF_TOOLS = ("tool_worked", "repeats_calls", "over_tool_limit", "was_handed_off", "awaits_approval")
+"""The facts of a round of tools, besides what the counters have left."""
+
+
+def facts_of_call(
     result: Result, position: Run, *, has_compactor: bool, is_summary: bool, has_text: bool
 ) -> tuple[str, ...]:
-    """Return the names of the facts that hold when a call has ended.
-
-    Arguments:
-        has_text: whether the model has shown a text in this turn.
-    """
-    facts = {
-        "may_fail_again": position.has_left("faults"),
-        "may_go_on_later": position.has_left("auto_continues"),
+    """Return the names of the facts that hold when a call has ended; `has_text` is of the whole turn."""
+    found = {
         "is_hopeless": not HOPELESS.isdisjoint(result.journal.last.facts),
         "has_compactor": has_compactor,
         "is_summary": is_summary,
         "has_no_text": is_summary and not has_text,
     }
-    return tuple(name for name, holds in facts.items() if holds)
+    return facts_of(position, found)
 
 
-def facts_of_tools(
-    position: Run,
-    *,
-    tool_worked: bool,
-    repeats_calls: bool,
-    over_tool_limit: bool,
-    was_handed_off: bool,
-    awaits_approval: bool,
-) -> tuple[str, ...]:
-    """Return the names of the facts that hold when tools have run."""
-    facts = {
-        "tool_worked": tool_worked,
-        "may_fail_again": position.has_left("faults"),
-        "may_go_on_later": position.has_left("auto_continues"),
-        "repeats_calls": repeats_calls,
-        "over_tool_limit": over_tool_limit,
-        "was_handed_off": was_handed_off,
-        "awaits_approval": awaits_approval,
-    }
-    return tuple(name for name, holds in facts.items() if holds)
+def facts_of(position: Run, found: Mapping[str, bool]) -> tuple[str, ...]:
+    """Return the names of the facts that hold: those that were found to, and those that follow from the counters."""
+    left = {fact.name: position.has_left(fact.lasts) for fact in TURN.facts if fact.lasts is not None}
+    return tuple(fact.name for fact in TURN.facts if found.get(fact.name) or left.get(fact.name))
 
 
 def counts_of(position: Run, row: Row, policy: TurnPolicy) -> str:

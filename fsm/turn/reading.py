@@ -38,11 +38,7 @@ _ROLES: Final[Mapping[object, str]] = {
 
 @frozen(kw_only=True)
 class ReadCall:
-    """Hold a tool call.
-
-    Arguments:
-        key: the key that it shares with its result.
-    """
+    """Hold a tool call."""
 
     key: Key = field(repr=False)
     name: str = field(repr=False)

@@ -45,7 +45,7 @@ from rungwise.fsm.turn.caller import Caller
 from rungwise.fsm.turn.compaction import NoHelp, accepted, room_for
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.fsm.turn.journal import TurnJournal, TurnSetting, TurnStep
-from rungwise.fsm.turn.observe import cause_of, counts_of, event_of, facts_of, facts_of_tools
+from rungwise.fsm.turn.observe import OF_TOOLS, cause_of, counts_of, event_of, facts_of, facts_of_call
 from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
 from rungwise.fsm.turn.recording import Tally, TurnRecorder, results_content
 from rungwise.fsm.turn.result import TurnResult
@@ -199,9 +199,8 @@ class Turn:
         self._settle_call(result)
         has_text = not is_blank(self._conversation.shown)
         known = {"has_compactor": self.journal.setting.has_compactor, "has_text": has_text}
-        facts = facts_of(result, self.position, is_summary=is_summary, **known)
-        pending = self._conversation.pending
-        content = None if pending is None else {"ids": [call.id for call in pending.tool_calls]}
+        facts = facts_of_call(result, self.position, is_summary=is_summary, **known)
+        content = {"ids": [call.id for call in calls]} if (calls := self._conversation.calls) else None
         return self._advance(event, facts, result=result, content=content)
 
     def tools_ran(self, outcomes: Sequence[ToolOutcome], now: float | None = None) -> Action | None:
@@ -228,11 +227,10 @@ class Turn:
         self._caller.remember_answer(round)
         self._round = None
         conversation.close("")
-        repeats = max(counts) >= self.policy.same_calls
-        outcome = {"over_tool_limit": round.is_too_long, "was_handed_off": bool(handed_off)}
-        outcome["awaits_approval"] = bool(round.awaiting)
         self._paused_at = round if round.awaiting else None
-        facts = facts_of_tools(self.position, tool_worked=worked > 0, repeats_calls=repeats, **outcome)
+        repeats = max(counts) >= self.policy.same_calls
+        found = (worked > 0, repeats, round.is_too_long, bool(handed_off), bool(round.awaiting))
+        facts = facts_of(self.position, dict(zip(OF_TOOLS, found, strict=True)))
         note = f"{worked} of {len(results)} calls worked"
         content = {**results_content(results), "handed_off": [call.id for call in handed_off]}
         return self._advance("tools_ran", facts, note=note, content=content, handed_off=handed_off)

@@ -88,10 +88,7 @@ def one_of(values: tuple[str, ...]) -> Any:
 flag = must("true or false", is_flag, names_class=True)
 """Refuse anything but True and False."""
 
-
-def optional(check: Any) -> Any:
-    """Return a validator that accepts None as well."""
-    return attrs.validators.optional(check)
+optional: Any = attrs.validators.optional  # typed so that it fits fields with any default
 
 
 def brief_repr(self: Any) -> str:

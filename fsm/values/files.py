@@ -12,11 +12,7 @@ LARGEST: Final = 32_000_000
 
 
 def check_size(text: str | bytes, largest: int = LARGEST) -> None:
-    """Check that a text is not too large to be read.
-
-    Raises:
-        ConfigurationError: it is.
-    """
+    """Raise a ConfigurationError if a text is too large to be read."""
     if len(text) > largest:
         raise ConfigurationError(f"larger than {largest // 1_000_000} MB, which is the most that is read of it")
 

@@ -65,10 +65,6 @@ def frozen_copy(value: Any, where: str) -> Any:
 
     Any kind of tuple becomes a plain one, and a dataclass becomes the mapping that JSON makes of it.
 
-    Arguments:
-        value: what the caller passed in.
-        where: what the error calls it.
-
     Raises:
         ConfigurationError: it is nested too deeply, or holds itself.
     """
@@ -83,7 +79,6 @@ def sendable_copy(value: Any, where: str) -> Any:
     """Copy a value that will be sent, as `frozen_copy` does, and refuse what JSON does not have.
 
     Arguments:
-        value: what the caller passed in.
         where: what the error calls it; the error adds the place within it, but never what stands there.
 
     Raises:
@@ -101,8 +96,6 @@ def sendable_copies(values: Iterable[Any], where: str, *, uncopied: type | tuple
     """Copy as `sendable_copy` does; the error names the place among the values.
 
     Arguments:
-        values: what the caller passed in.
-        where: what the error calls them.
         uncopied: the types that are passed on as they are, for they cannot change.
     """
     values = tuple(values)

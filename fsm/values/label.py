@@ -39,7 +39,6 @@ def label(value: Any, longest: int = LONGEST) -> Any:
     A text that is safe already is returned unchanged, and so is anything but a text: its form is checked elsewhere.
 
     Arguments:
-        value: the word, or anything else.
         longest: the most characters; the last one then says that there were more.
     """
     if not isinstance(value, str) or (len(value) <= longest and value.isprintable()):
@@ -73,7 +72,6 @@ def did_you_mean(name: object, candidates: Iterable[str], otherwise: str = "", *
 
     Arguments:
         name: the unknown name; anything but a text matches none.
-        candidates: the known names.
         otherwise: returned if no name is close.
         cutoff: the least similarity, on `difflib`'s scale from 0 to 1.
     """

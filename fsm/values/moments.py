@@ -42,11 +42,7 @@ def read_moment(text: str) -> float | None:
 
 
 def write_moment(seconds: float) -> str:
-    """Write a moment in RFC 3339, in UTC, rounded down to the millisecond.
-
-    Arguments:
-        seconds: since 1970.
-    """
+    """Write a moment, given in seconds since 1970, in RFC 3339: in UTC, rounded down to the millisecond."""
     milliseconds = math.floor(min(max(seconds, 0.0), LAST) * 1000 + _NOISE)
     whole, rest = divmod(milliseconds, 1000)
     moment = datetime.fromtimestamp(whole, UTC).replace(microsecond=1000 * rest)

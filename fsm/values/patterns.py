@@ -12,12 +12,7 @@ from functools import cached_property
 
 
 class Pattern:
-    """Hold a pattern, with the methods of a compiled one.
-
-    Arguments:
-        text: the regular expression.
-        flags: as for `re.compile`.
-    """
+    """Hold a pattern, with the methods of a compiled one."""
 
     def __init__(self, text: str, flags: int = 0) -> None:
         self.text, self.flags = text, flags

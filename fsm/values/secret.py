@@ -135,7 +135,6 @@ def drop_frames(error: BaseException, outer: BaseException | None) -> None:
     """Take the tracebacks off an exception of the HTTP layer and off its causes: their frames hold header bytes.
 
     Arguments:
-        error: the exception.
         outer: what the caller was already handling; it keeps its traceback.
     """
     seen, waiting = {id(outer)}, [error]

@@ -1,4 +1,4 @@
-"""Write the READMEs' sections on costs from the stored results of the last run."""
+"""Write the sections on costs of the READMEs and of the site from the stored results of the last run."""
 
 import json
 import re
@@ -12,7 +12,9 @@ from benchmarks.report import number, told
 
 HERE = Path(__file__).parent
 RESULTS, PAGE, FRONT = HERE / "results.json", HERE / "README.md", HERE.parents[1] / "README.md"
+SITE = HERE.parents[1] / "docs/pages/performance.md"
 HOME = "tests/benchmarks"
+ONLINE = f"https://github.com/rungwise/rungwise/blob/main/{HOME}"
 HEADING = "## What it costs\n"
 LAST_RUN = "## The last run\n"
 SHORT = {
@@ -40,8 +42,9 @@ def kept() -> dict[str, Any]:
 
 
 def write(results: Mapping[str, Any]) -> None:
-    """Write both pages."""
-    for path, heading, text in ((FRONT, HEADING, front(results)), (PAGE, LAST_RUN, page(results))):
+    """Write the pages."""
+    online = (SITE, HEADING, front(results, ONLINE))
+    for path, heading, text in ((FRONT, HEADING, front(results)), (PAGE, LAST_RUN, page(results)), online):
         old = path.read_text(encoding="utf-8")
         found = re.search(rf"^{re.escape(heading)}.*?(?=^## |\Z)", old, re.MULTILINE | re.DOTALL)
         assert found is not None, f"{path} has no section {heading!r}"
@@ -49,12 +52,12 @@ def write(results: Mapping[str, Any]) -> None:
         path.write_text(old[: found.start()] + text + ("\n" if rest else "") + rest, encoding="utf-8")
 
 
-def front(results: Mapping[str, Any]) -> str:
-    """Return the section of the README."""
+def front(results: Mapping[str, Any], home: str = HOME) -> str:
+    """Return the section of the README, or of a page that says where the benchmarks stand."""
     sections = {each["name"]: each for each in results["sections"]}
     lines = ["| what | Rungwise | beside it | goal |", "| --- | --- | --- | --- |"]
     lines += [f"| {' | '.join(each)} |" for each in _rows(sections)]
-    return "\n".join([HEADING, *lines, "", *WHY_STREAMED, *_circumstances(results)]) + "\n"
+    return "\n".join([HEADING, *lines, "", *WHY_STREAMED, *_circumstances(results, home)]) + "\n"
 
 
 def _rows(sections: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
@@ -118,7 +121,7 @@ def _peers(section: Mapping[str, Any], key: str, unit: str, *, bare: bool = Fals
     )
 
 
-def _circumstances(results: Mapping[str, Any]) -> list[str]:
+def _circumstances(results: Mapping[str, Any], home: str) -> list[str]:
     day = date.fromisoformat(results["date"])
     versions = {name: version for each in results["versions"].values() for name, version in each.items()}
     named = {"httpx": "httpx", "openai": "openai", "litellm": "LiteLLM", "pydantic-ai-slim": "pydantic-ai"}
@@ -128,7 +131,7 @@ def _circumstances(results: Mapping[str, Any]) -> list[str]:
         f"[Measured]() on {day.day} {day:%B %Y} by `python tests/benchmarks/run.py`: {results['cores']} cores"
         f" ({results['cpu']}), Python {results['python']}, {told_versions}."
     )
-    return textwrap.wrap(text.replace("[Measured]()", f"[Measured]({HOME}/README.md)"), 119)
+    return textwrap.wrap(text.replace("[Measured]()", f"[Measured]({home}/README.md)"), 119)
 
 
 def page(results: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ RUN = Path(__file__).with_name("run.py")
 def test_the_readmes_say_what_the_kept_results_say() -> None:
     results = pages.kept()
     assert f"\n{pages.front(results)}\n## " in pages.FRONT.read_text(encoding="utf-8")
+    assert f"\n{pages.front(results, pages.ONLINE)}" in pages.SITE.read_text(encoding="utf-8")
     assert pages.PAGE.read_text(encoding="utf-8").endswith(f"\n{pages.page(results)}")
 
 

@@ -105,5 +105,5 @@ def test_the_top_level_holds_only_what_was_agreed():
     if not listed:
         pytest.skip("this is no git checkout")
     top = {name.split("/")[0] for name in listed.splitlines()}
-    agreed = {"fsm", "adapters", "rungwise", "tests", "diagrams", "pyproject.toml", ".gitignore", ".ci"}
-    assert top <= {*agreed, "README.md", "CHANGELOG.md", "LICENSE"}
+    agreed = {"fsm", "adapters", "rungwise", "tests", "diagrams", "docs", "pyproject.toml", ".gitignore"}
+    assert top <= {*agreed, ".ci", ".github", "README.md", "CHANGELOG.md", "LICENSE"}

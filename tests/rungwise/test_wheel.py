@@ -150,7 +150,7 @@ def test_the_page_on_the_package_index_has_absolute_links(wheel: Path) -> None:
 
 def test_the_metadata_lead_to_the_project() -> None:
     urls = dict(entry.split(", ") for entry in metadata("rungwise").get_all("Project-URL") or ())
-    assert urls.keys() == {"Homepage", "Source", "Changelog", "Issues"}
+    assert urls.keys() == {"Homepage", "Documentation", "Source", "Changelog", "Issues"}
     assert all(url.startswith("https://github.com/rungwise/rungwise") for url in urls.values())
 
 

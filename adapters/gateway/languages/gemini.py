@@ -79,7 +79,10 @@ class GeminiLanguage(SpokenLanguage):
         if isinstance(fields.get("code"), int):
             error["code"] = fields["code"]
         elif "code" in fields:
-            details.append({"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": fields["code"]})
+            more = {name: fields[name] for name in fields if name not in ("message", "type", "code", "param", "error")}
+            texts = {name: "; ".join(each) if isinstance(each, list) else str(each) for name, each in more.items()}
+            about = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": fields["code"]}
+            details.append({**about, **({"metadata": texts} if texts else {})})
         if "param" in fields:
             violation = {"field": fields["param"], "description": error["message"]}
             details.append({"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]})

@@ -118,6 +118,9 @@ class _ResponseStream(AnswerStream):
 
     def end(self) -> Iterator[bytes]:
         answer = self.answer
+        if answer.error_event is not None:
+            yield self._event("error", param=None, **{**_ERROR, **_error_members(answer.error_event)})
+            return
         yield from self._close()
         for key, item in _output(answer, self.request).items():
             if key not in self._places:  # such as a text that never came
@@ -127,9 +130,6 @@ class _ResponseStream(AnswerStream):
                 yield from self._close()
         if self._late or self._open:
             yield from self._done(self._late or self._open)
-        if answer.error_event is not None:
-            yield self._event("error", param=None, **{**_ERROR, **_error_members(answer.error_event)})
-            return
         items = _output(answer, self.request)
         ended = _ended(answer, self.request, [items[key] for key in self._places if key in items])
         if answer.done and ended["status"] is not None:

@@ -30,9 +30,8 @@ def _as_names(value: Iterable[str] | str) -> Any:
 
 
 def _check_names(instance: object, attribute: Any, value: Any) -> None:
-    if not isinstance(value, tuple) or not all(
-        isinstance(each, str) and each.strip() and is_header_text(each) for each in value
-    ):
+    names = value if isinstance(value, tuple) else (None,)
+    if not all(isinstance(each, str) and each.strip() and is_header_text(each) for each in names):
         raise ConfigurationError("beta must be a list of the names of beta features, as in the anthropic-beta header")
 
 
@@ -51,9 +50,10 @@ class Anthropic(HttpBackend):
     a function that returns an access token. On Azure, it is "https://RESOURCE.services.ai.azure.com/anthropic/v1", with
     a key, or a function that returns Entra's token.
 
+    It takes the arguments of every backend: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends
+    before `/messages`.
+
     Arguments:
-        every backend's arguments: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends before
-            `/messages`.
         api_key: the key, sent as `x-api-key`; as a bearer token on Vertex AI, and if it is Entra's.
         beta: the beta features to ask for.
 

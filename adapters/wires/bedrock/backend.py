@@ -38,9 +38,10 @@ class Bedrock(HttpBackend):
     environment, their files and the machine. A Bedrock API key takes precedence over the latter; it signs nothing.
     Credentials found that way go to AWS's own hosts only; other hosts get given credentials, or those of a `profile`.
 
+    It takes the arguments of every backend: see `rungwise.adapters.wires.http_backend.HttpBackend`. A model is also
+    an inference profile or an ARN.
+
     Arguments:
-        every backend's arguments: see `rungwise.adapters.wires.http_backend.HttpBackend`. A model is also an inference
-            profile or an ARN.
         base_url: the default is the service in the region.
         api_key: a Bedrock API key, sent as a bearer token; None takes `AWS_BEARER_TOKEN_BEDROCK` from
             the environment, for AWS's own hosts.

@@ -18,7 +18,7 @@ from attrs import define, field
 
 from rungwise.adapters.wires.bedrock.signing import botocore
 from rungwise.adapters.wires.json_text import load
-from rungwise.adapters.wires.reading.alike_lines import AlikeLines, Piece
+from rungwise.adapters.wires.reading.alike_lines import AlikeLines
 from rungwise.adapters.wires.reading.sse import EventHandler, StreamReader
 
 _PRELUDE: Final = 12
@@ -126,19 +126,8 @@ class FrameReader(StreamReader):
             handler.take_value(event, payload, is_error=False)
         else:
             handler.take_piece(*piece)
-            self._alike.learn(b"", payload, piece, _Payloads(name, handler))
+            self._alike.learn(b"", payload, piece, lambda other: handler.piece_in({name: other}))
             self._learned = headers  # pieces come with one kind of event alone, so what was learned before fits too
-
-
-@define(eq=False)
-class _Payloads:
-    """Read the payloads of events of one name."""
-
-    name: str
-    handler: EventHandler
-
-    def piece_in(self, value: Any) -> Piece | None:
-        return self.handler.piece_in({self.name: value})
 
 
 def _error(code: str, payload: bytes, message: Any) -> bytes:

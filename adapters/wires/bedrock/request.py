@@ -115,10 +115,9 @@ def _parted(messages: Sequence[PlainMessage]) -> tuple[list[Any], list[PlainMess
     """Return the system prompt and the turns; consecutive turns of one role are joined, as the API requires."""
     not_empty = [message for message in messages if message["content"]]
     system = [block for message in not_empty if message["role"] == "system" for block in message["content"]]
+    others = [message for message in not_empty if message["role"] != "system"]
     turns: list[PlainMessage] = []
-    for role, row in groupby(
-        (message for message in not_empty if message["role"] != "system"), lambda message: message["role"]
-    ):
+    for role, row in groupby(others, lambda message: message["role"]):
         group = [*row]
         if len(group) > 1:
             blocks = [block for each in group for block in each["content"]]

@@ -74,17 +74,12 @@ def _pattern(pattern: str) -> Pattern:
 
 @frozen(kw_only=True)
 class CapabilityRow:
-    """Hold what is known of some models on some hosts.
+    """Hold what is known of some models on some hosts."""
 
-    Arguments:
-        host: a regular expression to search in the host of the URL.
-        model: a regular expression to search in the model's id in lower case; `~` stands for a dash or a dot.
-        known: what they can do.
-    """
-
-    host: Pattern = field(default=_ANY, converter=_pattern)
+    host: Pattern = field(default=_ANY, converter=_pattern)  # a regular expression to search in the host of the URL
+    # A regular expression to search in the model's id in lower case; `~` stands for a dash or a dot.
     model: Pattern = field(default=_ANY, converter=_pattern)
-    known: Capabilities
+    known: Capabilities  # what they can do
 
     def fits(self, host: str, model: str) -> bool:
         """Tell whether a backend is one of these."""

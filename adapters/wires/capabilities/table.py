@@ -8,7 +8,7 @@ the prompt and the answer together, even if a provider counts them separately.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from rungwise.adapters.wires.capabilities.capability import Capabilities, CapabilityRow
@@ -35,206 +35,158 @@ _END: Final = r"(?![\d.]|-\d(?!\d))"
 
 _K: Final = 1_000
 _M: Final = 1_000_000
+_SEES: Final[dict[str, Any]] = {"tools": True, "images": True, "json_schema": True}
+_READS: Final[dict[str, Any]] = {"tools": True, "images": True, "documents": True}
+
+
+def _row(model: str = "", *, host: str = "", **known: Any) -> CapabilityRow:
+    """Return a row of the table; `known` is what the models can do."""
+    return CapabilityRow(host=host, model=model, known=Capabilities(**known))
+
 
 _CLAUDE: Final = (
     # "This model does not support assistant message prefill", wherever they are served [platform.claude.com].
-    CapabilityRow(
-        model=r"claude~(?:(?:opus|sonnet)~4~[6-9]|(?:opus|sonnet|haiku|fable|mythos)~(?:[5-9]|preview))",
-        known=Capabilities(prefill=False, tools=True, images=True, documents=True, json_schema=True, reasoning=True),
+    _row(
+        r"claude~(?:(?:opus|sonnet)~4~[6-9]|(?:opus|sonnet|haiku|fable|mythos)~(?:[5-9]|preview))",
+        **_READS,
+        prefill=False,
+        json_schema=True,
+        reasoning=True,
     ),
     # They think, and show nothing of it unless they are asked to [platform.claude.com, extended thinking: display].
-    CapabilityRow(
-        model=r"claude~(?:opus~4~[7-9]|(?:opus|sonnet|fable|mythos)~(?:[5-9]|preview))",
-        known=Capabilities(first_token=THINKING),
-    ),
+    _row(r"claude~(?:opus~4~[7-9]|(?:opus|sonnet|fable|mythos)~(?:[5-9]|preview))", first_token=THINKING),
     # 1M of window and 128K of output since 4.6 [platform.claude.com/docs/models; Effect-TS/effect #7129].
-    CapabilityRow(
-        model=r"claude~(?:(?:opus|sonnet)~4~[6-9]|(?:opus|sonnet|fable)~5)",
-        known=Capabilities(window=_M, largest_output=128 * _K),
+    _row(r"claude~(?:(?:opus|sonnet)~4~[6-9]|(?:opus|sonnet|fable)~5)", window=_M, largest_output=128 * _K),
+    _row(r"claude~(?:haiku|sonnet|opus)~4~5", json_schema=True, window=200 * _K, largest_output=64 * _K),
+    _row(rf"claude~sonnet~4(?:~0)?{_END}", window=200 * _K, largest_output=64 * _K),
+    _row(r"claude~opus~4", window=200 * _K, largest_output=32 * _K),
+    _row(r"claude~(?:haiku|sonnet|opus)~4", **_READS, reasoning=True),
+    _row(r"claude~3~7", **_READS, reasoning=True, window=200 * _K, largest_output=64 * _K),
+    _row(r"claude~3~5", **_READS, reasoning=False, window=200 * _K, largest_output=8_192),
+    _row(
+        r"claude~3~(?:haiku|sonnet|opus)",
+        tools=True,
+        images=True,
+        reasoning=False,
+        window=200 * _K,
+        largest_output=4_096,
     ),
-    CapabilityRow(
-        model=r"claude~(?:haiku|sonnet|opus)~4~5",
-        known=Capabilities(json_schema=True, window=200 * _K, largest_output=64 * _K),
-    ),
-    CapabilityRow(model=rf"claude~sonnet~4(?:~0)?{_END}", known=Capabilities(window=200 * _K, largest_output=64 * _K)),
-    CapabilityRow(model=r"claude~opus~4", known=Capabilities(window=200 * _K, largest_output=32 * _K)),
-    CapabilityRow(
-        model=r"claude~(?:haiku|sonnet|opus)~4",
-        known=Capabilities(tools=True, images=True, documents=True, reasoning=True),
-    ),
-    CapabilityRow(
-        model=r"claude~3~7",
-        known=Capabilities(
-            tools=True, images=True, documents=True, reasoning=True, window=200 * _K, largest_output=64 * _K
-        ),
-    ),
-    CapabilityRow(
-        model=r"claude~3~5",
-        known=Capabilities(tools=True, images=True, documents=True, reasoning=False, window=200 * _K),
-    ),
-    CapabilityRow(model=r"claude~3~5", known=Capabilities(largest_output=8_192)),
-    CapabilityRow(
-        model=r"claude~3~(?:haiku|sonnet|opus)",
-        known=Capabilities(tools=True, images=True, reasoning=False, window=200 * _K, largest_output=4_096),
-    ),
-    CapabilityRow(
-        model=r"claude~(?:2|instant)", known=Capabilities(tools=False, images=False, documents=False, reasoning=False)
-    ),
+    _row(r"claude~(?:2|instant)", tools=False, images=False, documents=False, reasoning=False),
 )
 
-_SEES: Final = Capabilities(tools=True, images=True, json_schema=True)
 _OPENAIS: Final = r"(^|\.)openai\.(com|azure\.com)$"
 
 _OPENAI: Final = (  # [platform.openai.com/docs/models]
     # Models that think and show nothing of it: nothing comes before they have thought [mezmo/aura #62].
-    CapabilityRow(model=r"\bo\d|\bgpt-[5-9](?!.*chat)", known=Capabilities(first_token=THINKING)),
-    CapabilityRow(model=r"deep~research", known=Capabilities(first_token=THINKING)),
-    CapabilityRow(
+    _row(r"\bo\d|\bgpt-[5-9](?!.*chat)", first_token=THINKING),
+    _row(r"deep~research", first_token=THINKING),
+    _row(
+        r"^(gpt-4o|gpt-4\.1|gpt-5(?!.*chat)|o1(?!-(mini|preview))|o3(?!-mini)|o4)(?!.*(audio|realtime|search))",
         host=_OPENAIS,
-        model=r"^(gpt-4o|gpt-4\.1|gpt-5(?!.*chat)|o1(?!-(mini|preview))|o3(?!-mini)|o4)(?!.*(audio|realtime|search))",
-        known=Capabilities(documents=True),
+        documents=True,
     ),
-    CapabilityRow(model=r"\bgpt-4o-2024-05-13", known=Capabilities(json_schema=False, largest_output=4_096)),
-    CapabilityRow(
-        model=r"\bgpt-4o(?!.*(audio|realtime|transcribe|tts|search))",
-        known=_SEES.or_else(Capabilities(reasoning=False, window=128 * _K, largest_output=16_384)),
+    _row(r"\bgpt-4o-2024-05-13", json_schema=False, largest_output=4_096),
+    _row(
+        r"\bgpt-4o(?!.*(audio|realtime|transcribe|tts|search))",
+        **_SEES,
+        reasoning=False,
+        window=128 * _K,
+        largest_output=16_384,
     ),
-    CapabilityRow(
-        model=r"\bgpt-4\.1", known=_SEES.or_else(Capabilities(reasoning=False, window=1_047_576, largest_output=32_768))
+    _row(r"\bgpt-4\.1", **_SEES, reasoning=False, window=1_047_576, largest_output=32_768),
+    _row(r"\bgpt-5(\.\d)?-chat", images=True, window=128 * _K, largest_output=16_384),
+    _row(r"\bgpt-5-pro", window=400 * _K, largest_output=272 * _K),
+    _row(r"\bgpt-5\.[45](?!.*(mini|nano|chat))", window=1_050_000, largest_output=128 * _K),
+    _row(
+        r"\bgpt-5((\.[123])?(?![.\d])|\.4-(mini|nano))(?!.*(search|image|chat))",
+        window=400 * _K,
+        largest_output=128 * _K,
     ),
-    CapabilityRow(
-        model=r"\bgpt-5(\.\d)?-chat", known=Capabilities(images=True, window=128 * _K, largest_output=16_384)
+    _row(r"\bgpt-5(?!.*(search|image|chat))", **_SEES, reasoning=True),
+    _row(r"\bo1-mini", tools=False, images=False, json_schema=False, window=128 * _K, largest_output=65_536),
+    _row(r"\bo1-preview", tools=False, images=False, json_schema=False, window=128 * _K, largest_output=32_768),
+    _row(r"\bo3-mini", images=False),
+    _row(
+        r"\b(o1(?!-(mini|preview))|o3|o4-mini)(?!.*deep)",
+        **_SEES,
+        reasoning=True,
+        window=200 * _K,
+        largest_output=100 * _K,
     ),
-    CapabilityRow(model=r"\bgpt-5-pro", known=Capabilities(window=400 * _K, largest_output=272 * _K)),
-    CapabilityRow(
-        model=r"\bgpt-5\.[45](?!.*(mini|nano|chat))", known=Capabilities(window=1_050_000, largest_output=128 * _K)
+    _row(r"gpt-oss", tools=True, images=False, documents=False, reasoning=True, window=131_072),
+    _row(
+        r"\bgpt-4-turbo",
+        tools=True,
+        images=True,
+        json_schema=False,
+        reasoning=False,
+        window=128 * _K,
+        largest_output=4_096,
     ),
-    CapabilityRow(
-        model=r"\bgpt-5((\.[123])?(?![.\d])|\.4-(mini|nano))(?!.*(search|image|chat))",
-        known=Capabilities(window=400 * _K, largest_output=128 * _K),
-    ),
-    CapabilityRow(model=r"\bgpt-5(?!.*(search|image|chat))", known=_SEES.or_else(Capabilities(reasoning=True))),
-    CapabilityRow(
-        model=r"\bo1-mini",
-        known=Capabilities(tools=False, images=False, json_schema=False, window=128 * _K, largest_output=65_536),
-    ),
-    CapabilityRow(
-        model=r"\bo1-preview",
-        known=Capabilities(tools=False, images=False, json_schema=False, window=128 * _K, largest_output=32_768),
-    ),
-    CapabilityRow(model=r"\bo3-mini", known=Capabilities(images=False)),
-    CapabilityRow(
-        model=r"\b(o1(?!-(mini|preview))|o3|o4-mini)(?!.*deep)",
-        known=_SEES.or_else(Capabilities(reasoning=True, window=200 * _K, largest_output=100 * _K)),
-    ),
-    CapabilityRow(
-        model=r"gpt-oss", known=Capabilities(tools=True, images=False, documents=False, reasoning=True, window=131_072)
-    ),
-    CapabilityRow(
-        model=r"\bgpt-4-turbo",
-        known=Capabilities(
-            tools=True, images=True, json_schema=False, reasoning=False, window=128 * _K, largest_output=4_096
-        ),
-    ),
-    CapabilityRow(
-        model=r"\bgpt-3\.5-turbo",
-        known=Capabilities(images=False, json_schema=False, reasoning=False, window=16_385, largest_output=4_096),
-    ),
+    _row(r"\bgpt-3\.5-turbo", images=False, json_schema=False, reasoning=False, window=16_385, largest_output=4_096),
 )
 
 _GEMINI: Final = (  # [ai.google.dev/gemini-api/docs/models, /thinking]
-    CapabilityRow(model=r"gemini~(2~5|[3-9])(?!.*lite)", known=Capabilities(first_token=THINKING)),
-    CapabilityRow(
-        model=r"gemini~2~0~flash", known=Capabilities(reasoning=False, window=1_048_576, largest_output=8_192)
+    _row(r"gemini~(2~5|[3-9])(?!.*lite)", first_token=THINKING),
+    _row(r"gemini~2~0~flash", reasoning=False, window=1_048_576, largest_output=8_192),
+    _row(
+        r"gemini~(2~5|3(~\d)?)~(pro|flash)(?!.*(image|tts|live|audio))",
+        reasoning=True,
+        window=1_048_576,
+        largest_output=65_536,
     ),
-    CapabilityRow(
-        model=r"gemini~(2~5|3(~\d)?)~(pro|flash)(?!.*(image|tts|live|audio))",
-        known=Capabilities(reasoning=True, window=1_048_576, largest_output=65_536),
-    ),
-    CapabilityRow(
-        model=r"gemini~[2-9](~\d)?~(pro|flash)(?!.*(image|tts|live|audio))",
-        known=Capabilities(tools=True, images=True, documents=True, json_schema=True),
-    ),
+    _row(r"gemini~[2-9](~\d)?~(pro|flash)(?!.*(image|tts|live|audio))", **_READS, json_schema=True),
 )
 
 _OTHERS: Final = (
     # Grok 4 shows nothing of what it thinks [docs.x.ai/docs/guides/reasoning]. Some gateways show more of some of
     # these, such as later Grok; then the time is longer than it need be, no more.
-    CapabilityRow(model=r"grok-[4-9](?!.*non-reasoning)|grok-build", known=Capabilities(first_token=THINKING)),
+    _row(r"grok-[4-9](?!.*non-reasoning)|grok-build", first_token=THINKING),
     # An effort is an error for Grok 4, and known to Grok 3 mini alone of those before it [docs.x.ai/docs/models].
-    CapabilityRow(model=r"grok-3-mini", known=Capabilities(images=False, reasoning=True, window=131_072)),
-    CapabilityRow(model=r"grok-3", known=Capabilities(images=False, reasoning=False, window=131_072)),
-    CapabilityRow(model=r"grok-code-fast-1", known=Capabilities(tools=True, images=False, window=256 * _K)),
-    CapabilityRow(model=r"grok-4(\.1)?-fast", known=_SEES.or_else(Capabilities(window=2 * _M))),
-    CapabilityRow(
-        model=r"grok-4(-0709|-latest)?$", known=_SEES.or_else(Capabilities(reasoning=False, window=256 * _K))
-    ),
-    CapabilityRow(host=r"(^|\.)x\.ai$", known=Capabilities(tools=True, json_schema=True)),
+    _row(r"grok-3-mini", images=False, reasoning=True, window=131_072),
+    _row(r"grok-3", images=False, reasoning=False, window=131_072),
+    _row(r"grok-code-fast-1", tools=True, images=False, window=256 * _K),
+    _row(r"grok-4(\.1)?-fast", **_SEES, window=2 * _M),
+    _row(r"grok-4(-0709|-latest)?$", **_SEES, reasoning=False, window=256 * _K),
+    _row(host=r"(^|\.)x\.ai$", tools=True, json_schema=True),
     # DeepSeek's own API takes text alone, and JSON without a schema [api-docs.deepseek.com]. V4: 1M and 384K.
-    CapabilityRow(
-        model=r"deepseek-v4", known=Capabilities(tools=True, reasoning=True, window=_M, largest_output=384 * _K)
-    ),
-    CapabilityRow(
-        host=r"^api\.deepseek\.com$", known=Capabilities(images=False, documents=False, json_schema=False, tools=True)
-    ),
-    CapabilityRow(model=r"deepseek-(v[23]|r1|chat|reasoner|coder)", known=Capabilities(images=False, documents=False)),
+    _row(r"deepseek-v4", tools=True, reasoning=True, window=_M, largest_output=384 * _K),
+    _row(host=r"^api\.deepseek\.com$", images=False, documents=False, json_schema=False, tools=True),
+    _row(r"deepseek-(v[23]|r1|chat|reasoner|coder)", images=False, documents=False),
     # Mistral: vision by model, a schema and tools for all that chat [docs.mistral.ai/capabilities].
-    CapabilityRow(model=r"codestral|mathstral|open-mi[sx]tral", known=Capabilities(images=False)),
-    CapabilityRow(
-        host=r"(^|\.)mistral\.ai$",
-        model=r"pixtral|mistral-(large-(2512|latest)|medium-(2505|2508|latest)|small-(2503|2506|latest))"
+    _row(r"codestral|mathstral|open-mi[sx]tral", images=False),
+    _row(
+        r"pixtral|mistral-(large-(2512|latest)|medium-(2505|2508|latest)|small-(2503|2506|latest))"
         r"|magistral-(small|medium)-(2509|latest)",
-        known=Capabilities(images=True),
+        host=r"(^|\.)mistral\.ai$",
+        images=True,
     ),
-    CapabilityRow(
-        host=r"(^|\.)mistral\.ai$", model=r"mistral|codestral", known=Capabilities(tools=True, json_schema=True)
-    ),
+    _row(r"mistral|codestral", host=r"(^|\.)mistral\.ai$", tools=True, json_schema=True),
     # Kimi: pictures since K2.5, 256K since September 2025 [platform.moonshot.ai/docs].
-    CapabilityRow(model=r"kimi-k2\.[5-9]", known=Capabilities(tools=True, images=True, window=262_144)),
-    CapabilityRow(model=r"kimi-k2-(0905|thinking|turbo)", known=Capabilities(tools=True, images=False, window=262_144)),
-    CapabilityRow(model=r"kimi-k2(-0711|-instruct|-base|$)", known=Capabilities(tools=True, images=False)),
+    _row(r"kimi-k2\.[5-9]", tools=True, images=True, window=262_144),
+    _row(r"kimi-k2-(0905|thinking|turbo)", tools=True, images=False, window=262_144),
+    _row(r"kimi-k2(-0711|-instruct|-base|$)", tools=True, images=False),
     # Qwen: those that see say so in their names, up to 3 [help.aliyun.com/model-studio].
-    CapabilityRow(
-        host=r"^dashscope[a-z-]*\.aliyuncs\.com$", model=r"qwen.*-(vl|omni)|^qvq", known=Capabilities(images=True)
-    ),
-    CapabilityRow(
-        model=r"qwq|qwen(2(\.5)?|3)?-(coder|math|long)|qwen-(max|turbo)|qwen3-max|qwen-?3-\d+b",
-        known=Capabilities(images=False),
-    ),
-    CapabilityRow(host=r"^dashscope[a-z-]*\.aliyuncs\.com$", model=r"^qwen", known=Capabilities(tools=True)),
+    _row(r"qwen.*-(vl|omni)|^qvq", host=r"^dashscope[a-z-]*\.aliyuncs\.com$", images=True),
+    _row(r"qwq|qwen(2(\.5)?|3)?-(coder|math|long)|qwen-(max|turbo)|qwen3-max|qwen-?3-\d+b", images=False),
+    _row(r"^qwen", host=r"^dashscope[a-z-]*\.aliyuncs\.com$", tools=True),
     # GLM: a V in the name sees; thinking is a switch since 4.5 [docs.z.ai].
-    CapabilityRow(model=r"\bglm-4(\.\d)?v", known=Capabilities(images=True)),
-    CapabilityRow(
-        model=r"\bglm-4\.5(?!v)", known=Capabilities(tools=True, images=False, reasoning=True, window=128 * _K)
-    ),
-    CapabilityRow(
-        model=r"\bglm-4\.[67](?!v)", known=Capabilities(tools=True, images=False, reasoning=True, window=200 * _K)
-    ),
+    _row(r"\bglm-4(\.\d)?v", images=True),
+    _row(r"\bglm-4\.5(?!v)", tools=True, images=False, reasoning=True, window=128 * _K),
+    _row(r"\bglm-4\.[67](?!v)", tools=True, images=False, reasoning=True, window=200 * _K),
     # Llama: only some of 3.2 and all of 4 see; whether a server has what that takes is known of these alone
     # [console.groq.com/docs/models, docs.together.ai, docs.fireworks.ai].
-    CapabilityRow(
-        model=r"llama~?(?:2|3~[13]|3(?!~[24]))(?!.*vision)", known=Capabilities(images=False, reasoning=False)
-    ),
-    CapabilityRow(model=r"llama~?3~2~(1|3)b", known=Capabilities(images=False, reasoning=False)),
-    CapabilityRow(
-        host=r"(^|\.)(groq\.com|together\.(ai|xyz)|fireworks\.ai)$",
-        model=r"llama~?4|llama~?3~2~(11|90)b",
-        known=Capabilities(images=True),
-    ),
-    CapabilityRow(
-        host=r"(^|\.)groq\.com$",
-        model=r"llama-3\.3-70b",
-        known=Capabilities(tools=True, window=131_072, largest_output=32_768),
-    ),
-    CapabilityRow(
-        host=r"(^|\.)groq\.com$", model=r"llama-4", known=Capabilities(tools=True, window=131_072, largest_output=8_192)
-    ),
+    _row(r"llama~?(?:2|3~[13]|3(?!~[24]))(?!.*vision)", images=False, reasoning=False),
+    _row(r"llama~?3~2~(1|3)b", images=False, reasoning=False),
+    _row(r"llama~?4|llama~?3~2~(11|90)b", host=r"(^|\.)(groq\.com|together\.(ai|xyz)|fireworks\.ai)$", images=True),
+    _row(r"llama-3\.3-70b", host=r"(^|\.)groq\.com$", tools=True, window=131_072, largest_output=32_768),
+    _row(r"llama-4", host=r"(^|\.)groq\.com$", tools=True, window=131_072, largest_output=8_192),
 )
 
 _LOCAL: Final = (
     # llama.cpp, known by its models' names: its Responses are `completed` however they ended [ggml-org/llama.cpp,
     # tools/server/server-task.cpp, to_json_oaicompat_resp]. LiteLLM makes `stop` of that [BerriAI/litellm #37710].
-    CapabilityRow(model=r"gguf|llama[-_.]?cpp", known=Capabilities(hides_cuts=True)),
+    _row(r"gguf|llama[-_.]?cpp", hides_cuts=True),
 )
 
 CAPABILITIES: Final[tuple[CapabilityRow, ...]] = (*_CLAUDE, *_OPENAI, *_GEMINI, *_OTHERS, *_LOCAL)

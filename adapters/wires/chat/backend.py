@@ -29,9 +29,10 @@ class OpenAIChat(DiscoverableBackend):
     How servers of this protocol differ from OpenAI's stands in
     [one table](https://github.com/rungwise/rungwise/blob/main/adapters/wires/chat/dialects.py), by host and model.
 
+    It takes the arguments of every backend: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL goes up
+    to `/chat/completions`, and a query such as `?api-version=...` is kept.
+
     Arguments:
-        every backend's arguments: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL goes up to
-            `/chat/completions`, and a query such as `?api-version=...` is kept.
         api_key: the key, sent as a bearer token; as `api-key` to Azure's APIs before v1.
         cap_field: the field that holds the output cap in tokens; "auto" decides by the host.
         prefill: how a trailing assistant turn is continued; "auto" asks the table of dialects, whose default is no.

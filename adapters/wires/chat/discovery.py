@@ -46,6 +46,10 @@ class Server:
     known: Capabilities = field(factory=Capabilities)
 
 
+UNKNOWN: Final = Server(name="")
+"""A server that answered, but is of no known kind."""
+
+
 @frozen
 class DiscoverableBackend(HttpBackend):
     """Speak a protocol of OpenAI's, which servers of your own speak too.
@@ -71,9 +75,10 @@ class DiscoverableBackend(HttpBackend):
 
 
 def inquiry(backend: HttpBackend) -> Generator[HttpRequest, Answer, Server | None]:
-    """Ask for pages, one after another, until one identifies the server; return None if none does."""
+    """Ask for pages, one after another, until one identifies the server; return None if nobody answers."""
     base = backend.root
     top = base.removesuffix("/v1")
+    unidentified: Server | None = None
     for page, read in (
         (f"{top}/props", _llama_cpp),
         (f"{base}/models", _of_list),
@@ -83,7 +88,8 @@ def inquiry(backend: HttpBackend) -> Generator[HttpRequest, Answer, Server | Non
     ):
         answer = yield backend.question(page)
         if answer is None:  # nobody is there, and the next page would take as long
-            return None
+            return unidentified
+        unidentified = UNKNOWN
         server = read(_object(answer), backend.model)
         if server is None:
             continue
@@ -91,7 +97,7 @@ def inquiry(backend: HttpBackend) -> Generator[HttpRequest, Answer, Server | Non
             version = _object((yield backend.question(f"{top}/version")) or b"").get("version")
             return _named("vLLM", version, server)
         return server
-    return None
+    return unidentified
 
 
 def _object(answer: bytes) -> Mapping[str, Any]:

@@ -21,7 +21,6 @@ from rungwise.adapters.wires.citations import citations_of
 from rungwise.adapters.wires.draft import Draft, count_of, stop_of
 from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
-from rungwise.fsm.text.contents import is_cut_json
 from rungwise.fsm.values.usage import Usage
 
 ABOUT: Final = ("id", "created", "model", "citations")
@@ -52,17 +51,6 @@ def draft_of(
         refusal=refusal,
         is_ordered=False,
     )
-
-
-def is_cut(finish: object, calls: tuple[ToolCall, ...], *, ended: bool, sends_finish_reason: bool) -> bool:
-    """Tell whether a reply broke off: without a finish reason it did, whatever followed.
-
-    Half a tool call at the end of a reply needs no finish reason: the call itself shows that the output cap cut it.
-    """
-    if stop_of(finish, STOP_REASONS)[0] is not None:
-        return False
-    has_half_a_call = any(is_cut_json(call.arguments) for call in calls)
-    return not (ended and (has_half_a_call or not sends_finish_reason))
 
 
 def first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:

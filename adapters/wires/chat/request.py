@@ -21,7 +21,6 @@ from rungwise.adapters.wires.portability import written
 from rungwise.adapters.wires.request import BodyWriter, without_end
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage, Send
-from rungwise.fsm.errors import ConfigurationError
 
 RESERVED: Final = {
     **request.RESERVED,
@@ -130,11 +129,7 @@ def _has_other_ids(messages: Iterable[PlainMessage | Message], rules: Rules, pro
 
 def refuse_many(parameters: Mapping[str, Any], where: str) -> None:
     """Refuse parameters that ask for more than one answer."""
-    for name in ("n", "best_of"):
-        if parameters.get(name) not in (None, 1):
-            raise ConfigurationError(
-                f"{where} cannot set {name!r} above 1: a call has one answer, and a cap would count for each"
-            )
+    request.refuse_above_one(parameters, ("n", "best_of"), where)
 
 
 def _set_cap(body: Body, send: Send, cap: CapField) -> None:

@@ -20,7 +20,6 @@ from rungwise.adapters.wires.chat.reply import (
     usage_in,
     usage_of,
 )
-from rungwise.adapters.wires.chat.reply import is_cut as is_cut_off
 from rungwise.adapters.wires.chat.tools import ToolCalls, calls_in
 from rungwise.adapters.wires.draft import at_least, classified, grown, malformed, raw_of, settled, stop_of
 from rungwise.adapters.wires.json_text import HeldText
@@ -31,6 +30,7 @@ from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.text.contents import is_cut_json
 from rungwise.fsm.text.stitching import MINIMUM_ECHO
 
 
@@ -45,10 +45,6 @@ class GatheredText(HeldText):
         A message that begins with the text so far contains all of it. After deltas the last message is the provider's
         final version, which replaces the text. A message that repeats the end of what came in deltas adds
         nothing. Any other is the next piece.
-
-        Arguments:
-            text: the text of the message.
-            is_last: whether the message ends the reply.
         """
         size = self.tell()
         # A message of less than half the size is not compared, so that the work stays proportional to the input.
@@ -157,7 +153,14 @@ class ChatDecoder(StreamDecoder):
         return evolve(reply, usage=at_least(reply.usage, reply.parts))
 
     def _is_cut_off(self, finish: object, calls: tuple[ToolCall, ...], *, ended: bool) -> bool:
-        return is_cut_off(finish, calls, ended=ended, sends_finish_reason=self._sends_finish_reason)
+        """Tell whether a reply broke off: without a finish reason it did, whatever followed.
+
+        Half a tool call at the end of a reply needs no finish reason: the call itself shows that the output cap cut it.
+        """
+        if stop_of(finish, STOP_REASONS)[0] is not None:
+            return False
+        has_half_a_call = any(is_cut_json(call.arguments) for call in calls)
+        return not (ended and (has_half_a_call or not self._sends_finish_reason))
 
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the completion of a whole body."""

@@ -31,10 +31,11 @@ class Gemini(HttpBackend):
     and the access token goes into `headers={"authorization": "Bearer ..."}`; `api_key` is left out, as it is sent as
     `x-goog-api-key`, which accepts no token.
 
+    It takes the arguments of every backend: see `rungwise.adapters.wires.http_backend.HttpBackend`. A model may be
+    named with its collection, such as "tunedModels/mine". Parameters of the `generationConfig` may stand in it or by
+    themselves.
+
     Arguments:
-        every backend's arguments: see `rungwise.adapters.wires.http_backend.HttpBackend`. A model may be named with its
-            collection, such as "tunedModels/mine". Parameters of the `generationConfig` may stand in it or by
-            themselves.
         base_url: the URL up to `/models/...`; it may also end in `/models/NAME:generateContent`.
         api_key: the key of the Gemini API.
 

@@ -23,23 +23,17 @@ def _pattern(pattern: str) -> re.Pattern[str]:
 
 @frozen(kw_only=True)
 class Traits:
-    """Describe how one generation of models differs.
+    """Describe how one generation of models differs."""
 
-    Arguments:
-        model: a regular expression to search in the model's id in lower case; `~` stands for a dash or a dot.
-        thinking: the `thinkingConfig` for each reasoning effort; empty if the model accepts none.
-        lower: the `thinkingConfig` for less reasoning, by its current level or budget; "" if none is set.
-        wants_signatures: whether the first function call of each step must be signed.
-        nests_media: whether the result of a function holds pictures itself.
-        fetches: whether a public URL is fetched.
-    """
-
+    # A regular expression to search in the model's id in lower case; `~` stands for a dash or a dot.
     model: re.Pattern[str] = field(default="", converter=_pattern)
+    # The `thinkingConfig` for each reasoning effort; empty if the model accepts none.
     thinking: Mapping[str, Mapping[str, Any]] = Factory(dict)
+    # The `thinkingConfig` for less reasoning, by its current level or budget; "" if none is set.
     lower: Mapping[str, Mapping[str, Any]] = Factory(dict)
-    wants_signatures: bool = True
-    nests_media: bool = True
-    fetches: bool = True
+    wants_signatures: bool = True  # whether the first function call of each step must be signed
+    nests_media: bool = True  # whether the result of a function holds pictures itself
+    fetches: bool = True  # whether a public URL is fetched
 
 
 def _levels(**efforts: str) -> dict[str, dict[str, Any]]:
@@ -135,11 +129,7 @@ def refuse_own(parameters: Mapping[str, Any], where: str) -> None:
         for name in ("maxOutputTokens", "max_output_tokens"):
             if name in config:
                 raise ConfigurationError(f"{place} cannot set {name!r}: {_CAP}")
-        for name in ("n", "candidateCount", "candidate_count"):
-            if config.get(name) not in (None, 1):
-                raise ConfigurationError(
-                    f"{place} cannot set {name!r} above 1: a call has one answer, and a cap would count for each"
-                )
+        request.refuse_above_one(config, ("n", "candidateCount", "candidate_count"), place)
 
 
 def lost_parameters(parameters: Mapping[str, Any]) -> dict[str, str]:

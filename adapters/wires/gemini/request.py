@@ -82,9 +82,8 @@ def in_order(messages: Iterable[PlainMessage | Message]) -> list[PlainMessage | 
             places = {id: place for place, id in enumerate(names)}
             results = [result for message in row if isinstance(message, Message) for result in message.tool_results]
             results.sort(key=lambda each: places.get(each.id, len(places)))
-            ordered.append(
-                Message("tool", [evolve(each, name=each.name or names.get(each.id, "")) for each in results])
-            )
+            named = [evolve(each, name=each.name or names.get(each.id, "")) for each in results]
+            ordered.append(Message("tool", named))
             continue
         for message in row:
             if isinstance(message, Message) and message.tool_calls:

@@ -28,11 +28,11 @@ class Ollama(HttpBackend):
 
     The variable OLLAMA_HOST is not read: for the server it is the address to listen on, such as 0.0.0.0.
 
+    It takes the arguments of every backend: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends
+    before `/api/chat`. Options such as `num_ctx` may stand in the parameters themselves or under `options`. Whether a
+    trailing assistant turn is continued depends on the template of the model, so only `capabilities` can allow it.
+
     Arguments:
-        every backend's arguments: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends before
-            `/api/chat`.
-            Options such as `num_ctx` may stand in the parameters themselves or under `options`. Whether a trailing
-            assistant turn is continued depends on the template of the model, so only `capabilities` can allow it.
         api_key: the key for ollama.com or a proxy, sent as a bearer token; your own server needs none.
 
     Raises:

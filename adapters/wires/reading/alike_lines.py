@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final, Protocol
+from collections.abc import Callable
+from typing import Any, Final
 
 import orjson
 from attrs import define, field
@@ -12,13 +13,6 @@ Piece = tuple[Any, str]
 """The kind of a text, and the text."""
 
 _STRING: Final = rb'("(?:[^"\\]++|\\.)*+")'  # possessive, so that no line makes the search go back
-
-
-class PieceReader(Protocol):
-    """Read the piece of text in a line."""
-
-    def piece_in(self, value: Any) -> Piece | None:
-        """Return the piece of text in a line that holds nothing else; None if it may hold more."""
 
 
 @define(eq=False, repr=False)
@@ -59,14 +53,10 @@ class AlikeLines:
         self.last = line
         return content
 
-    def learn(self, prefix: bytes, data: bytes, piece: Piece, reader: PieceReader) -> None:
+    def learn(self, prefix: bytes, data: bytes, piece: Piece, read: Callable[[Any], Piece | None]) -> None:
         """Learn what surrounds the text of a line, as long as learning pays off.
 
-        Arguments:
-            prefix: what precedes the JSON.
-            data: the JSON.
-            piece: its piece of text.
-            reader: what read it.
+        The line is a prefix and JSON data, in which `read` has found a piece of text.
         """
         if self._credit < _PRICE:
             return
@@ -79,7 +69,7 @@ class AlikeLines:
             other = orjson.loads(b"".join((head, b'"', text, b'~"', tail)))
         except (orjson.JSONDecodeError, orjson.JSONEncodeError):  # the latter for half a surrogate pair
             return
-        if not quoted or reader.piece_in(other) != (kind, content + "~"):
+        if not quoted or read(other) != (kind, content + "~"):
             return
         self.begins, self.ends, self.kind = prefix + head + b'"', b'"' + tail, kind
         self._whole = None

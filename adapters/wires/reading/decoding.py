@@ -29,17 +29,13 @@ class StreamDecoder(ABC):
     A protocol says in `piece_in` which events hold only a piece of text, in `take_value` what any other event
     adds, in `reply` how all of it becomes a reply, and in `read_object` what a whole body is. Texts grow in blocks,
     each under the key that its pieces name; a block is there from its first piece on, in that order.
-
-    Arguments:
-        headers: the response's headers, for the classification of an error inside the stream.
-        provider: whose reply it is.
     """
 
     IS_DONE_AT_END: ClassVar[bool] = True
     """Whether a stream that says it is over is complete; otherwise only a finish reason makes it so."""
 
-    headers: Mapping[str, str]
-    provider: str = ""
+    headers: Mapping[str, str]  # the response's headers, for the classification of an error inside the stream
+    provider: str = ""  # whose reply it is
     finished: bool = field(default=False, init=False)
     unshown: int = field(default=0, init=False)
     """Characters of the reply that no delta has shown: those of tool calls and refusals."""

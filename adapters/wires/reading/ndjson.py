@@ -83,4 +83,4 @@ class LineReader(LineSplitter):
         else:
             handler.take_piece(*piece)
             if is_usual:
-                self._alike.learn(b"", line, piece, handler)
+                self._alike.learn(b"", line, piece, handler.piece_in)

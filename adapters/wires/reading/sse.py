@@ -18,7 +18,7 @@ from attrs import Factory, define, field
 
 from rungwise.adapters.wires.backend import PIECE
 from rungwise.adapters.wires.json_text import LIGHT, is_heavy, load
-from rungwise.adapters.wires.reading.alike_lines import AlikeLines, PieceReader
+from rungwise.adapters.wires.reading.alike_lines import AlikeLines, Piece
 from rungwise.fsm.text.contents import exact
 
 _RETURN: Final = b"\r"[0]  # as a number, which is found in an eighth of the time
@@ -46,8 +46,11 @@ def unframed(body: bytes) -> bytes:
     return _FRAME.sub(b"", lines).strip().removesuffix(_DONE)
 
 
-class EventHandler(PieceReader, Protocol):
+class EventHandler(Protocol):
     """Receive the contents of a stream, in order."""
+
+    def piece_in(self, value: Any) -> Piece | None:
+        """Return the piece of text in an event that holds nothing else; None if it may hold more."""
 
     @property
     def finished(self) -> bool:
@@ -226,7 +229,7 @@ class EventReader(LineSplitter):
                 handler.take_value(exact(value, data), data, is_error=self._name == _ERROR)
             else:
                 handler.take_piece(*piece)
-                self._alike.learn(b"data:", data, piece, handler)
+                self._alike.learn(b"data:", data, piece, handler.piece_in)
 
     def _end_event(self, handler: EventHandler, *, is_cut: bool = False) -> None:
         data = bytes(self._pending[:-1])

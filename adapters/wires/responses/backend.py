@@ -33,10 +33,10 @@ class OpenAIResponses(DiscoverableBackend):
     pass only the new messages, and the response is stored too, unless `store` says otherwise. The other backends
     of the chain know only the messages that you pass.
 
+    It takes the arguments of every backend: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends
+    before `/responses`; a query such as `?api-version=...` is kept.
+
     Arguments:
-        every backend's arguments: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends before
-            `/responses`;
-            a query such as `?api-version=...` is kept.
         server: what `Client.discover` learned about the server.
 
     Raises:

@@ -179,26 +179,16 @@ def write(buffer: HeldText, text: str, *, is_whole: bool) -> int:
 
 @define(eq=False)
 class Slot:
-    """Hold one item while it arrives.
+    """Hold one item while it arrives."""
 
-    Arguments:
-        item: the item so far, without the texts of a message.
-        is_final: whether it is done.
-        weight: roughly how many bytes it takes up.
-        written: the arguments of a call.
-        refusals: the refusal in each part of a message.
-        annotations: the annotations of each part.
-        logprobs: the log probabilities of each part.
-        places: its texts in the order of arrival: their member, and the index there.
-    """
-
-    item: dict[str, Any] = field(factory=dict)
-    is_final: bool = False
-    weight: int = 0
-    written: HeldText = field(factory=HeldText)
-    refusals: dict[int, HeldText] = field(factory=dict)
-    annotations: dict[int, list[Any]] = field(factory=dict)
-    logprobs: dict[int, list[Any]] = field(factory=dict)
+    item: dict[str, Any] = field(factory=dict)  # the item so far, without the texts of a message
+    is_final: bool = False  # whether it is done
+    weight: int = 0  # roughly how many bytes it takes up
+    written: HeldText = field(factory=HeldText)  # the arguments of a call
+    refusals: dict[int, HeldText] = field(factory=dict)  # the refusal in each part of a message
+    annotations: dict[int, list[Any]] = field(factory=dict)  # the annotations of each part
+    logprobs: dict[int, list[Any]] = field(factory=dict)  # the log probabilities of each part
+    # Its texts in the order of arrival: their member, and the index there.
     places: dict[tuple[str, int], None] = field(factory=dict)
 
     @property

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from rungwise.fsm.call.budget.charges import Charges
 from rungwise.fsm.call.budget.metering import reserve_of
-from rungwise.fsm.call.budget.prices import bought, dearest_prompt
+from rungwise.fsm.call.budget.prices import Charges, bought, dearest_prompt
 from rungwise.fsm.call.budget.shared import Share
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Budget

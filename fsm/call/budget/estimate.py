@@ -165,10 +165,6 @@ def tokens_of(text: str, cap: int | None, usage: Usage = NO_USAGE) -> int:
 
     That is the larger of an estimate and of what its provider reported. If that reported nothing, each byte counts as
     a token: digits, and some scripts, take as many. No text counts more than its cap, unless its words prove more.
-
-    Arguments:
-        cap: the output cap that it came under.
-        usage: of the reply that brought it.
     """
     is_reported = usage.output_tokens > 0 and not usage.estimated
     tokens = estimate_tokens(text) if is_reported else bytes_of(text)

@@ -14,9 +14,8 @@ from typing import Literal
 
 from attrs import define, field
 
-from rungwise.fsm.call.budget.charges import Charges
 from rungwise.fsm.call.budget.metering import most_counted, reserve_of
-from rungwise.fsm.call.budget.prices import LARGEST_PRICED_CAP, bought, dearest_prompt, price_of_output
+from rungwise.fsm.call.budget.prices import LARGEST_PRICED_CAP, Charges, bought, dearest_prompt, price_of_output
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.values.money import units_of

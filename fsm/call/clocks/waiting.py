@@ -36,23 +36,8 @@ BROKEN: Final = frozenset({"malformed", "interrupted"})
 """The events of a reply that came broken, after which a retry waits as long as a reask: nobody asked for less load."""
 
 
-def retry_series(waits: Waits, event: str, failure: Failure | None) -> tuple[float, float]:
-    """Return base and cap, in seconds, of the waits before a retry after `event`."""
-    if event in BROKEN:
-        return waits.reask_base, waits.reask_cap
-    if failure is not None and failure.reason == "overloaded":
-        return waits.retry_base, waits.overload_cap
-    return waits.retry_base, waits.retry_cap
-
-
 def drawn_wait(waits: Waits, rung: Rung, number: int, event: str, failure: Failure | None, draw: float) -> float:
-    """Return the seconds to wait in a rung that has a series of waits.
-
-    Arguments:
-        number: how often the rung was taken, this time included.
-        event, failure: what led there.
-        draw: a number from 0 to 1 that places the jitter.
-    """
+    """Return the seconds to wait in a rung that has a series of waits, taken for the `number`-th time."""
     base, cap = _series(waits, rung, event, failure)
     return backoff(number, base, cap, waits.jitter, draw)
 
@@ -67,7 +52,11 @@ def longest_wait(waits: Waits, rung: Rung, number: int, event: str) -> float:
 
 
 def _series(waits: Waits, rung: Rung, event: str, failure: Failure | None) -> tuple[float, float]:
-    return (waits.reask_base, waits.reask_cap) if rung.wait == "reask" else retry_series(waits, event, failure)
+    """Return base and cap, in seconds, of the waits in a rung after an event."""
+    if rung.wait == "reask" or event in BROKEN:
+        return waits.reask_base, waits.reask_cap
+    is_overloaded = failure is not None and failure.reason == "overloaded"
+    return waits.retry_base, waits.overload_cap if is_overloaded else waits.retry_cap
 
 
 def cap_of(policy: Policy, raises: int, requested: int | None) -> int | None:
@@ -78,7 +67,6 @@ def cap_of(policy: Policy, raises: int, requested: int | None) -> int | None:
 
     Arguments:
         raises: how many continuations and enlargements there were.
-        requested: the caller's cap.
     """
     if raises == 0:
         return requested

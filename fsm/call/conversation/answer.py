@@ -23,7 +23,6 @@ class AnswerTokens:
     Arguments:
         uncounted: texts that nobody has counted yet, each with the cap and the usage of the reply that brought it.
         turn: what a paused turn holds: bytes of text, tokens, and bytes of JSON.
-        reported: the tokens that its provider reported.
     """
 
     uncounted: tuple[tuple[str, int | None, Usage], ...] = ()

@@ -25,20 +25,16 @@ class Changes:
     """Hold what the rungs have changed in the next request. A rung's `change` is called with this.
 
     Arguments:
-        answer: the answer so far.
         seed, seed_tokens, seed_is_inline: the reasoning that the reply is to begin with, its tokens, and whether it
             came in inline tags.
         nudged_at: how much was gathered when the nudge was given, 0 for nothing; None if there was none.
         hint, hinted_at: the hint of a rung of your own, and how many characters were gathered when it was given.
         doubted_at: how much was gathered when a text that its backend called whole was taken for cut, which happens
             once; None if none was.
-        wrong: the last reply, if it was wrong.
         corrections: the wrong replies that the current backend gets back.
         is_paused: whether the provider paused the turn, which is sent back as it is.
         portable: whether another provider's signatures and encrypted reasoning are left out.
         restore_reasoning: whether each assistant turn must carry its reasoning.
-        lower_reasoning: whether less reasoning is asked for.
-        dropped: the parameters that are left out.
         repaired: the repairs made at this backend.
         without_prefill: the backends that reject a trailing assistant turn, by their index in the chain.
         available_tokens: the output cap that the provider named.

@@ -39,7 +39,6 @@ class Correction:
     """Hold a wrong reply.
 
     Arguments:
-        text: all of its answer.
         tokens: how many it counts as.
         calls: its tool calls, if they go back, with the reasoning that led to them.
     """

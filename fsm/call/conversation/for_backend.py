@@ -15,8 +15,8 @@ from rungwise.fsm.call.conversation.parts import TextPart, ToolCall
 from rungwise.fsm.call.conversation.reading import Reading
 from rungwise.fsm.call.conversation.reply import Reply, StopReason
 from rungwise.fsm.call.conversation.request import Request, Send
-from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
-from rungwise.fsm.call.run.chain import Chain
+from rungwise.fsm.call.conversation.shapes import Shapes
+from rungwise.fsm.call.run.chain import Chain, shapes_of
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER
 from rungwise.fsm.text.contents import is_json
 from rungwise.fsm.values.frozen_map import FrozenMap
@@ -31,7 +31,6 @@ AsksBy = Literal["nothing", "schema", "tool", "words"]
 
 ANSWER_TOOL: Final = "answer"
 """The name of the forced tool, and of the schema."""
-
 
 _NOTHING: Final[AsksBy] = "nothing"
 
@@ -60,8 +59,7 @@ class Asking:
         if (choose := getattr(link, "asks_by", None)) is not None:
             by, schema, strict = choose(schema, parameters, tools)
         if by == "tool":
-            shapes: Shapes = getattr(link, "shapes", NEUTRAL)
-            tool = FrozenMap(shapes.tool_of(ANSWER_TOOL, "Give the answer.", schema))
+            tool = FrozenMap(shapes_of(link).tool_of(ANSWER_TOOL, "Give the answer.", schema))
             choice = {"tool_choice": {"type": "function", "function": {"name": ANSWER_TOOL}}}
             return cls(by, choice, (tool,), estimate_tokens((tool, choice)))
         json_schema = {"name": ANSWER_TOOL, "schema": schema, **({"strict": True} if strict else {})}
@@ -160,13 +158,12 @@ def headers_for(request: Request, first: Link, link: Link) -> Mapping[str, str]:
     """Return the headers of a request for a backend: only one with the origin of the first backend gets them."""
     if link is first or not request.headers:
         return request.headers
-    origin = getattr(link, "origin", None)  # a backend of your own may have none; a plain link has ""
-    return request.headers if origin and origin == getattr(first, "origin", None) else NO_HEADERS
+    return request.headers if _share_origin(link, first) else NO_HEADERS
 
 
 def parameters_for(request: Request, first: Link, link: Link) -> Mapping[str, Any]:
     """Return the parameters of a request for a backend: one of another protocol gets only the common ones."""
-    if not request.parameters or link is first or _form_of(link) is _form_of(first):
+    if not request.parameters or link is first or _speak_alike(link, first):
         return request.parameters
     return FrozenMap({name: value for name, value in request.parameters.items() if name in COMMON_PARAMETERS})
 
@@ -175,11 +172,9 @@ def tools_for(request: Request, first: Link, link: Link) -> tuple[Mapping[str, A
     """Return the tools of a request for a backend: another server gets only those that it is known to take."""
     if not request.tools or link is first:
         return request.tools
-    origin = getattr(link, "origin", None)
-    if origin and origin == getattr(first, "origin", None) and _form_of(link) is _form_of(first):
+    if _share_origin(link, first) and _speak_alike(link, first):
         return request.tools
-    shapes: Shapes = getattr(link, "shapes", NEUTRAL)
-    return tuple(filter(shapes.knows_tool, request.tools))
+    return tuple(filter(shapes_of(link).knows_tool, request.tools))
 
 
 def prefills_for(link: Link, parameters: Mapping[str, Any]) -> bool:
@@ -212,9 +207,13 @@ def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
     return tuple([note(each) for each in (*foreign, *own)])
 
 
-def _form_of(link: Link) -> type[Shapes]:
-    shapes: Shapes = getattr(link, "shapes", NEUTRAL)  # a backend of your own may have none
-    return type(shapes)
+def _share_origin(one: Link, other: Link) -> bool:
+    origin = getattr(one, "origin", None)  # a backend of your own may have none; a plain link has ""
+    return bool(origin) and origin == getattr(other, "origin", None)
+
+
+def _speak_alike(one: Link, other: Link) -> bool:
+    return type(shapes_of(one)) is type(shapes_of(other))
 
 
 @frozen(eq=False, repr=False)

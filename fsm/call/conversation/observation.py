@@ -83,8 +83,3 @@ class Observation:
     def adds_text(self) -> bool:
         """Tell whether it brought text that is kept, was not there yet, and shows anything."""
         return not is_blank(self.new)
-
-    @property
-    def has_delivered(self) -> bool:
-        """Tell whether the attempt handed out text that shows anything."""
-        return not is_blank(self.delivered)

@@ -26,7 +26,6 @@ def with_originals(
 
     Arguments:
         shorter: what a compactor made of `plain_messages(before)`.
-        before: the messages.
     """
     ahead = [(message, plain_messages([message])) for message in before]
     restored: list[Mapping[str, Any] | Message] = []

@@ -61,7 +61,6 @@ class ReadReply:
     """Hold what one reply says. It is read once; whatever is decided about the reply is decided by these fields.
 
     Arguments:
-        reply: the reply.
         visible: its text without inline reasoning and without an echo of the seed.
         gathered: the text that it continues; "" if the reply shows that text to be reasoning.
         new: what of the visible text was not in `gathered` yet.

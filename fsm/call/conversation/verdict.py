@@ -35,7 +35,6 @@ class Finding:
         reasons: why it is wrong, in sentences for the model; they may quote it.
         note: that it is wrong, and where, for a journal: it quotes nothing of the reply. "" if it is right.
         of_calls: what is wrong with each of its tool calls, or "".
-        raised: what a verdict raised.
     """
 
     value: Any = field(default=None, repr=False)
@@ -80,7 +79,6 @@ class Judged:
     Arguments:
         reply: the reply with the whole text of the answer.
         finding: what the schemas found of it, which is nothing wrong.
-        verdicts: the caller's.
     """
 
     reply: Any
@@ -139,6 +137,5 @@ def _takes(verdict: Verdict) -> int:
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     needed = [each for each in parameters if each.kind in positional and each.default is each.empty]
     by_name = any(each.kind is each.KEYWORD_ONLY and each.default is each.empty for each in parameters)
-    return (
-        3 if by_name else max(len(needed), any(each.kind in (*positional, each.VAR_POSITIONAL) for each in parameters))
-    )
+    takes_any = any(each.kind in (*positional, each.VAR_POSITIONAL) for each in parameters)
+    return 3 if by_name else max(len(needed), takes_any)

@@ -44,10 +44,6 @@ def cause_of(
     """Return why a call did not simply succeed, in a sentence; None for a call that is done.
 
     Arguments:
-        table: the table of the call.
-        row: the last row.
-        evidence: what came back.
-        facts: the facts that held.
         found: what came instead of a reply, if that is known.
     """
     if row.target == "done":

@@ -11,21 +11,13 @@ from rungwise.fsm.errors import ConfigurationError
 
 
 class Chain:
-    """Walk along the backends, forward only.
-
-    Arguments:
-        links: the backends in order.
-        index: the index of the current backend.
-        link: the current backend.
-        shapes: the form in which its messages are written.
-        is_at_end: whether it is the last one.
-    """
+    """Walk along the backends, forward only."""
 
     __slots__ = ("index", "is_at_end", "link", "links", "shapes")
 
-    def __init__(self, links: tuple[Link, ...], index: int, link: Link, shapes: Shapes) -> None:
-        self.links, self.index, self.link, self.shapes = links, index, link, shapes
-        self.is_at_end = index + 1 == len(links)
+    def __init__(self, links: tuple[Link, ...]) -> None:
+        self.links = links
+        self.move_to(0)
 
     @classmethod
     def of(cls, links: Sequence[Link], *, needs_prices: bool) -> Chain:
@@ -51,7 +43,7 @@ class Chain:
             for link in links:
                 if link.prices is None:
                     raise ConfigurationError(f"Budget.money needs prices on every backend; {link.name!r} has none")
-        return cls(tuple(links), 0, links[0], shapes_of(links[0]))
+        return cls(tuple(links))
 
     def leave_unusable(self) -> list[tuple[Link, str]]:
         """Move to the first usable backend, and return those before it, each with its problem."""

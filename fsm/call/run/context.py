@@ -33,17 +33,9 @@ class CallContext:
     """Hold the state that the parts of one call share.
 
     Arguments:
-        request: what the caller asks.
-        policy: how the call may recover, and its budget.
         turn: what the call cannot see of the turn around it.
-        has_compactor: whether messages can be shortened.
-        chain: the backends, and the current one.
-        position: the state and the counters.
         transcript: the text so far, and what the rungs have added to the messages.
-        spending: what is used of the budget.
-        journal: every step.
         reserved: what no attempt at the current backend may use of the budget.
-        judge: checks the answers.
         noted_json: the indices of the backends that rejected the parameter for JSON and whose journal note is written.
     """
 

@@ -32,13 +32,7 @@ class Delivery:
         return self.filter.delivered if self.filter is not None else ""
 
     def feed(self, delta: Text | Reasoning, reading: Reading, gathered: str) -> tuple[StreamEvent, ...]:
-        """Take a piece of the reply in flight and return what may be shown.
-
-        Arguments:
-            delta: the piece.
-            reading: how the reply is to be read.
-            gathered: the text so far.
-        """
+        """Take a piece of the reply in flight and return what may be shown."""
         if self.filter is None:
             self.filter = ReplyFilter(reading, gathered)
         return self.filter.feed(delta)
@@ -71,11 +65,7 @@ class Delivery:
 
 
 def check_delta(delta: object) -> None:
-    """Refuse a delta of another type.
-
-    Raises:
-        ConfigurationError: the delta is neither text nor reasoning.
-    """
+    """Raise a ConfigurationError unless this is text or reasoning."""
     if not isinstance(delta, (Text, Reasoning)):
         raise ConfigurationError(f"delta must be Text or Reasoning, not {type(delta).__name__}")
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from attrs import asdict
 
-from rungwise.fsm.call.budget.charges import Charges
-from rungwise.fsm.call.budget.prices import price_of
+from rungwise.fsm.call.budget.prices import Charges, price_of
+from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.run.causes import cause_of, sentence_of
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.attempts import LEAST_ERROR, RecordedAttempt, attempts_of, word_of
@@ -27,31 +27,20 @@ FIRST_WORDS: Final = 200
 
 
 def digest_of_call(path: Path, says: str = "") -> Digest:
-    """Sum up a call.
-
-    Arguments:
-        path: the path of the call.
-        says: the first words of its text.
-    """
-    setting = path.record.setting
+    """Sum up a call; `says` holds the first words of its text."""
     attempts = attempts_of(path)
     return digest_of(
         path,
         spent=spent_in(path),
         cause=_cause(path, attempts),
-        most=asdict(setting.policy.budget),
+        most=asdict(path.record.setting.policy.budget),
         lines=tuple(_lines(path, attempts)),
         says=says,
     )
 
 
 def digest_of_journal(journal: Record, text: str = "") -> Digest | None:
-    """Sum up a call from its journal; None if it has no steps, or is of another table than its policy's.
-
-    Arguments:
-        journal: the journal of the call.
-        text: the text of its result, whose first words are shown.
-    """
+    """Sum up a call from its journal; None if it has no steps, or is of another table than its policy's."""
     try:
         return digest_of_call(path_of(journal, journal.setting.policy.table), first_words(text))
     except ConfigurationError:
@@ -65,8 +54,7 @@ def first_words(text: str) -> str:
 
 def spent_in(path: Path) -> Spent:
     """Add up what a call took, from its steps."""
-    setting = path.record.setting
-    prices = {link.name: link.prices for link in reversed(setting.chain)}
+    prices = _prices_in(path)
     priced = [prices.get(step.backend) for step in path.steps if step.usage.total_tokens]
     usage = reduce(add, (step.usage for step in path.steps), NO_USAGE)
     has_prices = any(each is not None for each in (priced or prices.values()))
@@ -79,10 +67,13 @@ def spent_in(path: Path) -> Spent:
     )
 
 
+def _prices_in(path: Path) -> dict[str, Prices | None]:
+    return {link.name: link.prices for link in reversed(path.record.setting.chain)}
+
+
 def _costs_in(path: Path) -> Iterator[int | None]:
     """Yield what each step cost, in units; None where its backend has no prices."""
-    setting = path.record.setting
-    prices = {link.name: link.prices for link in reversed(setting.chain)}
+    prices = _prices_in(path)
     for step in path.steps:
         own = prices.get(step.backend)
         yield None if own is None else price_of(step.usage, own)
@@ -90,17 +81,14 @@ def _costs_in(path: Path) -> Iterator[int | None]:
 
 def money_of(path: Path) -> Iterator[float | None]:
     """Yield what was spent after each step; None where the backend has no prices."""
-    setting = path.record.setting
-    prices = {link.name: link.prices for link in reversed(setting.chain)}
-    spending = Charges()
+    prices, spending = _prices_in(path), Charges()
     for step in path.steps:
         spending.add(step.usage, step.usage, prices.get(step.backend))
         yield None if prices.get(step.backend) is None or spending.cost is None else as_money(spending.cost)
 
 
 def _lines(path: Path, attempts: Sequence[RecordedAttempt]) -> Iterator[AttemptLine]:
-    setting = path.record.setting
-    has_several = len(setting.chain) > 1
+    has_several = len(path.record.setting.chain) > 1
     costs = [None if cost is None else as_money(cost) for cost in _costs_in(path)]
     for attempt in attempts:
         yield AttemptLine(

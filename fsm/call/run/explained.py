@@ -26,11 +26,7 @@ def read_call(text: str | bytes, table: Table = CALL) -> Path:
 
 
 def explain_call(path: Path) -> str:
-    """Write the page of a recorded call: its path on the diagram, its timeline, and all its steps.
-
-    Arguments:
-        path: the path of the call; everything in it is escaped.
-    """
+    """Write the page of a recorded call: its path on the diagram, its timeline, and all its steps, escaped."""
     return page_of_call(path).html
 
 

@@ -27,11 +27,7 @@ EMPTY = frozenset(SWITCH_EVENTS[EMPTY_REPLY])
 
 
 class FactFinder:
-    """Find the facts of what came back, from the reply and from what the call knows besides.
-
-    Arguments:
-        context: what the call knows.
-    """
+    """Find the facts of what came back, from the reply and from what the call knows besides."""
 
     __slots__ = ("_failures", "context")
 
@@ -44,8 +40,6 @@ class FactFinder:
 
         Arguments:
             observation: what came back; its text is gathered already.
-            previous: what came back before it.
-            proposal: what was sent.
         """
         context, event = self.context, observation.event
         if not context.position.is_guarded(event):
@@ -53,7 +47,7 @@ class FactFinder:
         turn, answer = context.turn, context.transcript.answer
         prior = turn.prior_answer if turn.only_housekeeping and is_blank(answer.gathered) else None
         facts = {
-            "has_delivered": event in EMPTY and observation.has_delivered,
+            "has_delivered": event in EMPTY and not is_blank(observation.delivered),
             "has_prior_answer": prior is not None and not is_blank(split_thinking(prior)[0]),
             "has_text": not is_blank(answer.gathered or answer.spare),
             "added_text": observation.adds_text,
@@ -122,12 +116,7 @@ class FactFinder:
         return most is not None and most < LARGEST_LIMIT and count >= most
 
     def of_silence(self, proposal: Proposal, *, has_next_backend: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the facts that would hold if the attempt in flight fell silent: without visible text, and with some.
-
-        Arguments:
-            proposal: what is in flight.
-            has_next_backend: whether another backend can be asked.
-        """
+        """Return the facts that would hold if the attempt in flight fell silent: without visible text and with."""
         context, answer, resolved = self.context, self.context.transcript.answer, proposal.for_backend
         silences = self._failures.get((context.chain.index, "silence"), 0) + 1
         facts = {
@@ -182,7 +171,6 @@ def own_facts_of(table: Table, observation: Observation, gathered: str) -> tuple
     """Return the names of the facts of the user's own that hold; where no reply came, none does.
 
     Arguments:
-        observation: what came back.
         gathered: the text so far, of which the reply's may be the rest: its facts are those of the whole answer.
 
     Raises:

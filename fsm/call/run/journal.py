@@ -46,7 +46,6 @@ class Links:
     """Hide the backends of a call, which hold keys, from anything that writes attrs objects down.
 
     Arguments:
-        live: the backends.
         losses: the options that the requests to each backend left out; None for backends that were not asked.
     """
 
@@ -77,10 +76,7 @@ class Setting:
     """Hold the arguments of a call, without its messages.
 
     Arguments:
-        policy: as it was passed in.
-        links: the backends.
         max_tokens, input_tokens: as in `Request`.
-        has_compactor: whether the driver could shorten messages.
         within: the ceilings of the shared budgets around the call, the innermost first.
         lessons: what each backend had taught when the call began.
         deadline: the caller's deadline, in seconds from the beginning of the call; None without one.
@@ -237,7 +233,6 @@ def read_policy(values: Any, counters: Iterable[str]) -> tuple[Policy, Mapping[s
 
     Arguments:
         values: the policy as plain values, which are returned as well.
-        counters: the names of the counters of its table, your own included.
 
     Raises:
         ConfigurationError: the values are not those of a policy.

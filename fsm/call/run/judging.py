@@ -34,8 +34,6 @@ class Judge:
     """Judge the replies of a call.
 
     Arguments:
-        returns: what the answer must be.
-        verdicts: the caller's own checks.
         checks_tools: whether tool calls are checked against the tools that were offered.
     """
 
@@ -60,19 +58,14 @@ class Judge:
         return cls(read, verdicts_of(verdict), checks_tools=not getattr(turn, "runs_tools", False))
 
     def checked(self, observation: Observation, proposal: Proposal, gathered: str) -> Observation:
-        """Return an observation with what the schemas find of it.
-
-        Arguments:
-            gathered: the text that the reply continues.
-        """
-        text = whole_text(observation, gathered)
+        """Return an observation with what the schemas find of it, behind the text that it continues."""
         if observation.event == "called_tools":
             finding = _of_calls(observation, self._tools_of(proposal) if self.checks_tools else None)
         elif observation.event == "answered":
-            finding = self._of_answer(text, observation, proposal)
+            finding = self._of_answer(_whole_text(observation, gathered), observation, proposal)
         else:
             return observation
-        return with_finding(observation, finding, text)
+        return with_finding(observation, finding, gathered)
 
     def judged(self, observation: Observation, gathered: str) -> Judged | None:
         """Return what the verdicts must judge of a checked observation; None for nothing."""
@@ -80,8 +73,8 @@ class Judge:
             return None
         if observation.event == "called_tools" and not self.checks_tools:
             return None  # in a turn, only what ends it is an answer
-        text = whole_text(observation, gathered)
-        whole = observation.reply if text == observation.reply.text else _with_text(observation, text)
+        reply, text = observation.reply, _whole_text(observation, gathered)
+        whole = reply if text == reply.text else evolve(reply, text=text, final_text=None, parts=None)
         return Judged(whole, observation.finding or RIGHT, self.verdicts)
 
     def _tools_of(self, proposal: Proposal) -> Mapping[str, Schema] | None:
@@ -106,26 +99,17 @@ class Judge:
             return Finding.wrong([str(fault)], fault.places)
 
 
-def whole_text(observation: Observation, gathered: str) -> str:
+def _whole_text(observation: Observation, gathered: str) -> str:
     """Return the text of an answer, together with what it continues."""
     return observation.new if observation.unsays else gathered + observation.new
 
 
-def _with_text(observation: Observation, text: str) -> Any:
-    """Return the reply with the whole text of the answer."""
-    assert observation.reply is not None
-    return evolve(observation.reply, text=text, final_text=None, parts=None)
-
-
-def with_finding(observation: Observation, finding: Finding, text: str) -> Observation:
-    """Return an observation with what was found of it; a wrong reply is no answer, and its text is spare.
-
-    Arguments:
-        text: the whole text of the answer.
-    """
+def with_finding(observation: Observation, finding: Finding, gathered: str) -> Observation:
+    """Return an observation with what was found of it; a wrong reply is no answer, and its whole text is spare."""
     if finding.is_right:
         return observation if finding is RIGHT else evolve(observation, finding=finding)
     event = WRONG[observation.event] if finding.raised is None else RAISED
+    text = _whole_text(observation, gathered)
     return evolve(
         observation,
         evidence=evolve(observation.evidence, event=event),
@@ -139,12 +123,11 @@ def with_finding(observation: Observation, finding: Finding, text: str) -> Obser
 def _of_calls(observation: Observation, tools: Mapping[str, Schema] | None) -> Finding:
     """Check the names and the arguments of tool calls; without tools, only whether they are calls at all."""
     assert observation.reply is not None
-    faults = [_fault_of(call, tools) for call in observation.reply.tool_calls]
-    if not any(faults):
+    calls = observation.reply.tool_calls
+    faults = [_fault_of(call, tools) for call in calls]
+    named = [(call, fault) for call, fault in zip(calls, faults, strict=True) if fault is not None]
+    if not named:
         return RIGHT
-    named = [
-        (call, fault) for call, fault in zip(observation.reply.tool_calls, faults, strict=True) if fault is not None
-    ]
     return Finding.wrong(
         [f"{label(call.name)}: {fault}" for call, fault in named],
         [place for call, fault in named for place in _places(call, fault, tools)],

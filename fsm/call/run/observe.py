@@ -86,9 +86,7 @@ def observe_cancel(
     """Observe what had arrived of a reply when the caller ended the call.
 
     Arguments:
-        partial: what had arrived.
         proposal: what was sent, or was about to be; `is_sent` tells which.
-        counter: counts what the provider did not.
         delivered: the visible text of the reply; None if it is still to be read.
     """
     usage = NO_USAGE if partial is None else partial.usage

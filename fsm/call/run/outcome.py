@@ -21,23 +21,14 @@ LAST_RESORTS = frozenset({"partial", "refused", "exhausted", "failed"})
 
 
 class Outcome:
-    """Remember what came back, and settle the call.
-
-    Arguments:
-        context: the text, and what was spent.
-        recorder: records the last step, and hands out the rest of the result's text.
-
-    Attributes:
-        last: what came back last.
-        result: the result, once the call has ended.
-    """
+    """Remember what came back, and settle the call."""
 
     __slots__ = ("_failures", "context", "last", "recorder", "result")
 
     def __init__(self, context: CallContext, recorder: Recorder) -> None:
         self.context, self.recorder = context, recorder
-        self.last: Observation | None = None
-        self.result: Result | None = None
+        self.last: Observation | None = None  # what came back last
+        self.result: Result | None = None  # once the call has ended
         self._failures: dict[int, Failure] = {}  # the last one of each backend
 
     def note(self, observation: Observation) -> None:
@@ -60,8 +51,6 @@ class Outcome:
         """Record the last step and settle the call, even if the observer of that step is interrupted.
 
         Arguments:
-            row: the last one, which led to the outcome.
-            facts: the facts that held.
             observation: what the row was taken for, if something came back.
             proposal, shortfall: otherwise, what could not be afforded, and why.
         """
@@ -84,12 +73,7 @@ class Outcome:
             self.recorder.delivery.correct(context.transcript.answer.gathered if is_shown else self.result.text)
 
     def settle(self, row: Row, cause: str | None) -> Result:
-        """Return the result of a call that has ended.
-
-        Arguments:
-            row: the last one, which led to the outcome.
-            cause: why the call did not simply succeed, in a sentence.
-        """
+        """Return the result of a call that has ended."""
         context, last = self.context, self.last
         answer, spending, chain = context.transcript.answer, context.spending, context.chain
         outcome, text, parts, turn = row.target, answer.gathered, answer.parts, answer.turn

@@ -21,7 +21,6 @@ class Overrides:
     """Hold the overrides; none by default.
 
     Arguments:
-        waits: whether drivers wait.
         attempts: the most attempts of any call; None leaves that to its budget.
     """
 

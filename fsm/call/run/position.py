@@ -32,12 +32,7 @@ class Position(Run):
 
     @classmethod
     def of(cls, policy: Policy, backends: int) -> Position:
-        """Return the position of a call that has not begun.
-
-        Arguments:
-            policy: the table and its limits.
-            backends: the number of backends, which bounds the fallbacks.
-        """
+        """Return the position of a call that has not begun."""
         limits = policy.limits.bounded(policy.table.limits, backends)  # which are in the order of the counters
         return cls(policy.table, tuple(limits.values()), policy.table.start, [0] * len(limits))
 
@@ -49,22 +44,9 @@ class Position(Run):
         return rung
 
     def wait(
-        self,
-        rung: Rung,
-        policy: Policy,
-        event: str,
-        failure: Failure | None,
-        jitter: Callable[[], float],
+        self, rung: Rung, policy: Policy, event: str, failure: Failure | None, jitter: Callable[[], float]
     ) -> RungWait:
-        """Return how long a rung waits after an event.
-
-        Arguments:
-            rung: the current one.
-            policy: how long waits are.
-            event: what led to the rung.
-            failure: what failed, if anything did.
-            jitter: returns a number from 0 to 1 that places a random wait.
-        """
+        """Return how long a rung waits after an event."""
         asked_wait = None if failure is None else failure.asked_wait
         if asked_wait is not None and keeps_asked_wait(event, rung.name):
             return RungWait(asked_wait, None)

@@ -18,12 +18,7 @@ from rungwise.fsm.call.run.context import CallContext
 
 
 class Proposer:
-    """Work out what the next attempt sends.
-
-    Arguments:
-        context: the rung, the backend, the messages, and what is left of the budget.
-        counter: counts prompts for a budget of money.
-    """
+    """Work out what the next attempt sends."""
 
     __slots__ = ("_for_backend", "context", "counter")
 
@@ -35,7 +30,6 @@ class Proposer:
         """Return what the current rung sends.
 
         Arguments:
-            wait: seconds until it goes out.
             is_compacted: whether the compactor that the rung waits for has run, or will not run at all.
         """
         context, resolved = self.context, self._for_backend
@@ -83,12 +77,7 @@ class Proposer:
         return Proposal(send, composed.reading, resolved, prompt)
 
     def shortfall(self, proposal: Proposal, wait: float) -> str | None:
-        """Name the part of a budget that does not allow an attempt, if any.
-
-        Arguments:
-            proposal: what would be sent.
-            wait: seconds until it goes out.
-        """
+        """Name the part of a budget that does not allow an attempt, if any."""
         context, cap = self.context, proposal.send.max_tokens
         spending, share = context.spending, context.spending.share
         shortfall = spending.spent(context.position.attempts)  # first: what nobody has left is kept for nobody
@@ -109,12 +98,7 @@ class Proposer:
         return share.reserve(proposal.send.max_tokens, proposal.prompt_tokens, self.context.chain.link.prices, wake)
 
     def granted(self, proposal: Proposal, share: Share) -> Proposal | str:
-        """Return what may go out of a proposal under a shared budget, or why nothing may.
-
-        Arguments:
-            proposal: what is to be sent.
-            share: what the call has of that budget.
-        """
+        """Return what may go out of a proposal under a shared budget, or why nothing may."""
         cap = proposal.send.max_tokens
         shortfall = share.send(cap, proposal.prompt_tokens, self.context.chain.link.prices)
         if shortfall is not None:
@@ -128,12 +112,7 @@ class Proposer:
         return self.context.position.state in (self.context.policy.table.start, "fallback")
 
     def _cap(self, asked: int | None, prompt_tokens: int) -> int | None:
-        """Return the output cap in tokens: what was asked for, raised by the rungs, and what can be paid for of it.
-
-        Arguments:
-            asked: what the caller or the backend asks for.
-            prompt_tokens: those of the prompt, where money is counted.
-        """
+        """Return the output cap in tokens: what was asked for, raised by the rungs, and what can be paid for of it."""
         is_first = self._is_first()
         context, transcript = self.context, self.context.transcript
         wanted = context.position.cap(context.policy, asked)
@@ -157,8 +136,6 @@ class Proposer:
         """Return what the budgets can pay for of an output cap, besides what is kept for the backends to come.
 
         Arguments:
-            wanted: the cap, in tokens.
-            prompt_tokens: those of the prompt, where money is counted.
             is_first: whether it is the first attempt at the backend: who comes first is asked first.
         """
         context, share = self.context, self.context.spending.share

@@ -32,13 +32,7 @@ def announce(journal: Record, observer: Observer | None) -> None:
 
 
 class Recorder:
-    """Record each step, and pass it to the stream, the observer and the log.
-
-    Arguments:
-        context: the journal, and what it records.
-        delivery: hands steps to the consumer of a stream.
-        observer: called with each step; what it raises is logged and goes no further.
-    """
+    """Record each step, and pass it to the stream, the observer and the log."""
 
     __slots__ = ("context", "delivery", "observer")
 
@@ -58,12 +52,8 @@ class Recorder:
         """Record that a row was taken.
 
         Arguments:
-            row: the row.
             proposal: what was sent, or could not be afforded.
-            observation: what the row was taken for.
-            facts: the facts that held.
             wait: how long the rung waits that the row leads to.
-            note: a remark for the reader of the journal.
         """
         context, position = self.context, self.context.position
         journal = context.journal
@@ -97,8 +87,6 @@ class Recorder:
         """Record the backends that are skipped, and why.
 
         Arguments:
-            state: the state of the call.
-            passed_over: the backends, each with the reason.
             proposal, facts: what could not be afforded, if that is the reason, and the facts that held.
         """
         context, position = self.context, self.context.position

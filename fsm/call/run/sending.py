@@ -21,26 +21,15 @@ NO_REPLY = Observation(evidence=Evidence(event="ran_out"))
 
 
 class Sender:
-    """Propose what each rung sends, and let it go out if the budgets allow it; otherwise ask another backend or end.
-
-    Arguments:
-        context: the rung, the backend, the messages, and the budgets.
-        counter: counts prompts for a budget of money.
-        recorder: records what went out, and which backends were skipped.
-        outcome: ends the call.
-
-    Attributes:
-        proposed: what is to go out next, if anything is.
-        in_flight: what went out last, until something comes back.
-    """
+    """Propose what each rung sends, and let it go out if the budgets allow it; otherwise ask another backend or end."""
 
     __slots__ = ("_affordable_until", "_outcome", "_proposer", "_recorder", "context", "in_flight", "proposed")
 
     def __init__(self, context: CallContext, counter: TokenCounter, recorder: Recorder, outcome: Outcome) -> None:
         self.context, self._recorder, self._outcome = context, recorder, outcome
         self._proposer = Proposer(context, counter)
-        self.proposed: Proposal | None = None
-        self.in_flight: Proposal | None = None
+        self.proposed: Proposal | None = None  # what is to go out next
+        self.in_flight: Proposal | None = None  # what went out last, until something comes back
         self._affordable_until = -math.inf  # the call's own budget covers the proposal until then, in seconds elapsed
 
     def reserve(self, wake: Callable[[], None]) -> bool:

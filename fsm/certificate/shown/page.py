@@ -16,7 +16,7 @@ from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.certificate import Certificate
-from rungwise.fsm.certificate.enactment import ANSWER
+from rungwise.fsm.certificate.enactment import ANSWER, links_of
 from rungwise.fsm.certificate.shown.settings import settings_of
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.diagram.page import Setup, play_page
@@ -144,8 +144,7 @@ def usual_facts(policy: Policy, backends: int) -> dict[str, Usual]:
 
 def _where_it_runs_out(policy: Policy, backends: int) -> dict[str, Usual]:
     """Let the attempts run out at the first backend, except for those reserved for the others."""
-    links = [PlainLink(f"backend {place}") for place in range(1, backends + 1)]
-    call = Call(Request("a prompt"), evolve(policy, budget=Budget(attempts=backends)), links)
+    call = Call(Request("a prompt"), evolve(policy, budget=Budget(attempts=backends)), links_of([None] * backends))
     call.begin()
     if not policy.table.ladder("failed_transiently", policy.table.hub):
         return {}

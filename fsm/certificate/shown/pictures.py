@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from rungwise.fsm.call.conversation.link import PlainLink
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.certificate.enactment import links_of
 from rungwise.fsm.certificate.shown.settings import fields_of, says_of, settings_of, table_of, value_text
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.diagram import Format, View, render
@@ -107,8 +107,7 @@ def _pictures(policy: Policy | TurnPolicy, of: str) -> Iterator[tuple[str, str]]
 
 def _certificates(policy: Policy | TurnPolicy) -> str:
     """Write the certificate for each chain length, without that of a turn's calls, which has its own file."""
-    chains = [[PlainLink(f"backend {place}") for place in range(1, length + 1)] for length in CHAINS]
-    return "\n".join(verify(policy, chain).to_markdown(calls=False) for chain in chains)
+    return "\n".join(verify(policy, links_of([None] * length)).to_markdown(calls=False) for length in CHAINS)
 
 
 def _read(path: Path) -> str | None:

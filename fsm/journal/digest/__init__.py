@@ -5,7 +5,7 @@ Pages, the lines on a terminal and notebooks all render this.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 from attrs import field, frozen
@@ -152,14 +152,15 @@ class Digest:
     def amounts(self) -> dict[str, str]:
         """Return what it used, by name."""
         spent, most = self.spent, self.most
-        money = (
-            {} if spent.cost is None else {"cost": _of(money_in(spent.cost, spent.usage, spent.is_least), _money(most))}
-        )
+        money = {}
+        if spent.cost is not None:
+            cost = money_in(spent.cost, spent.usage, spent.is_least)
+            money = {"cost": _of(cost, _written(most.get("money"), money_text))}
         calls = {} if spent.calls is None else {"calls": count_text(spent.calls)}
         return {
             **calls,
             "attempts": _of(count_text(spent.attempts), most.get("attempts")),
-            "time": _of(seconds_text(spent.seconds), _seconds(most)),
+            "time": _of(seconds_text(spent.seconds), _written(most.get("seconds"), seconds_text)),
             "tokens": tokens_text(spent.usage),
             **money,
         }
@@ -234,14 +235,8 @@ def _of(used: str, most: float | str | None) -> str:
     return f"{used} of {most if isinstance(most, str) else count_text(most)}"
 
 
-def _seconds(most: Mapping[str, float | None]) -> str | None:
-    limit = most.get("seconds")
-    return None if limit is None else seconds_text(limit)
-
-
-def _money(most: Mapping[str, float | None]) -> str | None:
-    limit = most.get("money")
-    return None if limit is None else money_text(limit)
+def _written(limit: float | None, write: Callable[[float], str]) -> str | None:
+    return None if limit is None else write(limit)
 
 
 def _remaining(most: Mapping[str, float | None], spent: Spent) -> Iterator[str]:

@@ -35,16 +35,8 @@ CHECKS: Final[tuple[Callable[[EndedCall], None], ...]] = (
 PROPERTIES: Final = (
     *(path.ENDED, path.LEGAL, path.COUNTED, path.BOUNDED, path.FALLS),
     *(spending.CHAIN, spending.BUDGET, spending.WAITS, spending.CERTIFIED, spending.SUMMED),
-    *(
-        success.NOT_EMPTY,
-        success.CLEAN,
-        success.WHOLE_TOOLS,
-        success.RIGHT,
-        success.TEXT_STAYS,
-        delivery.KEPT,
-        delivery.STITCHED,
-    ),
-    *(privacy.PRIVATE, replays.REPLAYS),
+    *(success.NOT_EMPTY, success.CLEAN, success.WHOLE_TOOLS, success.RIGHT, success.TEXT_STAYS),
+    *(delivery.KEPT, delivery.STITCHED, privacy.PRIVATE, replays.REPLAYS),
 )
 """What must hold for every call, in words."""
 

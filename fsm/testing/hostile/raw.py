@@ -27,12 +27,7 @@ _TIMES = must("a whole number above 0", lambda value: is_whole(value, 1), names_
 
 @frozen
 class RawStep:
-    """Write these bytes, so many times.
-
-    Arguments:
-        data: the bytes.
-        delay: seconds before each time.
-        times: how often.
+    """Write these bytes, so many times, and wait some seconds before each time.
 
     Raises:
         ConfigurationError: a field is not of its form.

@@ -15,7 +15,7 @@ from rungwise.fsm.call.run.digest import digest_of_call
 from rungwise.fsm.call.run.explained import explain_call, read_call
 from rungwise.fsm.certificate.shown.page import play_policy, usual_facts, usual_facts_of_turn
 from rungwise.fsm.diagram.page.machine import machine_data
-from rungwise.fsm.diagram.page.timeline import bars_of, ticks
+from rungwise.fsm.diagram.page.run import bars_of, ticks
 from rungwise.fsm.journal.path import Path as Route
 from rungwise.fsm.journal.path import path_of
 from rungwise.fsm.machine.run import Run

@@ -8,8 +8,7 @@ import pytest
 
 from rungwise import Fact, Rung
 from rungwise.core import Effect, Event, Guard, Row, TableError
-from rungwise.fsm.machine.declare import Ending, Entry
-from rungwise.fsm.machine.ranks import ranks_of
+from rungwise.fsm.machine.declare import Ending, Entry, ranks_of
 
 NAMES: list[tuple[str, Callable[[Any], Any]]] = [
     ("Event.name", Event),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rungwise.fsm.text import repetition
-from rungwise.fsm.text.repetition import TAIL, LoopWatch, is_repetitive
+from rungwise.fsm.text.repetition import TAIL, LoopWatch
 
 VARIED = "".join(random.Random(7).choices("abcdefghijklmnopqrstuvwxyz ", k=2000))
 SENTENCE = "The quick brown fox jumps over the lazy dog, and then it rests a while. "
@@ -45,7 +45,7 @@ def lines(count: int, size: int, filler: int) -> str:
     ],
 )
 def test_recognises_a_loop(text: str, repetitive: bool) -> None:
-    assert is_repetitive(text) is repetitive
+    assert LoopWatch().is_repetitive(text) is repetitive
 
 
 def long(size: int) -> str:
@@ -65,8 +65,8 @@ def long(size: int) -> str:
     ],
 )
 def test_judges_a_long_text_by_its_end(text: str, repetitive: bool) -> None:
-    assert is_repetitive(text) is repetitive
-    assert is_repetitive(text[-TAIL:]) is repetitive
+    assert LoopWatch().is_repetitive(text) is repetitive
+    assert LoopWatch().is_repetitive(text[-TAIL:]) is repetitive
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,13 @@ def test_counts_in_no_more_than_the_end_and_only_where_it_may_be_a_loop(
     looked_at: list[int] = []
     for name in ("_repeats_line", "_repeats_window"):
         monkeypatch.setattr(repetition, name, lambda text: bool(looked_at.append(len(text))))
-    is_repetitive(text)
+    LoopWatch().is_repetitive(text)
     assert looked_at == [TAIL] * looks
 
 
 @given(st.text("ab\n", min_size=1, max_size=70), st.integers(10, 20))
 def test_a_short_unit_repeated_is_a_loop(unit: str, times: int) -> None:
-    assert is_repetitive(unit * max(times, 800 // len(unit)))
+    assert LoopWatch().is_repetitive(unit * max(times, 800 // len(unit)))
 
 
 def cut_up(text: str) -> list[str]:
@@ -113,7 +113,7 @@ def expected(text: str) -> bool:
 @given(st.lists(st.sampled_from(["a", "\n", "x" * 40 + "\n", "y" * 60, SENTENCE, VARIED[:200]]), max_size=25))
 def test_follows_the_rules(pieces: list[str]) -> None:
     text = "".join(pieces)
-    assert is_repetitive(text) is expected(text)
+    assert LoopWatch().is_repetitive(text) is expected(text)
 
 
 @given(
@@ -129,7 +129,7 @@ def test_a_text_that_grows_is_judged_like_a_whole_one(pieces: list[str], times: 
     watch, text = LoopWatch(), ""
     for piece in [*pieces, *pieces[-2:] * times]:
         text += piece
-        assert watch.is_repetitive(text) is is_repetitive(text) is brute(text[-TAIL:])
+        assert watch.is_repetitive(text) is LoopWatch().is_repetitive(text) is brute(text[-TAIL:])
 
 
 @pytest.mark.parametrize("unit", [SENTENCE, "The same line.\n", "0\n", "\r\n0"])

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from rungwise.fsm.call.run.explained import explain_call
-from rungwise.fsm.diagram.page.timeline import bars_of
+from rungwise.fsm.diagram.page.run import bars_of
 from rungwise.fsm.turn.digest import digest_of_turn
 from rungwise.fsm.turn.explained import TurnPath, explain_turn, read_turn
 from rungwise.fsm.turn.policy import TurnPolicy

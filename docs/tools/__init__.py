@@ -1,0 +1,1 @@
+"""What builds and checks the documentation site."""

@@ -1,0 +1,233 @@
+"""The official SDKs over `rungwise.Transport`: whatever protocol the backend speaks, each gets its own."""
+
+import json
+from typing import Any, Final
+
+import pytest
+
+from rungwise import Limits, Policy, ToolCall
+from rungwise.testing import ScriptedReply
+from support import protocols, sdks
+from support.gateways import TOOLS, chained
+from support.protocols import PROTOCOLS, cut_in_half
+from support.runs import Stage
+from support.sdks import APIS, FINISHES, WAYS
+
+TEXT: Final = "In the reeds, mostly; some of them in the alders behind the boathouse."
+THOUGHT: Final = "Herons like reeds."
+CALLS: Final = (ToolCall("call_1", "look", '{"bird": "heron"}'), ToolCall("call_2", "look", '{"bird": "egret"}'))
+SIGNED: Final = "c2lnbmVkIGJ5IG1l"
+
+every = pytest.mark.parametrize("api", APIS)
+everywhere = pytest.mark.parametrize("backend", PROTOCOLS)
+always = pytest.mark.parametrize("way", WAYS)
+
+
+def usage_fields(api: str) -> dict[str, Any]:
+    """Ask for usage in a stream, where a protocol wants to be asked."""
+    return {"stream_options": {"include_usage": True}} if api == "openai" else {}
+
+
+def asked_of(stage: Stage) -> str:
+    return "".join(message.text for message in protocols.said(stage.requests[-1]))
+
+
+@every
+@everywhere
+@always
+def test_an_sdk_reads_text_reasoning_and_usage(api: str, backend: str, way: str, stages: tuple[Stage, ...]) -> None:
+    reply = ScriptedReply(text=TEXT, reasoning=THOUGHT, chunk_size=5)
+    fields = usage_fields(api) if sdks.streams(way) else {}
+    with chained(stages, (backend, [reply])) as transport:
+        seen = sdks.ask(api, way, transport=transport, **fields)
+    assert seen.error is None
+    assert (seen.text, seen.reasoning, seen.refusal) == (TEXT, THOUGHT, "")
+    assert seen.finish == FINISHES[api]["stop"]
+    assert seen.model == "model-0"
+    [request] = stages[0].requests
+    assert sdks.QUESTION in asked_of(stages[0])
+    assert protocols.model_of(request) == "model-0"
+    assert seen.usage is not None
+    assert min(seen.usage) > 0
+    assert len(seen.events) > 2 or not sdks.streams(way)
+
+
+@every
+@everywhere
+@always
+def test_an_sdk_reads_calls_of_tools_and_sends_the_results_back(
+    api: str, backend: str, way: str, stages: tuple[Stage, ...]
+) -> None:
+    asks = ScriptedReply(text="I look.", reasoning=THOUGHT, signature=SIGNED, tool_calls=CALLS)
+    with chained(stages, (backend, [asks, ScriptedReply(text=TEXT)])) as transport:
+        first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
+        assert first.error is None
+        assert first.calls == [("look", {"bird": "heron"}), ("look", {"bird": "egret"})]
+        assert first.finish == FINISHES[api]["tools"]
+        turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.", "White.")
+        second = sdks.ask(api, way, turns, transport=transport, tools=TOOLS[api])
+    assert (second.error, second.text) == (None, TEXT)
+    sent = protocols.said(stages[0].requests[-1])
+    assert [json.loads(call.arguments) for one in sent for call in one.tool_calls] == [
+        {"bird": "heron"},
+        {"bird": "egret"},
+    ]
+    assert [result.text for one in sent for result in one.tool_results] in (
+        ["Grey.", "White."],
+        ['{"output":"Grey."}', '{"output":"White."}'],
+    )
+    assert first.id != second.id
+
+
+@every
+@always
+def test_what_a_provider_has_signed_comes_back_to_it(api: str, way: str, stages: tuple[Stage, ...]) -> None:
+    """A tool loop with thinking: without the signature, Anthropic, Gemini and Responses refuse or forget it."""
+    asks = ScriptedReply(reasoning=THOUGHT, signature=SIGNED, tool_calls=CALLS[:1])
+    wanted: dict[str, dict[str, Any]] = {
+        "responses": {"include": ["reasoning.encrypted_content"], "store": False},
+        "anthropic": {"thinking": {"type": "enabled", "budget_tokens": 1_024}},
+        "gemini": {"thinking_config": {"include_thoughts": True}},
+    }
+    options = {**wanted.get(api, {}), "tools": TOOLS[api]}
+    with chained(stages, (api, [asks, ScriptedReply(text=TEXT)])) as transport:
+        first = sdks.ask(api, way, transport=transport, **options)
+        turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.")
+        second = sdks.ask(api, way, turns, transport=transport, **options)
+    assert (second.error, second.text) == (None, TEXT)
+    body = json.dumps(stages[0].requests[-1].body)
+    assert (SIGNED in body) is (api != "openai")  # whose reasoning nobody signs
+    if api in ("anthropic", "responses"):
+        assert THOUGHT in body
+
+
+@every
+@pytest.mark.parametrize("way", ["whole", "stream"])
+def test_reasoning_of_two_attempts_has_no_signature(api: str, way: str, stages: tuple[Stage, ...]) -> None:
+    """A signature holds for the words that were signed; a provider refuses it beside others."""
+    asks = ScriptedReply(reasoning=THOUGHT, signature=SIGNED, tool_calls=CALLS[:1])
+    script = [cut_in_half(ScriptedReply(reasoning="First, which lake?" * 9)), asks, ScriptedReply(text=TEXT)]
+    with chained(stages, ("anthropic", script)) as transport:
+        first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
+        turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.")
+        assert sdks.ask(api, way, turns, transport=transport, tools=TOOLS[api]).text == TEXT
+    blocks = [
+        block
+        for turn in stages[0].requests[-1].body["messages"]
+        for block in turn["content"]
+        if turn["role"] == "assistant"
+    ]
+    thoughts = [block for block in blocks if block["type"] == "thinking"]
+    assert all((block["thinking"], block["signature"]) == (THOUGHT, SIGNED) for block in thoughts)
+
+
+@every
+@pytest.mark.parametrize("way", ["whole", "stream"])
+def test_signatures_stay_with_the_provider_that_made_them(api: str, way: str, stages: tuple[Stage, ...]) -> None:
+    """What one protocol signed is no signature in another: nothing unsigned is passed off as signed."""
+    asks = ScriptedReply(reasoning=THOUGHT, signature=SIGNED, tool_calls=CALLS[:1])
+    other = next(each for each in ("anthropic", "gemini") if each != api)
+    with chained(stages, (other, [asks, ScriptedReply(text=TEXT)])) as transport:
+        first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
+        assert SIGNED not in str(first.said)
+        turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.")
+        assert sdks.ask(api, way, turns, transport=transport, tools=TOOLS[api]).text == TEXT
+    assert SIGNED not in json.dumps(stages[0].requests[-1].body)
+
+
+@every
+@everywhere
+@always
+def test_a_partial_answer_ends_as_cut_by_length(api: str, backend: str, way: str, stages: tuple[Stage, ...]) -> None:
+    cut = ScriptedReply(text=TEXT, finish="length")
+    with chained(stages, (backend, [cut]), policy=Policy(limits=Limits(continuations=0))) as transport:
+        seen = sdks.ask(api, way, transport=transport)
+    assert (seen.error, seen.text, seen.finish) == (None, TEXT, FINISHES[api]["length"])
+
+
+@every
+@always
+@pytest.mark.parametrize("backend", ["openai", "responses", "gemini"])
+def test_a_cut_stream_that_nobody_continues_ends_as_cut_by_length(
+    api: str, way: str, backend: str, stages: tuple[Stage, ...]
+) -> None:
+    once = Policy(limits=Limits(retries=0, continuations=0))
+    with chained(stages, (backend, [cut_in_half(ScriptedReply(text=TEXT))]), policy=once) as transport:
+        seen = sdks.ask(api, way, transport=transport)
+    assert (seen.error, seen.finish) == (None, FINISHES[api]["length"])
+    assert seen.text
+    assert TEXT.startswith(seen.text)
+
+
+@every
+@everywhere
+@always
+def test_a_refusal_has_its_protocols_form(api: str, backend: str, way: str, stages: tuple[Stage, ...]) -> None:
+    reply = ScriptedReply(refusal="I will not.", finish="content_filter" if backend == "ollama" else None)
+    if backend in ("bedrock", "ollama"):
+        reply = ScriptedReply(finish="content_filter")  # neither can say why
+    with chained(stages, (backend, [reply])) as transport:
+        seen = sdks.ask(api, way, transport=transport)
+    if backend == "ollama":
+        return  # has no word for it
+    assert (seen.error, seen.text) == (None, "")
+    if backend == "bedrock" or api == "gemini":  # whose SDK drops the message
+        assert seen.finish == FINISHES[api]["filtered"]
+    else:
+        assert seen.refusal == "I will not."
+    assert len(stages[0].requests) == 1
+
+
+@every
+@always
+def test_ids_are_unique(api: str, way: str, stages: tuple[Stage, ...]) -> None:
+    with chained(stages, ("openai", [ScriptedReply(text=TEXT)])) as transport:
+        ids = [sdks.ask(api, way, transport=transport).id for _ in range(5)]
+    assert len({*ids}) == 5
+
+
+# what the ladder does meanwhile
+
+
+@every
+@always
+@everywhere
+def test_an_overloaded_provider_is_asked_again(api: str, way: str, backend: str, stages: tuple[Stage, ...]) -> None:
+    with chained(stages, (backend, [ScriptedReply(status=503), ScriptedReply(text=TEXT)])) as transport:
+        seen = sdks.ask(api, way, transport=transport)
+    assert (seen.error, seen.text, seen.finish) == (None, TEXT, FINISHES[api]["stop"])
+    assert len(stages[0].requests) == 2
+
+
+@every
+@always
+@everywhere
+@pytest.mark.sampled(3)
+def test_a_cut_stream_is_continued_by_a_backend_of_another_protocol(
+    api: str, way: str, backend: str, stages: tuple[Stage, ...]
+) -> None:
+    other = PROTOCOLS[(PROTOCOLS.index(backend) + 1) % len(PROTOCOLS)]
+    once = Policy(limits=Limits(retries=0, continuations=0))
+    whole = ScriptedReply(text=TEXT, chunk_size=4)
+    said: list[str] = []
+
+    def rest(request: Any) -> ScriptedReply:
+        said.append([one.text for one in protocols.said(request) if one.role == "assistant"][-1])
+        return ScriptedReply(text=TEXT.removeprefix(said[0]))
+
+    with chained(stages, (backend, [cut_in_half(whole)]), (other, [rest]), policy=once) as transport:
+        seen = sdks.ask(api, way, transport=transport)
+    assert (seen.error, seen.text, seen.finish) == (None, TEXT, FINISHES[api]["stop"])
+    assert [len(stage.requests) for stage in stages[:2]] == [1, 1]
+    assert said[0]
+    if not sdks.streams(way):
+        assert seen.model == "model-1"
+
+
+@every
+@always
+def test_an_empty_answer_is_asked_for_again(api: str, way: str, stages: tuple[Stage, ...]) -> None:
+    with chained(stages, ("openai", [ScriptedReply(), ScriptedReply(text=TEXT)])) as transport:
+        seen = sdks.ask(api, way, transport=transport)
+    assert (seen.error, seen.text) == (None, TEXT)
+    assert len(stages[0].requests) == 2

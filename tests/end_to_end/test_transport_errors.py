@@ -1,0 +1,245 @@
+"""Errors over `rungwise.Transport` have the shape and status of their protocol, so that SDKs raise their own."""
+
+import json
+from typing import Any, Final
+
+import pytest
+
+import rungwise
+from rungwise import Budget, Client, Limits, Policy, Prices, Transport
+from rungwise.testing import ScriptedReply
+from support import protocols, sdks
+from support.gateways import backends, chained, client_over, fault_of, path_of, post, written
+from support.protocols import PROTOCOLS
+from support.runs import Stage
+from support.sdks import APIS, WAYS
+
+TEXT: Final = "In the reeds."
+NONSENSE: Final = [
+    b"",
+    b"nonsense",
+    b"[]",
+    b"5",
+    b"null",
+    b'"text"',
+    b'{"messages": ',
+    b"\xff\xfe",
+    b"[" * 100_000,
+    b'{"messages": ' + b"[" * 500 + b"]" * 500 + b"}",
+    b'{"messages": [{"role": "user", "content": "\\ud800"}], "model": "m"}',
+    b"{}",
+    b'{"model": 5, "messages": 5, "input": 5, "contents": 5}',
+    b'{"model": null, "messages": null, "input": null, "contents": null}',
+    b'{"messages": [5], "input": [5], "contents": [5], "max_tokens": 9}',
+    b'{"messages": [[]], "input": [[]], "contents": [[]], "max_tokens": 9}',
+    b'{"messages": [], "input": [], "contents": [], "max_tokens": 9}',
+    b'{"messages": [{"role": 5}], "input": [{"role": 5}], "contents": [{"role": 5}], "max_tokens": 9}',
+]
+
+
+def of(api: str, error: Exception | None, name: str) -> bool:
+    """Tell whether an error is the SDK's own of a name."""
+    import anthropic
+    import openai
+    from google.genai import errors
+
+    library: Any = {"anthropic": anthropic, "gemini": errors}.get(api, openai)
+    names = {"InternalServerError": "ServerError", "BadRequestError": "ClientError", "NotFoundError": "ClientError"}
+    return isinstance(error, getattr(library, names[name] if api == "gemini" else name))
+
+
+def body_of(seen: sdks.Seen) -> dict[str, Any]:
+    """Return the error's object in the body of a response."""
+    error: Any = seen.error
+    body = getattr(error, "body", None) or getattr(error, "details", None)
+    return dict(body.get("error", body))
+
+
+@pytest.mark.parametrize("backend", PROTOCOLS)
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("api", APIS)
+def test_a_providers_failure_is_503_with_its_causes(
+    api: str, way: str, backend: str, stages: tuple[Stage, ...]
+) -> None:
+    policy = Policy(limits=Limits(retries=2))
+    with chained(stages, (backend, [ScriptedReply(status=500)]), policy=policy) as transport:
+        seen = sdks.ask(api, way, transport=transport)
+    assert of(api, seen.error, "InternalServerError")
+    assert seen.status == 503
+    assert len(stages[0].requests) == 3
+    body = body_of(seen)
+    if api == "gemini":
+        body = body["details"][0]["metadata"]
+    assert int(body["attempts"]) == 3
+    assert "primary" in str(body["causes"])
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("status", [401, 402, 403, 404, 429])
+def test_what_is_wrong_with_the_chain_is_no_fault_of_the_program(
+    api: str, way: str, status: int, stages: tuple[Stage, ...]
+) -> None:
+    """A key that a provider refuses is the operator's: a program that reads 401 would doubt its own."""
+    with chained(stages, ("openai", [ScriptedReply(status=status)])) as transport:
+        seen = sdks.ask(api, way, transport=transport)
+    assert of(api, seen.error, "InternalServerError")
+    assert seen.status == 503
+    assert protocols.KEY not in seen.message
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("api", APIS)
+def test_no_answer_at_all_is_503(api: str, way: str, stages: tuple[Stage, ...]) -> None:
+    with chained(stages, ("openai", [ScriptedReply()])) as transport:
+        seen = sdks.ask(api, way, transport=transport)
+    assert seen.status == 503
+    assert len(stages[0].requests) > 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("api", APIS)
+def test_a_budget_that_is_spent_is_503(api: str, way: str, stages: tuple[Stage, ...]) -> None:
+    chain = backends(["openai"], stages[:1], prices=Prices(1_000.0, 1_000.0))
+    stages[0].play([ScriptedReply(text=TEXT)])
+    with Client(chain, policy=Policy(budget=Budget(money=0.001))) as client:
+        seen = sdks.ask(api, way, transport=Transport(client))
+    assert seen.status == 503
+    assert stages[0].requests == []
+    if api != "gemini":
+        assert body_of(seen)["attempts"] == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("api", APIS)
+def test_a_deadline_that_has_passed_is_504(api: str, way: str, stages: tuple[Stage, ...]) -> None:
+    passed = [0.0]
+
+    def late(request: Any) -> ScriptedReply:
+        passed[0] += 60.0
+        return ScriptedReply(status=503)
+
+    policy = Policy(budget=Budget(seconds=50))
+    with chained(stages, ("openai", [late]), policy=policy, clock=lambda: passed[0]) as transport:
+        seen = sdks.ask(api, way, transport=transport)
+    assert of(api, seen.error, "InternalServerError")
+    assert seen.status == 504
+    assert len(stages[0].requests) == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"message": "This model's maximum context length is 8192 tokens.", "code": "context_length_exceeded"},
+        {"message": "The prompt was flagged by our content policy.", "code": "content_policy_violation"},
+    ],
+)
+def test_a_faulty_request_keeps_the_providers_reason(
+    api: str, way: str, error: dict[str, str], stages: tuple[Stage, ...]
+) -> None:
+    with chained(stages, ("openai", [ScriptedReply(status=400, error=error)])) as transport:
+        seen = sdks.ask(api, way, transport=transport)
+    assert of(api, seen.error, "BadRequestError")
+    assert seen.status == 400
+    assert error["message"] in seen.message
+    assert error["code"] in json.dumps(body_of(seen))
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("api", APIS)
+def test_every_error_tells_the_sdk_not_to_ask_again(api: str, stages: tuple[Stage, ...]) -> None:
+    once = Policy(limits=Limits(retries=0))
+    for reply in (ScriptedReply(status=503), ScriptedReply(status=400), ScriptedReply()):
+        with chained(stages, ("openai", [reply]), policy=once) as transport:
+            for streams in (False, True):
+                response = post(transport, api, written(api), streams=streams)
+                assert response.status_code >= 400
+                assert response.headers["content-type"] == "application/json"
+                assert fault_of(api, response)
+                assert response.headers["x-rungwise-attempts"]
+                assert response.headers["x-rungwise-journal"] == response.headers["x-request-id"]
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("api", ["openai", "responses", "anthropic"])
+def test_an_sdk_with_retries_of_its_own_asks_once(api: str, stages: tuple[Stage, ...]) -> None:
+    once = Policy(limits=Limits(retries=0))
+    with chained(stages, ("openai", [ScriptedReply(status=503)]), policy=once) as transport:
+        sdk = sdks.sdk_of(api, "whole", transport=transport).with_options(max_retries=2)
+        create = {"openai": sdk.chat.completions, "responses": sdk.responses} if api != "anthropic" else {}
+        with pytest.raises(Exception, match="503|fail"):
+            create.get(api, getattr(sdk, "messages", None)).create(**sdks.asking(api))
+    assert len(stages[0].requests) == 1
+
+
+# models and chains
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("way", ["whole", "astream"])
+@pytest.mark.parametrize("api", APIS)
+def test_the_model_selects_a_chain(api: str, way: str, stages: tuple[Stage, ...]) -> None:
+    for number, stage in enumerate(stages):
+        stage.play([ScriptedReply(text=f"I am {number}.")])
+    fast, slow, other = (client_over(["openai"], [stage]) for stage in stages)
+    with fast, slow, other:
+        transport = Transport({"fast": fast, "slow": slow, "*": other})
+        said = [sdks.ask(api, way, transport=transport, **{}).text]
+        for model in ("fast", "slow"):
+            sdk_fields = sdks.asking(api)
+            sdk_fields["model"] = model
+            path = path_of(api).replace("asked-for", model)
+            body = {**written(api), **({} if api == "gemini" else {"model": model})}
+            client: Any = __import__("httpx").Client(transport=transport)
+            said.append(client.post(sdks.HOST + path, json=body).text)
+    assert said[0] == "I am 2."
+    assert "I am 0." in said[1]
+    assert "I am 1." in said[2]
+    assert [protocols.model_of(stage.requests[0]) for stage in stages] == ["model-0"] * 3
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("api", APIS)
+def test_a_model_that_nobody_has_is_404(api: str, way: str, stages: tuple[Stage, ...]) -> None:
+    stages[0].play([ScriptedReply(text=TEXT)])
+    with client_over(["openai"], stages[:1]) as client:
+        seen = sdks.ask(api, way, transport=Transport({"fast": client}))
+    assert of(api, seen.error, "NotFoundError")
+    assert seen.status == 404
+    assert "fast" in seen.message
+    assert stages[0].requests == []
+
+
+@pytest.mark.parametrize("chains", [None, 5, {}, {"a": 5}, [], "x"])
+def test_what_is_no_client_is_refused_at_once(chains: Any) -> None:
+    with pytest.raises(rungwise.ConfigurationError, match="Client"):
+        Transport(chains)
+
+
+# nonsense
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("body", NONSENSE, ids=range(len(NONSENSE)))
+@pytest.mark.parametrize("api", APIS)
+def test_nonsense_is_a_faulty_request(api: str, body: bytes, streams: bool, stages: tuple[Stage, ...]) -> None:
+    with chained(stages, ("openai", [ScriptedReply(text=TEXT)])) as transport:
+        response = post(transport, api, body, streams=streams)
+    if response.status_code != 200:  # some of it is a question, however odd
+        assert response.status_code == 400, response.text
+        assert fault_of(api, response)
+        assert stages[0].requests == []
+
+
+@pytest.mark.sampled(1)
+def test_gemini_streams_as_events_alone(stages: tuple[Stage, ...]) -> None:
+    import httpx
+
+    path = path_of("gemini", streams=True).removesuffix("?alt=sse")
+    with chained(stages, ("openai", [ScriptedReply(text=TEXT)])) as transport:
+        response = httpx.Client(transport=transport).post(sdks.HOST + path, json=written("gemini"))
+    assert response.status_code == 400
+    assert "alt=sse" in fault_of("gemini", response)

@@ -1,0 +1,292 @@
+"""Requests over `rungwise.Transport`: a backend of the same protocol gets them as written, any other translated."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+
+from rungwise.testing import ReceivedRequest, ScriptedReply
+from support import official, protocols, sdks
+from support.gateways import TOOLS, chained, post, written
+from support.protocols import PROTOCOLS
+from support.runs import Stage
+from support.sdks import APIS
+
+ANSWER: Final = ScriptedReply(text="In the reeds.")
+OWN: Final[Mapping[str, dict[str, Any]]] = {
+    "openai": {
+        **{"temperature": 0.5, "top_p": 0.6, "seed": 7, "stop": ["END"], "max_tokens": 77, "reasoning_effort": "low"},
+        **{"tools": TOOLS["openai"], "tool_choice": "required", "parallel_tool_calls": False},
+        **{"frequency_penalty": 0.5, "presence_penalty": 0.25, "logit_bias": {"5": 1}, "verbosity": "low"},
+        **{"prediction": {"type": "content", "content": "In"}, "top_k": 5, "min_p": 0.1, "repetition_penalty": 1.1},
+        **{"thinking": {"type": "enabled"}, "chat_template_kwargs": {"a": 1}, "enable_thinking": True},
+        **{"provider": {"order": ["a"]}, "models": ["b"], "transforms": []},
+        **{"user": "u", "metadata": {"a": "b"}, "store": True, "service_tier": "auto", "prompt_cache_key": "k"},
+        **{"prompt_cache_retention": "24h", "safety_identifier": "s"},
+    },
+    "responses": {
+        **{"temperature": 0.5, "top_p": 0.6, "max_output_tokens": 77, "parallel_tool_calls": False},
+        **{"tools": TOOLS["responses"], "tool_choice": "required", "reasoning": {"effort": "low", "summary": "auto"}},
+        **{"include": ["reasoning.encrypted_content"], "text": {"verbosity": "low"}, "truncation": "auto"},
+        **{"metadata": {"a": "b"}, "user": "u", "service_tier": "auto", "prompt_cache_key": "k"},
+        **{"prompt_cache_retention": "24h", "safety_identifier": "s"},
+    },
+    "anthropic": {
+        **{"system": "Be short.", "stop_sequences": ["END"], "max_tokens": 9_000},
+        **{"tools": TOOLS["anthropic"], "tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
+        **{"thinking": {"type": "enabled", "budget_tokens": 2_000}, "metadata": {"user_id": "u"}},
+        **{"service_tier": "auto", "cache_control": {"type": "ephemeral"}, "inference_geo": "eu", "speed": "fast"},
+    },
+    "gemini": {
+        "systemInstruction": {"parts": [{"text": "Be short."}]},
+        "tools": [{"functionDeclarations": [{"name": "look", "parameters": {"type": "OBJECT", "properties": {}}}]}],
+        "toolConfig": {"functionCallingConfig": {"mode": "ANY"}},
+        "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF"}],
+        "labels": {"a": "b"},
+        "generationConfig": {
+            **{"temperature": 0.5, "topP": 0.6, "seed": 7, "stopSequences": ["END"], "maxOutputTokens": 77},
+            **{"topK": 5, "presencePenalty": 0.25, "frequencyPenalty": 0.5},
+            **{"thinkingConfig": {"thinkingBudget": 128, "includeThoughts": True}},
+            "mediaResolution": "MEDIA_RESOLUTION_LOW",
+        },
+    },
+}
+"""Every field that a chain can express, in each protocol."""
+SHARED: Final[Mapping[str, dict[str, Any]]] = {
+    "openai": {
+        **{"temperature": 0.5, "top_p": 0.6, "stop": ["END"], "max_tokens": 77, "reasoning_effort": "low"},
+        **{"tools": TOOLS["openai"], "tool_choice": "required"},
+    },
+    "responses": {
+        **{"temperature": 0.5, "top_p": 0.6, "max_output_tokens": 77, "reasoning": {"effort": "low"}},
+        **{"tools": TOOLS["responses"], "tool_choice": "required"},
+    },
+    "anthropic": {
+        **{"temperature": 0.5, "top_p": 0.6, "stop_sequences": ["END"], "max_tokens": 77},
+        **{"tools": TOOLS["anthropic"], "tool_choice": {"type": "any"}, "output_config": {"effort": "low"}},
+    },
+    "gemini": {
+        "tools": OWN["gemini"]["tools"],
+        "toolConfig": OWN["gemini"]["toolConfig"],
+        "generationConfig": {
+            **{"temperature": 0.5, "topP": 0.6, "stopSequences": ["END"], "maxOutputTokens": 77},
+            "thinkingConfig": {"thinkingLevel": "LOW"},
+        },
+    },
+}
+"""What each protocol can say in every other."""
+CALLS: Final = ScriptedReply(tool_calls=({"name": "look", "arguments": '{"bird": "heron"}'},))
+PLACES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "openai": {"temperature": ("temperature",), "top_p": ("top_p",), "stop": ("stop",), "choice": ("tool_choice",)},
+    "responses": {"temperature": ("temperature",), "top_p": ("top_p",), "choice": ("tool_choice",)},
+    "anthropic": {
+        **{"temperature": ("temperature",), "top_p": ("top_p",), "stop": ("stop_sequences",)},
+        "choice": ("tool_choice",),
+    },
+    "gemini": {
+        **{"temperature": ("generationConfig", "temperature"), "top_p": ("generationConfig", "topP")},
+        **{"stop": ("generationConfig", "stopSequences"), "choice": ("toolConfig", "functionCallingConfig", "mode")},
+    },
+    "ollama": {"temperature": ("options", "temperature"), "top_p": ("options", "top_p"), "stop": ("options", "stop")},
+    "bedrock": {
+        **{"temperature": ("inferenceConfig", "temperature"), "top_p": ("inferenceConfig", "topP")},
+        **{"stop": ("inferenceConfig", "stopSequences"), "choice": ("toolConfig", "toolChoice")},
+    },
+}
+CHOICES: Final = {"openai": "required", "responses": "required", "gemini": "ANY", "bedrock": {"any": {}}}
+
+
+def at(body: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        body = body[name]
+    return body
+
+
+def one(stage: Stage) -> ReceivedRequest:
+    [request] = stage.requests
+    return request
+
+
+def holds(sent: Any, wanted: Any) -> bool:
+    """Tell whether what was sent has all that was wanted, at any depth."""
+    if isinstance(wanted, Mapping) and isinstance(sent, Mapping):
+        return all(name in sent and holds(sent[name], each) for name, each in wanted.items())
+    if isinstance(wanted, list) and isinstance(sent, list):
+        return len(sent) == len(wanted) and all(map(holds, sent, wanted))
+    return bool(sent == wanted)
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("api", APIS)
+def test_a_backend_of_the_same_protocol_gets_every_field_as_written(
+    api: str, streams: bool, stages: tuple[Stage, ...]
+) -> None:
+    with chained(stages, (api, [CALLS])) as transport:
+        response = post(transport, api, written(api, **OWN[api]), streams=streams)
+    assert response.status_code == 200, response.text
+    assert response.headers.get("x-rungwise-outcome") == (None if streams else "done")
+    sent = one(stages[0]).body
+    wanted = dict(OWN[api])
+    if api == "anthropic":  # the system prompt may be written as blocks
+        assert protocols.said(one(stages[0]))[-1].text == sdks.QUESTION
+        assert "Be short." in json.dumps(sent["system"])
+        wanted.pop("system")
+    assert {name: each for name, each in wanted.items() if not holds(sent.get(name), each)} == {}
+
+
+@pytest.mark.parametrize("backend", PROTOCOLS)
+@pytest.mark.parametrize("api", APIS)
+def test_a_backend_of_another_protocol_gets_what_both_can_say(
+    api: str, backend: str, stages: tuple[Stage, ...]
+) -> None:
+    with chained(stages, (backend, [CALLS])) as transport:
+        response = post(transport, api, written(api, **SHARED[api]))
+    assert response.status_code == 200, response.text
+    request = one(stages[0])
+    newer = {"anthropic": ("temperature", "top_p"), "ollama": ("tools",)}.get(backend, ())  # the SDK has another idea
+    official.check(backend, {name: each for name, each in request.body.items() if name not in newer})
+    wanted = {"temperature": 0.5, "top_p": 0.6, "stop": ["END"], "choice": CHOICES.get(backend, {"type": "any"})}
+    if api == "responses":
+        wanted.pop("stop")
+    places = PLACES[backend]
+    assert {name: at(request.body, places[name]) for name in wanted if name in places} == {
+        name: each for name, each in wanted.items() if name in places
+    }
+    assert protocols.cap(request) == 77
+    assert protocols.said(request)[-1].text == sdks.QUESTION
+    assert "look" in json.dumps(request.body)
+    assert protocols.model_of(request) == "model-0"
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("backend", PROTOCOLS)
+@pytest.mark.parametrize("api", APIS)
+def test_a_system_prompt_and_earlier_turns_go_along(api: str, backend: str, stages: tuple[Stage, ...]) -> None:
+    turns: list[Any] = [("user", "Hello."), ("assistant", "Hello to you."), ("user", sdks.QUESTION)]
+    told = [{"role": role, "content": text} for role, text in turns]
+    body: dict[str, Any] = written(api)
+    if api == "openai":
+        body["messages"] = [{"role": "system", "content": "Be short."}, *told]
+    elif api == "responses":
+        body |= {"instructions": "Be short.", "input": told}
+    elif api == "anthropic":
+        body |= {"system": [{"type": "text", "text": "Be short."}], "messages": told}
+    else:
+        contents = [{"role": role.replace("assistant", "model"), "parts": [{"text": text}]} for role, text in turns]
+        body |= {"system_instruction": {"parts": [{"text": "Be short."}]}, "contents": contents}
+    with chained(stages, (backend, [ANSWER])) as transport:
+        response = post(transport, api, body)
+    assert response.status_code == 200, response.text
+    request = one(stages[0])
+    official.check(backend, request.body)
+    said = [(one.role, one.text) for one in protocols.said(request) if one.role != "system"]
+    assert said == [(role, text) for role, text in turns]
+    assert "Be short." in json.dumps(request.body)
+
+
+def test_a_backend_of_the_same_protocol_gets_what_does_not_go_with_thinking(stages: tuple[Stage, ...]) -> None:
+    fields = {"top_k": 5, "temperature": 0.5, "output_config": {"effort": "low"}}
+    with chained(stages, ("anthropic", [ANSWER])) as transport:
+        assert post(transport, "anthropic", written("anthropic", **fields)).status_code == 200
+    sent = one(stages[0]).body
+    assert (sent["top_k"], sent["temperature"]) == (5, 0.5)
+
+
+@pytest.mark.parametrize("backend", PROTOCOLS)
+@pytest.mark.parametrize("api", APIS)
+def test_pictures_go_along(api: str, backend: str, stages: tuple[Stage, ...]) -> None:
+    data = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    url = f"data:image/png;base64,{data}"
+    source = {"type": "base64", "media_type": "image/png", "data": data}
+    parts: dict[str, list[Any]] = {
+        "openai": [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": url}}],
+        "responses": [{"type": "input_text", "text": "What is it?"}, {"type": "input_image", "image_url": url}],
+        "anthropic": [{"type": "text", "text": "What is it?"}, {"type": "image", "source": source}],
+        "gemini": [{"text": "What is it?"}, {"inlineData": {"mimeType": "image/png", "data": data}}],
+    }
+    turn = {"role": "user", "parts" if api == "gemini" else "content": parts[api]}
+    names = {"responses": "input", "gemini": "contents"}
+    with chained(stages, (backend, [ANSWER])) as transport:
+        response = post(transport, api, {**written(api), names.get(api, "messages"): [turn]})
+    assert response.status_code == 200, response.text
+    assert data in json.dumps(one(stages[0]).body)
+    official.check(backend, one(stages[0]).body)
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    ("api", "fields"),
+    [
+        ("openai", {"n": 1, "logprobs": False, "store": False, "user": None, "functions": None, "stream": False}),
+        ("openai", {"frequency_penalty": 0, "presence_penalty": 0.0, "logit_bias": {}, "modalities": ["text"]}),
+        ("openai", {"response_format": {"type": "text"}, "stream_options": None, "metadata": {"a": "b"}}),
+        (
+            "responses",
+            {"background": False, "truncation": "disabled", "top_logprobs": 0, "metadata": {}, "store": True},
+        ),
+        ("responses", {"include": ["reasoning.encrypted_content"], "text": {"format": {"type": "text"}}}),
+        ("responses", {"include": [], "previous_response_id": None, "reasoning": {"summary": "auto"}}),
+        ("anthropic", {"thinking": {"type": "disabled"}, "metadata": {"user_id": "u"}, "service_tier": "auto"}),
+        ("anthropic", {"cache_control": {"type": "ephemeral"}, "output_config": {"format": None}}),
+        ("gemini", {"generationConfig": {"candidateCount": 1, "responseModalities": ["TEXT"]}, "labels": {"a": "b"}}),
+        ("gemini", {"generation_config": {"top_p": 1, "response_mime_type": "text/plain"}, "cachedContent": None}),
+    ],
+)
+def test_what_asks_for_nothing_goes_to_any_backend(api: str, fields: dict[str, Any], stages: tuple[Stage, ...]) -> None:
+    other = "anthropic" if api != "anthropic" else "gemini"
+    with chained(stages, (other, [ANSWER])) as transport:
+        response = post(transport, api, written(api, **fields))
+    assert (response.status_code, response.headers.get("x-rungwise-outcome")) == (200, "done"), response.text
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    ("thinking", "effort"),
+    [
+        ({"type": "enabled", "budget_tokens": 1_024}, "low"),
+        ({"type": "enabled", "budget_tokens": 10_000}, "medium"),
+        ({"type": "enabled", "budget_tokens": 30_000}, "high"),
+        ({"type": "adaptive"}, None),
+    ],
+)
+def test_a_budget_of_thinking_is_an_effort_elsewhere(
+    thinking: dict[str, Any], effort: str | None, stages: tuple[Stage, ...]
+) -> None:
+    with chained(stages, ("openai", [ANSWER])) as transport:
+        response = post(transport, "anthropic", written("anthropic", thinking=thinking))
+    assert response.status_code == 200
+    assert one(stages[0]).body.get("reasoning_effort") == effort
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    ("calling", "choice"),
+    [
+        ({"mode": "AUTO"}, "auto"),
+        ({"mode": "NONE"}, "none"),
+        ({"mode": "ANY"}, "required"),
+        ({"mode": "ANY", "allowedFunctionNames": ["look"]}, {"type": "function", "function": {"name": "look"}}),
+    ],
+)
+def test_the_calling_mode_of_gemini_is_a_choice_elsewhere(
+    calling: dict[str, Any], choice: Any, stages: tuple[Stage, ...]
+) -> None:
+    fields = {"tools": OWN["gemini"]["tools"], "toolConfig": {"functionCallingConfig": calling}}
+    script = [ANSWER if choice in ("auto", "none") else CALLS]
+    with chained(stages, ("openai", script)) as transport:
+        response = post(transport, "gemini", written("gemini", **fields))
+    assert response.status_code == 200, response.text
+    assert one(stages[0]).body["tool_choice"] == choice
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("api", APIS)
+def test_a_tool_of_each_sdk_has_its_schema_everywhere(api: str, stages: tuple[Stage, ...]) -> None:
+    with chained(stages, ("openai", [CALLS])) as transport:
+        seen = sdks.ask(api, "whole", transport=transport, tools=TOOLS[api])
+    assert seen.calls == [("look", {"bird": "heron"})]
+    [tool] = one(stages[0]).body["tools"]
+    assert tool["function"]["name"] == "look"
+    assert tool["function"]["parameters"]["required"] == ["bird"]

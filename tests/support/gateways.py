@@ -1,0 +1,137 @@
+"""Chains behind the official SDKs: a transport over scripted servers, and what no request to them may hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import httpx
+
+from rungwise import Client, Policy, Transport
+from rungwise.adapters.gateway.languages.anthropic import ERRORS
+from rungwise.testing import ReceivedRequest
+from support import protocols, sdks
+from support.modes import waits_into
+from support.runs import NAMES, Scripted, Stage
+
+TOOL_PARAMETERS: Final = {
+    "type": "object",
+    "properties": {"bird": {"type": "string"}},
+    "required": ["bird"],
+    "additionalProperties": False,
+}
+TOOLS: Final[dict[str, list[Any]]] = {
+    "openai": [
+        {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": TOOL_PARAMETERS}}
+    ],
+    "responses": [
+        {"type": "function", "name": "look", "description": "Look.", "parameters": TOOL_PARAMETERS, "strict": True}
+    ],
+    "anthropic": [{"name": "look", "description": "Look.", "input_schema": TOOL_PARAMETERS}],
+    "gemini": [
+        {"function_declarations": [{"name": "look", "description": "Look.", "parameters_json_schema": TOOL_PARAMETERS}]}
+    ],
+}
+"""The same tool in the form of each SDK."""
+
+
+def backends(apis: Sequence[str], stages: Sequence[Stage], **options: Any) -> list[Any]:
+    """Return a chain over scripted servers."""
+    return [
+        protocols.backend(api, stage.provider.base_url, model=f"model-{number}", name=NAMES[number], **options)
+        for number, (api, stage) in enumerate(zip(apis, stages, strict=False))
+    ]
+
+
+def client_over(apis: Sequence[str], stages: Sequence[Stage], **options: Any) -> Client:
+    """Return a client that waits for nothing."""
+    options.setdefault("policy", Policy())
+    return Client(backends(apis, stages), **{**waits_into([]), **options})
+
+
+@contextmanager
+def chained(
+    stages: Sequence[Stage], *links: tuple[str, Sequence[Scripted]], hold: bool = False, **options: Any
+) -> Iterator[Transport]:
+    """Play a script at each backend of a chain, and yield a transport to it; check what the servers were sent.
+
+    Arguments:
+        links: the protocol of each backend, and its script.
+        hold: of the transport.
+        options: for the client.
+    """
+    used = list(stages[: len(links)])
+    for stage, (_, script) in zip(used, links, strict=True):
+        stage.play(script)
+    with client_over([api for api, _ in links], used, **options) as client:
+        yield Transport(client, hold=hold)
+    for request in (each for stage in used for each in stage.requests):
+        no_secret_in(request)
+
+
+def no_secret_in(request: ReceivedRequest) -> None:
+    """Check that the program's key is nowhere in a request to a backend, and the backend's own is."""
+    shown = json.dumps([request.path, dict(request.headers), request.body])
+    assert sdks.KEY not in shown
+    is_signed = "/converse" in request.path
+    assert is_signed or protocols.KEY in json.dumps(dict(request.headers))
+
+
+PATHS: Final = {
+    "openai": "/v1/chat/completions",
+    "responses": "/v1/responses",
+    "anthropic": "/v1/messages",
+    "gemini": "/v1beta/models/asked-for:generateContent",
+}
+"""Where a request of each protocol goes."""
+
+
+def written(api: str, text: str = sdks.QUESTION, /, **fields: Any) -> dict[str, Any]:
+    """Return the body of a request as it is on the wire."""
+    if api == "gemini":
+        return {"contents": [{"role": "user", "parts": [{"text": text}]}], **fields}
+    body = sdks.asking(api, text, **fields)
+    return {**body, "input": text} if api == "responses" and isinstance(body["input"], str) else body
+
+
+def path_of(api: str, *, streams: bool = False) -> str:
+    """Return the path and query of a request."""
+    path = PATHS[api]
+    return f"{path.replace(':generate', ':streamGenerate')}?alt=sse" if streams and api == "gemini" else path
+
+
+def post(transport: Any, api: str, body: Any, *, streams: bool = False, headers: Any = ()) -> httpx.Response:
+    """Send a body through a transport as no SDK would write it, and read the whole response.
+
+    Arguments:
+        body: bytes, or a value that is sent as JSON.
+        streams: whether the answer is to be streamed.
+        headers: of the request; its key is in each place where a protocol may have it.
+    """
+    if streams and api != "gemini" and isinstance(body, dict):
+        body = {**body, "stream": True}
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    keys = {"authorization": f"Bearer {sdks.KEY}", "x-api-key": sdks.KEY, "x-goog-api-key": sdks.KEY}
+    given = {"content-type": "application/json", **keys, **dict(headers)}
+    client = httpx.Client(transport=transport)  # not closed: that would close the transport
+    return client.post(sdks.HOST + path_of(api, streams=streams), content=content, headers=given)
+
+
+def fault_of(api: str, response: httpx.Response) -> str:
+    """Return the message of an error, and check that it has its protocol's shape."""
+    body = response.json()
+    match api:
+        case "anthropic":
+            assert body["type"] == "error"
+            assert body["error"]["type"] in {kind for kind, _ in ERRORS.values()}
+        case "gemini":
+            assert body["error"]["code"] == response.status_code
+            assert body["error"]["status"].isupper()
+        case _:
+            assert {"message", "type", "param", "code"} <= body["error"].keys()
+    assert response.headers["x-should-retry"] == "false"
+    message = body["error"]["message"]
+    assert isinstance(message, str)
+    return message
