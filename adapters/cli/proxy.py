@@ -103,7 +103,7 @@ def proxy(
         bad_input(f"--host {host} can be reached by others: name the variable that holds a key with --client-key-env")
     app = _app(chains, client_key_env, max_connections, hold=hold, forward=forward, journals=journals)
     try:
-        listening = socket.create_server((host, port), backlog=2048)
+        listening = _listen(host, port)
     except OSError as error:
         refuse_address(error, host, port)
     base_url = f"http://{host}:{listening.getsockname()[1]}/v1"
@@ -113,6 +113,13 @@ def proxy(
     with contextlib.suppress(KeyboardInterrupt):
         _server(app, drain, max_connections).run(sockets=[listening])
     return 0
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Return a socket whose connections send at once: asyncio sees to that only for sockets that it makes itself."""
+    listening = socket.create_server((host, port), backlog=2048)
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
 def _server(app: Proxy, drain: float, most: int) -> uvicorn.Server:
