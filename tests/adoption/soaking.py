@@ -24,7 +24,7 @@ from support.waiting import auntil
 
 SERVER: Final = Path(__file__).parents[1] / "benchmarks" / "soaking" / "server.py"
 AT_ONCE: Final = 24
-ROUND: Final = 240
+ROUND: Final = 120
 FEWEST: Final = 2
 """Rounds, however short the time is."""
 POLICY: Final = Policy(
