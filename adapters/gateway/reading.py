@@ -238,6 +238,13 @@ def _text(asked: Asked, value: Any) -> None:
 
 
 _ENCRYPTED: Final = "reasoning.encrypted_content"
+
+
+def _include(asked: Asked, value: Any) -> None:
+    if value != [_ENCRYPTED]:
+        asked.unknown.append("include")
+
+
 _RESPONSES: Final = Fields(
     common={**_SAMPLING, "max_output_tokens": "max_tokens"},
     special={
@@ -255,7 +262,7 @@ _RESPONSES: Final = Fields(
         **{"background": (False,), "truncation": ("disabled",), "top_logprobs": (0,), "metadata": ({},)},
         "include": ([],),
     },
-    foreign={"include": lambda asked, value: value == [_ENCRYPTED] or asked.unknown.append("include")},
+    foreign={"include": _include},
 )
 
 # Anthropic's messages

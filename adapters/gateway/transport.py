@@ -7,9 +7,7 @@ from functools import cache
 from importlib import import_module
 from threading import Lock
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
-
-import httpx
+from typing import TYPE_CHECKING, Any, Self
 
 from rungwise.adapters.client import Client
 from rungwise.adapters.gateway.answers import HttpResponse, Problem
@@ -17,14 +15,14 @@ from rungwise.adapters.gateway.exchange import GatewayCall
 from rungwise.adapters.gateway.gateway import Gateway
 
 if TYPE_CHECKING:
+    import httpx
     import httpx2
 
     class _Transports(httpx.BaseTransport, httpx.AsyncBaseTransport, httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         def handle_request(self, request: Any) -> Any: ...
         async def handle_async_request(self, request: Any) -> Any: ...
 else:
-    # Neither library checks the type of a transport, and httpx2 may not be there.
-    class _Transports(httpx.BaseTransport, httpx.AsyncBaseTransport): ...
+    _Transports = object  # neither library checks the type; anthropic refuses httpx's, and httpx2 may not be there
 
 
 class Transport(_Transports):
@@ -99,6 +97,18 @@ class Transport(_Transports):
         for (_, kind), transport in self._others.items():
             if kind == "AsyncHTTPTransport":
                 await transport.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
 
 def _library_of(request: Any) -> ModuleType:
