@@ -61,7 +61,7 @@ class Connections:
 
     def in_this_loop(self) -> LoopCalls:
         """Return the running calls of this event loop."""
-        loop = _event_loop()
+        loop = event_loop()
         with self._lock:
             if loop not in self._in_loops:
                 self._forget_closed_loops()
@@ -88,7 +88,7 @@ class Connections:
 
     async def aclose(self) -> None:
         """End the calls of this event loop, and close its connections."""
-        loop = _event_loop()
+        loop = event_loop()
         with self._lock:
             running = self._in_loops.pop(loop, None)
         if running is None:
@@ -105,7 +105,7 @@ class Connections:
         self.in_threads, self._in_loops = ThreadCalls(), {}
 
 
-def _event_loop() -> AbstractEventLoop | None:
+def event_loop() -> AbstractEventLoop | None:
     """Return the running asyncio loop; None on trio, which has one loop per client."""
     from asyncio import get_running_loop  # which calls in threads do without
 

@@ -197,6 +197,8 @@ def test_it_counts_against_the_budget(api: str, streams: bool, stages: tuple[Sta
 class Host(BaseHTTPRequestHandler):
     """Answer as the SDK's own host: with what it got."""
 
+    protocol_version = "HTTP/1.1"  # connections are kept
+
     def do_GET(self) -> None:
         length = int(self.headers.get("content-length", 0))
         got = {"path": self.path, "key": self.headers.get("authorization"), "body": self.rfile.read(length).decode()}
@@ -215,6 +217,7 @@ class Host(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def host() -> Any:
+    ThreadingHTTPServer.daemon_threads = True
     server = ThreadingHTTPServer(("127.0.0.1", 0), Host)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -262,10 +265,18 @@ def test_an_sdk_lists_the_models_of_its_own_host(host: str, stages: tuple[Stage,
 
     async def listed(transport: Any) -> Any:
         async with sdks.sdk_of("openai", "awhole", transport=transport, base_url=host) as sdk:
+            await sdk.models.list()
             return await sdk.models.list()
 
+    async def left_open(transport: Any) -> Any:
+        return await sdks.sdk_of("openai", "awhole", transport=transport, base_url=host).models.list()
+
     with chained(stages, ("openai", [ScriptedReply(text=TEXT)])) as transport:
-        with sdks.sdk_of("openai", "whole", transport=transport, base_url=host) as sdk:
-            assert sdk.models.list().data == []
+        for _ in range(2):
+            with sdks.sdk_of("openai", "whole", transport=transport, base_url=host) as sdk:
+                assert sdk.models.list().data == []
+                assert sdk.models.list().data == []
         assert asyncio.run(listed(transport)).data == []
         assert asyncio.run(listed(transport)).data == [], "in another event loop, too"
+        assert asyncio.run(left_open(transport)).data == []
+        assert asyncio.run(left_open(transport)).data == [], "nothing was closed in between"
