@@ -16,7 +16,7 @@ from rungwise.testing import ScriptedReply
 from support import protocols, sdks
 from support.gateways import PATHS, TOOLS, client_over, no_secret_in, path_of, written
 from support.modes import waits_into
-from support.proxied import served
+from support.proxied import echoing, served
 from support.runs import Stage
 from support.sdks import APIS, FINISHES, WAYS
 
@@ -294,16 +294,51 @@ def test_without_a_key_no_web_page_gets_in(api: str, proxy: str, stage: Stage) -
 # what is forwarded
 
 
-def test_other_requests_are_forwarded_on_request(own_stages: list[Stage]) -> None:
-    with (
-        client_over(["ollama", "openai"], own_stages) as client,
-        served(Proxy(Gateway(client), key=Secret(sdks.KEY), forwards=True)) as url,
-    ):
-        own = {"authorization": f"Bearer {sdks.KEY}"}
-        answer = httpx.get(f"{url}/v1/models/embedded", headers=own)
-        assert answer.status_code == 404, "as the provider says"
-        assert answer.headers["x-rungwise-outcome"] == "forwarded"
-        assert httpx.get(f"{url}/v1/models/embedded").status_code == 401
-        gemini = httpx.post(f"{url}/v1beta/models/m:countTokens", headers=own, json={})
-        assert gemini.status_code == 404
-        assert "no backend" in gemini.text
+@pytest.fixture(scope="module")
+def forwarding() -> Iterator[tuple[str, str]]:
+    """Serve a proxy that forwards, and return its address with that of the provider, whose base URL has no path."""
+    with echoing() as provider:
+        own = rungwise.OpenAIChat("m", base_url=f"{provider}/chat/completions", api_key=protocols.KEY)
+        client = rungwise.Client([protocols.backend("ollama", provider), own])
+        with client, served(Proxy(Gateway(client), key=Secret(sdks.KEY), forwards=True)) as url:
+            yield url, provider
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v1/embeddings"),
+        ("POST", "/v1/files?purpose=batch&x=%20"),
+        ("DELETE", "/v1/responses/resp_1"),
+        ("GET", "/v1/batches"),
+    ],
+)
+def test_other_requests_are_forwarded_on_request(method: str, path: str, forwarding: tuple[str, str]) -> None:
+    own = {"authorization": f"Bearer {sdks.KEY}"}
+    answer = httpx.request(method, forwarding[0] + path, headers={**own, "cookie": sdks.KEY}, content=b"as it is")
+    assert answer.status_code == 200
+    assert answer.headers["x-rungwise-outcome"] == "forwarded"
+    got = {"path": path.removeprefix("/v1"), "key": f"Bearer {protocols.KEY}", "body": "as it is"}
+    assert (answer.json()["method"], answer.json()["got"]) == (method, got)
+    assert httpx.request(method, forwarding[0] + path).status_code == 401
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("path", ["/v1/models/m:countTokens", "/v1/messages/count_tokens", "/nothing", "/"])
+def test_what_no_backend_takes_is_404(path: str, forwarding: tuple[str, str]) -> None:
+    answer = httpx.post(forwarding[0] + path, headers={"authorization": f"Bearer {sdks.KEY}"}, json={})
+    assert answer.status_code == 404
+    assert "error" in answer.json()
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("rest", ["@{}", "@{}/x", ":{}/x", ".elsewhere.example/x", "@elsewhere.example"])
+def test_no_path_leads_to_another_host(rest: str, forwarding: tuple[str, str]) -> None:
+    """The key of the backend goes with it."""
+    with echoing() as other:
+        host = other.removeprefix("http://")
+        path = "/v1" + rest.format(host if rest.startswith("@") else host.partition(":")[2])
+        answer = httpx.get(forwarding[0] + path, headers={"authorization": f"Bearer {sdks.KEY}"})
+    assert answer.status_code == 404
+    assert protocols.KEY not in answer.text

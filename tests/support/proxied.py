@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
@@ -82,3 +84,38 @@ class Exchange:
     def is_over(self) -> bool:
         """Tell whether the response has its end."""
         return bool(self.sent) and self.sent[-1]["type"] == "http.response.body" and not self.sent[-1].get("more_body")
+
+
+class _Echo(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"  # connections are kept
+
+    def do_GET(self) -> None:
+        length = int(self.headers.get("content-length", 0))
+        got = {"path": self.path, "key": self.headers.get("authorization"), "body": self.rfile.read(length).decode()}
+        body = json.dumps({"object": "list", "data": [], "got": got, "method": self.command}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_POST = do_DELETE = do_GET
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class _EchoServer(ThreadingHTTPServer):
+    daemon_threads = True
+
+
+@contextmanager
+def echoing() -> Iterator[str]:
+    """Serve a host that answers every request with what it got, and yield its address without a path."""
+    server = _EchoServer(("127.0.0.1", 0), _Echo)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
