@@ -79,6 +79,22 @@ def test_an_sdk_reads_calls_of_tools_and_sends_the_results_back(
     assert first.id != second.id
 
 
+@always
+@pytest.mark.parametrize("text", ["", "I look."])
+@pytest.mark.parametrize("api", ["anthropic", "responses", "gemini"])
+def test_a_signature_without_words_comes_back_too(
+    api: str, text: str, way: str, stages: tuple[Stage, ...]
+) -> None:
+    """Providers may keep the words of the reasoning to themselves; without its signature it is lost all the same."""
+    asks = ScriptedReply(text=text, signature=SIGNED, tool_calls=CALLS)
+    with chained(stages, (api, [asks, ScriptedReply(text=TEXT)])) as transport:
+        first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
+        assert (first.error, first.text, len(first.calls)) == (None, text, 2)
+        turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.", "White.")
+        assert sdks.ask(api, way, turns, transport=transport, tools=TOOLS[api]).text == TEXT
+    assert json.dumps(stages[0].requests[-1].body).count(SIGNED) == 1
+
+
 @every
 @always
 def test_what_a_provider_has_signed_comes_back_to_it(api: str, way: str, stages: tuple[Stage, ...]) -> None:
