@@ -13,6 +13,7 @@ import attrs
 import httpx
 import pytest
 
+from rungwise.adapters.cli.proxy import _app
 from rungwise.adapters.provider.handler import render
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import protocols, sdks
@@ -171,3 +172,25 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.
     for folder in (path, path / "below"):
         assert invoke("proxy", path, "--journals", folder).exit_code == 2
     assert os.listdir(tmp_path) == ["chains.toml"]
+
+
+@pytest.mark.parametrize("host", ["::1", "256.1.1.1", "203.0.113.7", "no such host"])
+def test_an_address_of_nobody_is_refused(host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    path = chains(tmp_path, "http://127.0.0.1:9/v1")
+    result = invoke("proxy", path, "--host", host, "--client-key-env", "PROXY_KEY", "--port", 0)
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.output
+
+
+def test_the_options_reach_the_application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BACKEND_KEY", protocols.KEY)
+    path = chains(tmp_path, "http://127.0.0.1:9/v1")
+    app = _app(str(path), None, 3, hold=True, forward=True, journals=None)
+    assert (app.gateway.hold, app.forwards, app.most, app.key) == (True, True, 3, None)
+    assert {*app.gateway.chains} == {"default", "other", "*"}
+    assert app.gateway.chains["*"] is app.gateway.chains["default"]
+    path.write_text(path.read_text().replace("chain.default", "chain.another"))
+    app = _app(str(path), None, 3, hold=False, forward=False, journals=None)
+    assert {*app.gateway.chains} == {"another", "other"}, "which of them an unknown model means, nobody knows"

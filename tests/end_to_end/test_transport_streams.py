@@ -111,6 +111,31 @@ def test_leaving_a_stream_ends_the_call(api: str, way: str, stages: tuple[Stage,
     assert len(stages[0].requests) == 1
 
 
+@pytest.mark.sampled(1)
+def test_leaving_a_stream_before_its_first_event_ends_the_call(stages: tuple[Stage, ...]) -> None:
+    import httpx
+
+    body = {**written("openai"), "stream": True}
+    with chained(stages, ("openai", [hanging("he r")])) as transport:
+        with httpx.Client(transport=transport).stream("POST", f"{sdks.HOST}/v1/chat/completions", json=body) as head:
+            assert head.status_code == 200
+        until(lambda: stages[0].provider.open_connections == 0)
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("way", sdks.WAYS)
+@pytest.mark.parametrize("api", APIS)
+def test_halves_of_characters_break_nothing(api: str, way: str, stages: tuple[Stage, ...]) -> None:
+    first = {"content": "a\ud800", "reasoning_content": "r\udc00"}
+    deltas = [first, {"content": "b\ud83d"}, {"content": "\ude00!"}]
+    chunks = [{"id": "1", "model": "m\ud800", "choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    chunks[-1]["choices"][0]["finish_reason"] = "stop"  # type: ignore[index]
+    body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+    with chained(stages, ("openai", [ScriptedReply(body=body)])) as transport:
+        seen = sdks.ask(api, way, transport=transport)
+    assert (seen.error, seen.text) == (None, "a\ufffdb\U0001f600!")
+
+
 @pytest.mark.parametrize("api", APIS)
 def test_leaving_a_stream_keeps_what_came(api: str, stages: tuple[Stage, ...]) -> None:
     kept: list[Result] = []
@@ -214,9 +239,7 @@ def plays(draw: st.DrawFn) -> Play:
 
 
 @pytest.mark.sampled(1)
-@settings(
-    max_examples=examples(600), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=examples(600), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(play=plays())
 def test_what_an_sdk_has_gathered_begins_the_result_or_its_stream_ended_in_an_error(
     play: Play, stages: tuple[Stage, ...]
