@@ -261,10 +261,9 @@ def test_a_fallback_of_another_protocol_gets_nothing_that_is_the_firsts_own(
 @pytest.mark.parametrize("api", APIS)
 def test_only_headers_of_tracing_and_betas_go_along(api: str, stages: tuple[Stage, ...]) -> None:
     own = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "anthropic-beta": "a-beta"}
+    more = {"cookie": "a=b", "x-of-mine": "c", "openai-organization": "d"}
     with chained(stages, (api, [ANSWER])) as transport:
-        post(
-            transport, api, written(api), headers={**own, "cookie": "a=b", "x-of-mine": "c", "openai-organization": "d"}
-        )
+        post(transport, api, written(api), headers={**own, **more})
     sent = one(stages[0]).headers
     assert {name: sent.get(name) for name in own} == own
     assert not more.keys() & sent.keys()
