@@ -85,7 +85,7 @@ class Proxy(Asgi):
         client = httpx.AsyncClient(timeout=600, headers={**own, **passed})
         try:
             answer = await client.send(client.build_request(scope["method"], url, content=body), stream=True)
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             await client.aclose()
             raise Problem.saying(502, f"{backend.name} could not be asked ({type(error).__name__})") from None
         rest = {name: value for name, value in answer.headers.items() if name.lower() not in _HOPS}
@@ -103,7 +103,7 @@ class Proxy(Asgi):
         first = [chains.get("*"), *chains.values()]
         backends = [each for client in first if client is not None for each in client.chain]
         for each in backends:
-            if isinstance(each, HttpBackend) and each.API in wanted:
+            if isinstance(each, HttpBackend) and each.API in wanted and rest.startswith("/"):  # or it names a host
                 return each, rest
         raise Problem.saying(404, f"no backend of a chain speaks the protocol of this address ({' or '.join(wanted)})")
 

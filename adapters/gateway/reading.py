@@ -54,7 +54,7 @@ class Asked:
             self.unknown.append(name)
 
 
-Take = Callable[[Asked, Any], object]
+Take = Callable[[Asked, Any], None]
 """Take the value of a field."""
 
 
@@ -141,10 +141,6 @@ def _opaque(messages: list[Any]) -> Iterator[bool]:
 
 def _ignore(asked: Asked, value: Any) -> None:
     pass
-
-
-def _unknown(name: str) -> Take:
-    return lambda asked, value: asked.unknown.append(name)
 
 
 def _take_tools(asked: Asked, value: Any) -> None:
@@ -237,7 +233,11 @@ def _text(asked: Asked, value: Any) -> None:
         asked.own["text"] = rest
 
 
-_ENCRYPTED: Final = "reasoning.encrypted_content"
+def _include(asked: Asked, value: Any) -> None:
+    if value != ["reasoning.encrypted_content"]:  # which others do without
+        asked.unknown.append("include")
+
+
 _RESPONSES: Final = Fields(
     common={**_SAMPLING, "max_output_tokens": "max_tokens"},
     special={
@@ -255,7 +255,7 @@ _RESPONSES: Final = Fields(
         **{"background": (False,), "truncation": ("disabled",), "top_logprobs": (0,), "metadata": ({},)},
         "include": ([],),
     },
-    foreign={"include": lambda asked, value: value == [_ENCRYPTED] or asked.unknown.append("include")},
+    foreign={"include": _include},
 )
 
 # Anthropic's messages

@@ -79,6 +79,20 @@ def test_an_sdk_reads_calls_of_tools_and_sends_the_results_back(
     assert first.id != second.id
 
 
+@always
+@pytest.mark.parametrize("text", ["", "I look."])
+@pytest.mark.parametrize("api", ["anthropic", "responses", "gemini"])
+def test_a_signature_without_words_comes_back_too(api: str, text: str, way: str, stages: tuple[Stage, ...]) -> None:
+    """Providers may keep the words of the reasoning to themselves; without its signature it is lost all the same."""
+    asks = ScriptedReply(text=text, signature=SIGNED, tool_calls=CALLS)
+    with chained(stages, (api, [asks, ScriptedReply(text=TEXT)])) as transport:
+        first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
+        assert (first.error, first.text, len(first.calls)) == (None, text, 2)
+        turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.", "White.")
+        assert sdks.ask(api, way, turns, transport=transport, tools=TOOLS[api]).text == TEXT
+    assert json.dumps(stages[0].requests[-1].body).count(SIGNED) == 1
+
+
 @every
 @always
 def test_what_a_provider_has_signed_comes_back_to_it(api: str, way: str, stages: tuple[Stage, ...]) -> None:
@@ -231,3 +245,27 @@ def test_an_empty_answer_is_asked_for_again(api: str, way: str, stages: tuple[St
         seen = sdks.ask(api, way, transport=transport)
     assert (seen.error, seen.text) == (None, TEXT)
     assert len(stages[0].requests) == 2
+
+
+@pytest.mark.sampled(1)
+def test_one_transport_serves_threads_and_event_loops_at_once(stages: tuple[Stage, ...]) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    def answer(request: Any) -> ScriptedReply:
+        return ScriptedReply(text=protocols.said(request)[-1].text)
+
+    cases = [(api, way, f"{api} {way} {number}") for number in range(3) for api in APIS for way in WAYS]
+    with chained(stages, ("openai", [answer])) as transport, ThreadPoolExecutor(8) as pool:
+        seen = pool.map(lambda case: sdks.ask(case[0], case[1], case[2], transport=transport), cases)
+        assert [(one.error, one.text) for one in seen] == [(None, text) for _, _, text in cases]
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("api", APIS)
+def test_an_sdk_that_is_closed_leaves_the_client_open(api: str, stages: tuple[Stage, ...]) -> None:
+    with chained(stages, ("openai", [ScriptedReply(text=TEXT)])) as transport:
+        for way in WAYS:
+            assert sdks.ask(api, way, transport=transport).text == TEXT
+        with transport:
+            pass
+        assert sdks.ask(api, "whole", transport=transport).text == TEXT

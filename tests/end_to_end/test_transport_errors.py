@@ -169,7 +169,7 @@ def test_an_sdk_with_retries_of_its_own_asks_once(api: str, stages: tuple[Stage,
     with chained(stages, ("openai", [ScriptedReply(status=503)]), policy=once) as transport:
         sdk = sdks.sdk_of(api, "whole", transport=transport).with_options(max_retries=2)
         create = {"openai": sdk.chat.completions, "responses": sdk.responses} if api != "anthropic" else {}
-        with pytest.raises(Exception, match="503|fail"):
+        with pytest.raises(Exception, match=r"503|fail"):
             create.get(api, getattr(sdk, "messages", None)).create(**sdks.asking(api))
     assert len(stages[0].requests) == 1
 
