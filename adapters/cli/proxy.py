@@ -103,7 +103,7 @@ def proxy(
         bad_input(f"--host {host} can be reached by others: name the variable that holds a key with --client-key-env")
     app = _app(chains, client_key_env, max_connections, hold=hold, forward=forward, journals=journals)
     try:
-        listening = socket.create_server((host, port), backlog=2048)
+        listening = _listen(host, port)
     except OSError as error:
         refuse_address(error, host, port)
     base_url = f"http://{host}:{listening.getsockname()[1]}/v1"
@@ -113,6 +113,13 @@ def proxy(
     with contextlib.suppress(KeyboardInterrupt):
         _server(app, drain, max_connections).run(sockets=[listening])
     return 0
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Return a socket whose connections send at once: asyncio sees to that only for sockets that it makes itself."""
+    listening = socket.create_server((host, port), backlog=2048)
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
 def _server(app: Proxy, drain: float, most: int) -> uvicorn.Server:
@@ -141,7 +148,7 @@ def _app(path: str, key_env: str | None, most: int, *, hold: bool, forward: bool
 
     if find_spec("uvicorn") is None:
         bad_input("the proxy needs the extra: pip install 'rungwise[proxy]'")
-    clients = _clients_in(path)
+    clients = _clients_in(path, most)
     default = clients.get("default") or (next(iter(clients.values())) if len(clients) == 1 else None)
     key = None
     if key_env is not None:
@@ -173,8 +180,8 @@ def _app(path: str, key_env: str | None, most: int, *, hold: bool, forward: bool
     return Proxy(gateway, key=key, most=most, forwards=forward, metrics=metrics)
 
 
-def _clients_in(path: str) -> dict[str, Client]:
-    """Return a client for each chain of a file, all with the policy there."""
+def _clients_in(path: str, most: int) -> dict[str, Client]:
+    """Return a client for each chain of a file, all with the policy there; no request waits for a connection."""
     from rungwise.adapters.client import Client
 
     text = text_of_file(path)
@@ -184,7 +191,10 @@ def _clients_in(path: str) -> dict[str, Client]:
         if not isinstance(chains, dict) or not chains:
             raise ConfigurationError("there is no chain: begin each backend of one with [[chain.default]]")
         prices = read_price_list(text)  # which refuses what is no table
-        return {name: Client(chain_in(name, tables, prices.of), policy=policy) for name, tables in chains.items()}
+        return {
+            name: Client(chain_in(name, tables, prices.of), policy=policy, max_connections=most)
+            for name, tables in chains.items()
+        }
     except ConfigurationError as error:
         raise ConfigurationError(f"{path}: {error}") from None
 

@@ -7,9 +7,7 @@ from functools import cache
 from importlib import import_module
 from threading import Lock
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
-
-import httpx
+from typing import TYPE_CHECKING, Any, Self
 
 from rungwise.adapters.client import Client
 from rungwise.adapters.gateway.answers import HttpResponse, Problem
@@ -18,14 +16,14 @@ from rungwise.adapters.gateway.gateway import Gateway
 from rungwise.adapters.http.waiting import event_loop
 
 if TYPE_CHECKING:
+    import httpx
     import httpx2
 
     class _Transports(httpx.BaseTransport, httpx.AsyncBaseTransport, httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         def handle_request(self, request: Any) -> Any: ...
         async def handle_async_request(self, request: Any) -> Any: ...
 else:
-    # Neither library checks the type of a transport, and httpx2 may not be there.
-    class _Transports(httpx.BaseTransport, httpx.AsyncBaseTransport): ...
+    _Transports = object  # neither library checks the type; anthropic refuses httpx's, and httpx2 may not be there
 
 
 class Transport(_Transports):
@@ -104,6 +102,18 @@ class Transport(_Transports):
     def _taken(self, kind: str, loop: Any) -> list[Any]:
         with self._lock:
             return [self._others.pop(key) for key in [*self._others] if key[1:] == (kind, loop)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
 
 def _library_of(request: Any) -> ModuleType:

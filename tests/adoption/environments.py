@@ -11,7 +11,7 @@ from typing import Final
 from benchmarks.environments import ROOT, python_of
 
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
-    "openai2": ("openai>=2,<3", "litellm>=1.80", "llama-index-llms-openai>=0.6", "dspy>=3"),
+    "openai2": ("openai>=2,<3", "litellm>=1.80", "llama-index-llms-openai-like>=0.5", "dspy>=3"),
     "langchain": ("langchain-openai>=1", "langchain-google-genai>=4", "langchain-anthropic>=1"),
     "instructor": ("instructor>=1.10",),
     "pydantic-ai": ("pydantic-ai-slim[openai,anthropic,google]>=2",),

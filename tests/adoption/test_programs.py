@@ -49,14 +49,16 @@ OWN = (
 OTHERS = (
     Program("with_openai", "openai2", "openai.BadRequestError"),
     Program("with_litellm", "openai2", "litellm.ContentPolicyViolationError", alone=True),
+    Program("with_litellm_anthropic", "openai2", "litellm.BadRequestError"),
     Program("with_llama_index", "openai2", "openai.BadRequestError"),
     Program("with_dspy", "openai2", "dspy.LMInvalidRequestError", ("whole", "awhole")),
     Program("with_langchain_openai", "langchain", "langchain_openai.OpenAIInvalidRequestError"),
     Program("with_langchain_google_genai", "langchain", "langchain_google_genai.GoogleInvalidRequestError"),
     Program("with_langchain_anthropic", "langchain", "langchain_anthropic.AnthropicInvalidRequestError", alone=True),
     Program(*("with_instructor", "instructor", "instructor.InstructorRetryException"), answer=JSON_ANSWER, held=True),
-    Program(
-        *("with_pydantic_ai", "pydantic-ai", "pydantic_ai.ModelRequestRejectedError", ("whole", "awhole", "astream"))
+    *(
+        Program(name, "pydantic-ai", "pydantic_ai.ModelRequestRejectedError", ("whole", "awhole", "astream"))
+        for name in ("with_pydantic_ai", "with_pydantic_ai_anthropic", "with_pydantic_ai_google")
     ),
 )
 

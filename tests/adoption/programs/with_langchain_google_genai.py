@@ -1,4 +1,4 @@
-"""langchain-google-genai: its `client_args` go to both of its HTTP clients; one attempt is no retry."""
+"""langchain-google-genai: its `client_args` go to both of its HTTP clients, and its own retries are off."""
 
 from chain import client
 from langchain_google_genai import ChatGoogleGenerativeAI
@@ -6,7 +6,7 @@ from langchain_google_genai import ChatGoogleGenerativeAI
 import rungwise
 
 model = ChatGoogleGenerativeAI(
-    model="gemini-2.5-flash", client_args={"transport": rungwise.Transport(client)}, max_retries=1
+    model="gemini-2.5-flash", client_args={"transport": rungwise.Transport(client)}, max_retries=0
 )
 
 

@@ -1,14 +1,18 @@
-"""LlamaIndex: one HTTP client for `complete`, one for `acomplete`, and its own retries off."""
+"""LlamaIndex: one HTTP client for `complete`, one for `acomplete`, and its own retries off.
+
+`OpenAILike` takes any name of a model; `OpenAI` of `llama_index.llms.openai` takes the same clients.
+"""
 
 import openai
 from chain import client
-from llama_index.llms.openai import OpenAI
+from llama_index.llms.openai_like import OpenAILike
 
 import rungwise
 
 transport = rungwise.Transport(client)
-llm = OpenAI(
-    model="gpt-4o",
+llm = OpenAILike(
+    model="gpt-5",
+    is_chat_model=True,
     http_client=openai.DefaultHttpxClient(transport=transport),
     async_http_client=openai.DefaultAsyncHttpxClient(transport=transport),
     max_retries=0,
