@@ -66,8 +66,7 @@ class TurnResult(Displayable, Generic[V]):
     already_run: tuple[ToolCall, ...] = ()
 
     def __repr__(self) -> str:
-        from rungwise.fsm.journal.digest import Spent  # loaded when somebody looks at a result
-        from rungwise.fsm.journal.digest.text import brief
+        from rungwise.fsm.journal.digest import Spent, brief  # loaded when somebody looks at a result
 
         spent = {name: getattr(self, name) for name in ("calls", "attempts", "seconds", "usage", "cost")}
         return brief("TurnResult", self.outcome, self.text, self.cause, Spent(**spent))

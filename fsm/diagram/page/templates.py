@@ -12,8 +12,7 @@ import orjson
 
 from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
 from rungwise.fsm.diagram.model import ENDS, Decision, Picture
-from rungwise.fsm.journal.digest import Digest
-from rungwise.fsm.journal.digest.words import END_SIGNS, counted, plain, seconds_text
+from rungwise.fsm.journal.digest import END_SIGNS, Digest, counted, plain, seconds_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
