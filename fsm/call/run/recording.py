@@ -118,11 +118,7 @@ class Recorder:
         if observation.event == "cancelled":
             return {"delivered": observation.part, **gathered}
         reply = observation.reply
-        content: dict[str, Any] = {
-            "part": observation.part,
-            "new": observation.new,
-            "delivered": observation.delivered,
-        }
+        content: dict[str, Any] = {"part": observation.part, "new": observation.new, "delivered": observation.delivered}
         if observation.unsays:
             content["unsays"] = True
         if observation.spare:
