@@ -65,18 +65,6 @@ PRINTED: Final = {
 """The expression for each figure in the program."""
 
 
-def program_of(worst: WorstScript, request: CertifiedRequest) -> list[str]:
-    """Write the program that prints the figure."""
-    return [
-        *_imports(request),
-        "",
-        *_chain(worst, request),
-        *_tool(worst),
-        *_asking(worst, request),
-        *_printing(worst, request),
-    ]
-
-
 def _imports(request: CertifiedRequest) -> Iterator[str]:
     if request.is_turn:
         yield "import time"
@@ -160,7 +148,17 @@ def head_of(worst: WorstScript, request: CertifiedRequest, path: Path) -> str:
     if _needs_program(worst, request):
         lines += ["and run the lines behind > in another; they print the figure:"]
         lines += [f"    sed -n 's/^# > \\{{0,1\\}}//p' {file} | python -", ""]
-        lines += [f"> {line}".rstrip() for line in program_of(worst, request)]
+        lines += [
+            f"> {line}".rstrip()
+            for line in [
+                *_imports(request),
+                "",
+                *_chain(worst, request),
+                *_tool(worst),
+                *_asking(worst, request),
+                *_printing(worst, request),
+            ]
+        ]
     else:
         lines += ["and send the request from another; its JSON has the figure, stderr shows each wait:"]
         lines += [f"    {_command(worst, request)}"]

@@ -70,7 +70,25 @@ def machine_of(table: Table) -> Machine:
     """Return the table's one machine, built on first use."""
     machine: Machine | None = vars(table).get("_machine")
     if machine is None:
-        machine = vars(table)["_machine"] = _build(table)
+        machine = vars(table)["_machine"] = Machine(
+            model=None,
+            name=NAME,
+            states=[{"name": name, "final": name in table.outcomes} for name in table.states],
+            initial=table.start,
+            transitions=[
+                {
+                    "trigger": row.event,
+                    "source": row.source,
+                    "dest": row.target,
+                    "conditions": _conditions(table, row),
+                    "before": [TakeRow(row, _count(table, row))],
+                }
+                for row in table.rows
+            ],
+            auto_transitions=False,
+            queued=False,
+            send_event=False,
+        )
     return machine
 
 
@@ -87,28 +105,6 @@ def rows_tried(machine: Machine, event: str, state: str) -> Iterator[tuple[Row, 
     if event in machine.events:
         transitions: list[Any] = machine.events[event].transitions.get(state, [])
         yield from ((each.before[-1].row, [condition.func for condition in each.conditions]) for each in transitions)
-
-
-def _build(table: Table) -> Machine:
-    return Machine(
-        model=None,
-        name=NAME,
-        states=[{"name": name, "final": name in table.outcomes} for name in table.states],
-        initial=table.start,
-        transitions=[
-            {
-                "trigger": row.event,
-                "source": row.source,
-                "dest": row.target,
-                "conditions": _conditions(table, row),
-                "before": [TakeRow(row, _count(table, row))],
-            }
-            for row in table.rows
-        ],
-        auto_transitions=False,
-        queued=False,
-        send_event=False,
-    )
 
 
 def _conditions(table: Table, row: Row) -> list[Condition]:
