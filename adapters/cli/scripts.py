@@ -52,39 +52,22 @@ class CertifiedRequest:
         return ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
 
 
-PRINTED: Final = {
-    "calls": "result.calls",
-    "attempts": "result.attempts",
-    "waiting seconds": "waited",
-    "seconds": "result.seconds",
-    "tool runs": "len(took)",
-    "tool seconds": "sum(took)",
-    "output tokens": "result.usage.output_tokens",
-    "money": "result.cost",
-}
-"""The expression for each figure in the program."""
+def _program(worst: WorstScript, request: CertifiedRequest) -> list[str]:
+    """Write the program that prints the figure."""
+    from jinja2 import Environment, StrictUndefined
 
-
-def _imports(request: CertifiedRequest) -> Iterator[str]:
-    if request.is_turn:
-        yield "import time"
-        yield ""
-    if request.policy is not None and IN_PYTHON.fullmatch(request.policy):
-        yield f"import {request.policy.partition(':')[0]}"
-    yield "import rungwise"
-
-
-def _chain(worst: WorstScript, request: CertifiedRequest) -> Iterator[str]:
-    prices = "" if request.prices is None else ", prices=prices"
-    if request.prices is not None:
-        yield f"prices = rungwise.Prices({request.prices.input!r}, {request.prices.output!r})"
-    numbers = f"range(1, {worst.backends + 1})"
-    yield f'url = "{URL}"'
-    yield f'chain = [rungwise.OpenAIChat(f"backend-{{n}}", base_url=url{prices}) for n in {numbers}]'
-    compactor = ", compactor=lambda messages: messages" if worst.needs_compactor else ""
-    yield f"policy = {_policy(request)}"
-    own = "" if request.is_turn else ", policy=policy"
-    yield f"client = rungwise.Client(chain{own}, jitter=lambda: 1.0{compactor})"
+    caps = [("max_tokens", request.max_tokens), ("input_tokens", request.input_tokens)]
+    text = Path(__file__).with_name("program.py.j2").read_text(encoding="utf-8")
+    template = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True).from_string(text)
+    return template.render(
+        worst=worst,
+        request=request,
+        url=URL,
+        module=request.policy.partition(":")[0] if request.policy and IN_PYTHON.fullmatch(request.policy) else "",
+        policy=_policy(request),
+        messages=[dict(message) for message in worst.case.enacted.messages],
+        arguments=[f", {name}={value}" for name, value in caps if value is not None],
+    ).splitlines()
 
 
 def _policy(request: CertifiedRequest) -> str:
@@ -94,43 +77,6 @@ def _policy(request: CertifiedRequest) -> str:
     if IN_PYTHON.fullmatch(request.policy):
         return request.policy.replace(":", ".")
     return f"rungwise.{kind}.load({request.policy!r})"
-
-
-def _tool(worst: WorstScript) -> Iterator[str]:
-    if worst.tool is None:
-        return
-    seconds = worst.tool_seconds
-    yield "took = []"
-    yield f"def {worst.tool}(number: int) -> int:"
-    yield f"    took.append({seconds!r})"
-    if seconds:
-        yield f"    time.sleep({seconds!r})"
-    yield "    return number"
-    yield f"tools = [rungwise.Tool(function={worst.tool}, alone=True)]"
-
-
-def _asking(worst: WorstScript, request: CertifiedRequest) -> Iterator[str]:
-    yield "messages = ["
-    yield from (f"    {dict(message)!r}," for message in worst.case.enacted.messages)
-    yield "]"
-    options = [("max_tokens", request.max_tokens), ("input_tokens", request.input_tokens)]
-    arguments = "".join(f", {name}={value}" for name, value in options if value is not None)
-    own = ", policy=policy, tools=tools" if worst.tool else ", policy=policy"
-    yield "try:"
-    method = f"turn(messages{own}" if request.is_turn else "call(messages"
-    yield f"    result = client.{method}{arguments})"
-    yield f"except rungwise.{'TurnError' if request.is_turn else 'CallError'} as error:"
-    yield "    result = error.result"
-
-
-def _printing(worst: WorstScript, request: CertifiedRequest) -> Iterator[str]:
-    if worst.case.name == "waiting seconds":
-        journals = "result.journal.calls" if request.is_turn else "[result.journal]"
-        yield "waited = 0.0"
-        yield f"for journal in {journals}:"
-        yield '    steps = [step for step in journal.steps if step.event != "skipped"]'
-        yield '    waited += sum(step.wait for step, after in zip(steps, steps[1:]) if after.event == "sent")'
-    yield f"print({worst.case.name!r}, {PRINTED[worst.case.name]})"
 
 
 WIDTH: Final = 116
@@ -148,17 +94,7 @@ def head_of(worst: WorstScript, request: CertifiedRequest, path: Path) -> str:
     if _needs_program(worst, request):
         lines += ["and run the lines behind > in another; they print the figure:"]
         lines += [f"    sed -n 's/^# > \\{{0,1\\}}//p' {file} | python -", ""]
-        lines += [
-            f"> {line}".rstrip()
-            for line in [
-                *_imports(request),
-                "",
-                *_chain(worst, request),
-                *_tool(worst),
-                *_asking(worst, request),
-                *_printing(worst, request),
-            ]
-        ]
+        lines += [f"> {line}".rstrip() for line in _program(worst, request)]
     else:
         lines += ["and send the request from another; its JSON has the figure, stderr shows each wait:"]
         lines += [f"    {_command(worst, request)}"]
