@@ -13,10 +13,9 @@ from attrs import frozen
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.deadline import Deadline
-from rungwise.adapters.http.driver import Driver, needs_fresh, partial
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnResponse
-from rungwise.adapters.http.sync_driver import Compactor
+from rungwise.adapters.http.sync_driver import Compactor, Driver, needs_fresh, partial
 from rungwise.adapters.http.waiting import CallEnded, WakeUp, check, within
 from rungwise.adapters.wires.endpoint import asking_for_key
 from rungwise.fsm.call.call import Call
