@@ -21,9 +21,8 @@ from rungwise.fsm.call.run.outcome import LAST_RESORTS
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.enactment import links_of
-from rungwise.fsm.certificate.turn_worst import worst_of_turn
 from rungwise.fsm.certificate.verified import WorstCase
-from rungwise.fsm.certificate.worst import worst_cases
+from rungwise.fsm.certificate.worst import worst_cases, worst_of_turn
 from rungwise.fsm.checker.branches import Branch, branches, dead_rows, overlaps
 from rungwise.fsm.checker.counterexample import Property
 from rungwise.fsm.checker.firing import ORDERED

@@ -15,8 +15,7 @@ from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent, JournalMismatch
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.run import Run
-from rungwise.fsm.replay.calls import replay_call
-from rungwise.fsm.replay.recorded import check_alike
+from rungwise.fsm.replay.calls import check_alike, replay_call
 from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.turn.conversation import Conversation, ResultEntry
 from rungwise.fsm.turn.journal import TurnJournal
