@@ -13,11 +13,20 @@ from hypothesis.strategies import DrawFn
 
 from rungwise.adapters.client import Client
 from rungwise.adapters.provider.script import Script, ScriptedReply
-from rungwise.adapters.testing.case import MODES, PRICES, Case, cases, is_async, is_streaming, names_no_river
+from rungwise.adapters.testing.case import (
+    MODES,
+    PRICES,
+    Case,
+    Squeeze,
+    cases,
+    is_async,
+    is_streaming,
+    names_no_river,
+    squeezes,
+)
 from rungwise.adapters.testing.runner import KEY, CaseRunner
 from rungwise.adapters.testing.scripts import scripted_replies, scripts
 from rungwise.adapters.testing.search import FuzzFinding, Search, Shrinkable, with_defaults
-from rungwise.adapters.testing.squeeze import Squeeze, squeezes
 from rungwise.adapters.testing.survival import assert_survives
 from rungwise.adapters.testing.wire_checks import check_answer, check_requests
 from rungwise.adapters.wires.chat.backend import OpenAIChat

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.parts import Message, ToolCall
-from rungwise.fsm.call.conversation.plain import plain_messages
+from rungwise.fsm.call.conversation.plain import plain_messages, stored
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
-from rungwise.fsm.call.conversation.stored import stored
 from rungwise.fsm.call.run.displayable import Displayable
 from rungwise.fsm.call.run.result import Result, V
 from rungwise.fsm.errors import RungwiseError

@@ -28,8 +28,7 @@ from rungwise.adapters.wires.bedrock.parameters import (
 from rungwise.adapters.wires.bedrock.shapes import CONVERSE, UNMARKED, lost_marks, marks_tools, unmarked, without_marks
 from rungwise.adapters.wires.bedrock.signing import Account
 from rungwise.adapters.wires.bedrock.stream import ConverseDecoder
-from rungwise.adapters.wires.endpoint import as_secret, check_key, merged
-from rungwise.adapters.wires.fields import optional
+from rungwise.adapters.wires.endpoint import as_secret, check_key, merged, optional
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.plain.parts import mapping_of

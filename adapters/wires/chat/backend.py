@@ -14,8 +14,7 @@ from rungwise.adapters.wires.chat.discovery import DiscoverableBackend
 from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.chat.shapes import CHAT, FORMATS, ChatShapes
 from rungwise.adapters.wires.chat.stream import ChatDecoder
-from rungwise.adapters.wires.endpoint import is_token
-from rungwise.adapters.wires.fields import optional
+from rungwise.adapters.wires.endpoint import is_token, optional
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.pairing import is_own_call
 from rungwise.adapters.wires.plain.messages import read_messages
