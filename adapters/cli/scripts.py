@@ -13,6 +13,7 @@ from attrs import frozen
 from rungwise.adapters.cli.options import IN_PYTHON
 from rungwise.adapters.cli.output import bad_input, counted, note, one_line, safe
 from rungwise.adapters.provider.enacted import EARLY, model_of
+from rungwise.fsm.certificate.shown.markdown import stated
 from rungwise.fsm.certificate.verified import number_text
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def head_of(worst: WorstScript, request: CertifiedRequest, path: Path) -> str:
 
 def _facts(worst: WorstScript, request: CertifiedRequest) -> Iterator[tuple[str, str]]:
     case = worst.case
-    yield "stated", _stated(case)
+    yield "stated", stated(case, "the path")
     if not case.is_exact:
         yield "attained", f"{number_text(case.attained or 0)}, by this script"
     yield "path", case.path
@@ -128,14 +129,6 @@ def _facts(worst: WorstScript, request: CertifiedRequest) -> Iterator[tuple[str,
     if worst.tool is not None:
         yield "tools", f"the script calls the tool {worst.tool!r}; the client decides how long its runs take"
     yield "counted", case.note
-
-
-def _stated(case: WorstCase) -> str:
-    figure = ("" if case.is_exact else "no more than ") + number_text(case.value or 0)
-    if case.ended_by == "ladder":
-        return f"{figure}; the ladder ends the path"
-    alone = f" (the ladder alone: {number_text(case.ladder)})" if case.ladder is not None else ""
-    return f"{figure}; {case.ended_by} ends the path{alone}"
 
 
 def _needs_program(worst: WorstScript, request: CertifiedRequest) -> bool:

@@ -55,10 +55,8 @@ class AsyncDriver(Driver):
         try:
             send = call.begin(self.clock())
             while send is not None:
-                if not await self._make_ready(call, send):
-                    call.sending(self.when_late(send))
-                    break
-                if call.is_shared and not await self._reserve(call, send):
+                is_ready = await self._make_ready(call, send)
+                if not is_ready or (call.is_shared and not await self._reserve(call, send)):
                     call.sending(self.when_late(send))
                     break
                 # This waits for other calls, not for the backend, so no limit of an attempt counts here.

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from attrs import field, frozen
 
-from rungwise.fsm.journal.attempts import RecordedAttempt, attempts_of, ending_of
-from rungwise.fsm.journal.path import Path
+from rungwise.fsm.journal.path import Path, RecordedAttempt, attempts_of, ending_of
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.values.label import label
