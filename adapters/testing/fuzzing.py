@@ -31,7 +31,7 @@ from rungwise.adapters.testing.survival import assert_survives
 from rungwise.adapters.testing.wire_checks import check_answer, check_requests
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.learned import LEARNED
-from rungwise.fsm.call.conversation.json_instruction import longest_json_instruction
+from rungwise.fsm.call.conversation.for_backend import longest_json_instruction
 from rungwise.fsm.call.conversation.link import PlainLink, Prices
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy, Timeouts
 from rungwise.fsm.call.run.result import Result

@@ -10,8 +10,7 @@ from typing import Any
 from attrs import evolve
 
 from rungwise.fsm.call.budget.reserve import reserved_seconds
-from rungwise.fsm.call.conversation.for_backend import most_schema_tokens
-from rungwise.fsm.call.conversation.json_instruction import longest_json_instruction
+from rungwise.fsm.call.conversation.for_backend import longest_json_instruction, most_schema_tokens
 from rungwise.fsm.call.conversation.link import Link, Prices
 from rungwise.fsm.call.conversation.observation import ANSWERS, RAISED
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits

@@ -18,10 +18,9 @@ from rungwise.fsm.machine.run import Run
 from rungwise.fsm.replay.calls import check_alike, replay_call
 from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.turn.conversation import Conversation, ResultEntry
-from rungwise.fsm.turn.journal import TurnJournal
+from rungwise.fsm.turn.journal import Tally, TurnJournal, TurnRecorder
 from rungwise.fsm.turn.observe import OF_TOOLS, cause_of, counts_of, event_of, facts_of, facts_of_call
 from rungwise.fsm.turn.policy import TurnPolicy
-from rungwise.fsm.turn.recording import Tally, TurnRecorder
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.table import CALLS, OUTCOMES, TURN
 from rungwise.fsm.turn.tool_round import Repeats
