@@ -208,7 +208,9 @@ def observation_of(step: Step, backend: int) -> Observation:
     content = step.content or {}
     delivered = content.get("delivered", "")
     remaining = delivered if step.event == "cancelled" else ""
-    failure = reply = None
+    failure = reply = finding = None
+    if step.event in (RAISED, *WRONG.values()):
+        finding = Finding(note=step.note or "wrong", reasons=tuple(content.get("reasons", ())))
     if step.reason is not None:
         failure = Failure(
             step.reason,  # type: ignore[arg-type] # the journal holds what a Failure held
@@ -243,14 +245,8 @@ def observation_of(step: Step, backend: int) -> Observation:
         reply=reply,
         failure=failure,
         found=step.note if step.event == "malformed" else None,
-        finding=_finding_of(step, tuple(content.get("reasons", ()))),
+        finding=finding,
     )
-
-
-def _finding_of(step: Step, reasons: tuple[str, ...]) -> Finding | None:
-    if step.event not in (RAISED, *WRONG.values()):
-        return None
-    return Finding(note=step.note or "wrong", reasons=reasons)
 
 
 def _compare(replayed: Journal, recorded: tuple[Step, ...], alike: int, number: int) -> int:
