@@ -37,8 +37,7 @@ from rungwise.fsm.checker.walked import (
     sometimes_reached,
     sometimes_taken,
 )
-from rungwise.fsm.machine.machine import fact_bits_of, rows_tried
-from rungwise.fsm.machine.run import Run
+from rungwise.fsm.machine.run import Run, fact_bits_of, rows_tried
 from rungwise.fsm.machine.table import Row, Table
 
 PURE = "guards pure"
