@@ -14,7 +14,7 @@ from rungwise.adapters.wires.bedrock.plain import SERVERS
 from rungwise.adapters.wires.draft import Draft, arguments_of, classified, count_of, malformed, raw_of, stop_of, text_at
 from rungwise.adapters.wires.json_text import HeldText, load, mended, weight_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
-from rungwise.adapters.wires.reading.blocks import Block, BlockDecoder, index_of
+from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_of
 from rungwise.fsm.call.conversation.parts import Part, ToolCall
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, StopReason, Text
 from rungwise.fsm.failures.failure import Failure
