@@ -61,8 +61,6 @@ class Screen:
         self._gap = ""
         self._word = ""
 
-    # lines
-
     def print(self, text: str | Text = "", style: str = "", *, end: str = "\n") -> None:
         """Write text as it is."""
         self.console.print(Text(text, style) if isinstance(text, str) else text, end=end, soft_wrap=True)
@@ -92,8 +90,6 @@ class Screen:
         for line in lines:
             line.rstrip()
         return lines
-
-    # text that streams
 
     def stream(self, text: str, style: str, opening: str = "") -> None:
         """Write a piece of a text behind a bar; a word appears when it is whole."""
@@ -144,8 +140,6 @@ class Screen:
         self.print(Text(self._gap + word, self._live), end="")
         self._column += len(self._gap) + len(word)
         self._gap = ""
-
-    # the end
 
     def table(self, headings: tuple[str, ...], rows: list[tuple[str | Text, ...]]) -> None:
         """Write a table without lines."""

@@ -99,9 +99,6 @@ def _drop(body: Body, names: frozenset[str]) -> None:
             body["output_config"] = config
 
 
-# the turns
-
-
 def late_system(roles: Sequence[str]) -> set[int]:
     """Return the indices of system messages between a user turn and an assistant's, or the end: they may stay there."""
     runs = [[*run] for _, run in groupby(range(len(roles)), lambda index: roles[index] == "system")]
@@ -145,9 +142,6 @@ def _texts(message: PlainMessage) -> Any:
 
 def _blocks(content: Any) -> list[Any]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else [*content]
-
-
-# reasoning
 
 
 def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:

@@ -160,8 +160,6 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
     _is_counted: bool = field(default=False, init=False)
     _details: object = field(default=None, init=False)
 
-    # text and reasoning
-
     def piece_in(self, value: Any) -> Piece | None:
         """Return the text or reasoning of an event that holds nothing else, with the index of its block."""
         if not isinstance(value, dict) or value.keys() != _EVENT or value["type"] != "content_block_delta":
@@ -172,8 +170,6 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
         name, kind = _DELTAS.get(delta.get("type"), ("", Text)) if isinstance(delta.get("type"), str) else ("", Text)
         text = delta.get(name)
         return ((kind, index), text) if isinstance(text, str) else None
-
-    # all other events
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take the object of any other event."""
@@ -279,8 +275,6 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
         if isinstance(usage, dict):
             self._is_counted = bool(count_of(usage.get("output_tokens")) or usage.get("iterations"))
             self._report(usage)
-
-    # the reply
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""

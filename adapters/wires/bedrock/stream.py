@@ -146,8 +146,6 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
             return (Reasoning, event["contentBlockIndex"]), thought["text"]
         return None
 
-    # all other events
-
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take the object of any other event."""
         ((name, event),) = value.items()
@@ -214,8 +212,6 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
         if sealed:
             block.sealed.append(sealed)
             self.letters_beside += len(sealed)
-
-    # the reply
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""

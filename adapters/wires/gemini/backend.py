@@ -86,9 +86,6 @@ def _lower_reasoning(body: Body, traits: Traits) -> None:
         body["generationConfig"] = {**config, "thinkingConfig": {**thinking, **less}}
 
 
-# the conversation
-
-
 def in_order(messages: Iterable[PlainMessage | Message]) -> list[PlainMessage | Message]:
     """Return messages with the results of each turn in one message, in the order of the calls, as Gemini requires."""
     ordered: list[PlainMessage | Message] = []

@@ -63,8 +63,6 @@ class ResponsesForm(Form):
             return None
         return str(format.get("type", "")).startswith("json") and format.get("schema", True)
 
-    # messages
-
     def is_own(self, message: PlainMessage) -> bool:
         """Tell whether a plain message can be sent unchanged."""
         if message.get("type", "message") != "message":
@@ -95,8 +93,6 @@ class ResponsesForm(Form):
         """Return a message as plain messages that are items here, and are read by every other protocol too."""
         plain = super().plain_of(message, with_reasoning=with_reasoning)
         return [{"type": "message", **each} if each["role"] in _ROLES else each for each in plain]
-
-    # tools
 
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
         """Return the definition of a tool; `strict` is explicit, as chat completions have another default."""
