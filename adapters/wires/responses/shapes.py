@@ -68,7 +68,9 @@ class ResponsesForm(Form):
         if message.get("type", "message") != "message":
             return isinstance(message["type"], str) and "tool_calls" not in message
         content = message.get("content")
-        is_content = isinstance(content, str) or (isinstance(content, list | tuple) and all(map(_is_own_part, content)))
+        is_content = isinstance(content, str) or (
+            isinstance(content, list | tuple) and all(mapping_of(part).get("type") in _CONTENTS for part in content)
+        )
         return is_content and message.get("role") in _ROLES and _MEMBERS.issuperset(message)
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
@@ -125,10 +127,6 @@ class ResponsesForm(Form):
         if isinstance(format, Mapping) and isinstance(format.get("grammar"), Mapping):
             written["format"] = {"type": "grammar", **format["grammar"]}
         return [written]
-
-
-def _is_own_part(part: Any) -> bool:
-    return isinstance(part, Mapping) and part.get("type") in _CONTENTS
 
 
 def _items(parts: Sequence[Part], provider: str) -> Iterator[Body]:
