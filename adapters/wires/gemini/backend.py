@@ -117,11 +117,7 @@ def _joined(contents: Iterable[PlainMessage]) -> list[PlainMessage]:
 
 
 def _holds_results(content: PlainMessage) -> bool:
-    return all(isinstance(part, Mapping) and _holds(part, _RESULTS) for part in content["parts"])
-
-
-def _holds(part: Mapping[str, Any], names: Iterable[str]) -> bool:
-    return any(name in part for name in names)
+    return all(mapping_of(part).keys() & _RESULTS for part in content["parts"])
 
 
 def _signed(content: PlainMessage) -> PlainMessage:
@@ -130,7 +126,7 @@ def _signed(content: PlainMessage) -> PlainMessage:
     if content.get("role") != "model":
         return content
     for place, part in enumerate(parts):
-        if isinstance(part, Mapping) and _holds(part, _CALLS):
+        if isinstance(part, Mapping) and part.keys() & _CALLS:
             if part.get("thoughtSignature") or part.get("thought_signature"):
                 return content
             signed = {**part, "thoughtSignature": DUMMY}
