@@ -34,8 +34,8 @@ from rungwise.fsm.call.conversation import answer, reading
 from rungwise.fsm.call.run import delivery, observe
 from rungwise.fsm.certificate import worst
 from rungwise.fsm.certificate.certificate import Certificate
-from rungwise.fsm.machine.machine import machine_of
-from rungwise.fsm.replay.recorded import RecordedBudget
+from rungwise.fsm.machine.run import machine_of
+from rungwise.fsm.replay.calls import RecordedBudget
 from rungwise.fsm.testing.compactors import Compactor
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.testing import (
