@@ -132,8 +132,6 @@ class Metrics:
         shared: dict[str, Any] = {"registry": self._registry}
         self._calls = Count("rungwise_calls", "Calls that have ended.", ["outcome", "backend"], **shared)
         self._attempts = Count("rungwise_attempts", "Requests to backends.", ["backend"], **shared)
-        self._rungs = Count("rungwise_rungs", "Rungs that were taken.", ["rung"], **shared)
-        self._tokens = Count("rungwise_tokens", "Tokens, discarded ones included.", ["kind"], **shared)
         self._cost = Count("rungwise_cost", "Money, in the currency of the prices.", **shared)
         self._seconds = Histogram("rungwise_call_seconds", "How long calls took.", buckets=_SECONDS, **shared)
         self._running = Gauge("rungwise_requests_running", "Requests that run now.", **shared)
@@ -141,13 +139,8 @@ class Metrics:
     def count(self, result: Result) -> None:
         """Count a call."""
         self._calls.labels(result.outcome, result.backend).inc()
-        sent = [step for step in result.journal.steps if step.event == "sent"]
-        for name, times in Counter(step.backend for step in sent).items():
+        for name, times in Counter(step.backend for step in result.journal.steps if step.event == "sent").items():
             self._attempts.labels(name).inc(times)
-        for name, times in Counter(step.source for step in sent if step.source != "ask").items():
-            self._rungs.labels(name).inc(times)
-        self._tokens.labels("input").inc(result.usage.input_tokens)
-        self._tokens.labels("output").inc(result.usage.output_tokens)
         self._cost.inc(result.cost or 0)
         self._seconds.observe(result.seconds)
 

@@ -190,6 +190,27 @@ def _think(asked: Asked, tokens: Any) -> None:
         asked.options.setdefault("reasoning_effort", next((each for most, each in efforts if tokens <= most), "high"))
 
 
+def _parts(name: str, **takes: Take) -> Take:
+    """Return what takes members of a field; a backend of the same protocol gets the others."""
+
+    def take(asked: Asked, value: Any) -> None:
+        members = {member: each for member, each in mapping_of(value).items() if each is not None}
+        for member in takes.keys() & members:
+            takes[member](asked, members.pop(member))
+        if members:
+            asked.own[name] = members
+
+    return take
+
+
+def _effort(asked: Asked, value: Any) -> None:
+    asked.options["reasoning_effort"] = value
+
+
+def _format(name: str) -> Take:
+    return lambda asked, value: asked.take_format(value, name)
+
+
 # chat completions
 
 _CHAT: Final = Fields(
@@ -203,7 +224,7 @@ _CHAT: Final = Fields(
         "stream_options": _ignore,
         "messages": _messages,
         "tools": _take_tools,
-        "response_format": lambda asked, value: asked.take_format(value, "response_format"),
+        "response_format": _format("response_format"),
     },
     own="frequency_penalty presence_penalty logit_bias verbosity prediction top_k min_p repetition_penalty thinking "
     "chat_template_kwargs enable_thinking provider models transforms",
@@ -215,22 +236,6 @@ _CHAT: Final = Fields(
 )
 
 # Responses
-
-
-def _reasoning(asked: Asked, value: Any) -> None:
-    members = mapping_of(value)
-    if members.get("effort") is not None:
-        asked.options["reasoning_effort"] = members["effort"]
-    if rest := {name: each for name, each in members.items() if name != "effort" and each is not None}:
-        asked.own["reasoning"] = rest
-
-
-def _text(asked: Asked, value: Any) -> None:
-    members = mapping_of(value)
-    if members.get("format") is not None:
-        asked.take_format(members["format"], "text.format")
-    if rest := {name: each for name, each in members.items() if name != "format" and each is not None}:
-        asked.own["text"] = rest
 
 
 def _include(asked: Asked, value: Any) -> None:
@@ -246,8 +251,8 @@ _RESPONSES: Final = Fields(
         "input": _messages,
         "instructions": _before,
         "tools": _take_tools,
-        "reasoning": _reasoning,
-        "text": _text,
+        "reasoning": _parts("reasoning", effort=_effort),
+        "text": _parts("text", format=_format("text.format")),
     },
     own="include text truncation",
     hints="reasoning metadata user service_tier prompt_cache_key prompt_cache_retention safety_identifier",
@@ -267,16 +272,6 @@ def _choice(asked: Asked, value: Any) -> None:
     asked.options["tool_choice"] = {
         name: each for name, each in mapping_of(value).items() if name != "disable_parallel_tool_use"
     }
-
-
-def _output_config(asked: Asked, value: Any) -> None:
-    for name, each in mapping_of(value).items():
-        if name == "effort":
-            asked.options["reasoning_effort"] = each
-        elif name == "format" and each is not None:
-            asked.take_format(each, "output_config.format")
-        elif each is not None:
-            asked.unknown.append(f"output_config.{name}")
 
 
 def _turns(asked: Asked, value: Any) -> None:
@@ -301,9 +296,9 @@ _ANTHROPIC: Final = Fields(
         "messages": _turns,
         "tools": _take_tools,
         "tool_choice": _choice,
-        "output_config": _output_config,
+        "output_config": _parts("output_config", effort=_effort, format=_format("output_config.format")),
     },
-    own="top_k thinking",
+    own="top_k thinking output_config",
     hints="metadata service_tier cache_control inference_geo speed",
     plain={"thinking": ({"type": "disabled"},)},
     foreign={"thinking": lambda asked, value: _think(asked, mapping_of(value).get("budget_tokens"))},
