@@ -148,6 +148,19 @@ def test_a_faulty_request_keeps_the_providers_reason(
 
 
 @pytest.mark.sampled(1)
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("api", APIS)
+def test_what_is_too_large_for_the_provider_keeps_its_status(
+    api: str, streams: bool, stages: tuple[Stage, ...]
+) -> None:
+    large = ScriptedReply(status=413, error={"message": "Too large for us."})
+    with chained(stages, ("openai", [large])) as transport:
+        response = post(transport, api, written(api), streams=streams)
+    assert response.status_code == 413
+    assert "Too large for us." in fault_of(api, response)
+
+
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("api", APIS)
 def test_every_error_tells_the_sdk_not_to_ask_again(api: str, stages: tuple[Stage, ...]) -> None:
     once = Policy(limits=Limits(retries=0))
