@@ -3,6 +3,7 @@
 import json
 from typing import Any, Final
 
+import httpx
 import pytest
 
 import rungwise
@@ -199,14 +200,11 @@ def test_the_model_selects_a_chain(api: str, way: str, stages: tuple[Stage, ...]
     fast, slow, other = (client_over(["openai"], [stage]) for stage in stages)
     with fast, slow, other:
         transport = Transport({"fast": fast, "slow": slow, "*": other})
-        said = [sdks.ask(api, way, transport=transport, **{}).text]
+        said = [sdks.ask(api, way, transport=transport).text]
         for model in ("fast", "slow"):
-            sdk_fields = sdks.asking(api)
-            sdk_fields["model"] = model
-            path = path_of(api).replace("asked-for", model)
+            path = path_of(api).replace(sdks.MODEL, model)
             body = {**written(api), **({} if api == "gemini" else {"model": model})}
-            client: Any = __import__("httpx").Client(transport=transport)
-            said.append(client.post(sdks.HOST + path, json=body).text)
+            said.append(httpx.Client(transport=transport).post(sdks.HOST + path, json=body).text)
     assert said[0] == "I am 2."
     assert "I am 0." in said[1]
     assert "I am 1." in said[2]
@@ -249,8 +247,6 @@ def test_nonsense_is_a_faulty_request(api: str, body: bytes, streams: bool, stag
 
 @pytest.mark.sampled(1)
 def test_gemini_streams_as_events_alone(stages: tuple[Stage, ...]) -> None:
-    import httpx
-
     path = path_of("gemini", streams=True).removesuffix("?alt=sse")
     with chained(stages, ("openai", [ScriptedReply(text=TEXT)])) as transport:
         response = httpx.Client(transport=transport).post(sdks.HOST + path, json=written("gemini"))
