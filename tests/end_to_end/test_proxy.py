@@ -14,7 +14,7 @@ from rungwise.adapters.gateway.proxy import Metrics, Proxy
 from rungwise.fsm.values.secret import Secret
 from rungwise.testing import ScriptedReply
 from support import protocols, sdks
-from support.gateways import PATHS, TOOLS, client_over, no_secret_in, path_of, written
+from support.gateways import PATHS, TOOLS, client_over, fault_of, no_secret_in, path_of, written
 from support.modes import waits_into
 from support.proxied import echoing, served
 from support.runs import Stage
@@ -204,6 +204,20 @@ def test_a_request_may_lower_its_deadline_and_its_budget(api: str, proxy: str, s
     setting = kept[response.headers["x-rungwise-journal"]].journal.setting
     assert setting.policy.budget.money == 0.5
     assert setting.deadline == pytest.approx(12.5, abs=5)
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("api", APIS)
+def test_a_deadline_that_passes_is_504(
+    api: str, streams: bool, proxy: str, stage: Stage, own_stages: list[Stage], kept: Any
+) -> None:
+    for each in own_stages:
+        each.play([ScriptedReply(hang=True)])
+    response = send(proxy, api, streams=streams, headers={"x-rungwise-deadline": "0.05"})
+    assert response.status_code == 504
+    assert fault_of(api, response)
+    assert response.headers["x-rungwise-outcome"] == kept[response.headers["x-rungwise-journal"]].outcome
 
 
 @pytest.mark.sampled(1)

@@ -3,12 +3,15 @@
 import json
 from typing import Any, Final
 
+import anyio
+import httpx
+import httpx2
 import pytest
 
 from rungwise import Limits, Policy, ToolCall
 from rungwise.testing import ScriptedReply
 from support import protocols, sdks
-from support.gateways import TOOLS, chained
+from support.gateways import PATHS, TOOLS, chained, written
 from support.protocols import PROTOCOLS, cut_in_half
 from support.runs import Stage
 from support.sdks import APIS, FINISHES, WAYS
@@ -174,21 +177,18 @@ def test_a_cut_stream_that_nobody_continues_ends_as_cut_by_length(
 
 
 @every
-@everywhere
 @always
+@pytest.mark.parametrize("backend", [api for api in PROTOCOLS if api != "ollama"])  # which has no word for it
 def test_a_refusal_has_its_protocols_form(api: str, backend: str, way: str, stages: tuple[Stage, ...]) -> None:
-    reply = ScriptedReply(refusal="I will not.", finish="content_filter" if backend == "ollama" else None)
-    if backend in ("bedrock", "ollama"):
-        reply = ScriptedReply(finish="content_filter")  # neither can say why
+    says_why = backend != "bedrock"
+    reply = ScriptedReply(refusal="I will not.") if says_why else ScriptedReply(finish="content_filter")
     with chained(stages, (backend, [reply])) as transport:
         seen = sdks.ask(api, way, transport=transport)
-    if backend == "ollama":
-        return  # has no word for it
     assert (seen.error, seen.text) == (None, "")
-    if backend == "bedrock" or api == "gemini":  # whose SDK drops the message
-        assert seen.finish == FINISHES[api]["filtered"]
-    else:
+    if says_why and api != "gemini":  # whose SDK drops the message
         assert seen.refusal == "I will not."
+    else:
+        assert seen.finish == FINISHES[api]["filtered"]
     assert len(stages[0].requests) == 1
 
 
@@ -269,3 +269,25 @@ def test_an_sdk_that_is_closed_leaves_the_client_open(api: str, stages: tuple[St
         with transport:
             pass
         assert sdks.ask(api, "whole", transport=transport).text == TEXT
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+@pytest.mark.parametrize("library", [httpx, httpx2])
+@pytest.mark.parametrize("streams", [False, True])
+def test_it_serves_both_libraries_on_both_event_loops(
+    loop: str, library: Any, streams: bool, stages: tuple[Stage, ...]
+) -> None:
+    async def main(transport: Any) -> str:
+        body = {**written("openai"), "stream": streams}
+        async with library.AsyncClient(transport=transport) as program:
+            response = await program.post(f"{sdks.HOST}{PATHS['openai']}", json=body)
+        assert isinstance(response, library.Response)
+        await transport._gateway.chains["*"].aclose()
+        return str(response.text)
+
+    with chained(stages, ("openai", [ScriptedReply(text="Reeds.")])) as transport:
+        assert "Reeds." in anyio.run(main, transport, backend=loop)
+        with library.Client(transport=transport) as program:
+            response = program.post(f"{sdks.HOST}{PATHS['openai']}", json={**written("openai"), "stream": streams})
+        assert "Reeds." in response.text

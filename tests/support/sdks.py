@@ -177,6 +177,7 @@ def sdk_of(
         client = genai.Client(api_key=key, vertexai=False, http_options=http)
         return client.aio if kind else client
     own: dict[str, Any] = {"api_key": key, "max_retries": 0, "default_headers": dict(headers or {})}
+    own["_strict_response_validation"] = True
     if api == "anthropic":
         import anthropic as library
 
