@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import Any, Final
 
 import anyio
+import orjson
 from attrs import define, field
 
 from rungwise.adapters.client import Client
@@ -171,8 +172,6 @@ async def read_body(receive: Receive, largest: int) -> bytes:
 
 def json_response(value: Any) -> HttpResponse:
     """Return a value as JSON."""
-    import orjson
-
     return HttpResponse(200, {"content-type": "application/json"}, orjson.dumps(value))
 
 
