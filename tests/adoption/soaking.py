@@ -88,24 +88,23 @@ def _server(seed: int) -> Iterator[tuple[int, int]]:
 
 
 async def _soak(base_url: str, pid: int, seconds: float, draw: random.Random, seen: Soak) -> None:
+    """Call in rounds, and sample behind each, when its client has left: httpx loses connections of cancelled calls."""
     began = time.monotonic()
-    gate = asyncio.Semaphore(AT_ONCE)
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=AT_ONCE)
-    async with httpx.AsyncClient(base_url=base_url, timeout=30.0, limits=limits) as client:
-
-        async def one() -> None:
-            async with gate:
-                seen.ends[await _call(client, draw)] += 1
-
-        async def is_quiet() -> bool:
-            return bool((await client.get("/healthz")).json()["running"] == 0)
-
-        while len(seen.samples) < FEWEST or time.monotonic() - began < seconds:
-            await asyncio.gather(*(one() for _ in range(ROUND)))
-            while not await is_quiet():
+    while len(seen.samples) < FEWEST or time.monotonic() - began < seconds:
+        # None that was idle for long is used again: the server may close it at that moment.
+        limits = httpx.Limits(max_keepalive_connections=AT_ONCE, keepalive_expiry=2.0)
+        async with httpx.AsyncClient(base_url=base_url, timeout=30.0, limits=limits) as client:
+            gate = asyncio.Semaphore(AT_ONCE)
+            seen.ends.update(await asyncio.gather(*(_one(client, draw, gate) for _ in range(ROUND))))
+            while (await client.get("/healthz")).json()["running"]:
                 await asyncio.sleep(0.01)
-            seen.samples.append(_sample(pid, seen.ends.total(), time.monotonic() - began))
-    await auntil(lambda: not _sockets_of_clients(pid, base_url))
+        await auntil(lambda: not _sockets_of_clients(pid, base_url))
+        seen.samples.append(_sample(pid, seen.ends.total(), time.monotonic() - began))
+
+
+async def _one(client: httpx.AsyncClient, draw: random.Random, gate: asyncio.Semaphore) -> str:
+    async with gate:
+        return await _call(client, draw)
 
 
 def _sockets_of_clients(pid: int, base_url: str) -> int:
@@ -139,6 +138,7 @@ async def _call(client: httpx.AsyncClient, draw: random.Random) -> str:
     """Make one call, read it or leave it, and say how it ended."""
     api, streams = draw.choice([*ENDS]), draw.random() < 0.7
     path, body = _request(draw, api, streams=streams)
+    text = ""
     way = draw.choices(("read", "left", "late", "nonsense"), (80, 10, 5, 5))[0]
     if way == "nonsense":
         response = await client.post(path, content=b"{", headers={"content-type": "application/json"})
@@ -146,7 +146,6 @@ async def _call(client: httpx.AsyncClient, draw: random.Random) -> str:
     try:
         async with asyncio.timeout(draw.random() * 0.05 if way == "late" else 25.0):
             async with client.stream("POST", path, json=body) as response:
-                text = ""
                 async for piece in response.aiter_text():
                     text += piece
                     if way == "left":
@@ -154,7 +153,7 @@ async def _call(client: httpx.AsyncClient, draw: random.Random) -> str:
     except TimeoutError:
         return "left" if way == "late" else "hangs"
     except httpx.HTTPError as error:
-        return f"broken off: {type(error).__name__}"
+        return f"broken off: {error!r} after {text[-200:]!r}"
     return _end(api, response, text)
 
 
