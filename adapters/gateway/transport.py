@@ -74,7 +74,8 @@ class Transport(_Transports):
         if language is None:
             return None
         try:
-            return self._gateway.read(url.path, url.query.decode("ascii", "replace"), dict(request.headers), body())
+            headers = {name.decode("latin-1").lower(): each.decode("latin-1") for name, each in request.headers.raw}
+            return self._gateway.read(url.path, url.query.decode("ascii", "replace"), headers, body())
         except Problem as problem:
             return problem.response(language)
 

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -33,10 +32,15 @@ from benchmarks.workers import Worker, serving  # noqa: E402
 ALONE = Contestant("openai alone", "openai_client", "gateway")
 OVER = Contestant("openai over the transport", "openai_transport", "gateway")
 RACES = (
-    ("a whole call", "call", {}, Goal("a whole call over the transport, over the SDK alone", "≤", 1.7)),
-    ("a stream of 20 chunks", "stream", {}, Goal("a stream over the transport, over the SDK alone", "≤", 1.3)),
+    ("a whole call, CPU time", "call", {}, Goal("a whole call over the transport, over the SDK alone", "≤", 1.7)),
     (
-        *("a stream of 20 chunks that come apart", "stream", {"kind": "apart"}),
+        "a stream of 20 chunks, CPU time",
+        "stream",
+        {},
+        Goal("a stream over the transport, over the SDK alone", "≤", 1.3),
+    ),
+    (
+        *("a stream of 20 chunks that come apart, CPU time", "stream", {"kind": "apart"}),
         Goal("a stream whose chunks come apart, over the SDK alone", "≤", 1.3),
     ),
 )
@@ -77,7 +81,8 @@ def _transport(bench: Bench) -> Iterator[Section]:
     with bench.team([ALONE, OVER]) as workers:
         for title, way, kind, goal in RACES:
             url = bench.url(**kind)
-            alone, over = race(bench, workers, [(ALONE, way, {}), (OVER, way, {})], url)
+            # By CPU time: what the server takes is left out, which would only bring the ratios nearer to one.
+            alone, over = race(bench, workers, [(ALONE, way, {}), (OVER, way, {})], url, by_processor=True)
             ratio = over.ratio or 0.0
             yield Section(title, title, "s", [alone, over], [goal.of(ratio)])
 
@@ -109,29 +114,30 @@ def _proxies(
 
 
 def _verdicts(found: dict[str, list[dict[str, Any]]]) -> list[Verdict]:
-    """Hold the goals against the best round, and against the median of the ratios within the rounds."""
+    """Hold the goals against the best rounds: whatever else the machine does only adds to what a call takes."""
     ours = found[OURS]
     verdicts = [ADDED.of(_least(ours) - _least(found[UPSTREAM]))]
     if theirs := found.get(LITELLM):
-        ratios = [
-            mine["many"]["a_second"] / other["many"]["a_second"] for mine, other in zip(ours, theirs, strict=True)
-        ]
-        verdicts.append(FASTER.of(statistics.median(ratios)))
+        verdicts.append(FASTER.of(_most(ours) / _most(theirs)))
     return verdicts
 
 
 def _least(rounds: list[dict[str, Any]]) -> float:
-    """Return what a call took in the best round, at its median: whatever else the machine does only adds to it."""
+    """Return what a call took on one connection in the best round, at its median."""
     return min(float(each["one"]["median"]) for each in rounds)
+
+
+def _most(rounds: list[dict[str, Any]]) -> float:
+    """Return the calls a second on sixteen connections in the best round."""
+    return max(float(each["many"]["a_second"]) for each in rounds)
 
 
 def _table(found: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     yield ""
     yield f"  {'whole calls':<24} {'1 connection':>14} {'16 connections':>20} {'CPU of a call':>16}"
     for who, rounds in found.items():
-        a_second = statistics.median(each["many"]["a_second"] for each in rounds)
-        cpu = statistics.median(each["cpu"] for each in rounds)
-        columns = f"{report.told(_least(rounds), 's'):>14} {report.number(a_second):>12} calls/s"
+        cpu = min(each["cpu"] for each in rounds)
+        columns = f"{report.told(_least(rounds), 's'):>14} {report.number(_most(rounds)):>12} calls/s"
         yield f"  {who:<24} {columns} {report.told(cpu, 's') if cpu else '':>16}"
 
 
