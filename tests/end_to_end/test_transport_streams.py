@@ -239,7 +239,7 @@ def plays(draw: st.DrawFn) -> Play:
 
 
 @pytest.mark.sampled(1)
-@settings(max_examples=examples(600), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(play=plays())
 def test_what_an_sdk_has_gathered_begins_the_result_or_its_stream_ended_in_an_error(
     play: Play, stages: tuple[Stage, ...]
