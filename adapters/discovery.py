@@ -13,14 +13,7 @@ from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnHttp
 from rungwise.adapters.http.waiting import CallEnded
 from rungwise.adapters.wires.backend import HttpRequest
-from rungwise.adapters.wires.chat.discovery import (
-    LARGEST_PAGE,
-    SECONDS,
-    Answer,
-    DiscoverableBackend,
-    Server,
-    inquiry,
-)
+from rungwise.adapters.wires.chat.discovery import LARGEST_PAGE, SECONDS, Answer, DiscoverableBackend, Server, inquiry
 from rungwise.adapters.wires.learned import LEARNED
 
 if TYPE_CHECKING:

@@ -28,8 +28,7 @@ from rungwise.fsm.turn.actions import TurnEvent
 from rungwise.fsm.turn.result import TurnResult
 
 if TYPE_CHECKING:
-    from rungwise.adapters.turn.async_driver import AsyncTurnDriver
-    from rungwise.adapters.turn.sync_driver import SyncTurnDriver
+    from rungwise.adapters.turn.drivers import AsyncTurnDriver, SyncTurnDriver
 
 
 class Drivers:
@@ -84,13 +83,13 @@ class Drivers:
 
     def _turn_driver(self, planned: Planned, ending: Cancellation) -> SyncTurnDriver:
         calls = self._driver(ending, planned.turn.policy.of_calls.timeouts)
-        from rungwise.adapters.turn.sync_driver import SyncTurnDriver  # tools bring asyncio, which calls do without
+        from rungwise.adapters.turn.drivers import SyncTurnDriver  # tools bring asyncio, which calls do without
 
         return SyncTurnDriver(calls, planned.compactor)
 
     def _async_turn_driver(self, planned: Planned, running: LoopCalls, ending: Cancellation) -> AsyncTurnDriver:
         calls = self._async_driver(running, ending, planned.turn.policy.of_calls.timeouts)
-        from rungwise.adapters.turn.async_driver import AsyncTurnDriver  # likewise
+        from rungwise.adapters.turn.drivers import AsyncTurnDriver  # likewise
 
         return AsyncTurnDriver(calls, planned.compactor)
 

@@ -13,15 +13,7 @@ from attrs import frozen
 
 from rungwise.adapters.cli.backends import Target, chain_of, chain_options
 from rungwise.adapters.cli.chains import check_prices, price_list
-from rungwise.adapters.cli.options import (
-    TOKENS,
-    TOOLS,
-    moment,
-    prices_option,
-    returns_option,
-    system_option,
-    text,
-)
+from rungwise.adapters.cli.options import TOKENS, TOOLS, moment, prices_option, returns_option, system_option, text
 from rungwise.adapters.cli.output import bad_input, is_terminal, note, prints_aside, require_stdout
 from rungwise.adapters.cli.policies import METAVAR, TOOLS_POLICY, default_of, default_policy
 from rungwise.adapters.cli.run import JOURNAL_LOST, Answer, JournalFile, Shown, answer_to_stdout, ctrl_c_cancels

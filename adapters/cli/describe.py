@@ -91,7 +91,7 @@ def ending(result: Result | TurnResult) -> str:
 def brief_text(recorded: Path | TurnPath) -> str:
     """Write how a call or turn ended and why, what it took, and a line for each attempt."""
     from rungwise.fsm.call.run.digest import digest_of_call
-    from rungwise.fsm.journal.digest.text import digest_lines
+    from rungwise.fsm.journal.digest import digest_lines
     from rungwise.fsm.turn.digest import digest_of_turn
     from rungwise.fsm.turn.explained import TurnPath
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from rungwise.adapters.client import Client
-    from rungwise.adapters.gateway.proxy import Metrics, Proxy
+    from rungwise.adapters.gateway.proxy import Proxy
     from rungwise.fsm.call.run.result import Result
 
 DRAIN: Final = 30.0
@@ -156,9 +156,7 @@ def _app(path: str, key_env: str | None, most: int, *, hold: bool, forward: bool
         if not value.strip():
             bad_input("--client-key-env must name an environment variable that holds the key of the clients")
         key = Secret(value)
-    metrics: Metrics | None = None
-    with contextlib.suppress(ImportError):
-        metrics = Metrics()
+    metrics = Metrics() if find_spec("prometheus_client") else None
     folder = None if journals is None else Path(journals)
     if folder is not None:
         try:
@@ -171,13 +169,13 @@ def _app(path: str, key_env: str | None, most: int, *, hold: bool, forward: bool
             metrics.count(result)
         if folder is not None:
             try:
-                (folder / f"{id}.json").write_text(result.journal.to_json(), encoding="utf-8")
+                (folder / f".{id}").write_text(result.journal.to_json(), encoding="utf-8")
+                (folder / f".{id}").replace(folder / f"{id}.json")  # nobody reads half of one
             except OSError as error:
                 note(f"the journal {id} could not be written: {error.strerror}")
 
     chains: dict[str, Any] = {**clients, **({"*": default} if default is not None else {})}
-    gateway = Gateway(chains, hold, keep)
-    return Proxy(gateway, key=key, most=most, forwards=forward, metrics=metrics)
+    return Proxy(Gateway(chains, hold, keep), key=key, most=most, forwards=forward, metrics=metrics)
 
 
 def _clients_in(path: str, most: int) -> dict[str, Client]:

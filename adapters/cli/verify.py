@@ -3,24 +3,192 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+from attrs import frozen
 
 from rungwise.adapters.cli.chains import check_prices, price_list
-from rungwise.adapters.cli.options import BACKENDS, MOST_TOKENS, max_tokens_option, prices_option
-from rungwise.adapters.cli.output import laid_out, progress_bar, put
+from rungwise.adapters.cli.options import BACKENDS, IN_PYTHON, MOST_TOKENS, max_tokens_option, prices_option
+from rungwise.adapters.cli.output import bad_input, counted, laid_out, note, one_line, progress_bar, put, safe
 from rungwise.adapters.cli.policies import EITHER, METAVAR, NAMED, default_of, turn_option
-from rungwise.adapters.cli.scripts import CertifiedRequest
+from rungwise.adapters.provider.enacted import EARLY, model_of
+from rungwise.fsm.certificate.shown.markdown import stated
+from rungwise.fsm.certificate.verified import number_text
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.conversation.link import Prices
     from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.certificate.certificate import Certificate
+    from rungwise.fsm.certificate.shown.scripts import WorstScript
     from rungwise.fsm.certificate.verified import WorstCase
     from rungwise.fsm.turn.policy import TurnPolicy
+
+
+PORT: Final = 8080
+URL: Final = f"http://127.0.0.1:{PORT}/v1"
+"""Where a script is served."""
+
+
+@frozen
+class CertifiedRequest:
+    """The request that a certificate is about."""
+
+    policy: str | None  # as given on the command line; None for the default one
+    is_turn: bool
+    max_tokens: int | None
+    input_tokens: int | None
+    prices: Prices | None
+
+    @property
+    def price_text(self) -> str | None:
+        """Write the prices as the command line takes them."""
+        if self.prices is None:
+            return None
+        return "/".join(repr(price).removesuffix(".0") for price in (self.prices.input, self.prices.output))
+
+    @property
+    def facts(self) -> str:
+        """List the known facts of the request."""
+        facts = {"max_tokens": self.max_tokens, "input_tokens": self.input_tokens, "prices": self.price_text}
+        return ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
+
+
+def _program(worst: WorstScript, request: CertifiedRequest) -> list[str]:
+    """Write the program that prints the figure."""
+    from jinja2 import Environment, StrictUndefined
+
+    caps = [("max_tokens", request.max_tokens), ("input_tokens", request.input_tokens)]
+    text = Path(__file__).with_name("program.py.j2").read_text(encoding="utf-8")
+    template = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True).from_string(text)
+    return template.render(
+        worst=worst,
+        request=request,
+        url=URL,
+        module=request.policy.partition(":")[0] if request.policy and IN_PYTHON.fullmatch(request.policy) else "",
+        policy=_policy(request),
+        messages=[dict(message) for message in worst.case.enacted.messages],
+        arguments=[f", {name}={value}" for name, value in caps if value is not None],
+    ).splitlines()
+
+
+def _policy(request: CertifiedRequest) -> str:
+    kind = "TurnPolicy" if request.is_turn else "Policy"
+    if request.policy is None:
+        return f"rungwise.{kind}()"
+    if IN_PYTHON.fullmatch(request.policy):
+        return request.policy.replace(":", ".")
+    return f"rungwise.{kind}.load({request.policy!r})"
+
+
+WIDTH: Final = 116
+
+
+def head_of(worst: WorstScript, request: CertifiedRequest, path: Path) -> str:
+    """Write the comments above a script."""
+    policy = "the default policy" if request.policy is None else one_line(request.policy)
+    unit = "turn" if request.is_turn else "call"
+    lines = [f"Worst case of a {unit}, {worst.case.name}: {policy}, {counted(worst.backends, 'backend')}", ""]
+    for name, text in _facts(worst, request):
+        lines += textwrap.wrap(f"{name:<10}{text}", WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False)
+    file = quote(str(path))
+    lines += ["", "To see it, serve this file in one terminal:", f"    rungwise serve {file} --port {PORT}"]
+    if _needs_program(worst, request):
+        lines += ["and run the lines behind > in another; they print the figure:"]
+        lines += [f"    sed -n 's/^# > \\{{0,1\\}}//p' {file} | python -", ""]
+        lines += [f"> {line}".rstrip() for line in _program(worst, request)]
+    else:
+        lines += ["and send the request from another; its JSON has the figure, stderr shows each wait:"]
+        lines += [f"    {_command(worst, request)}"]
+    return "".join(f"# {safe(line)}".replace("\n", " ").rstrip() + "\n" for line in lines)
+
+
+def _facts(worst: WorstScript, request: CertifiedRequest) -> Iterator[tuple[str, str]]:
+    case = worst.case
+    yield "stated", stated(case, "the path")
+    if not case.is_exact:
+        yield "attained", f"{number_text(case.attained or 0)}, by this script"
+    yield "path", case.path
+    requests = (f"{count} to {model_of(at)}" for at, count in enumerate(worst.requests) if count)
+    yield "requests", f"{', '.join(requests)}, in the order of the replies below, which then start over"
+    if request.facts:
+        yield "asked", request.facts
+    needs = [("a prompt that ends in the result of a tool", worst.follows_tool), ("a compactor", worst.needs_compactor)]
+    if any(needed for _, needed in needs):
+        yield "needs", " and ".join(what for what, needed in needs if needed)
+    chance = f", of which jitter has a part in {number_text(worst.drawn)} s" if worst.drawn else ""
+    yield "takes", f"{number_text(worst.takes)} s{chance}"
+    if worst.closing:
+        text = f"{number_text(worst.closing)} s of that is the time to close connections, which no server decides;"
+        yield "not here", f"{text} each reply that lasts ends {EARLY:g} s before the client would end it"
+    if any(attempt.is_late for attempt in worst.attempts):
+        text = "a reply lasts until its backend has no time left; a client that ends it first gets no usage"
+        yield "in time", f"{text}, and estimates what it was"
+    if case.name == "waiting seconds" and case.ended_by == "budget.seconds":
+        text = "the waits leave no time for requests: if requests take some, the last wait no longer fits, and the"
+        yield "in time", f"{text} call ends without it"
+    if worst.tool is not None:
+        yield "tools", f"the script calls the tool {worst.tool!r}; the client decides how long its runs take"
+    yield "counted", case.note
+
+
+def _needs_program(worst: WorstScript, request: CertifiedRequest) -> bool:
+    """Return whether the path needs more than `rungwise ask` offers."""
+    is_drawn = worst.drawn > 0 and worst.case.name in ("waiting seconds", "seconds")
+    has_count = request.input_tokens is not None and worst.calls.budget.money is not None
+    return request.is_turn or worst.follows_tool or worst.needs_compactor or is_drawn or has_count
+
+
+def _command(worst: WorstScript, request: CertifiedRequest) -> str:
+    words = [f"rungwise ask say --base-url {URL} --model {model_of(0)}"]
+    words += [f"--fallback {URL}#{model_of(number)}" for number in range(1, worst.backends)]
+    if request.policy is not None:
+        words.append(f"--policy {quote(request.policy)}")
+    if request.max_tokens is not None:
+        words.append(f"--max-tokens {request.max_tokens}")
+    if request.prices is not None:
+        words.append(f"--prices {request.price_text}")
+    return " ".join([*words, "--json"])
+
+
+def write_scripts(
+    folder: str, policy: Policy | TurnPolicy, cases: Mapping[int, Sequence[WorstCase]], request: CertifiedRequest
+) -> None:
+    """Write a script for each worst case into a folder, and list them on stderr."""
+    from rungwise.adapters.provider.enacted import notes_of, script_of
+    from rungwise.fsm.certificate.shown.scripts import WorstScript
+
+    place, missing = Path(folder), dict[str, str]()
+    for worst in [WorstScript(case, policy, backends) for backends, each in cases.items() for case in each]:
+        if worst.unseen is not None:
+            missing.setdefault(worst.case.name, worst.unseen)
+            continue
+        path = place / name_of(worst)
+        _write(path, f"{head_of(worst, request, path)}\n{script_of(worst).to_toml(notes_of(worst))}")
+        more = "" if worst.case.is_exact else f" of {number_text(worst.case.value or 0)} at most"
+        figure = f"{worst.case.name} {number_text(worst.case.attained or 0)}{more}"
+        note(f"{path}: {figure}, {counted(worst.backends, 'backend')}", dim=True)
+    for name, why in missing.items():
+        note(f"no script for {name}: {why}")
+
+
+def name_of(worst: WorstScript) -> str:
+    """Return the name of the file: `worst-output-tokens.toml`, and with more than one backend their number in it."""
+    chain = "" if worst.backends == 1 else f"-{worst.backends}-backends"
+    return f"worst-{worst.case.name.replace(' ', '-')}{chain}.toml"
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+    except (OSError, ValueError) as error:  # a null byte is no OSError
+        bad_input(f"--scripts: {path} cannot be written ({getattr(error, 'strerror', None) or error}): name a folder")
 
 
 @click.command(short_help="Prove that every call or turn under a policy ends, and find its worst case.")
@@ -109,7 +277,6 @@ def verify(
 
 
 def _write_scripts(folder: str, policy: Policy | TurnPolicy, request: CertifiedRequest, backends: int | None) -> None:
-    from rungwise.adapters.cli.scripts import write_scripts
 
     certificate, worst = _certify(_without_resends(policy), request, backends, exhaustive=False)
     cases = {count + 1: each for count, each in worst.items()} or {backends or 1: certificate.worst}

@@ -15,9 +15,8 @@ from rungwise.adapters.cli.describe import plain
 from rungwise.adapters.cli.output import counted
 from rungwise.adapters.client import Client
 from rungwise.adapters.demo.scenarios import Scenario
-from rungwise.adapters.demo.screen import STYLES, Screen
 from rungwise.adapters.demo.servers import PIPED, PRICES, WATCHED, DemoClock, Pace, started_servers
-from rungwise.adapters.demo.view import ScenarioView
+from rungwise.adapters.demo.view import STYLES, ScenarioView, Screen
 from rungwise.adapters.http.streams import SyncStream
 from rungwise.fsm.call.policy import Budget, Policy, Timeouts
 from rungwise.fsm.call.run.result import CallError, Result

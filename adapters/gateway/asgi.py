@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import Any, Final
 
 import anyio
+import orjson
 from attrs import define, field
 
 from rungwise.adapters.client import Client
@@ -106,6 +107,8 @@ class Asgi:
     ) -> None:
         """Run the call of a request while its client is there."""
         query = scope.get("query_string", b"").decode("ascii", "replace")
+        if self._is_ending:
+            raise GOES_AWAY
         exchange = self.gateway.read(scope["path"], query, headers, body)
         response: HttpResponse | None = None
 
@@ -151,12 +154,14 @@ async def read_body(receive: Receive, largest: int) -> bytes:
     """Return the body of a request.
 
     Raises:
-        Problem: it is too large, or comes too slowly.
+        Problem: it is too large, comes too slowly, or not to its end.
     """
     body = bytearray()
     with anyio.move_on_after(BODY_SECONDS):
         while True:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Problem.saying(400, "the client went away before its body had come")
             body += message.get("body", b"")
             if len(body) > largest:
                 raise Problem.saying(413, f"the body has more than {largest} bytes")
@@ -167,8 +172,6 @@ async def read_body(receive: Receive, largest: int) -> bytes:
 
 def json_response(value: Any) -> HttpResponse:
     """Return a value as JSON."""
-    import orjson
-
     return HttpResponse(200, {"content-type": "application/json"}, orjson.dumps(value))
 
 

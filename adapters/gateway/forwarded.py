@@ -28,11 +28,7 @@ ENCODING = "latin-1"
 class Forward:
     """Stand for a backend that gets a body as it is, and remember what it answered.
 
-    Arguments:
-        backend: the backend; everything but the body is its own.
-        body: what the program wrote.
-        streams: whether the answer is to be streamed.
-        cap: the most output tokens that the body asks for; None if it sets no limit.
+    `cap` is how many output tokens the body asks for; None if it sets no limit.
     """
 
     def __init__(self, backend: HttpBackend, body: bytes, *, streams: bool, cap: int | None) -> None:

@@ -36,16 +36,10 @@ def chains_of(client: Client | Mapping[str, Client]) -> Mapping[str, Client]:
 
 @frozen(eq=False)
 class Gateway:
-    """Answer requests.
+    """Answer requests."""
 
-    Arguments:
-        chains: the clients, by the model that selects them.
-        hold: whether text waits until it is final.
-        keep: called with the id and the result of each call, or None.
-    """
-
-    chains: Mapping[str, Client] = field(converter=chains_of)
-    hold: bool = False
+    chains: Mapping[str, Client] = field(converter=chains_of)  # by the model that selects them
+    hold: bool = False  # whether text waits until it is final
     keep: Keep | None = None
 
     def language(self, path: str) -> SpokenLanguage | None:
@@ -97,7 +91,9 @@ class Gateway:
         options = {**asked.options, **_limited(client, headers)}
         if passed := own_headers(headers):
             options["headers"] = passed
-        exchange = GatewayCall(language, request, client, asked, options, self.hold, self.keep)
+        body_shown = {**request.body, "store": False} if language.api == "responses" else request.body
+        shown = evolve(request, body=body_shown)  # what the answer repeats
+        exchange = GatewayCall(language, shown, client, asked, options, self.hold, self.keep)
         if not asked.unknown:
             if asked.left_out:
                 LOGGER.info("left out for a backend of another protocol: %s", ", ".join(asked.left_out))

@@ -25,27 +25,19 @@ BUSY: Final = Problem.saying(503, "too many requests at once", code="too_many_co
 
 @define(eq=False)
 class Proxy(Asgi):
-    """Serve chains to programs in any language.
+    """Serve chains to programs in any language."""
 
-    Arguments:
-        key: what clients must show; None takes requests without one, but none that a web page could make.
-        most: how many requests may run at once.
-        forwards: whether requests that are no model calls go on to a backend, with its key.
-        metrics: counts the calls; None where the Prometheus client is not installed.
-    """
-
-    key: Secret | None = None
-    most: int = 100
-    forwards: bool = False
+    key: Secret | None = None  # what clients must show; None takes what no web page could send
+    most: int = 100  # requests that may run at once
+    forwards: bool = False  # whether requests that are no model calls go on to a backend, with its key
     metrics: Metrics | None = None
     _count: int = field(default=0, init=False)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, unless too many run already."""
         if self._count >= self.most:
-            response = BUSY.response(self.gateway.language(scope["path"]) or CHAT, {"retry-after": "1"})
-            await write(send, response)
-            return
+            language = self.gateway.language(scope["path"]) or CHAT
+            return await write(send, BUSY.response(language, {"retry-after": "1"}))
         self._count += 1
         try:
             await super().serve(scope, receive, send)
@@ -58,7 +50,7 @@ class Proxy(Asgi):
             return json_response({"status": "ok", "running": self._count - 1})
         if self.key is not None:
             shown = [headers.get("x-api-key"), headers.get("x-goog-api-key")]
-            shown.append(headers.get("authorization", "").removeprefix("Bearer "))
+            shown.append(headers.get("authorization", "").partition(" ")[2])
             wanted = self.key.reveal().encode()
             if not any(hmac.compare_digest((each or "").encode(), wanted) for each in shown):
                 raise Problem.saying(401, "this proxy wants a key that it knows")
@@ -85,7 +77,7 @@ class Proxy(Asgi):
         client = httpx.AsyncClient(timeout=600, headers={**own, **passed})
         try:
             answer = await client.send(client.build_request(scope["method"], url, content=body), stream=True)
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             await client.aclose()
             raise Problem.saying(502, f"{backend.name} could not be asked ({type(error).__name__})") from None
         rest = {name: value for name, value in answer.headers.items() if name.lower() not in _HOPS}
@@ -99,11 +91,10 @@ class Proxy(Asgi):
             wanted = ("anthropic",)
         elif path.startswith("/v1beta") or ":" in path:
             wanted = ("gemini",)
-        chains = self.gateway.chains
-        first = [chains.get("*"), *chains.values()]
-        backends = [each for client in first if client is not None for each in client.chain]
+        clients = [self.gateway.chains.get("*"), *self.gateway.chains.values()]
+        backends = [each for client in clients if client is not None for each in client.chain]
         for each in backends:
-            if isinstance(each, HttpBackend) and each.API in wanted:
+            if isinstance(each, HttpBackend) and each.API in wanted and rest.startswith("/"):  # or it names a host
                 return each, rest
         raise Problem.saying(404, f"no backend of a chain speaks the protocol of this address ({' or '.join(wanted)})")
 
@@ -132,8 +123,6 @@ class Metrics:
         shared: dict[str, Any] = {"registry": self._registry}
         self._calls = Count("rungwise_calls", "Calls that have ended.", ["outcome", "backend"], **shared)
         self._attempts = Count("rungwise_attempts", "Requests to backends.", ["backend"], **shared)
-        self._rungs = Count("rungwise_rungs", "Rungs that were taken.", ["rung"], **shared)
-        self._tokens = Count("rungwise_tokens", "Tokens, discarded ones included.", ["kind"], **shared)
         self._cost = Count("rungwise_cost", "Money, in the currency of the prices.", **shared)
         self._seconds = Histogram("rungwise_call_seconds", "How long calls took.", buckets=_SECONDS, **shared)
         self._running = Gauge("rungwise_requests_running", "Requests that run now.", **shared)
@@ -141,13 +130,8 @@ class Metrics:
     def count(self, result: Result) -> None:
         """Count a call."""
         self._calls.labels(result.outcome, result.backend).inc()
-        sent = [step for step in result.journal.steps if step.event == "sent"]
-        for name, times in Counter(step.backend for step in sent).items():
+        for name, times in Counter(step.backend for step in result.journal.steps if step.event == "sent").items():
             self._attempts.labels(name).inc(times)
-        for name, times in Counter(step.source for step in sent if step.source != "ask").items():
-            self._rungs.labels(name).inc(times)
-        self._tokens.labels("input").inc(result.usage.input_tokens)
-        self._tokens.labels("output").inc(result.usage.output_tokens)
         self._cost.inc(result.cost or 0)
         self._seconds.observe(result.seconds)
 

@@ -23,23 +23,14 @@ from rungwise.fsm.errors import ConfigurationError
 
 @define
 class Asked:
-    """Hold a request as a call takes it.
+    """Hold a request as a call takes it."""
 
-    Arguments:
-        messages: in the form of their protocol.
-        options: the options that every protocol translates.
-        own: parameters for backends of the same protocol.
-        returns: the schema of the answer; None for none.
-        unknown: the fields that a chain cannot express.
-        left_out: the fields that only a backend of the same protocol would get.
-    """
-
-    messages: Any = None
-    options: dict[str, Any] = field(factory=dict)
-    own: dict[str, Any] = field(factory=dict)
-    returns: Any = None
-    unknown: list[str] = field(factory=list)
-    left_out: list[str] = field(factory=list)
+    messages: Any = None  # in the form of their protocol
+    options: dict[str, Any] = field(factory=dict)  # those that every protocol translates
+    own: dict[str, Any] = field(factory=dict)  # parameters for backends of the same protocol
+    returns: Any = None  # the schema of the answer
+    unknown: list[str] = field(factory=list)  # the fields that a chain cannot express
+    left_out: list[str] = field(factory=list)  # the fields that only a backend of the same protocol would get
 
     def take_format(self, form: Any, name: str) -> None:
         """Take what form the answer must have, as chat completions or Responses say it."""
@@ -54,7 +45,7 @@ class Asked:
             self.unknown.append(name)
 
 
-Take = Callable[[Asked, Any], object]
+Take = Callable[[Asked, Any], None]
 """Take the value of a field."""
 
 
@@ -64,23 +55,14 @@ def _names(names: str) -> frozenset[str]:
 
 @frozen(kw_only=True)
 class Fields:
-    """Declare the fields of a protocol's requests. Names in one string are separated by blanks.
+    """Declare the fields of a protocol's requests. Names in one string are separated by blanks."""
 
-    Arguments:
-        common: the fields with a name in chat completions, by their own.
-        special: what takes each of the others.
-        own: what a backend of the same protocol gets as it is.
-        hints: the same, where other backends do without.
-        plain: the values that ask for nothing, by field.
-        foreign: what takes fields of `own` for backends of other protocols.
-    """
-
-    common: Mapping[str, str]
-    special: Mapping[str, Take]
-    own: frozenset[str] = field(converter=_names)
-    hints: frozenset[str] = field(converter=_names)
-    plain: Mapping[str, tuple[Any, ...]] = Factory(dict)
-    foreign: Mapping[str, Take] = Factory(dict)
+    common: Mapping[str, str]  # the fields with a name in chat completions, by their own
+    special: Mapping[str, Take]  # what takes each of the others
+    own: frozenset[str] = field(converter=_names)  # what a backend of the same protocol gets as it is
+    hints: frozenset[str] = field(converter=_names)  # the same, where other backends do without
+    plain: Mapping[str, tuple[Any, ...]] = Factory(dict)  # the values that ask for nothing, by field
+    foreign: Mapping[str, Take] = Factory(dict)  # what takes fields of `own` for backends of other protocols
 
     def read(self, body: Mapping[str, Any], asked: Asked) -> Asked:
         """Read a body, or a part of one, into `asked`."""
@@ -143,10 +125,6 @@ def _ignore(asked: Asked, value: Any) -> None:
     pass
 
 
-def _unknown(name: str) -> Take:
-    return lambda asked, value: asked.unknown.append(name)
-
-
 def _take_tools(asked: Asked, value: Any) -> None:
     """Take tools; free-text tools are called in a form of their own."""
     tools = list_of(value)
@@ -194,6 +172,29 @@ def _think(asked: Asked, tokens: Any) -> None:
         asked.options.setdefault("reasoning_effort", next((each for most, each in efforts if tokens <= most), "high"))
 
 
+def _parts(name: str, own: str = "", **takes: Take) -> Take:
+    """Return what takes the members of a field; a backend of the same protocol gets those in `own`."""
+
+    def take(asked: Asked, value: Any) -> None:
+        for member, each in mapping_of(value).items():
+            if member in takes and each is not None:
+                takes[member](asked, each)
+            elif member in own.split() and each is not None:
+                asked.own[name] = {**asked.own.get(name, {}), member: each}
+            elif each is not None:
+                asked.unknown.append(f"{name}.{member}")
+
+    return take
+
+
+def _effort(asked: Asked, value: Any) -> None:
+    asked.options["reasoning_effort"] = value
+
+
+def _format(name: str) -> Take:
+    return lambda asked, value: asked.take_format(value, name)
+
+
 # chat completions
 
 _CHAT: Final = Fields(
@@ -207,7 +208,7 @@ _CHAT: Final = Fields(
         "stream_options": _ignore,
         "messages": _messages,
         "tools": _take_tools,
-        "response_format": lambda asked, value: asked.take_format(value, "response_format"),
+        "response_format": _format("response_format"),
     },
     own="frequency_penalty presence_penalty logit_bias verbosity prediction top_k min_p repetition_penalty thinking "
     "chat_template_kwargs enable_thinking provider models transforms",
@@ -221,27 +222,8 @@ _CHAT: Final = Fields(
 # Responses
 
 
-def _reasoning(asked: Asked, value: Any) -> None:
-    members = mapping_of(value)
-    if members.get("effort") is not None:
-        asked.options["reasoning_effort"] = members["effort"]
-    if rest := {name: each for name, each in members.items() if name != "effort" and each is not None}:
-        asked.own["reasoning"] = rest
-
-
-def _text(asked: Asked, value: Any) -> None:
-    members = mapping_of(value)
-    if members.get("format") is not None:
-        asked.take_format(members["format"], "text.format")
-    if rest := {name: each for name, each in members.items() if name != "format" and each is not None}:
-        asked.own["text"] = rest
-
-
-_ENCRYPTED: Final = "reasoning.encrypted_content"
-
-
 def _include(asked: Asked, value: Any) -> None:
-    if value != [_ENCRYPTED]:
+    if value != ["reasoning.encrypted_content"]:  # which others do without
         asked.unknown.append("include")
 
 
@@ -253,8 +235,8 @@ _RESPONSES: Final = Fields(
         "input": _messages,
         "instructions": _before,
         "tools": _take_tools,
-        "reasoning": _reasoning,
-        "text": _text,
+        "reasoning": _parts("reasoning", "summary generate_summary", effort=_effort),
+        "text": _parts("text", "verbosity", format=_format("text.format")),
     },
     own="include text truncation",
     hints="reasoning metadata user service_tier prompt_cache_key prompt_cache_retention safety_identifier",
@@ -274,16 +256,6 @@ def _choice(asked: Asked, value: Any) -> None:
     asked.options["tool_choice"] = {
         name: each for name, each in mapping_of(value).items() if name != "disable_parallel_tool_use"
     }
-
-
-def _output_config(asked: Asked, value: Any) -> None:
-    for name, each in mapping_of(value).items():
-        if name == "effort":
-            asked.options["reasoning_effort"] = each
-        elif name == "format" and each is not None:
-            asked.take_format(each, "output_config.format")
-        elif each is not None:
-            asked.unknown.append(f"output_config.{name}")
 
 
 def _turns(asked: Asked, value: Any) -> None:
@@ -308,7 +280,7 @@ _ANTHROPIC: Final = Fields(
         "messages": _turns,
         "tools": _take_tools,
         "tool_choice": _choice,
-        "output_config": _output_config,
+        "output_config": _parts("output_config", effort=_effort, format=_format("output_config.format")),
     },
     own="top_k thinking",
     hints="metadata service_tier cache_control inference_geo speed",

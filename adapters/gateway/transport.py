@@ -13,6 +13,7 @@ from rungwise.adapters.client import Client
 from rungwise.adapters.gateway.answers import HttpResponse, Problem
 from rungwise.adapters.gateway.exchange import GatewayCall
 from rungwise.adapters.gateway.gateway import Gateway
+from rungwise.adapters.http.waiting import event_loop
 
 if TYPE_CHECKING:
     import httpx
@@ -46,7 +47,7 @@ class Transport(_Transports):
 
     def __init__(self, client: Client | Mapping[str, Client], *, hold: bool = False) -> None:
         self._gateway = Gateway(client, hold)
-        self._others: dict[tuple[str, str], Any] = {}  # the transports for other requests
+        self._others: dict[tuple[str, str, Any], Any] = {}  # the transports for other requests, by library and loop
         self._lock = Lock()
 
     def handle_request(self, request: Any) -> Any:
@@ -82,22 +83,26 @@ class Transport(_Transports):
         """Return the transport for requests that are no model calls."""
         library = _library_of(request)
         with self._lock:
-            key = library.__name__, kind
+            for gone in [key for key in self._others if key[2] is not None and key[2].is_closed()]:
+                del self._others[gone]
+            key = library.__name__, kind, event_loop() if kind.startswith("Async") else None
             if key not in self._others:
                 self._others[key] = getattr(library, kind)()
             return self._others[key]
 
     def close(self) -> None:
         """Close the connections of other requests. The client stays open."""
-        for (_, kind), transport in self._others.items():
-            if kind == "HTTPTransport":
-                transport.close()
+        for transport in self._taken("HTTPTransport", None):
+            transport.close()
 
     async def aclose(self) -> None:
         """Close the connections of other requests in this event loop. The client stays open."""
-        for (_, kind), transport in self._others.items():
-            if kind == "AsyncHTTPTransport":
-                await transport.aclose()
+        for transport in self._taken("AsyncHTTPTransport", event_loop()):
+            await transport.aclose()
+
+    def _taken(self, kind: str, loop: Any) -> list[Any]:
+        with self._lock:
+            return [self._others.pop(key) for key in [*self._others] if key[1:] == (kind, loop)]
 
     def __enter__(self) -> Self:
         return self

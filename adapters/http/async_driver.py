@@ -13,10 +13,9 @@ from attrs import frozen
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.deadline import Deadline
-from rungwise.adapters.http.driver import Driver, needs_fresh, partial
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnResponse
-from rungwise.adapters.http.sync_driver import Compactor
+from rungwise.adapters.http.sync_driver import Compactor, Driver, needs_fresh, partial
 from rungwise.adapters.http.waiting import CallEnded, WakeUp, check, within
 from rungwise.adapters.wires.endpoint import asking_for_key
 from rungwise.fsm.call.call import Call
@@ -56,10 +55,8 @@ class AsyncDriver(Driver):
         try:
             send = call.begin(self.clock())
             while send is not None:
-                if not await self._make_ready(call, send):
-                    call.sending(self.when_late(send))
-                    break
-                if call.is_shared and not await self._reserve(call, send):
+                is_ready = await self._make_ready(call, send)
+                if not is_ready or (call.is_shared and not await self._reserve(call, send)):
                     call.sending(self.when_late(send))
                     break
                 # This waits for other calls, not for the backend, so no limit of an attempt counts here.

@@ -20,8 +20,6 @@ from rungwise.fsm.values.moments import LAST, read_moment, write_moment
 from rungwise.fsm.values.secret import NO_HEADERS
 
 Clock = Callable[[], float]
-Moment = float | datetime
-"""Seconds since 1970, or a `datetime` with a time zone."""
 
 TAKEN: Final = frozenset(
     {

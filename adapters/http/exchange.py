@@ -24,8 +24,8 @@ from rungwise.fsm.call.conversation.reading import TextWatch
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.failures.asked_wait import has_date
+from rungwise.fsm.failures.classify import classify_exception
 from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.failures.transport import classify_exception
 from rungwise.fsm.values.secret import NO_HEADERS, SecretMap, drop_frames
 
 A = TypeVar("A")

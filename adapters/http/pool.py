@@ -44,8 +44,6 @@ class Pool:
     def __attrs_post_init__(self) -> None:
         _pools.add(self)
 
-    # places
-
     def take_place(self, waiter: Waiter) -> bool:
         """Take a place, or join the queue; tell which."""
         with self._lock:
@@ -69,8 +67,6 @@ class Pool:
             following, _ = self._waiting.popitem(last=False)
             following.has_place = True
         following.wake()
-
-    # connections
 
     def take(self, origin: Origin, *, is_fresh: bool) -> Connection | None:
         """Take the idle connection to an origin that was used last; None if a new one is needed.

@@ -29,9 +29,8 @@ from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.testing.backend import VirtualClock, prompt_tokens
+from rungwise.fsm.testing.backend import TOKENIZERS, VirtualClock, fitting, prompt_tokens
 from rungwise.fsm.testing.compactors import CompactorFailed
-from rungwise.fsm.testing.tokenizers import TOKENIZERS, fitting
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 BASE_URL = "http://provider.test/v1"

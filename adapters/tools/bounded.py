@@ -12,7 +12,7 @@ from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.deadline import Deadline
 from rungwise.adapters.http.waiting import WakeUp, check, run, until_set, within
 from rungwise.adapters.tools.calling import ToolReturn, Worker, awaited, is_async, is_awaited
-from rungwise.adapters.tools.threads import LoopThread
+from rungwise.adapters.tools.running import LoopThread
 
 LATE: Final = TimeoutError("the time was used up")
 

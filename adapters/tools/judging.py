@@ -14,7 +14,7 @@ from rungwise.adapters.http.deadline import Deadline
 from rungwise.fsm.call.conversation.verdict import Finding, Judged
 
 if TYPE_CHECKING:
-    from rungwise.adapters.tools.threads import LoopThread
+    from rungwise.adapters.tools.running import LoopThread
 
 _VERDICT = "a verdict"
 
@@ -32,7 +32,7 @@ class Verdicts:
             CallEnded: the call was cancelled.
         """
         from rungwise.adapters.tools.bounded import outcome_of
-        from rungwise.adapters.tools.threads import LoopThread
+        from rungwise.adapters.tools.running import LoopThread
 
         self._loop, sentences = self._loop or LoopThread(), []
         for ask in judged.asked():

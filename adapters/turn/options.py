@@ -11,8 +11,8 @@ from rungwise.adapters.http.streams import LoopStream, Streamable, SyncStream
 from rungwise.adapters.options import RunOptions, check_functions
 from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.plain import stored
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
-from rungwise.fsm.call.conversation.stored import stored
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.overrides import with_overrides
 from rungwise.fsm.call.run.result import V

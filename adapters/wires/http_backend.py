@@ -16,27 +16,25 @@ from rungwise.adapters.wires.capabilities.table import capabilities_of
 from rungwise.adapters.wires.draft import NO_END, classified, described
 from rungwise.adapters.wires.endpoint import (
     KEY_HEADERS,
+    SECONDS,
     Endpoint,
+    as_headers,
+    as_parameters,
     as_secret,
     asking_for_key,
+    check_header_field,
     check_headers,
     check_key,
+    check_parameters,
     check_returned,
+    check_text,
     key_of_environment,
     key_problem,
     merged,
+    optional,
     read_url,
     shown_url,
     variables_of,
-)
-from rungwise.adapters.wires.fields import (
-    SECONDS,
-    as_headers,
-    as_parameters,
-    check_header_field,
-    check_parameters,
-    check_text,
-    optional,
 )
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.learned import LEARNED

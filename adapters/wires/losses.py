@@ -64,21 +64,6 @@ def unread_of_message(message: PlainMessage) -> Iterator[str]:
             yield from (each for each in unread if not is_answer or each in (MARK, MARKED_CALL))
 
 
-def unread_of_tool(tool: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the members of a tool that no protocol translates, by name, each cache mark, and a true `strict`."""
-    for member, value in tool.items():
-        name = member if member in _read()["tool"] or member == MARK else _camel(member)
-        if name == MARK:
-            yield from (MARK,) if value else ()
-        elif name not in _read()["tool"]:
-            yield from (label(member),) if value not in (None, "") else ()
-        elif name == "strict":
-            yield from ("strict",) if value is True else ()
-        elif name in declared("definitions"):
-            for each in _list_of(value):
-                yield from unread_of_tool(each) if isinstance(each, Mapping) else ()
-
-
 def _in_call(call: Any) -> Iterator[str]:
     if isinstance(call, Mapping):
         inner = [each for each in (call.get("function"), call.get("custom")) if isinstance(each, Mapping)]
@@ -99,17 +84,29 @@ def _in_block(block: Any, kind: str = "") -> Iterator[str]:
 
 
 def _members(block: Mapping[str, Any], kind: str) -> Iterator[str]:
+    """Yield the members of a part or a tool that no protocol translates, by name, and each cache mark."""
     for member, value in block.items():
         name = member if member in _read()[kind] else _camel(member)
         if member == MARK:
             yield from (MARK,) if value else ()
         elif name not in _read()[kind]:
             yield from (label(member),) if value not in (None, "") else ()
+        elif kind == "tool":
+            yield from _in_tool(name, value)
         elif kind in declared("results") and name in ("content", "parts"):
             for each in _list_of(value):
                 yield from _in_block(each, "part" if name == "parts" else "")
         elif isinstance(value, Mapping) and name in _read():
             yield from _members(value, name)
+
+
+def _in_tool(name: str, value: Any) -> Iterator[str]:
+    """Yield a true `strict`, and what tools within a tool hold."""
+    if name == "strict" and value is True:
+        yield name
+    elif name in declared("definitions"):
+        for each in _list_of(value):
+            yield from _members(each, "tool") if isinstance(each, Mapping) else ()
 
 
 def _camel(name: str) -> str:
@@ -212,7 +209,7 @@ def _unread_of_tools(tools: Iterable[Mapping[str, Any]], form: Form) -> Counter[
     for tool in (each for one in tools if not form.is_own_tool(one) for each in parted(one)):
         written = form.written_tools((tool,))
         if written and not any(each.get("type") == "custom" for each in written):  # these are sent with all members
-            counted.update(each for each in unread_of_tool(tool) if each not in form.SAYS)
+            counted.update(each for each in _members(tool, "tool") if each not in form.SAYS)
     return counted
 
 

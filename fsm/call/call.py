@@ -8,7 +8,7 @@
 
 The call never sleeps, sends, reads a clock or draws a random number: the driver passes the time and the jitter in.
 Each round observes what came back (`run/observe.py`), fires the event with its facts (`run/facts.py`,
-`run/position.py`), records the step (`run/recording.py`), and proposes the next send (`run/proposer.py`) or settles
+`run/context.py`), records the step (`run/recording.py`), and proposes the next send (`run/sending.py`) or settles
 the call (`run/outcome.py`).
 """
 

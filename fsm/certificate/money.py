@@ -19,7 +19,7 @@ from rungwise.fsm.call.budget.estimate import (
     message_tokens,
 )
 from rungwise.fsm.call.budget.prices import dearest_input, price_of_token
-from rungwise.fsm.call.conversation.correction import most_of_correction
+from rungwise.fsm.call.conversation.changes import most_of_correction
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.transcript import Transcript

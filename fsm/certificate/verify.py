@@ -10,8 +10,7 @@ from typing import Any
 from attrs import evolve
 
 from rungwise.fsm.call.budget.reserve import reserved_seconds
-from rungwise.fsm.call.conversation.for_backend import most_schema_tokens
-from rungwise.fsm.call.conversation.json_instruction import longest_json_instruction
+from rungwise.fsm.call.conversation.for_backend import longest_json_instruction, most_schema_tokens
 from rungwise.fsm.call.conversation.link import Link, Prices
 from rungwise.fsm.call.conversation.observation import ANSWERS, RAISED
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
@@ -21,9 +20,8 @@ from rungwise.fsm.call.run.outcome import LAST_RESORTS
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.enactment import links_of
-from rungwise.fsm.certificate.turn_worst import worst_of_turn
 from rungwise.fsm.certificate.verified import WorstCase
-from rungwise.fsm.certificate.worst import worst_cases
+from rungwise.fsm.certificate.worst import worst_cases, worst_of_turn
 from rungwise.fsm.checker.branches import Branch, branches, dead_rows, overlaps
 from rungwise.fsm.checker.counterexample import Property
 from rungwise.fsm.checker.firing import ORDERED

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from rungwise.fsm.checker.ways import changes, first_row
+from rungwise.fsm.checker.branches import changes, first_row
 from rungwise.fsm.errors import BrokenMachine, IllegalEvent
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row, Table

@@ -267,8 +267,6 @@ class _Search:
         takers = [move for move in self.takers[leaf] if self.is_open(move, state)]
         return max(takers, key=lambda move: (self.weigh(_way(move), spent), move.is_free))
 
-    # small things
-
     def is_open(self, move: Move, state: State) -> bool:
         """Tell whether everything that a move needs to be spent is spent, as far as the state shows."""
         return all(state[self.place[name]] == self.whole[name] for name in move.spent if name in self.place)

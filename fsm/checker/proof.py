@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from attrs import asdict, frozen
 
-from rungwise.fsm.checker.ways import holds, ways
+from rungwise.fsm.checker.branches import holds, ways
 from rungwise.fsm.machine.build import COUNT_ATTEMPT
 from rungwise.fsm.machine.table import Row, Table
 

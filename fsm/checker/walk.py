@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from attrs import evolve, field, frozen
 
+from rungwise.fsm.checker.branches import Ask, changes, first_row, ways
 from rungwise.fsm.checker.counterexample import PathStep, Property
 from rungwise.fsm.checker.firing import (
     ABSORB,
@@ -36,9 +37,7 @@ from rungwise.fsm.checker.walked import (
     sometimes_reached,
     sometimes_taken,
 )
-from rungwise.fsm.checker.ways import Ask, changes, first_row, ways
-from rungwise.fsm.machine.machine import fact_bits_of, rows_tried
-from rungwise.fsm.machine.run import Run
+from rungwise.fsm.machine.run import Run, fact_bits_of, rows_tried
 from rungwise.fsm.machine.table import Row, Table
 
 PURE = "guards pure"

@@ -26,6 +26,15 @@ class Colours:
     fill: dict[Kind, str]
     border: dict[Kind, str]
 
+    @property
+    def named(self) -> dict[str, str]:
+        """Return every colour by its name in style sheets; a kind has one for its fill, and one for its edge."""
+        names = ("page", "panel", "edge", "ink", "faint", "line", "mark", "on_mark")
+        colours = {name: str(getattr(self, name)) for name in names}
+        for kind, fill in self.fill.items():
+            colours |= {kind: fill, f"{kind}_edge": self.border[kind]}
+        return colours
+
 
 LIGHT = Colours(
     page="#ffffff",

@@ -19,7 +19,7 @@ from rungwise.fsm.diagram.model import (
     turned_html,
     wrapped,
 )
-from rungwise.fsm.journal.digest.words import END_SIGNS
+from rungwise.fsm.journal.digest import END_SIGNS
 
 SHAPES: dict[Kind, str] = {
     "rung": 'shape=box, style="rounded,filled"',

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rungwise.fsm.diagram.model import Arc, Decision, Kind, Line, Marks, Node, Note, Picture, Settings, all_steps
-from rungwise.fsm.machine.machine import machine_of, rows_tried
+from rungwise.fsm.machine.run import machine_of, rows_tried
 from rungwise.fsm.machine.table import Table
 
 

@@ -1,6 +1,13 @@
-"""The path of a recorded run through its table; the record may come from anybody and contain anything."""
+"""The path of a recorded run through its table, and its attempts: what led to each, and what came back.
+
+The record may come from anybody and contain anything. Every summary of a run reads its attempts: the page, the lines on
+a terminal, notebooks.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import orjson
 from attrs import frozen
@@ -8,7 +15,8 @@ from attrs import frozen
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.record import Record, Step
 from rungwise.fsm.machine.table import Row, Table, row_text
-from rungwise.fsm.values.label import short
+from rungwise.fsm.values.label import label, short
+from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 SKIPPED = "skipped"
 
@@ -91,3 +99,117 @@ def path_of(record: Record, table: Table) -> Path:
 def fault(step: Step, says: str) -> ConfigurationError:
     """Build the error of a step."""
     return ConfigurationError(f"journal: step {step.number}: {says}")
+
+
+SENT: Final = "sent"
+WRONG: Final = ("answered_wrongly", "called_wrongly")
+LONGEST_REASONS: Final = 300
+LEAST_ERROR: Final = 400
+"""The lowest HTTP status that says more than the event it led to."""
+
+
+@frozen(kw_only=True)
+class RecordedAttempt:
+    """Hold one attempt: a step to the hub, and the step back.
+
+    Arguments:
+        led: the step that led to its rung; None for the first attempt.
+        steps: the numbers of its first and last step, up to the one that leads to the next attempt.
+    """
+
+    number: int
+    sent: Step
+    back: Step | None = None
+    led: Step | None = None
+    skipped: tuple[Step, ...] = ()
+    steps: tuple[int, int]
+
+    @property
+    def rung(self) -> str:
+        """Return the rung that sent it."""
+        return self.sent.source
+
+    @property
+    def wait(self) -> float:
+        """Return the wait of the rung, in seconds."""
+        return 0.0 if self.led is None else self.led.wait
+
+    @property
+    def waited(self) -> float:
+        """Return the seconds that passed in the rung; 0 if it had no wait."""
+        return 0.0 if self.led is None or not self.wait else self.sent.at - self.led.at
+
+    @property
+    def seconds(self) -> float | None:
+        """Return the seconds that it was in flight; None while it is."""
+        return None if self.back is None else self.back.at - self.sent.at
+
+    @property
+    def usage(self) -> Usage:
+        """Return its tokens."""
+        return NO_USAGE if self.back is None else self.back.usage
+
+    @property
+    def why(self) -> str | None:
+        """Return what led to it in a word or two; None for the first attempt."""
+        return None if self.led is None else word_of(self.led)
+
+    @property
+    def came(self) -> str | None:
+        """Return what came back in a few words; None while nothing has."""
+        return None if self.back is None else words_of(self.back)
+
+
+def attempts_of(path: Path) -> tuple[RecordedAttempt, ...]:
+    """Return the attempts of a run, in order; steps before the first attempt belong to it."""
+    places = [place for place, step in enumerate(path.steps) if step.event == SENT and path.rows[place] is not None]
+    bounds = [*places[1:], len(path.steps)][: len(places)]
+    return tuple(_attempts(path.steps, places, bounds))
+
+
+def _attempts(steps: Sequence[Step], places: Sequence[int], bounds: Sequence[int]) -> Iterator[RecordedAttempt]:
+    start = 0
+    for number, (place, bound) in enumerate(zip(places, bounds, strict=True), start=1):
+        before, after = steps[start:place], steps[place + 1 : bound]
+        rows = [step for step in before if step.event != SKIPPED]
+        yield RecordedAttempt(
+            number=number,
+            sent=steps[place],
+            back=next((step for step in after if step.event != SKIPPED), None),
+            led=rows[-1] if rows else None,
+            skipped=tuple(step for step in before if step.event == SKIPPED),
+            steps=(1 if number == 1 else place + 1, bound),
+        )
+        start = place + 1
+
+
+def ending_of(path: Path, attempts: Sequence[RecordedAttempt]) -> Step | None:
+    """Return the last step if it came back with no attempt, such as a cancellation in a rung."""
+    last = path.steps[-1]
+    is_apart = not attempts or (attempts[-1].back is not None and attempts[-1].back.number < last.number)
+    return last if is_apart and last.event != SKIPPED else None
+
+
+def word_of(step: Step) -> str:
+    """Return what came back in a word or two: `429`, `empty`, `timeout`."""
+    if step.status is not None and step.status >= LEAST_ERROR:
+        return str(step.status)
+    if step.reason and step.event.startswith("failed"):
+        return step.reason.replace("_", " ")
+    return step.event.removeprefix("came_").replace("_", " ")
+
+
+def words_of(step: Step) -> str:
+    """Return what came back in a few words: `429 rate limit`, `interrupted (connection)`, `wrong: wingspan_cm`.
+
+    Of a reply that was wrong, a journal with contents tells the reasons, too.
+    """
+    if step.event in WRONG:
+        reasons = (step.content or {}).get("reasons")
+        told = f"wrong: {'; '.join(map(str, reasons))}" if isinstance(reasons, list) and reasons else step.note
+        return str(label(told or "wrong", LONGEST_REASONS))
+    word = word_of(step)
+    reason = (step.reason or "").replace("_", " ")
+    if not reason or reason == word:
+        return word
+    return f"{word} {reason}" if word.isdecimal() else f"{word} ({reason})"

@@ -121,16 +121,6 @@ def policies(
 _limits = limits  # the parameter of `policies` has the same name
 
 
-def _lessons() -> SearchStrategy[Lessons]:
-    return st.builds(
-        Lessons,
-        dropped=st.frozensets(st.sampled_from(("temperature", "max_tokens", "stream"))),
-        no_prefill=st.booleans(),
-        restore_reasoning=st.booleans(),
-        largest_output=st.sampled_from((None, 256, 8_192)),
-    )
-
-
 def chains(*, longest: int = 3, priced: bool = False) -> SearchStrategy[list[PlainLink]]:
     """Generate chains of plain links with different capabilities, duplicates, and unusable links."""
     prices = st.builds(
@@ -147,7 +137,15 @@ def chains(*, longest: int = 3, priced: bool = False) -> SearchStrategy[list[Pla
         echoes=st.booleans(),
         problem=seldom(st.just("no key")),
         prices=prices if priced else st.one_of(st.none(), prices),
-        lessons=seldom(_lessons()).map(lambda lessons: lessons or NO_LESSONS),
+        lessons=seldom(
+            st.builds(
+                Lessons,
+                dropped=st.frozensets(st.sampled_from(("temperature", "max_tokens", "stream"))),
+                no_prefill=st.booleans(),
+                restore_reasoning=st.booleans(),
+                largest_output=st.sampled_from((None, 256, 8_192)),
+            )
+        ).map(lambda lessons: lessons or NO_LESSONS),
     )
     usable = st.lists(link, min_size=1, max_size=longest)
     return usable.filter(lambda links: any(each.problem is None for each in links))

@@ -57,11 +57,8 @@ def _illustrated(text: str, pictures: int) -> PlainMessage:
     return {"role": "user", "content": [{"type": "text", "text": text}, *[deepcopy(PICTURE) for _ in range(pictures)]]}
 
 
-def _reasoned(text: str) -> Message:
-    return Message("assistant", (ReasoningPart("hm", "signed", "one"), TextPart(text), OpaquePart("one", {"x": 1})))
-
-
 # Built once: a strategy that is built for each draw takes longer to build than to draw from.
+_THOUGHT: Final = ReasoningPart("hm", "signed", "one")
 _TEXTS: Final = st.sampled_from([sentence * times for times in LENGTHS for sentence in SENTENCES])
 _SYSTEMS: Final = st.builds(_plain, st.sampled_from(("system", "developer")), _TEXTS)
 _QUESTIONS: Final[SearchStrategy[PlainMessage | Message]] = st.one_of(
@@ -70,7 +67,8 @@ _QUESTIONS: Final[SearchStrategy[PlainMessage | Message]] = st.one_of(
     st.builds(_illustrated, _TEXTS, st.integers(0, 2)),
 )
 _ANSWERS: Final[SearchStrategy[PlainMessage | Message]] = st.one_of(
-    st.builds(_plain, st.just("assistant"), _TEXTS), st.builds(_reasoned, _TEXTS)
+    st.builds(_plain, st.just("assistant"), _TEXTS),
+    _TEXTS.map(lambda text: Message("assistant", (_THOUGHT, TextPart(text), OpaquePart("one", {"x": 1})))),
 )
 _CALLED: Final = st.lists(
     st.tuples(st.sampled_from(NAMES), st.sampled_from(ARGUMENTS), _TEXTS, st.booleans()), min_size=1, max_size=3

@@ -127,7 +127,21 @@ def _bad_replies() -> SearchStrategy[Reply]:
         _reply(None, text, interrupted=st.just(True), failure=failures()),
         _reply("unknown", text),
         _talks_on(),
-        _anything(text, calls, thoughts),
+        st.builds(  # with unrelated fields
+            Reply,
+            text=text,
+            final_text=st.one_of(st.none(), text),
+            tool_calls=st.one_of(st.just(()), calls),
+            usage=usages(),
+            model=st.sampled_from((None, "a-model")),
+            interrupted=st.booleans(),
+            halted=st.booleans(),
+            reasoning=st.one_of(st.just(""), thoughts),
+            stop_reason=st.sampled_from((*STOP_REASONS, None)),
+            stop_raw=st.sampled_from((None, "stop", "eos", "a_new_word")),
+            refusal=st.sampled_from((None, "I would rather not do that.")),
+            failure=st.one_of(st.none(), failures()),
+        ),
     )
 
 
@@ -157,27 +171,6 @@ def _talks_on() -> SearchStrategy[Reply]:
     counted = st.sampled_from((Usage(9, 50_000), Usage(9, 700), NO_USAGE, Usage(0, 700, estimated=True)))
     reasons = st.sampled_from(("stop", "length", None))
     return st.builds(lambda usage, stop: Reply(STORY, usage=usage, stop_reason=stop, stop_raw=stop), counted, reasons)
-
-
-def _anything(
-    text: SearchStrategy[str], calls: SearchStrategy[tuple[ToolCall, ...]], thoughts: SearchStrategy[str]
-) -> SearchStrategy[Reply]:
-    """Generate replies with unrelated fields."""
-    return st.builds(
-        Reply,
-        text=text,
-        final_text=st.one_of(st.none(), text),
-        tool_calls=st.one_of(st.just(()), calls),
-        usage=usages(),
-        model=st.sampled_from((None, "a-model")),
-        interrupted=st.booleans(),
-        halted=st.booleans(),
-        reasoning=st.one_of(st.just(""), thoughts),
-        stop_reason=st.sampled_from((*STOP_REASONS, None)),
-        stop_raw=st.sampled_from((None, "stop", "eos", "a_new_word")),
-        refusal=st.sampled_from((None, "I would rather not do that.")),
-        failure=st.one_of(st.none(), failures()),
-    )
 
 
 def failures() -> SearchStrategy[Failure]:

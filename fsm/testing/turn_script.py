@@ -172,12 +172,8 @@ class Stop:
 
 
 def _replies(value: Iterable[Scripted]) -> tuple[Scripted, ...]:
-    return tuple([_bare(each) for each in value])
-
-
-def _bare(item: Scripted) -> Scripted:
-    """Unwrap a reply that arrives in one piece."""
-    return item.reply if isinstance(item, Played) and item == Played(item.reply) else item
+    # A reply that arrives in one piece is itself.
+    return tuple([each.reply if isinstance(each, Played) and each == Played(each.reply) else each for each in value])
 
 
 def _plays(value: Iterable[ToolPlay]) -> tuple[ToolPlay, ...]:

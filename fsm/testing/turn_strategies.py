@@ -6,7 +6,7 @@ All strategies shrink to a plain answer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from attrs import define, evolve
 from hypothesis import strategies as st
@@ -72,20 +72,13 @@ def called_tools(*, tools: Toolbox = TOOLS) -> SearchStrategy[Reply]:
     some = st.lists(call, min_size=1, max_size=4)
     notes = st.lists(st.builds(ToolCall, st.just("n1"), st.sampled_from(("note", "title")), st.just("{}")), min_size=1)
     return st.builds(
-        _calling,
+        Reply,
         st.one_of(st.just(""), st.just(ANSWER), texts()),
-        evenly(*[some] * 7, notes, notes, call.map(lambda one: [one] * MANY)),
-        usages(most=500),
+        tool_calls=evenly(*[some] * 7, notes, notes, call.map(lambda one: [one] * MANY)).map(tuple),
+        stop_reason=st.just("tool_calls"),
+        stop_raw=st.just("tool_calls"),
+        usage=usages(most=500),
     )
-
-
-def _calling(text: str, calls: Sequence[ToolCall], usage: Any) -> Reply:
-    return Reply(text, tool_calls=tuple(calls), stop_reason="tool_calls", stop_raw="tool_calls", usage=usage)
-
-
-def _ends(each: SearchStrategy[Scripted]) -> SearchStrategy[list[Scripted]]:
-    """Generate the end of a script: one item, a few times."""
-    return st.builds(lambda item, times: [item] * times, each, st.integers(1, 3))
 
 
 def _turning() -> SearchStrategy[Scripted]:
@@ -116,7 +109,8 @@ def scripts_of_turns(*, tools: Toolbox = TOOLS, stops: bool = True) -> SearchStr
     each: SearchStrategy[Scripted] = evenly(rest, calling, calling)
     anything = scripts_of_replies(items=each, longest=6, longest_run=4)
     # Ceilings are reached by rounds of tools in a row; what comes then matters most.
-    rounds = st.builds(lambda some, end: [*some, *end], st.lists(calling, min_size=1, max_size=5), _ends(rest))
+    some = st.lists(calling, min_size=1, max_size=5)
+    rounds = st.builds(lambda begin, end, times: [*begin, *[end] * times], some, rest, st.integers(1, 3))
     # What does not fit is compacted, at a time when there may be none left.
     long = st.builds(lambda times, then: [OVERFLOW] * times + then, st.integers(1, 3), anything)
     stop = st.builds(Stop, st.sampled_from(("cancel", "kill")), st.integers(0, LATEST))

@@ -12,9 +12,8 @@ from attrs import asdict, frozen
 from rungwise.fsm.call.run.digest import digest_of_call, first_words
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.attempts import attempts_of
 from rungwise.fsm.journal.digest import AttemptLine, Digest, Spent, digest_of, end_of
-from rungwise.fsm.journal.path import Path, path_of
+from rungwise.fsm.journal.path import Path, attempts_of, path_of
 from rungwise.fsm.journal.record import Record
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.turn.observe import cause_of

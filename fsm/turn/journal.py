@@ -1,22 +1,31 @@
-"""The journal of a turn: the record of its steps, and the journals of its calls."""
+"""The journal of a turn with those of its calls, and recording it: its observer, and what the turn has used."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from attrs import define, field, frozen
 
+from rungwise.fsm.call.conversation.parts import ToolResult
 from rungwise.fsm.call.policy import from_mapping
 from rungwise.fsm.call.run.displayable import Displayable
 from rungwise.fsm.call.run.journal import Journal, read_policy
-from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.call.run.recording import Observer, announce
+from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.journal.forms import FLAG, NUMBER, OBJECT, OBJECTS, Forms, list_of
-from rungwise.fsm.journal.record import Record, Step
+from rungwise.fsm.journal.record import Evidence, Record, RecordedStep, Step
+from rungwise.fsm.machine.run import Run
+from rungwise.fsm.machine.table import Row
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import CALLS
 from rungwise.fsm.values.checks import is_flag, is_text
-from rungwise.fsm.values.usage import Usage  # noqa: F401 # the type of an inherited field, for who reads signatures
+from rungwise.fsm.values.money import as_money, units_of
+from rungwise.fsm.values.usage import (
+    NO_USAGE,
+    Usage,  # the type of an inherited field, for who reads signatures
+)
 
 if TYPE_CHECKING:
     from rungwise.fsm.journal.digest import Digest
@@ -111,3 +120,86 @@ class TurnJournal(Displayable, Record):
         limits = values["call"].get("limits") if isinstance(values["call"], Mapping) else None
         call, recorded = read_policy(values.pop("call"), limits if isinstance(limits, Mapping) else ())
         return TurnSetting(from_mapping(TurnPolicy, values, call=call), *others, recorded)
+
+
+@define(eq=False)
+class Tally:
+    """Add up what a turn uses.
+
+    Arguments:
+        cost: the cost of its calls, in units; None once a backend has no prices.
+    """
+
+    began: float | None = None
+    elapsed: float = 0.0
+    usage: Usage = NO_USAGE
+    cost: int | None = 0
+    attempts: int = 0
+
+    @property
+    def money(self) -> float | None:
+        """Return the cost as people read it."""
+        return None if self.cost is None else as_money(self.cost)
+
+    @property
+    def now(self) -> float:
+        """Return the time on the driver's clock."""
+        return (self.began or 0.0) + self.elapsed
+
+    def begin(self, now: float) -> None:
+        """Start the clock of the turn."""
+        if self.began is not None:
+            raise IllegalEvent("the turn has begun already")
+        self.began = now
+
+    def pass_time(self, now: float | None, seconds: float = 0.0) -> None:
+        """Move the clock to `now`, but never back; if that is None, by some seconds."""
+        if self.began is None:
+            raise IllegalEvent("the turn has not begun")
+        self.elapsed = self.elapsed + seconds if now is None else max(self.elapsed, now - self.began)
+
+    def add(self, result: Result) -> None:
+        """Add what a call used."""
+        self.usage += result.usage
+        self.attempts += result.attempts
+        self.cost = None if self.cost is None or result.cost is None else self.cost + units_of(result.cost)
+
+
+@define(eq=False, repr=False)
+class TurnRecorder:
+    """Record each step, and report it to the observer and the log."""
+
+    journal: TurnJournal
+    position: Run
+    tally: Tally
+    observer: Observer | None
+
+    def record(
+        self,
+        row: Row,
+        facts: tuple[str, ...] = (),
+        *,
+        result: Result | None = None,
+        note: str | None = None,
+        content: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Record that a row was taken."""
+        self.journal.record(
+            RecordedStep(
+                row=row,
+                evidence=None if result is None else Evidence(event=row.event, usage=result.usage),
+                at=self.tally.elapsed,
+                backend="" if result is None else result.backend,
+                facts=facts,
+                spent=tuple(self.position.spent),
+                attempts=self.position.attempts,
+                note=note,
+                content=content if self.journal.contents else None,
+            )
+        )
+        announce(self.journal, self.observer)
+
+
+def results_content(results: Sequence[ToolResult]) -> dict[str, Any]:
+    """Return the results of tools as a step records them."""
+    return {"results": [[each.id, each.name, each.text, each.is_fault] for each in results]}

@@ -15,8 +15,8 @@ from typing import Any, Final, Literal
 from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.plain import read_stored
 from rungwise.fsm.call.conversation.request import PlainMessage
-from rungwise.fsm.call.conversation.stored import read_stored
 from rungwise.fsm.text.contents import is_blank
 
 Form = Literal["call", "function", "block"]

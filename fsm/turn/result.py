@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.parts import Message, ToolCall
-from rungwise.fsm.call.conversation.plain import plain_messages
+from rungwise.fsm.call.conversation.plain import plain_messages, stored
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
-from rungwise.fsm.call.conversation.stored import stored
 from rungwise.fsm.call.run.displayable import Displayable
 from rungwise.fsm.call.run.result import Result, V
 from rungwise.fsm.errors import RungwiseError
@@ -66,8 +65,7 @@ class TurnResult(Displayable, Generic[V]):
     already_run: tuple[ToolCall, ...] = ()
 
     def __repr__(self) -> str:
-        from rungwise.fsm.journal.digest import Spent  # loaded when somebody looks at a result
-        from rungwise.fsm.journal.digest.text import brief
+        from rungwise.fsm.journal.digest import Spent, brief  # loaded when somebody looks at a result
 
         spent = {name: getattr(self, name) for name in ("calls", "attempts", "seconds", "usage", "cost")}
         return brief("TurnResult", self.outcome, self.text, self.cause, Spent(**spent))

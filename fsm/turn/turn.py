@@ -44,10 +44,9 @@ from rungwise.fsm.turn.approval import Approvals, Resumed
 from rungwise.fsm.turn.caller import Caller
 from rungwise.fsm.turn.compaction import NoHelp, accepted, room_for
 from rungwise.fsm.turn.conversation import Conversation
-from rungwise.fsm.turn.journal import TurnJournal, TurnSetting, TurnStep
+from rungwise.fsm.turn.journal import Tally, TurnJournal, TurnRecorder, TurnSetting, TurnStep, results_content
 from rungwise.fsm.turn.observe import OF_TOOLS, cause_of, counts_of, event_of, facts_of, facts_of_call
 from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
-from rungwise.fsm.turn.recording import Tally, TurnRecorder, results_content
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.table import CALLS, OUTCOMES, TURN
 from rungwise.fsm.turn.tool_round import Repeats, ToolRound

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rungwise import Client, Message, Result, TextPart, ToolCall
-from rungwise.adapters.wires.chat.request import STAND_IN
+from rungwise.adapters.wires.chat.backend import STAND_IN
 from rungwise.core import OpaquePart, ReasoningPart
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import options_of

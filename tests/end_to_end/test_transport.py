@@ -3,12 +3,15 @@
 import json
 from typing import Any, Final
 
+import anyio
+import httpx
+import httpx2
 import pytest
 
 from rungwise import Limits, Policy, ToolCall
 from rungwise.testing import ScriptedReply
 from support import protocols, sdks
-from support.gateways import TOOLS, chained
+from support.gateways import PATHS, TOOLS, chained, written
 from support.protocols import PROTOCOLS, cut_in_half
 from support.runs import Stage
 from support.sdks import APIS, FINISHES, WAYS
@@ -77,6 +80,20 @@ def test_an_sdk_reads_calls_of_tools_and_sends_the_results_back(
         ['{"output":"Grey."}', '{"output":"White."}'],
     )
     assert first.id != second.id
+
+
+@always
+@pytest.mark.parametrize("text", ["", "I look."])
+@pytest.mark.parametrize("api", ["anthropic", "responses", "gemini"])
+def test_a_signature_without_words_comes_back_too(api: str, text: str, way: str, stages: tuple[Stage, ...]) -> None:
+    """Providers may keep the words of the reasoning to themselves; without its signature it is lost all the same."""
+    asks = ScriptedReply(text=text, signature=SIGNED, tool_calls=CALLS)
+    with chained(stages, (api, [asks, ScriptedReply(text=TEXT)])) as transport:
+        first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
+        assert (first.error, first.text, len(first.calls)) == (None, text, 2)
+        turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.", "White.")
+        assert sdks.ask(api, way, turns, transport=transport, tools=TOOLS[api]).text == TEXT
+    assert json.dumps(stages[0].requests[-1].body).count(SIGNED) == 1
 
 
 @every
@@ -160,21 +177,18 @@ def test_a_cut_stream_that_nobody_continues_ends_as_cut_by_length(
 
 
 @every
-@everywhere
 @always
+@pytest.mark.parametrize("backend", [api for api in PROTOCOLS if api != "ollama"])  # which has no word for it
 def test_a_refusal_has_its_protocols_form(api: str, backend: str, way: str, stages: tuple[Stage, ...]) -> None:
-    reply = ScriptedReply(refusal="I will not.", finish="content_filter" if backend == "ollama" else None)
-    if backend in ("bedrock", "ollama"):
-        reply = ScriptedReply(finish="content_filter")  # neither can say why
+    says_why = backend != "bedrock"
+    reply = ScriptedReply(refusal="I will not.") if says_why else ScriptedReply(finish="content_filter")
     with chained(stages, (backend, [reply])) as transport:
         seen = sdks.ask(api, way, transport=transport)
-    if backend == "ollama":
-        return  # has no word for it
     assert (seen.error, seen.text) == (None, "")
-    if backend == "bedrock" or api == "gemini":  # whose SDK drops the message
-        assert seen.finish == FINISHES[api]["filtered"]
-    else:
+    if says_why and api != "gemini":  # whose SDK drops the message
         assert seen.refusal == "I will not."
+    else:
+        assert seen.finish == FINISHES[api]["filtered"]
     assert len(stages[0].requests) == 1
 
 
@@ -231,3 +245,49 @@ def test_an_empty_answer_is_asked_for_again(api: str, way: str, stages: tuple[St
         seen = sdks.ask(api, way, transport=transport)
     assert (seen.error, seen.text) == (None, TEXT)
     assert len(stages[0].requests) == 2
+
+
+@pytest.mark.sampled(1)
+def test_one_transport_serves_threads_and_event_loops_at_once(stages: tuple[Stage, ...]) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    def answer(request: Any) -> ScriptedReply:
+        return ScriptedReply(text=protocols.said(request)[-1].text)
+
+    cases = [(api, way, f"{api} {way} {number}") for number in range(3) for api in APIS for way in WAYS]
+    with chained(stages, ("openai", [answer])) as transport, ThreadPoolExecutor(8) as pool:
+        seen = pool.map(lambda case: sdks.ask(case[0], case[1], case[2], transport=transport), cases)
+        assert [(one.error, one.text) for one in seen] == [(None, text) for _, _, text in cases]
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("api", APIS)
+def test_an_sdk_that_is_closed_leaves_the_client_open(api: str, stages: tuple[Stage, ...]) -> None:
+    with chained(stages, ("openai", [ScriptedReply(text=TEXT)])) as transport:
+        for way in WAYS:
+            assert sdks.ask(api, way, transport=transport).text == TEXT
+        with transport:
+            pass
+        assert sdks.ask(api, "whole", transport=transport).text == TEXT
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+@pytest.mark.parametrize("library", [httpx, httpx2])
+@pytest.mark.parametrize("streams", [False, True])
+def test_it_serves_both_libraries_on_both_event_loops(
+    loop: str, library: Any, streams: bool, stages: tuple[Stage, ...]
+) -> None:
+    async def main(transport: Any) -> str:
+        body = {**written("openai"), "stream": streams}
+        async with library.AsyncClient(transport=transport) as program:
+            response = await program.post(f"{sdks.HOST}{PATHS['openai']}", json=body)
+        assert isinstance(response, library.Response)
+        await transport._gateway.chains["*"].aclose()
+        return str(response.text)
+
+    with chained(stages, ("openai", [ScriptedReply(text="Reeds.")])) as transport:
+        assert "Reeds." in anyio.run(main, transport, backend=loop)
+        with library.Client(transport=transport) as program:
+            response = program.post(f"{sdks.HOST}{PATHS['openai']}", json={**written("openai"), "stream": streams})
+        assert "Reeds." in response.text

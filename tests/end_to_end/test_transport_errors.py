@@ -3,6 +3,7 @@
 import json
 from typing import Any, Final
 
+import httpx
 import pytest
 
 import rungwise
@@ -148,6 +149,19 @@ def test_a_faulty_request_keeps_the_providers_reason(
 
 
 @pytest.mark.sampled(1)
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("api", APIS)
+def test_what_is_too_large_for_the_provider_keeps_its_status(
+    api: str, streams: bool, stages: tuple[Stage, ...]
+) -> None:
+    large = ScriptedReply(status=413, error={"message": "Too large for us."})
+    with chained(stages, ("openai", [large])) as transport:
+        response = post(transport, api, written(api), streams=streams)
+    assert response.status_code == 413
+    assert "Too large for us." in fault_of(api, response)
+
+
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("api", APIS)
 def test_every_error_tells_the_sdk_not_to_ask_again(api: str, stages: tuple[Stage, ...]) -> None:
     once = Policy(limits=Limits(retries=0))
@@ -169,7 +183,7 @@ def test_an_sdk_with_retries_of_its_own_asks_once(api: str, stages: tuple[Stage,
     with chained(stages, ("openai", [ScriptedReply(status=503)]), policy=once) as transport:
         sdk = sdks.sdk_of(api, "whole", transport=transport).with_options(max_retries=2)
         create = {"openai": sdk.chat.completions, "responses": sdk.responses} if api != "anthropic" else {}
-        with pytest.raises(Exception, match="503|fail"):
+        with pytest.raises(Exception, match=r"503|fail"):
             create.get(api, getattr(sdk, "messages", None)).create(**sdks.asking(api))
     assert len(stages[0].requests) == 1
 
@@ -186,14 +200,11 @@ def test_the_model_selects_a_chain(api: str, way: str, stages: tuple[Stage, ...]
     fast, slow, other = (client_over(["openai"], [stage]) for stage in stages)
     with fast, slow, other:
         transport = Transport({"fast": fast, "slow": slow, "*": other})
-        said = [sdks.ask(api, way, transport=transport, **{}).text]
+        said = [sdks.ask(api, way, transport=transport).text]
         for model in ("fast", "slow"):
-            sdk_fields = sdks.asking(api)
-            sdk_fields["model"] = model
-            path = path_of(api).replace("asked-for", model)
+            path = path_of(api).replace(sdks.MODEL, model)
             body = {**written(api), **({} if api == "gemini" else {"model": model})}
-            client: Any = __import__("httpx").Client(transport=transport)
-            said.append(client.post(sdks.HOST + path, json=body).text)
+            said.append(httpx.Client(transport=transport).post(sdks.HOST + path, json=body).text)
     assert said[0] == "I am 2."
     assert "I am 0." in said[1]
     assert "I am 1." in said[2]
@@ -236,8 +247,6 @@ def test_nonsense_is_a_faulty_request(api: str, body: bytes, streams: bool, stag
 
 @pytest.mark.sampled(1)
 def test_gemini_streams_as_events_alone(stages: tuple[Stage, ...]) -> None:
-    import httpx
-
     path = path_of("gemini", streams=True).removesuffix("?alt=sse")
     with chained(stages, ("openai", [ScriptedReply(text=TEXT)])) as transport:
         response = httpx.Client(transport=transport).post(sdks.HOST + path, json=written("gemini"))

@@ -2,8 +2,7 @@
 
 import json
 import logging
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from collections.abc import Iterator
 from typing import Any, Final
 
 import httpx
@@ -14,6 +13,7 @@ from rungwise import Budget, Client, Policy, Prices, Transport
 from rungwise.testing import ScriptedReply
 from support import protocols, sdks
 from support.gateways import backends, chained, fault_of, no_secret_in, path_of, post, written
+from support.proxied import echoing
 from support.runs import Stage
 from support.sdks import APIS, WAYS
 
@@ -194,34 +194,10 @@ def test_it_counts_against_the_budget(api: str, streams: bool, stages: tuple[Sta
 # requests that are no model calls
 
 
-class Host(BaseHTTPRequestHandler):
-    """Answer as the SDK's own host: with what it got."""
-
-    def do_GET(self) -> None:
-        length = int(self.headers.get("content-length", 0))
-        got = {"path": self.path, "key": self.headers.get("authorization"), "body": self.rfile.read(length).decode()}
-        body = json.dumps({"object": "list", "data": [], "got": got}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    do_POST = do_DELETE = do_GET
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
-def host() -> Any:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Host)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+def host() -> Iterator[str]:
+    with echoing() as address:
+        yield address
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2])
@@ -262,10 +238,18 @@ def test_an_sdk_lists_the_models_of_its_own_host(host: str, stages: tuple[Stage,
 
     async def listed(transport: Any) -> Any:
         async with sdks.sdk_of("openai", "awhole", transport=transport, base_url=host) as sdk:
+            await sdk.models.list()
             return await sdk.models.list()
 
+    async def left_open(transport: Any) -> Any:
+        return await sdks.sdk_of("openai", "awhole", transport=transport, base_url=host).models.list()
+
     with chained(stages, ("openai", [ScriptedReply(text=TEXT)])) as transport:
-        with sdks.sdk_of("openai", "whole", transport=transport, base_url=host) as sdk:
-            assert sdk.models.list().data == []
+        for _ in range(2):
+            with sdks.sdk_of("openai", "whole", transport=transport, base_url=host) as sdk:
+                assert sdk.models.list().data == []
+                assert sdk.models.list().data == []
         assert asyncio.run(listed(transport)).data == []
         assert asyncio.run(listed(transport)).data == [], "in another event loop, too"
+        assert asyncio.run(left_open(transport)).data == []
+        assert asyncio.run(left_open(transport)).data == [], "nothing was closed in between"

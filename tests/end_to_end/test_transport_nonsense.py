@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rungwise import Client, Transport
+from rungwise import Transport
 from rungwise.testing import ScriptedReply
-from support.gateways import backends, client_over, fault_of, post, written
+from support.gateways import client_over, fault_of, post, written
 from support.runs import Stage
 from support.sampling import examples
 from support.sdks import APIS
@@ -202,11 +202,11 @@ def test_every_field_may_be_anything(api: str, transports: dict[str, Transport])
 
 def test_what_a_provider_sends_back_may_be_anything() -> None:
     stage = Stage()
-    with Client(backends(["openai"], [stage])) as client, stage.provider:
+    with client_over(["openai"], [stage]) as client, stage.provider:
         for body in ("", "[]", "{}", '{"choices": 5}', '{"choices": [{"message": {"content": 5}}]}', "data: x\n\n"):
             for api in APIS:
                 for streams in (False, True):
                     stage.play([ScriptedReply(body=body)])
-                    response = post(Transport(client_over(["openai"], [stage])), api, written(api), streams=streams)
+                    response = post(Transport(client), api, written(api), streams=streams)
                     assert response.status_code == 503
                     assert fault_of(api, response)

@@ -241,6 +241,34 @@ def test_what_asks_for_nothing_goes_to_any_backend(api: str, fields: dict[str, A
     assert (response.status_code, response.headers.get("x-rungwise-outcome")) == (200, "done"), response.text
 
 
+@pytest.mark.parametrize("other", PROTOCOLS)
+@pytest.mark.parametrize("api", APIS)
+def test_a_fallback_of_another_protocol_gets_nothing_that_is_the_firsts_own(
+    api: str, other: str, stages: tuple[Stage, ...]
+) -> None:
+    if api == other:
+        return
+    with chained(stages, (api, [ScriptedReply(status=401)]), (other, [CALLS])) as transport:
+        response = post(transport, api, written(api, **OWN[api]))
+    assert (response.status_code, response.headers["x-rungwise-backend"]) == (200, "second"), response.text
+    sent = {name: each for name, each in one(stages[1]).body.items() if name != "tools"}
+    newer = ("temperature", "top_p") if other == "anthropic" else ()
+    official.check(other, {name: each for name, each in sent.items() if name not in newer})
+    assert not {"metadata", "user", "labels", "safetySettings", "verbosity", "speed"} & sent.keys()
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("api", APIS)
+def test_only_headers_of_tracing_and_betas_go_along(api: str, stages: tuple[Stage, ...]) -> None:
+    own = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "anthropic-beta": "a-beta"}
+    more = {"cookie": "a=b", "x-of-mine": "c", "openai-organization": "d"}
+    with chained(stages, (api, [ANSWER])) as transport:
+        post(transport, api, written(api), headers={**own, **more})
+    sent = one(stages[0]).headers
+    assert {name: sent.get(name) for name in own} == own
+    assert not more.keys() & sent.keys()
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("thinking", "effort"),

@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel, Field
 import rungwise
 from rungwise import Budget, Capabilities, Client, ConfigurationError, Journal, Policy, Prices, ToolCall
 from rungwise.fsm.call.conversation.observation import WRONG as WRONG_EVENTS
-from rungwise.fsm.journal.attempts import WRONG as WORDED
-from rungwise.fsm.journal.attempts import words_of
+from rungwise.fsm.journal.path import WRONG as WORDED
+from rungwise.fsm.journal.path import words_of
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support import protocols
 from support.modes import follow

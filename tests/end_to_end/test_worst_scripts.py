@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rungwise import CALL, Budget, Limits, Policy, Prices, Timeouts, TurnPolicy, Waits, verify
-from rungwise.adapters.cli.scripts import CertifiedRequest, name_of, write_scripts
+from rungwise.adapters.cli.verify import CertifiedRequest, name_of, write_scripts
 from rungwise.core import PlainLink
 from rungwise.fsm.certificate.enactment import AFTER_A_TOOL
 from rungwise.fsm.certificate.shown.scripts import WorstScript

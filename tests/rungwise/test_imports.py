@@ -56,17 +56,15 @@ FLOORS = (
 LATE_IMPORTS_ALLOWED = {
     ("rungwise.fsm.call.policy", "rungwise.fsm.call.rules"),
     ("rungwise.fsm.call.run.displayable", "rungwise.fsm.diagram.page.templates"),
-    ("rungwise.fsm.call.run.displayable", "rungwise.fsm.journal.digest.text"),
+    ("rungwise.fsm.call.run.displayable", "rungwise.fsm.journal.digest"),
     ("rungwise.fsm.call.run.journal", "rungwise.fsm.call.run.digest"),
     ("rungwise.fsm.call.run.judging", "rungwise.fsm.schemas.returns"),
     ("rungwise.fsm.call.run.result", "rungwise.fsm.call.run.digest"),
     ("rungwise.fsm.call.run.result", "rungwise.fsm.journal.digest"),
-    ("rungwise.fsm.call.run.result", "rungwise.fsm.journal.digest.text"),
     ("rungwise.fsm.schemas.returns", "rungwise.fsm.schemas.hints"),
     ("rungwise.fsm.turn.journal", "rungwise.fsm.turn.digest"),
     ("rungwise.fsm.turn.result", "rungwise.fsm.turn.digest"),
     ("rungwise.fsm.turn.result", "rungwise.fsm.journal.digest"),
-    ("rungwise.fsm.turn.result", "rungwise.fsm.journal.digest.text"),
 }
 """Who imports what of our own inside a function of `fsm/`, for a reason that a comment beside the import gives."""
 

@@ -20,12 +20,13 @@ HOST: Final = "http://provider.invalid"
 QUESTION: Final = "Where do the herons of the northern lake nest?"
 MODEL: Final = "asked-for"
 
+_WORDS: Final = ("stop", "length", "tools", "filtered")
 FINISHES: Final[Mapping[str, Mapping[str, str]]] = {
-    "openai": {"stop": "stop", "length": "length", "tools": "tool_calls", "filtered": "content_filter"},
-    "responses": {"stop": "completed", "length": "max_output_tokens", "tools": "completed", "filtered": "content_filter"},
-    "anthropic": {"stop": "end_turn", "length": "max_tokens", "tools": "tool_use", "filtered": "refusal"},
-    "gemini": {"stop": "STOP", "length": "MAX_TOKENS", "tools": "STOP", "filtered": "SAFETY"},
-}  # fmt: skip
+    "openai": dict(zip(_WORDS, ("stop", "length", "tool_calls", "content_filter"), strict=True)),
+    "responses": dict(zip(_WORDS, ("completed", "max_output_tokens", "completed", "content_filter"), strict=True)),
+    "anthropic": dict(zip(_WORDS, ("end_turn", "max_tokens", "tool_use", "refusal"), strict=True)),
+    "gemini": dict(zip(_WORDS, ("STOP", "MAX_TOKENS", "STOP", "SAFETY"), strict=True)),
+}
 """How an answer ends in each protocol."""
 
 
@@ -176,6 +177,7 @@ def sdk_of(
         client = genai.Client(api_key=key, vertexai=False, http_options=http)
         return client.aio if kind else client
     own: dict[str, Any] = {"api_key": key, "max_retries": 0, "default_headers": dict(headers or {})}
+    own["_strict_response_validation"] = True
     if api == "anthropic":
         import anthropic as library
 

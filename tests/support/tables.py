@@ -11,8 +11,7 @@ from rungwise import CALL, Fact, Policy, Rung
 from rungwise.core import Effect, Guard, Row, Table
 from rungwise.fsm.checker.counterexample import PathStep, Property
 from rungwise.fsm.checker.walk import Walk, walk
-from rungwise.fsm.machine.machine import machine_of
-from rungwise.fsm.machine.run import Run
+from rungwise.fsm.machine.run import Run, machine_of
 
 COUNTERS = CALL.counters
 ONES = dict.fromkeys(COUNTERS, 1)

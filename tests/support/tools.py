@@ -11,7 +11,7 @@ import anyio
 import attrs
 
 from rungwise import Cancellation, Tool, ToolCall, ToolEnded, ToolStarted
-from rungwise.adapters.tools import tasks, threads
+from rungwise.adapters.tools import running as in_threads_and_tasks
 from rungwise.adapters.tools.scheduling import ToolsEnded
 from rungwise.core import ToolOutcome
 from rungwise.fsm.turn.actions import RunTools
@@ -57,9 +57,9 @@ class Watched:
 
 def run_tools(action: RunTools, executor: Any, cancellation: Cancellation, tell: Any) -> tuple[ToolOutcome, ...]:
     """Run tools in threads. An exception raised by `tell` ends them."""
-    loop = threads.LoopThread()
+    loop = in_threads_and_tasks.LoopThread()
     with closing(loop):
-        return _run_tools(threads.run_tools(action, executor, cancellation, loop), tell)
+        return _run_tools(in_threads_and_tasks.run_tools(action, executor, cancellation, loop), tell)
 
 
 def _run_tools(running: Generator[Any, None, tuple[ToolOutcome, ...]], tell: Any) -> tuple[ToolOutcome, ...]:
@@ -79,7 +79,7 @@ def _run_tools(running: Generator[Any, None, tuple[ToolOutcome, ...]], tell: Any
 
 async def arun_tools(action: RunTools, executor: Any, cancellation: Cancellation, tell: Any) -> tuple[ToolOutcome, ...]:
     """Run tools in this event loop; see `run_tools`."""
-    tools = tasks.ToolTasks.of(action, executor, cancellation)
+    tools = in_threads_and_tasks.ToolTasks.of(action, executor, cancellation)
     running = tools.run()
     try:
         event = await anext(running)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from rungwise import CallError, Client, OpenAIChat, Policy, Prices, Result, Tool, TurnError, TurnPolicy
-from rungwise.adapters.http.driver import Driver
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.limits import AttemptLimits
+from rungwise.adapters.http.sync_driver import Driver
 from rungwise.adapters.provider.enacted import EARLY
 from rungwise.adapters.provider.script import Script
 from rungwise.core import Call, Send

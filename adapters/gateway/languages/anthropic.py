@@ -91,6 +91,7 @@ class _MessageStream(AnswerStream):
 
     _index = -1
     _kind = ""  # of the block that is open
+    _has_thought = False
     _unsigned: int | None = None  # the block of reasoning that stays open
 
     def begin(self) -> Iterator[bytes]:
@@ -111,6 +112,8 @@ class _MessageStream(AnswerStream):
         yield self._delta(type="text_delta", text=piece)
 
     def call(self, call: ToolCall, pieces: Iterable[str]) -> Iterator[bytes]:
+        if self.answer.signature and not self._has_thought:  # the reasoning before it has no words
+            yield from self._open("thinking", {"type": "thinking", "thinking": "", "signature": ""})
         yield from self._open("", {**_tool_use(call), "input": {}})
         yield from (self._delta(type="input_json_delta", partial_json=piece) for piece in ("", *pieces))
 
@@ -136,6 +139,7 @@ class _MessageStream(AnswerStream):
             return
         yield from self._close()
         self._index, self._kind = self._index + 1, kind or "tool_use"
+        self._has_thought = self._has_thought or kind == "thinking"
         yield _event("content_block_start", index=self._index, content_block=block)
 
     def _close(self) -> Iterator[bytes]:
@@ -175,7 +179,7 @@ def _stop(answer: Completion) -> dict[str, Any]:
 
 
 def _blocks(answer: Completion) -> Iterator[dict[str, Any]]:
-    if answer.reasoning:
+    if answer.reasoning or (answer.signature and answer.tool_calls):
         signature = "" if answer.signature is None else answer.signature or SIGNATURE
         yield {"type": "thinking", "thinking": answer.reasoning, "signature": signature}
     if answer.text:

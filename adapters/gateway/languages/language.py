@@ -35,34 +35,21 @@ class AnswerRequest:
 
 @frozen(kw_only=True)
 class Completion:
-    """Hold what is written: a reply of a script, or the result of a call.
-
-    Arguments:
-        text, reasoning, refusal, tool_calls: what the model said, reasoning first.
-        reasoning_field: the field that carries the reasoning in chat completions.
-        signature: of the reasoning; "" makes one up, None leaves it unsigned.
-        finish: the finish reason, in the words of chat completions; "" for none, None for the one that fits.
-        model: the model's id; "" for the requested one.
-        usage: the token counts in the protocol's form; {} for no report, None counts 4 characters a token.
-        error_event: an error that ends the answer.
-        final_message: whether the last chunk of chat completions carries a whole message too, or another text in it.
-        chunk_size: how many characters of text there are in one piece of a stream.
-        done: whether a stream has its end.
-    """
+    """Hold what is written: a reply of a script, or the result of a call."""
 
     text: str = ""
-    reasoning: str = ""
-    reasoning_field: str = "reasoning_content"
-    signature: str | None = None
+    reasoning: str = ""  # comes before the text
+    reasoning_field: str = "reasoning_content"  # of chat completions
+    signature: str | None = None  # of the reasoning; "" makes one up, None leaves it unsigned
     refusal: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
-    finish: str | None = None
-    model: str = ""
-    usage: Mapping[str, Any] | None = None
-    error_event: Mapping[str, Any] | None = None
-    final_message: bool | str | None = None
-    chunk_size: int = 12
-    done: bool = True
+    finish: str | None = None  # in the words of chat completions; "" for none, None for the one that fits
+    model: str = ""  # "" for the requested one
+    usage: Mapping[str, Any] | None = None  # as the protocol has it; {} for no report, None counts 4 characters a token
+    error_event: Mapping[str, Any] | None = None  # ends the answer
+    final_message: bool | str | None = None  # whether the last chunk of chat completions has a whole message, or which
+    chunk_size: int = 12  # characters of text in one piece of a stream
+    done: bool = True  # whether a stream has its end
 
     @property
     def finish_reason(self) -> str | None:
@@ -109,11 +96,8 @@ class Language(ABC):
     """Write answers in one protocol; each protocol is a subclass."""
 
     stream_type = "text/event-stream"
-    """The content type of a stream."""
-    paths: str | tuple[str, ...] = ()
-    """How the path of a request ends."""
-    conversation = "messages"
-    """The member of a request's body that holds the conversation."""
+    paths: str | tuple[str, ...] = ()  # how the path of a request ends
+    conversation = "messages"  # the member of a request's body that holds it
     caps: tuple[str, ...] = ("max_tokens",)
     """The members that may hold the output cap; a dot stands between an object and its member."""
 
@@ -154,8 +138,7 @@ class Language(ABC):
 class SpokenLanguage(Language):
     """A protocol in which the gateway answers, too: it can write an answer while it comes."""
 
-    api: str
-    """Its name on the command line."""
+    api: str  # its name on the command line
 
     @abstractmethod
     def counts(self, usage: Usage) -> dict[str, Any]:

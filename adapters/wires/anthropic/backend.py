@@ -1,22 +1,175 @@
-"""The backend for Anthropic's Messages, and for servers that speak its protocol."""
+"""The backend for Anthropic's Messages, and for servers that speak its protocol, with the body of a request."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress, groupby
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from attrs import field, frozen
 
-from rungwise.adapters.wires.anthropic.parameters import Generation, budget_in, generation_of, lost_parameters, thinks
-from rungwise.adapters.wires.anthropic.request import RESERVED, AnthropicBody, late_system
+from rungwise.adapters.wires import request
+from rungwise.adapters.wires.anthropic.parameters import (
+    FORCED,
+    Generation,
+    budget_in,
+    fit_budget,
+    generation_of,
+    lost_parameters,
+    lower_reasoning,
+    thinks,
+    translated,
+)
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.adapters.wires.anthropic.stream import AnthropicDecoder
 from rungwise.adapters.wires.endpoint import is_header_text, is_token
+from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.http_backend import HttpBackend
-from rungwise.fsm.call.conversation.request import Request, Send
+from rungwise.adapters.wires.plain.parts import mapping_of
+from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written
+from rungwise.adapters.wires.request import BodyWriter, without_end
+from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.values.secret import Secret, hides_arguments
+
+RESERVED: Final = {
+    **request.RESERVED,
+    "system": "give it to the call, as a message of role 'system'",
+    "max_tokens_to_sample": "it is called 'max_tokens'",
+}
+
+_NEVER_DROPPED: Final = RESERVED.keys() | {"max_tokens"}
+"""Fields that stay even if the server rejects them: the API requires them all."""
+VERTEX_VERSION: Final = "2026-10-21"
+_THINKING: Final = ("thinking", "redacted_thinking")
+
+
+@frozen(kw_only=True)
+class AnthropicBody(BodyWriter):
+    """Write the body of a request for a message."""
+
+    generation: Generation
+    cap: int
+    is_on_vertex: bool
+    system_turns: bool
+
+    def body(self) -> Body:
+        """Return the body."""
+        send, cap = self.send, self.cap
+        messages = written(send.messages, ANTHROPIC, self.own, is_portable=send.portable)
+        system, turns = _parted(messages, system_turns=self.system_turns)
+        if send.prefill:
+            turns[-1] = without_end(turns[-1]) if turns[-1]["role"] == "assistant" else turns[-1]
+        parameters = {name: each for name, each in self.all_parameters.items() if name not in send.dropped}
+        tools = parameters.pop("tools", send.tools)
+        body = {**translated(parameters, self.generation, cap=cap), "model": self.model, "max_tokens": cap}
+        body["messages"] = turns
+        if system:
+            body["system"] = system
+        if tools:
+            body["tools"] = ANTHROPIC.written_tools(tools)
+        if not body.get("tools"):
+            body.pop("tools", None)
+            body.pop("tool_choice", None)  # the API refuses it without tools
+        if send.lower_reasoning:
+            lower_reasoning(body, self.generation)
+        fit_budget(body, cap)
+        _soothe_thinking(body, turns)
+        if self.stream:
+            body["stream"] = True
+        _drop(body, send.dropped)
+        if self.is_on_vertex:  # the URL names the model there [anthropic-sdk-python, lib/vertex]
+            del body["model"]
+            body.setdefault("anthropic_version", VERTEX_VERSION)
+        return body
+
+
+def _drop(body: Body, names: frozenset[str]) -> None:
+    for name in names - _NEVER_DROPPED:
+        body.pop(name, None)
+    rejected = {"effort"} & names
+    if "response_format" in names:
+        body.pop("output_format", None)
+        rejected |= {"format"}
+    if rejected and isinstance(body.get("output_config"), Mapping):
+        config = {name: each for name, each in body.pop("output_config").items() if name not in rejected}
+        if config:
+            body["output_config"] = config
+
+
+def late_system(roles: Sequence[str]) -> set[int]:
+    """Return the indices of system messages between a user turn and an assistant's, or the end: they may stay there."""
+    runs = [[*run] for _, run in groupby(range(len(roles)), lambda index: roles[index] == "system")]
+    return {
+        index
+        for run in runs
+        if roles[run[0]] == "system" and run[0] and roles[run[0] - 1] in ("user", "tool")
+        if run[-1] + 1 == len(roles) or roles[run[-1] + 1] == "assistant"
+        for index in run
+    }
+
+
+def _parted(messages: Sequence[PlainMessage], *, system_turns: bool) -> tuple[Any, list[PlainMessage]]:
+    """Return the system prompt and the turns; consecutive turns of one role that Rungwise wrote are joined."""
+    not_empty = [message for message in messages if message["content"]]
+    late = late_system([message["role"] for message in not_empty]) if system_turns else set()
+    stays = [message["role"] != "system" or index in late for index, message in enumerate(not_empty)]
+    system = [text for message, stay in zip(not_empty, stays, strict=True) if not stay and (text := _texts(message))]
+    turns: list[PlainMessage] = []
+    for (role, is_ours), row in groupby(
+        compress(not_empty, stays), lambda message: (message["role"], type(message) is dict)
+    ):
+        group = [*row]
+        if is_ours and len(group) > 1:
+            blocks = [block for each in group for block in _blocks(each["content"])]
+            blocks.sort(key=lambda block: not _is(block, "tool_result"))  # results first, as the API requires
+            group = [{"role": role, "content": blocks}]
+        turns += group
+    if not turns or turns[0]["role"] != "user":
+        turns.insert(0, {"role": "user", "content": BEGINNING if turns else NO_TEXT})
+    if len(system) > 1:
+        return [block for content in system for block in _blocks(content)], turns
+    return (system[0] if system else None), turns
+
+
+def _texts(message: PlainMessage) -> Any:
+    """Return the content of a message without blocks that may not stand in `system`, such as `tool_addition`."""
+    content = message["content"]
+    return content if isinstance(content, str) else [block for block in content if _is(block, "text")]
+
+
+def _blocks(content: Any) -> list[Any]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else [*content]
+
+
+def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
+    """Remove parameters that cannot be combined with reasoning, or reasoning itself if the API would refuse it."""
+    kind = mapping_of(body.get("thinking")).get("type")
+    if kind not in ("enabled", "adaptive"):
+        return
+    if mapping_of(body.get("tool_choice")).get("type") in FORCED or (kind == "enabled" and _lacks_thinking(turns)):
+        del body["thinking"]
+        return
+    for name in ("temperature", "top_k", "top_p"):
+        body.pop(name, None)
+
+
+def _lacks_thinking(turns: Sequence[PlainMessage]) -> bool:
+    """Tell whether the running tool loop began without reasoning, as with another provider."""
+    last = turns[-1]
+    if last["role"] == "user" and any(_is(block, "tool_result") for block in _blocks(last["content"])):
+        last = next((turn for turn in reversed(turns) if turn["role"] == "assistant"), last)
+    if last["role"] != "assistant":
+        return False
+    blocks = [block for block in _blocks(last["content"]) if not (_is(block, "text") and is_blank(block["text"]))]
+    return not (blocks and any(_is(blocks[0], kind) for kind in _THINKING))
+
+
+def _is(block: Any, kind: str) -> bool:
+    return isinstance(block, Mapping) and block.get("type") == kind
+
 
 VERSION: Final = "2023-06-01"
 BASE_CAP: Final = 4096

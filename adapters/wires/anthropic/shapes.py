@@ -111,8 +111,6 @@ class AnthropicShapes(BlockForm):
         format = mapping_of(parameters.get("output_config")).get("format") or parameters.get("output_format")
         return mapping_of(format).get("schema", True) if format else None
 
-    # tools
-
     def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:
         read = next((each for each in read_tools((tool,)) if isinstance(each, ToolDefinition)), None)
         return {} if read is None else {"name": read.name, "parameters": read.parameters}
@@ -135,8 +133,6 @@ class AnthropicShapes(BlockForm):
     def written_tool(self, tool: ToolDefinition) -> Body:
         """Return the definition of a tool in this form."""
         return {**super().written_tool(tool), **_cache(tool.cache)}
-
-    # messages
 
     def is_own(self, message: PlainMessage) -> bool:
         """Tell whether a plain message can be sent unchanged."""

@@ -1,21 +1,21 @@
-"""Read a streamed message: what its events add to the reply."""
+"""Read a message, whole or streamed: its stop reason, its tokens, and what each event adds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from attrs import Factory, define, field
 
 from rungwise.adapters.wires.anthropic.blocks import (
     CITATIONS,
+    identified,
     opaque_parts,
     parts_of,
     text_parts,
     thinking_parts,
     tool_call,
 )
-from rungwise.adapters.wires.anthropic.reply import STOP_REASONS, draft_of, usage_of
 from rungwise.adapters.wires.draft import (
     Draft,
     at_least,
@@ -27,13 +27,77 @@ from rungwise.adapters.wires.draft import (
     stop_of,
     text_at,
 )
-from rungwise.adapters.wires.json_text import HeldText, load, weight_of
+from rungwise.adapters.wires.json_text import HeldText, load, mended, weight_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
-from rungwise.adapters.wires.reading.blocks import Block, BlockDecoder, index_of
+from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_of
 from rungwise.fsm.call.conversation.parts import Part
-from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
+from rungwise.fsm.call.conversation.reply import Reasoning, Reply, StopReason, Text
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage
+
+STOP_REASONS: Final[Mapping[str, StopReason]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "tool_use": "tool_calls",
+    "pause_turn": "paused",
+    "compaction": "paused",  # beta: the turn waits behind a summary, which goes back like a paused turn
+    "refusal": "content_filter",
+    "model_context_window_exceeded": "overflow",
+}
+
+Counts = Mapping[str, Any]
+
+
+def draft_of(
+    parts: Iterable[Part], *, stop: object, details: object, usage: Usage | None, message: Mapping[str, Any]
+) -> Draft:
+    """Return the draft of a reply."""
+    reason = stop_of(stop, STOP_REASONS)
+    refused = reason[0] == "content_filter"
+    return Draft(
+        parts=identified(parts, message.get("id")),
+        stop=reason,
+        usage=usage,
+        model=message.get("model"),
+        refusal=str(mended(text_at(details, "explanation") or text_at(details, "category"))) if refused else "",
+    )
+
+
+def usage_of(reports: Sequence[Counts]) -> Usage | None:
+    """Return the tokens of a reply, or None if the provider counted none; of its reports, later ones win.
+
+    Anthropic counts cached tokens separately from the input, and a compaction separately from everything; all of it is
+    paid for, so it is added up here.
+    """
+    report_so_far: dict[str, Any] = {}
+    for report in reports:
+        report_so_far |= {name: value for name, value in report.items() if value is not None}
+    made = report_so_far.get("iterations")
+    passes = [each for each in made if isinstance(each, dict)] if isinstance(made, list) else []
+    own = [each for each in passes if each.get("type") == "message"] or [report_so_far]
+    counted = [*map(_counts, own), *[_counts(each) for each in passes if each.get("type") == "compaction"]]
+    fresh, output, read, created = (sum(numbers) for numbers in zip(*counted, strict=True))
+    details = report_so_far.get("output_tokens_details")
+    reasoning = count_of(details.get("thinking_tokens")) if isinstance(details, dict) else 0
+    if not fresh + read + created and not output:
+        return None
+    return Usage(
+        input_tokens=fresh + read + created,
+        output_tokens=output,
+        cache_read_tokens=read,
+        cache_creation_tokens=created,
+        reasoning_tokens=min(reasoning, output),
+    )
+
+
+def _counts(usage: Counts) -> tuple[int, int, int, int]:
+    created, by_lifetime = count_of(usage.get("cache_creation_input_tokens")), usage.get("cache_creation")
+    if not created and isinstance(by_lifetime, dict):
+        created = sum(map(count_of, by_lifetime.values()))
+    read = count_of(usage.get("cache_read_input_tokens"))
+    return count_of(usage.get("input_tokens")), count_of(usage.get("output_tokens")), read, created
+
 
 _EVENT: Final = frozenset({"type", "index", "delta"})
 _DELTAS: Final[Mapping[object, tuple[str, type[Text] | type[Reasoning]]]] = {
@@ -96,8 +160,6 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
     _is_counted: bool = field(default=False, init=False)
     _details: object = field(default=None, init=False)
 
-    # text and reasoning
-
     def piece_in(self, value: Any) -> Piece | None:
         """Return the text or reasoning of an event that holds nothing else, with the index of its block."""
         if not isinstance(value, dict) or value.keys() != _EVENT or value["type"] != "content_block_delta":
@@ -108,8 +170,6 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
         name, kind = _DELTAS.get(delta.get("type"), ("", Text)) if isinstance(delta.get("type"), str) else ("", Text)
         text = delta.get(name)
         return ((kind, index), text) if isinstance(text, str) else None
-
-    # all other events
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take the object of any other event."""
@@ -215,8 +275,6 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
         if isinstance(usage, dict):
             self._is_counted = bool(count_of(usage.get("output_tokens")) or usage.get("iterations"))
             self._report(usage)
-
-    # the reply
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""

@@ -33,16 +33,12 @@ _PADDING: Final = re.compile(rb'"p": ?"[^"\\]*"')
 """The padding that hides the length of an event's text."""
 
 
-def _new_buffer() -> Any:
-    return botocore("eventstream").EventStreamBuffer()
-
-
 @define(eq=False, repr=False)
 class FrameReader(StreamReader):
     """Hand the events of one stream to its handler, each as an object with one member: the event's name."""
 
     _wanted: int = field(default=_PRELUDE, init=False)  # the bytes that must be there before it is read again
-    _parser: Any = field(factory=_new_buffer, init=False)
+    _parser: Any = field(factory=lambda: botocore("eventstream").EventStreamBuffer(), init=False)
     _known: dict[bytes, Mapping[str, Any]] = field(factory=dict, init=False)
     _alike: AlikeLines = field(factory=lambda: AlikeLines(_PADDING), init=False)  # of events with the learned headers
     _learned: Mapping[str, Any] | None = field(default=None, init=False)

@@ -54,12 +54,6 @@ def _read_media(kind: str) -> Callable[[Block], Part | None]:
     return read
 
 
-def _read_use(inner: Block) -> Part | None:
-    if inner.get("type") == SERVERS:
-        return None
-    return ToolCall(text_in(inner, "toolUseId"), text_in(inner, "name"), json_of(inner.get("input")))
-
-
 def _read_result(inner: Block) -> Part | None:
     if inner.get("type") not in (None, "", "tool_use", "tool_result"):  # of a tool that the server runs
         return None
@@ -92,7 +86,11 @@ def _read_reasoning(inner: Block) -> Part | None:
 
 READERS: Final[Mapping[str, PartReader]] = {
     **{kind: _read_media(kind) for kind in _KIND},
-    "toolUse": _read_use,
+    "toolUse": lambda inner: (
+        ToolCall(text_in(inner, "toolUseId"), text_in(inner, "name"), json_of(inner.get("input")))
+        if inner.get("type") != SERVERS
+        else None
+    ),
     "toolResult": _read_result,
     "reasoningContent": _read_reasoning,
     "searchResult": read_passage,

@@ -98,8 +98,6 @@ class ConverseShapes(BlockForm):
             value = mapping_of(value).get(name)
         return object_of(value) if isinstance(value, str) else value or True
 
-    # tools
-
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
         """Return the definition of a tool."""
         described = {"description": description} if description else {}
@@ -117,8 +115,6 @@ class ConverseShapes(BlockForm):
     def _translated(self, tool: Mapping[str, Any]) -> list[Body]:
         read = [each for each in read_tools((tool,)) if isinstance(each, ToolDefinition)]
         return [block for each in read for block in (self.written_tool(each), *_cache(each.cache))]
-
-    # messages
 
     def _is_own_block(self, block: Any) -> bool:
         return isinstance(block, Mapping) and is_untyped(block)

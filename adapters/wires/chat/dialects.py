@@ -11,16 +11,300 @@ row of words and codes is tried in `tests/adapters/wires/chat/words.py`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
-from attrs import evolve
+from attrs import evolve, field, frozen
 
-from rungwise.adapters.wires.chat.dialect_rows import DIALECTS, CapField, Count, Dialect, Path, PrefillMode
+from rungwise.adapters.wires.capabilities.table import CLAUDE_PREFILLS, GEMINI_PREFILLS
 from rungwise.fsm.call.conversation.reply import StopReason
+
+CapField = Literal["max_tokens", "max_completion_tokens"]
+
+PrefillMode = Literal["no", "trailing", "prefix", "partial", "continue_final_message"]
+"""How a trailing assistant turn is continued: not at all, unchanged, by a mark on it, or by flags of the request."""
+
+Count = Literal["input", "output", "cache_read", "cache_creation", "cache_miss", "reasoning", "total"]
+Path = tuple[str, ...]
+"""A path in JSON: the names of the members that lead to a value."""
+
+
+def _model_pattern(pattern: str) -> str:
+    return pattern.replace("~", "[-.]")
+
+
+@frozen(kw_only=True)
+class Dialect:
+    """Describe how one kind of server differs from OpenAI's protocol, which the defaults follow.
+
+    Arguments:
+        host: a regular expression to search in the host of the URL; None if no URL identifies the server.
+        path: a regular expression to search in the path of the URL.
+        model: a regular expression to search in the model's id in lower case; `~` stands for a dash or a dot.
+        cap_field: the field of a request that holds the output cap.
+        prefill: how a trailing assistant turn is continued. A wrong "no" costs a user turn, a wrong "yes" a request.
+        echoes: whether a continued turn is repeated at the start of the answer.
+        less_reasoning: what to add to a request for less reasoning, if it does not set any.
+        id_length: the exact number of letters and digits in the id of a tool call; None for any id.
+        longest_id: the most characters of a tool call's id; None for any number.
+        tool_types: the types of tools that the server runs itself, besides the protocol's own; `*` ends a prefix
+            of several.
+        part_types: the types of message parts that it takes besides those that all servers do.
+        takes_other_tools: whether it may accept types that are not listed here; they are sent if the caller passes them
+            for this server.
+        key_header: the header for a key, instead of a bearer token.
+        lower_efforts: the next lower `reasoning_effort` below "low" and "minimal" that is accepted.
+        reasoning_fields: where a message or a delta holds reasoning.
+        own_fields: other members of a message or a tool call that another server rejects, or cannot read.
+        own_parts: the types of such parts of a message's content.
+        finishes: finish reasons by their meaning, in lower case and without the prefix of gRPC enumerations.
+        counts: where a usage report holds each count.
+        usage_at: where else than in `usage` a body holds the usage report.
+        refusal_at: where else than in `refusal` a message or a choice holds a refusal.
+        error_at: where a body of status 200 shows that it is an error, and by which value; None for any value.
+
+    No server in the table omits the finish reason at the end of a reply, so a reply without one was cut. A caller
+    who knows a server that omits it tells the backend.
+    """
+
+    host: str | None = None
+    path: str = ""
+    model: str = field(default="", converter=_model_pattern)
+    cap_field: CapField = "max_tokens"
+    prefill: PrefillMode = "no"
+    echoes: bool = False
+    id_length: int | None = None
+    longest_id: int | None = None
+    tool_types: str = ""
+    part_types: str = ""
+    takes_other_tools: bool = True
+    key_header: str = ""
+    less_reasoning: Mapping[str, Any] = {}
+    lower_efforts: Mapping[str, str] = {"low": "minimal", "minimal": "none"}
+    reasoning_fields: str = ""
+    own_fields: str = ""
+    own_parts: str = ""
+    finishes: Mapping[StopReason, str] = {}
+    counts: Mapping[Count, str] = {}
+    usage_at: str = ""
+    refusal_at: str = ""
+    error_at: Mapping[str, str | None] = {}
+
+    def fits(self, host: str, path: str, model: str) -> bool:
+        """Tell whether a backend is known to be of this kind."""
+        if self.host is None or not re.search(self.host, host):
+            return False
+        return bool(re.search(self.path, path) and re.search(self.model, model))
+
+
+_REASONERS: Final = r"reason|thinking|qwq|qvq|gpt~oss|qwen~?3|~r1"
+
+# As surveyed in November 2026; the brackets name the source: documentation, or a public issue.
+DIALECTS: Final[tuple[Dialect, ...]] = (
+    # OpenAI: models that reason reject max_tokens by name (400), and all of them take the other. Tools are functions or
+    # custom ones; what it runs by itself belongs to Responses. Ids of calls beyond 40 characters, as vLLM's are, were
+    # seen to be refused ("string too long", 400), by newer models only those beyond 64.
+    Dialect(
+        host=r"(^|\.)(openai|(openai|cognitiveservices|ai)\.azure)\.com$",
+        cap_field="max_completion_tokens",
+        longest_id=40,
+        takes_other_tools=False,
+        finishes={
+            "stop": "stop",
+            "length": "length",
+            "tool_calls": "tool_calls function_call",
+            "content_filter": "content_filter",
+            "overflow": "context_length_exceeded",
+        },
+        counts={
+            "input": "prompt_tokens",
+            "output": "completion_tokens",
+            "cache_read": "prompt_tokens_details.cached_tokens",
+            "cache_creation": "prompt_tokens_details.cache_write_tokens",
+            "reasoning": "completion_tokens_details.reasoning_tokens",
+            "total": "total_tokens",
+        },
+        error_at={"error": None},
+    ),
+    # Azure: a key is a bearer token on its v1 API alone; elsewhere that header is for Entra's tokens
+    # [learn.microsoft.com/azure/foundry/openai/api-version-lifecycle]. What its filters found stands beside each choice
+    # (`content_filter_results`), and in a first chunk without any (`prompt_filter_results`); the finish reason decides.
+    Dialect(
+        host=r"\.(openai|cognitiveservices|services\.ai)\.azure\.com$", path=r"^(?!/openai/v1\b)", key_header="api-key"
+    ),
+    Dialect(
+        host=r"(^|\.)openai\.(com|azure\.com)$",
+        model=r"^(o[34]|gpt-5(?!.*(chat|pro)))",
+        less_reasoning={"reasoning_effort": "low"},
+    ),
+    # Wherever they are, the o series, gpt-oss and Grok know no effort below "low", and GPT-5.1 and later no "minimal".
+    Dialect(host="", model=r"\bo\d|gpt-oss|grok", lower_efforts={}),
+    Dialect(host="", model=r"gpt-5\.\d", lower_efforts={"low": "none", "minimal": "none"}),
+    # LiteLLM's proxy has members for what chat completions have no place for.
+    Dialect(
+        own_fields="thinking_blocks provider_specific_fields",
+        counts={"cache_creation": "prompt_tokens_details.cache_creation_tokens"},
+        refusal_at="provider_specific_fields.refusal",
+    ),
+    # The words of OpenAI's Responses, through proxies that translate them.
+    Dialect(
+        finishes={"stop": "completed", "length": "max_output_tokens"},
+        counts={
+            "input": "input_tokens",
+            "output": "output_tokens",
+            "cache_read": "input_tokens_details.cached_tokens",
+            "cache_creation": "input_tokens_details.cache_write_tokens",
+            "reasoning": "output_tokens_details.reasoning_tokens",
+        },
+    ),
+    # DeepSeek: a mark on the last turn, under /beta only [api-docs.deepseek.com/guides/chat_prefix_completion]. Models
+    # that think want their reasoning back ("must be passed back to the API", 400), which a prefill has none of.
+    Dialect(
+        host=r"^api\.deepseek\.com$",
+        path=r"^/beta\b",
+        model=rf"^(?!.*(?:{_REASONERS}))",
+        prefill="prefix",
+        reasoning_fields="reasoning_content",
+        finishes={"error": "insufficient_system_resource"},
+        counts={"cache_read": "prompt_cache_hit_tokens", "cache_miss": "prompt_cache_miss_tokens"},
+    ),
+    # Mistral and Codestral: a mark on the last turn [docs.mistral.ai], which is repeated at the start of the answer.
+    # "Tool call id was ... but must be a-z, A-Z, 0-9, with a length of 9", 400, 3280 [anomalyco/opencode #1680].
+    Dialect(
+        host=r"(^|\.)mistral\.ai$",
+        part_types="document_url reference",
+        prefill="prefix",
+        echoes=True,
+        id_length=9,
+        finishes={"length": "model_length", "error": "error"},
+        error_at={"object": "error"},
+    ),
+    # Anthropic's own words, as gateways pass them on; the last row has its models.
+    Dialect(
+        own_fields="signature",
+        own_parts="thinking redacted_thinking",
+        finishes={
+            "stop": "end_turn stop_sequence",
+            "length": "max_tokens",
+            "tool_calls": "tool_use",
+            "content_filter": "refusal",
+            "paused": "pause_turn compaction",
+            "overflow": "model_context_window_exceeded",
+        },
+        counts={
+            "cache_read": "cache_read_input_tokens",
+            "cache_creation": "cache_creation_input_tokens",
+            "reasoning": "output_tokens_details.thinking_tokens",
+        },
+        error_at={"type": "error"},
+    ),
+    # Moonshot: a mark on the last turn, which the answer does not repeat [platform.moonshot.ai/docs/api/partial], and a
+    # search of its own, `$web_search` [platform.moonshot.ai/docs/guide/use-web-search].
+    Dialect(
+        host=r"(^|\.)moonshot\.(ai|cn)$",
+        prefill="partial",
+        tool_types="builtin_function",
+        counts={"cache_read": "cached_tokens"},
+    ),
+    # DashScope: a mark on the last turn, for models of Qwen that do not think; a switch for those that do both.
+    Dialect(
+        host=r"^dashscope[a-z-]*\.aliyuncs\.com$",
+        model=r"^(?!.*(?:thinking|qwq|qvq))qwen(?:~(?:max|plus|flash|turbo|coder|vl)|2|~?3.*(?:instruct|coder))",
+        prefill="partial",
+    ),
+    Dialect(
+        host=r"^dashscope[a-z-]*\.aliyuncs\.com$",
+        model=r"^qwen(-plus|-flash|-turbo|3(?!.*(thinking|instruct|coder)))",
+        less_reasoning={"enable_thinking": False},
+    ),
+    # Groq: "any text-to-text model" [console.groq.com/docs/prefilling]; what models that reason do is not established.
+    Dialect(
+        host=r"(^|\.)groq\.com$",
+        model=rf"^(?!.*(?:{_REASONERS}))",
+        prefill="trailing",
+        reasoning_fields="reasoning",
+        usage_at="x_groq.usage",
+        error_at={"x_groq.error": None},  # "why a stream was stopped early", by the types of its own client
+    ),
+    Dialect(host=r"(^|\.)groq\.com$", model="gpt-oss", less_reasoning={"reasoning_effort": "low"}),
+    Dialect(host=r"(^|\.)groq\.com$", tool_types="browser_search"),  # [console.groq.com/docs/browser-search]
+    # Z.AI, which searches by itself [docs.bigmodel.cn/api-reference].
+    Dialect(host=r"(^|\.)(z\.ai|bigmodel\.cn)$", tool_types="web_search retrieval"),
+    # Z.AI: thinking is on by default, and a switch [docs.z.ai/guides/capabilities/thinking-mode].
+    Dialect(
+        host=r"(^|\.)(z\.ai|bigmodel\.cn)$",
+        model=r"^glm-(4\.[5-9]|[5-9])",
+        less_reasoning={"thinking": {"type": "disabled"}},
+        finishes={"content_filter": "sensitive", "error": "network_error"},
+    ),
+    # Cerebras: the output that is asked for counts against the limits of a minute [dcdpr/jp #1085].
+    Dialect(host=r"(^|\.)cerebras\.ai$", cap_field="max_completion_tokens", reasoning_fields="reasoning"),
+    # xAI: models that reason count it beside the output, which the total tells. What its gRPC says is further below.
+    Dialect(host=r"(^|\.)x\.ai$", cap_field="max_completion_tokens", reasoning_fields="reasoning_content"),
+    # GitHub Copilot.
+    Dialect(reasoning_fields="reasoning_text", own_fields="reasoning_opaque"),
+    # OpenRouter takes an effort for any model that reasons, and runs tools of its own for any model
+    # [openrouter.ai/docs/guides/features/server-tools].
+    Dialect(
+        host=r"(^|\.)openrouter\.ai$",
+        less_reasoning={"reasoning": {"effort": "low"}},
+        tool_types="openrouter:*",
+        own_fields="images",
+        reasoning_fields="reasoning reasoning_details",
+    ),
+    Dialect(
+        host=r"(^|\.)googleapis\.com$|(^|\.)openrouter\.ai$",
+        model=GEMINI_PREFILLS,
+        prefill="trailing",
+        own_fields="extra_content thought_signature thoughtSignature",
+        finishes={
+            "content_filter": "safety recitation blocklist prohibited_content spii model_armor image_safety"
+            " image_prohibited_content image_recitation",
+            "error": "malformed_function_call malformed_response unexpected_tool_call missing_thought_signature",
+        },
+    ),
+    # Servers of one's own. vLLM says `reasoning`, and `reasoning_content` before January 2026 [vllm #27752, #33402],
+    # as do SGLang, llama.cpp and LM Studio; "abort" and "error" are vLLM's and SGLang's words for what they gave up
+    # [vllm/v1/engine/__init__.py]. "repetition", with which vLLM ends a loop, stays unknown: it is no answer. How a
+    # turn is continued there is the caller's to say: `continue_final_message` for vLLM, SGLang and transformers,
+    # `trailing` for llama.cpp's server, while LM Studio and Ollama leave it to the template of the model. LM Studio
+    # sends errors with status 200 [lmstudio-ai/lmstudio-bug-tracker #2322].
+    Dialect(reasoning_fields="reasoning reasoning_content", finishes={"error": "abort error"}),
+    # Ollama, in its own protocol's words too; its compatible endpoint says `reasoning`.
+    Dialect(
+        reasoning_fields="thinking",
+        finishes={"stop": "load unload"},
+        counts={"input": "prompt_eval_count", "output": "eval_count"},
+    ),
+    # Bedrock.
+    Dialect(
+        finishes={
+            "content_filter": "content_filtered guardrail_intervened",
+            "error": "malformed_model_output malformed_tool_use",
+        }
+    ),
+    # The enumeration of xAI's gRPC.
+    Dialect(finishes={"length": "max_len time_limit", "overflow": "max_context"}),
+    # Cohere.
+    Dialect(finishes={"stop": "complete", "tool_calls": "tool_call"}),
+    # Hugging Face and Together [docs.together.ai/reference/chat-completions]. Fireworks keeps to OpenAI's set.
+    Dialect(finishes={"stop": "eos eos_token"}),
+    # MiniMax's envelope, whose status 0 is none [platform.minimax.io/docs/api-reference/errorcode].
+    Dialect(reasoning_fields="reasoning_content reasoning_details", error_at={"base_resp.status_code": None}),
+    # Words that were seen, without a record of where.
+    Dialect(
+        own_parts="reasoning",
+        finishes={"length": "max_length"},
+        counts={"cache_creation": "cache_write_tokens", "reasoning": "reasoning_tokens"},
+    ),
+    # Claude, on any host.
+    Dialect(host="", model=CLAUDE_PREFILLS, prefill="trailing"),
+)
+
 
 __all__ = ["DIALECTS", "CapField", "Count", "Dialect", "Path", "PrefillMode"]
 

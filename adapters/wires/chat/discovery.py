@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.capabilities.capability import Capabilities
-from rungwise.adapters.wires.fields import optional
+from rungwise.adapters.wires.endpoint import optional
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.json_text import load
 from rungwise.adapters.wires.plain.parts import list_of

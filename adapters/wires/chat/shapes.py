@@ -56,8 +56,6 @@ class ChatShapes(Form):
         schemas = (structured.get("json"), *map(parameters.get, _JSON_PARAMETERS), structured.get("json_object"))
         return next(filter(None, schemas), None)
 
-    # tools
-
     def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:
         return mapping_of(tool.get("function", tool))
 
@@ -92,8 +90,6 @@ class ChatShapes(Form):
             rest = {name: value for name, value in format.items() if name != "type"}
             custom["format"] = {"type": "grammar", "grammar": rest}
         return [{"type": "custom", "custom": custom}]
-
-    # messages
 
     def is_own(self, message: PlainMessage) -> bool:
         """Tell whether a plain message can be sent unchanged."""

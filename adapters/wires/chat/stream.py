@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from attrs import define, evolve, field
 
-from rungwise.adapters.wires.chat.beside import Beside
 from rungwise.adapters.wires.chat.dialects import ERRORS, REASONING_FIELDS, STOP_REASONS, USAGE
 from rungwise.adapters.wires.chat.own import OwnMembers, own_in
 from rungwise.adapters.wires.chat.reply import (
     ABOUT,
+    Beside,
     contents,
     draft_of,
     error_in,

@@ -1,23 +1,138 @@
-"""The backend for generateContent: Google's Gemini API, Vertex AI, and servers that speak their protocol."""
+"""The backend for generateContent (Gemini API, Vertex AI, servers that speak it), with the body of a request."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import groupby
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
 
 from attrs import evolve, frozen
 
 from rungwise.adapters.wires.endpoint import Endpoint, read_url
-from rungwise.adapters.wires.form import Form
-from rungwise.adapters.wires.gemini.parameters import RESERVED, lost_effort, lost_parameters, refuse_own, traits_of
-from rungwise.adapters.wires.gemini.request import GeminiBody
+from rungwise.adapters.wires.form import Body, Form
+from rungwise.adapters.wires.gemini.parameters import (
+    RESERVED,
+    Traits,
+    lost_effort,
+    lost_parameters,
+    merged,
+    placed,
+    refuse_own,
+    traits_of,
+    without,
+)
 from rungwise.adapters.wires.gemini.shapes import GEMINI, form_for
 from rungwise.adapters.wires.gemini.stream import GeminiDecoder
 from rungwise.adapters.wires.http_backend import HttpBackend
-from rungwise.fsm.call.conversation.request import Request
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of
+from rungwise.adapters.wires.portability import written
+from rungwise.adapters.wires.request import BodyWriter, without_end
+from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.values.secret import Secret, hides_arguments
+
+DUMMY: Final = "skip_thought_signature_validator"
+"""What stands for the signature of a function call that another model has made, or that was not kept: the API refuses
+an unsigned one, and names this value for the purpose [ai.google.dev/gemini-api/docs/thought-signatures]."""
+
+_NEVER_DROPPED: Final = ("contents", "systemInstruction", "maxOutputTokens")
+"""Fields that stay even if the server rejects them: without the cap nothing would bound the answer."""
+_CALLS: Final = ("functionCall", "function_call")
+_RESULTS: Final = ("functionResponse", "function_response")
+
+
+class GeminiBody(BodyWriter):
+    """Write the body of a generateContent request."""
+
+    def body(self) -> Body:
+        """Return the body."""
+        send, parameters = self.send, self.parameters
+        traits, form = traits_of(self.model), form_for(self.model)
+        body = merged(placed(parameters, traits), placed(send.parameters, traits))
+        written_contents = written(in_order(send.messages), form, self.own, is_portable=send.portable)
+        systems = [each for each in written_contents if each.get("role") == "system"]
+        system = [part for each in systems for part in list_of(each.get("parts"))]
+        contents = _joined([each for each in written_contents if each.get("role") != "system" and each.get("parts")])
+        if traits.wants_signatures:
+            contents = [_signed(each) for each in contents]
+        if send.prefill and contents and contents[-1].get("role") == "model":
+            contents[-1] = without_end(contents[-1], "parts")  # the core keeps the blanks for the seam
+        body["contents"] = contents
+        if system:
+            body["systemInstruction"] = {"parts": system}
+        if send.has_tools and "tools" not in body:
+            form.set_tools(body, send.tools)
+        if not body.get("tools"):
+            body.pop("toolConfig", None)  # which is an error by itself
+        cap = self.first_cap(send.parameters, parameters)
+        if cap is not None:
+            body["generationConfig"] = {**body.get("generationConfig", {}), "maxOutputTokens": cap}
+        if send.lower_reasoning:
+            _lower_reasoning(body, traits)
+        without(body, send.dropped, _NEVER_DROPPED)
+        return body
+
+
+def _lower_reasoning(body: Body, traits: Traits) -> None:
+    config = body.get("generationConfig", {})
+    thinking = mapping_of(config.get("thinkingConfig"))
+    now = thinking.get("thinkingLevel", thinking.get("thinkingBudget", ""))
+    less = traits.lower.get(str(now).upper())
+    if less is None and isinstance(now, int) and now > 1024:
+        less = {"thinkingBudget": 1024}
+    if less is not None:
+        body["generationConfig"] = {**config, "thinkingConfig": {**thinking, **less}}
+
+
+def in_order(messages: Iterable[PlainMessage | Message]) -> list[PlainMessage | Message]:
+    """Return messages with the results of each turn in one message, in the order of the calls, as Gemini requires."""
+    ordered: list[PlainMessage | Message] = []
+    names: dict[str, str] = {}
+    for is_tool, row in groupby(messages, lambda message: isinstance(message, Message) and message.role == "tool"):
+        if is_tool:
+            places = {id: place for place, id in enumerate(names)}
+            results = [result for message in row if isinstance(message, Message) for result in message.tool_results]
+            results.sort(key=lambda each: places.get(each.id, len(places)))
+            named = [evolve(each, name=each.name or names.get(each.id, "")) for each in results]
+            ordered.append(Message("tool", named))
+            continue
+        for message in row:
+            if isinstance(message, Message) and message.tool_calls:
+                names = {call.id: call.name for call in message.tool_calls}
+            ordered.append(message)
+    return ordered
+
+
+def _joined(contents: Iterable[PlainMessage]) -> list[PlainMessage]:
+    """Join contents with nothing but function results: the API wants as many in one as there were calls."""
+    joined: list[PlainMessage] = []
+    for holds_results, row in groupby(contents, _holds_results):
+        group = [*row]
+        if holds_results and len(group) > 1:
+            group = [{**group[-1], "parts": [part for each in group for part in each["parts"]]}]
+        joined += group
+    return joined
+
+
+def _holds_results(content: PlainMessage) -> bool:
+    return all(mapping_of(part).keys() & _RESULTS for part in content["parts"])
+
+
+def _signed(content: PlainMessage) -> PlainMessage:
+    """Return a content with a signed first function call; the others of a step need no signature."""
+    parts = content["parts"]
+    if content.get("role") != "model":
+        return content
+    for place, part in enumerate(parts):
+        if isinstance(part, Mapping) and part.keys() & _CALLS:
+            if part.get("thoughtSignature") or part.get("thought_signature"):
+                return content
+            signed = {**part, "thoughtSignature": DUMMY}
+            return {**content, "parts": [*parts[:place], signed, *parts[place + 1 :]]}
+    return content
+
 
 _METHOD: Final = re.compile(r"/models/[^/?#]*:(?:streamGenerateContent|generateContent)/?(?=[?#]|$)")
 

@@ -175,8 +175,6 @@ class GeminiForm(Form):
             return "tool"
         return "tool" if message.get("role") == "function" else super()._role_of(message)
 
-    # tools
-
     def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:
         declared = [each for name in DECLARATIONS for each in list_of(tool.get(name)) if isinstance(each, Mapping)]
         return declared[0] if declared else tool
@@ -204,8 +202,6 @@ class GeminiForm(Form):
             others = {name: value for name, value in tool.items() if name not in DECLARATIONS}
             rest += [others] if others else []
         return [*([{DECLARATIONS[0]: functions}] if functions else []), *rest]
-
-    # messages
 
     def is_own(self, message: PlainMessage) -> bool:
         """Tell whether a plain message can be sent unchanged."""

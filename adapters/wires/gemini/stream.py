@@ -241,8 +241,6 @@ class GeminiDecoder(StreamDecoder):
         self._order.append(part)
         self._held += _WEIGHT + size_of(raw)
 
-    # the reply
-
     @property
     def held_bytes(self) -> int:
         """Return roughly how many bytes are held, without the texts."""

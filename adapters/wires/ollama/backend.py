@@ -1,19 +1,164 @@
-"""The backend for Ollama's native chat."""
+"""The backend for Ollama's native chat, with the body of a request."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from attrs import frozen
 
+from rungwise.adapters.wires import request
+from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.http_backend import HttpBackend
-from rungwise.adapters.wires.ollama.request import RESERVED, OllamaBody, lost_parameters, refuse_options
-from rungwise.adapters.wires.ollama.shapes import OLLAMA
+from rungwise.adapters.wires.ollama.shapes import OLLAMA, REASONED
 from rungwise.adapters.wires.ollama.stream import OllamaDecoder
+from rungwise.adapters.wires.plain.tools import chat_choice
+from rungwise.adapters.wires.portability import written
+from rungwise.adapters.wires.request import BodyWriter, without_end
 from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
+from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.secret import hides_arguments
+
+CAP: Final = "num_predict"
+RESERVED: Final = {**request.RESERVED, CAP: "it is called max_tokens here"}
+
+_NEVER_DROPPED: Final = frozenset({"model", "messages", "options"})
+"""Fields that stay even if the server rejects them."""
+
+OPTIONS: Final = frozenset(
+    {
+        *("numa", "num_ctx", "num_batch", "num_gpu", "main_gpu", "low_vram", "f16_kv", "logits_all", "vocab_only"),
+        *("use_mmap", "use_mlock", "num_thread", "num_keep", "seed", "top_k", "top_p", "min_p", "tfs_z", "typical_p"),
+        *("repeat_last_n", "temperature", "repeat_penalty", "presence_penalty", "frequency_penalty", "mirostat"),
+        *("mirostat_tau", "mirostat_eta", "penalize_newline", "stop"),
+    }
+)
+"""The members of `options`: anywhere else, the server silently ignores them."""
+
+_EFFORTS: Final[Mapping[str, bool | str]] = {
+    **{"none": False, "minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high"},
+    "max": "max",
+}
+"""The value of `think` for each effort; models without efforts take any word for a yes."""
+
+# The server's field for other names of a parameter.
+_ALSO: Final[Mapping[str, str]] = {"thinking": "think", "reasoning_effort": "think", "response_format": "format"}
+
+
+class OllamaBody(BodyWriter):
+    """Write the body of a request to Ollama's chat."""
+
+    def body(self) -> Body:
+        """Return the body."""
+        send, parameters = self.send, self.parameters
+        form = REASONED if send.restore_reasoning else OLLAMA
+        members = {**translated(parameters), **translated(send.parameters)}
+        options = {**_options_of(parameters), **_options_of(send.parameters)}
+        calls_none = chat_choice(members.pop("tool_choice", None)) == "none"
+        messages = written(send.messages, form, self.own, is_portable=send.portable)
+        body: Body = {"model": self.model, "messages": messages, "stream": self.stream, **members}
+        if send.has_tools and "tools" not in members and not calls_none:
+            OLLAMA.set_tools(body, send.tools)
+        cap = self.first_cap(parameters)
+        if cap is not None:
+            options[CAP] = cap
+        if send.prefill:
+            body["messages"] = [*messages[:-1], without_end(messages[-1])]
+        if send.lower_reasoning:
+            body["think"] = _lower(body.get("think"), self.model)
+        dropped = {_ALSO.get(name, name) for name in send.dropped} - _NEVER_DROPPED
+        body = {name: value for name, value in body.items() if name not in dropped}
+        options = {name: value for name, value in options.items() if not _is_dropped(name, send, dropped)}
+        return {**body, **({"options": options} if options else {})}
+
+
+def translated(parameters: Mapping[str, Any]) -> Body:
+    """Return the parameters outside of `options`, translated to Ollama's."""
+    body = {
+        name: value
+        for name, value in parameters.items()
+        if name not in OPTIONS and name not in CAP_PARAMETERS and name not in _COMMON and name != "options"
+    }
+    for name, translate in _COMMON.items():
+        if parameters.get(name) is not None:
+            body = {**translate(parameters[name]), **body}
+    return body
+
+
+def lost_parameters(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Return the common parameters that this protocol does not support, each with the reason."""
+    losses: dict[str, str] = {}
+    if chat_choice(parameters.get("tool_choice")) not in (None, "auto", "none"):
+        losses["tool_choice"] = "Ollama leaves it to the model whether a tool is called, and which"
+    if parameters.get("parallel_tool_calls") is False:
+        losses["parallel_tool_calls"] = "Ollama leaves it to the model how many tools are called at once"
+    effort = parameters.get("reasoning_effort")
+    if effort is not None and not _effort(effort):
+        losses["reasoning_effort"] = f"Ollama knows the efforts {', '.join(_EFFORTS)}"
+    elif effort is not None and _EFFORTS[effort] not in (effort, False):
+        losses[f"reasoning_effort {effort}"] = f"it is sent as {_EFFORTS[effort]}"
+    if parameters.get("response_format") is not None and _format(parameters["response_format"]) is None:
+        losses["response_format"] = "Ollama knows the types text, json_object and json_schema"
+    return losses
+
+
+def refuse_options(parameters: Mapping[str, Any], where: str) -> None:
+    """Refuse malformed options, and an output cap among them."""
+    options = parameters.get("options")
+    if options is None:
+        return
+    if not isinstance(options, Mapping):
+        raise ConfigurationError(f"{where}['options'] must be a mapping, not {type(options).__name__}")
+    if CAP in options:
+        raise ConfigurationError(f"{where}['options'] cannot set {CAP!r}: it is called max_tokens here")
+
+
+def _options_of(parameters: Mapping[str, Any]) -> Body:
+    """Return the options among parameters: those under `options`, and those outside of it."""
+    beside = {name: value for name, value in parameters.items() if name in OPTIONS and value is not None}
+    options = {**beside, **(parameters.get("options") or {})}
+    if isinstance(options.get("stop"), str):  # the server takes a list alone
+        options["stop"] = [options["stop"]]
+    return options
+
+
+def _format(value: Any) -> Body | None:
+    kind = value.get("type") if isinstance(value, Mapping) else None
+    if kind == "text":
+        return {}
+    if kind == "json_object":
+        return {"format": "json"}
+    inner = value.get("json_schema") if kind == "json_schema" else None
+    schema = inner.get("schema") if isinstance(inner, Mapping) else None
+    return {"format": schema} if isinstance(schema, Mapping) else None
+
+
+def _effort(value: Any) -> Body:
+    return {"think": _EFFORTS[value]} if isinstance(value, str) and value in _EFFORTS else {}
+
+
+_COMMON: Final[Mapping[str, Callable[[Any], Body]]] = {
+    "response_format": lambda value: _format(value) or {},
+    "reasoning_effort": _effort,
+    "tool_choice": lambda value: {"tool_choice": "none"} if chat_choice(value) == "none" else {},
+    "parallel_tool_calls": lambda value: {},
+}
+
+
+def _is_dropped(name: str, send: Send, dropped: set[str]) -> bool:
+    if name != CAP:
+        return name in dropped
+    # If a budget rests on the cap, no error of a server removes it.
+    return not send.must_cut and not dropped.isdisjoint((CAP, *CAP_PARAMETERS))
+
+
+def _lower(think: Any, model: str) -> bool | str:
+    """Return less thinking: gpt-oss has efforts and cannot switch it off, other models can."""
+    if think in ("medium", "high", "max") or (think is not False and "gpt-oss" in model.lower()):
+        return "low"
+    return False
 
 
 @hides_arguments

@@ -37,8 +37,6 @@ class OllamaForm(Form):
     def _own_format(self, parameters: Mapping[str, Any]) -> Any:
         return (parameters["format"] or False) if "format" in parameters else None
 
-    # tools
-
     def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:
         return mapping_of(tool.get("function", tool))
 
@@ -56,8 +54,6 @@ class OllamaForm(Form):
         if not isinstance(function, Mapping) or tool.get("type", "function") != "function":
             return False
         return tool.keys() <= {"type", "function"} and function.keys() <= _TOOL_MEMBERS
-
-    # messages
 
     def is_own(self, message: PlainMessage) -> bool:
         """Tell whether a plain message can be sent unchanged; results in other forms do not name their tool."""

@@ -1,4 +1,4 @@
-"""The backend for OpenAI's Responses."""
+"""The backend for OpenAI's Responses, with the body of a request."""
 
 from __future__ import annotations
 
@@ -8,13 +8,173 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
+from rungwise.adapters.wires import request
 from rungwise.adapters.wires.chat.dialects import Dialect, dialect_of
 from rungwise.adapters.wires.chat.discovery import DiscoverableBackend
-from rungwise.adapters.wires.responses.request import LOST, RESERVED, ReasoningSupport, ResponsesBody
-from rungwise.adapters.wires.responses.shapes import RESPONSES
+from rungwise.adapters.wires.form import Body
+from rungwise.adapters.wires.pairing import answered
+from rungwise.adapters.wires.plain.messages import read_message
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of
+from rungwise.adapters.wires.plain.tools import chat_choice
+from rungwise.adapters.wires.portability import written
+from rungwise.adapters.wires.request import BodyWriter
+from rungwise.adapters.wires.responses.shapes import RESPONSES, with_custom_outputs
 from rungwise.adapters.wires.responses.stream import ResponsesDecoder
-from rungwise.fsm.call.conversation.request import Send
+from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, PlainMessage, Send
 from rungwise.fsm.values.secret import hides_arguments
+
+CAP: Final = "max_output_tokens"
+RESERVED: Final = {
+    **request.RESERVED,
+    "input": "give the messages to the call",
+    "background": "a call waits for its answer",
+    CAP: "say max_tokens, as for every backend",
+}
+
+LOST: Final[Mapping[str, str]] = {"stop": "Responses take no stop sequences", "seed": "Responses take no seed"}
+"""The common parameters that are not supported, and why."""
+
+_STATEFUL: Final = ("previous_response_id", "conversation")
+"""The parameters that continue something stored at the provider."""
+_ENCRYPTED: Final = "reasoning.encrypted_content"
+_NEVER_DROPPED: Final = frozenset({"model", "input", "stream", CAP})
+"""Fields that stay even if the server rejects them; for the cap see `_set_cap`."""
+_OWN_NAMES: Final[Mapping[str, str]] = {"reasoning_effort": "reasoning"}
+_EFFORTS: Final = ("none", "minimal", "low")
+
+
+@frozen
+class ReasoningSupport:
+    """Hold how a model and its server reason, and what effort they take."""
+
+    reasons: bool
+    takes_effort: bool
+    lower_efforts: Mapping[str, str]
+
+
+@frozen(kw_only=True)
+class ResponsesBody(BodyWriter):
+    """Write the body of a request for a response.
+
+    The provider stores nothing, and encrypted reasoning comes back so that it can be sent again. A request that
+    continues a stored response is the exception: its response is stored too, unless the caller sets `store`, so that
+    the next request can continue it, and its messages are only the new ones.
+    """
+
+    support: ReasoningSupport
+
+    def body(self) -> Body:
+        """Return the body."""
+        send, parameters = self.send, self.all_parameters
+        is_stateful = any(parameters.get(name) is not None for name in _STATEFUL)
+        items = _items(send, self.own, is_stateful=is_stateful)
+        body: Body = {
+            "model": self.model,
+            "input": items,
+            "stream": self.stream,
+            **({} if is_stateful else {"store": False}),
+            **parameters,
+        }
+        if send.has_tools and "tools" not in send.parameters:
+            RESPONSES.set_tools(body, send.tools)
+        _translate(body)
+        _set_cap(body, send, self.first_cap(parameters))
+        if self.support.reasons and body.get("store") is False:
+            include = list_of(body.get("include"))
+            body["include"] = include if _ENCRYPTED in include else [*include, _ENCRYPTED]
+        if not self.stream:  # without a stream the field is an error
+            body.pop("stream_options", None)
+        if send.lower_reasoning:
+            _lower_reasoning(body, self.support)
+        for name in send.dropped.difference(_NEVER_DROPPED):
+            body.pop(_OWN_NAMES.get(name, name), None)
+        if "response_format" in send.dropped and isinstance(body.get("text"), Mapping):
+            body["text"] = {name: value for name, value in body["text"].items() if name != "format"}
+        if body.get("store") is False:
+            body["input"] = [item for item in body["input"] if not _is_elsewhere(item)]
+        return body
+
+
+def _items(send: Send, provider: str, *, is_stateful: bool) -> list[PlainMessage]:
+    """Return the conversation as items; a result may answer a call of the stored response that it continues."""
+    if is_stateful and not send.portable:
+        items: list[PlainMessage] = []
+        for message in answered(send.messages, RESPONSES):
+            if not isinstance(message, Message) and RESPONSES.is_own(message):
+                items.append(message)
+                continue
+            read = (message,) if isinstance(message, Message) else read_message(message)
+            items += [item for each in read for item in RESPONSES.sent_to(provider, each)]
+    else:
+        items = written(send.messages, RESPONSES, provider, is_portable=send.portable)
+    if send.prefill and items and items[-1].get("role") == "assistant" and isinstance(items[-1].get("content"), str):
+        items[-1] = {**items[-1], "content": items[-1]["content"].rstrip()}
+    return with_custom_outputs([{"type": "message", **item} if "role" in item else item for item in items])
+
+
+def _is_elsewhere(item: Mapping[str, Any]) -> bool:
+    """Tell whether an item is reasoning with nothing but an id; nothing is stored, so it would not be found (404)."""
+    return item.get("type") == "reasoning" and not (item.get("encrypted_content") or item.get("content"))
+
+
+# the common parameters, which are called as in chat completions
+
+
+def _translate(body: Body) -> None:
+    for name in LOST:
+        body.pop(name, None)
+    form, effort = body.pop("response_format", None), body.pop("reasoning_effort", None)
+    text, reasoning = mapping_of(body.get("text")), mapping_of(body.get("reasoning"))
+    if form is not None and text.get("format") is None:
+        body["text"] = {**text, "format": _format(form)}
+    if effort is not None and reasoning.get("effort") is None:
+        body["reasoning"] = {**reasoning, "effort": effort}
+    chosen = chat_choice(body.get("tool_choice"), body.get("tools"))
+    if chosen is not None:
+        body["tool_choice"] = _choice(chosen) if isinstance(chosen, Mapping) else chosen
+
+
+def _format(value: Any) -> Any:
+    inner = value.get("json_schema") if isinstance(value, Mapping) else None
+    if not isinstance(inner, Mapping):
+        return value
+    # Chat completions hold the model to a schema only if `strict` is set.
+    return {"type": "json_schema", "name": "answer", **inner, "strict": inner.get("strict") is True}
+
+
+def _choice(choice: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a tool choice: chat completions nest the tool one level deeper."""
+    kind = choice.get("type")
+    inner = choice.get(kind) if isinstance(kind, str) else None
+    if not isinstance(inner, Mapping):
+        return choice
+    chosen = {"type": kind, **inner}
+    if isinstance(chosen.get("tools"), list | tuple):
+        chosen["tools"] = [_choice(tool) if isinstance(tool, Mapping) else tool for tool in chosen["tools"]]
+    return chosen
+
+
+def _set_cap(body: Body, send: Send, value: Any) -> None:
+    """Set the output cap that was reserved.
+
+    OpenAI takes none below 16 (400, `integer_below_min_value`), other servers of the protocol do. A smaller one goes
+    out as it is: a larger one was not paid for. If a budget rests on the cap, no error of a server removes it.
+    """
+    for name in CAP_PARAMETERS:
+        body.pop(name, None)
+    if value is not None and (CAP not in send.dropped or send.must_cut):
+        body[CAP] = value
+
+
+def _lower_reasoning(body: Body, support: ReasoningSupport) -> None:
+    reasoning = mapping_of(body.get("reasoning"))
+    effort = reasoning.get("effort")
+    if effort is None and not support.takes_effort:
+        return  # only a parameter that this model is known to take may be added
+    lower = support.lower_efforts.get(effort, effort) if effort in _EFFORTS else "low"
+    body["reasoning"] = {**reasoning, "effort": lower}
+
 
 REASONS: Final = re.compile(
     r"\bo[1-9]|\bgpt-(?:[5-9]|\d\d)(?!.*chat)|\bcodex|grok-[4-9](?!.*non-reasoning)|deep-research"

@@ -63,14 +63,14 @@ class ResponsesForm(Form):
             return None
         return str(format.get("type", "")).startswith("json") and format.get("schema", True)
 
-    # messages
-
     def is_own(self, message: PlainMessage) -> bool:
         """Tell whether a plain message can be sent unchanged."""
         if message.get("type", "message") != "message":
             return isinstance(message["type"], str) and "tool_calls" not in message
         content = message.get("content")
-        is_content = isinstance(content, str) or (isinstance(content, list | tuple) and all(map(_is_own_part, content)))
+        is_content = isinstance(content, str) or (
+            isinstance(content, list | tuple) and all(mapping_of(part).get("type") in _CONTENTS for part in content)
+        )
         return is_content and message.get("role") in _ROLES and _MEMBERS.issuperset(message)
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
@@ -95,8 +95,6 @@ class ResponsesForm(Form):
         """Return a message as plain messages that are items here, and are read by every other protocol too."""
         plain = super().plain_of(message, with_reasoning=with_reasoning)
         return [{"type": "message", **each} if each["role"] in _ROLES else each for each in plain]
-
-    # tools
 
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
         """Return the definition of a tool; `strict` is explicit, as chat completions have another default."""
@@ -129,10 +127,6 @@ class ResponsesForm(Form):
         if isinstance(format, Mapping) and isinstance(format.get("grammar"), Mapping):
             written["format"] = {"type": "grammar", **format["grammar"]}
         return [written]
-
-
-def _is_own_part(part: Any) -> bool:
-    return isinstance(part, Mapping) and part.get("type") in _CONTENTS
 
 
 def _items(parts: Sequence[Part], provider: str) -> Iterator[Body]:

@@ -1,23 +1,78 @@
-"""Read a streamed response: what its events add to the items."""
+"""Read a response, whole or streamed: its items, why it ended, its usage, and what each event adds."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.draft import malformed, raw_of, text_at
+from rungwise.adapters.wires.chat.reply import usage_of
+from rungwise.adapters.wires.draft import Draft, classified, malformed, raw_of, stop_of, text_at
 from rungwise.adapters.wires.json_text import HeldText, as_json, mended, weight_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.adapters.wires.responses.items import CUSTOM, Slot, contents_of, envelope_of, parts_of_items, write
-from rungwise.adapters.wires.responses.reply import draft_of, error_of
-from rungwise.fsm.call.conversation.parts import Part
-from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
+from rungwise.fsm.call.conversation.parts import Part, ToolCall
+from rungwise.fsm.call.conversation.reply import Reasoning, Reply, StopReason, Text
 from rungwise.fsm.failures.failure import Failure
+
+STOP_REASONS: Final[Mapping[str, StopReason]] = {
+    "completed": "stop",
+    "incomplete": "length",  # where nobody says why
+    "max_output_tokens": "length",
+    "max_messages": "length",
+    "steered": "length",
+    "content_filter": "content_filter",
+    "failed": "error",
+    "cancelled": "error",
+}
+"""The values of `status`, and of `incomplete_details.reason`, which says more.
+
+`queued` and `in_progress` are missing: such a response has not ended.
+"""
+
+
+def draft_of(response: Mapping[str, Any], items: Sequence[Any], provider: str) -> Draft:
+    """Return the draft of a reply."""
+    usage = response.get("usage")
+    parts, refusal = parts_of_items(items, provider, [response.get("id"), response.get("created_at")])
+    reason, word = stop_in(response)
+    if reason == "stop" and any(is_cut_item(item) for item in items):
+        reason = "length"
+    if reason == "stop" and any(isinstance(part, ToolCall) for part in parts):
+        reason = "tool_calls"
+    return Draft(
+        parts=parts,
+        stop=(reason, word),
+        usage=usage_of(usage) if isinstance(usage, dict) else None,
+        model=response.get("model"),
+        refusal=refusal,
+    )
+
+
+def stop_in(response: Mapping[str, Any]) -> tuple[StopReason | None, str | None]:
+    """Return the normalised finish reason and the provider's own word for it; both are None if there is none."""
+    status = response.get("status")
+    if status in ("incomplete", "completed"):
+        details = response.get("incomplete_details")
+        status = (details.get("reason") if isinstance(details, dict) else None) or status
+    return stop_of(status, STOP_REASONS)
+
+
+def is_cut_item(item: Any) -> bool:
+    """Tell whether an item is a message or a call that the provider marks as incomplete."""
+    kind = item.get("type") if isinstance(item, dict) else None
+    return kind in ("message", "function_call", CUSTOM) and item.get("status") == "incomplete"
+
+
+def error_of(response: Mapping[str, Any], headers: Mapping[str, str]) -> Failure | None:
+    """Return the error that a response holds, or None."""
+    error = response.get("error")
+    return classified(None, headers, as_json({"error": error}).encode()) if error else None
+
 
 _VOLATILE: Final = re.compile(rb'"(?:sequence_number": ?\d+|obfuscation": ?"[^"\\]*")')
 """The number of an event, and the padding that hides how long its text is."""

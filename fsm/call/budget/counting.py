@@ -10,8 +10,7 @@ from attrs import evolve
 from rungwise.fsm.call.budget.estimate import MISSING_RESULT_TOKENS, STAND_IN_TOKENS, tokens_compacted
 from rungwise.fsm.call.budget.metering import measured, most_counted
 from rungwise.fsm.call.budget.prices import LARGEST_PRICED_CAP
-from rungwise.fsm.call.conversation.for_backend import Proposal
-from rungwise.fsm.call.conversation.json_instruction import json_format_of
+from rungwise.fsm.call.conversation.for_backend import Proposal, json_format_of
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import PlainMessage

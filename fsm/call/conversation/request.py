@@ -9,7 +9,7 @@ from attrs import Factory, evolve, field, frozen, validators
 
 from rungwise.fsm.call.conversation.options import CommonOptions, with_common
 from rungwise.fsm.call.conversation.parts import Message
-from rungwise.fsm.call.conversation.stored import MARK, read_stored
+from rungwise.fsm.call.conversation.plain import MARK, read_stored
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.fields import instance
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy, sendable_copies, sendable_copy

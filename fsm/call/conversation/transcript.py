@@ -8,8 +8,7 @@ from attrs import define, field, frozen
 
 from rungwise.fsm.call.budget.estimate import message_tokens
 from rungwise.fsm.call.conversation.answer import AnswerSoFar, CountedTurn
-from rungwise.fsm.call.conversation.changes import Changes
-from rungwise.fsm.call.conversation.correction import Correction
+from rungwise.fsm.call.conversation.changes import Changes, Correction
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import with_originals

@@ -13,10 +13,8 @@ from rungwise.fsm.call.budget.prices import Charges, price_of
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.run.causes import cause_of, sentence_of
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.attempts import LEAST_ERROR, RecordedAttempt, attempts_of, word_of
-from rungwise.fsm.journal.digest import AttemptLine, Digest, Spent, digest_of, end_of, with_times
-from rungwise.fsm.journal.digest.words import ordinal, plain
-from rungwise.fsm.journal.path import Path, path_of
+from rungwise.fsm.journal.digest import AttemptLine, Digest, Spent, digest_of, end_of, ordinal, plain, with_times
+from rungwise.fsm.journal.path import LEAST_ERROR, Path, RecordedAttempt, attempts_of, path_of, word_of
 from rungwise.fsm.journal.record import Evidence, Record
 from rungwise.fsm.values.label import label
 from rungwise.fsm.values.money import as_money

@@ -13,17 +13,13 @@ if TYPE_CHECKING:
 
 
 class Displayable:
-    """Show a run in brief. Subclasses say which run, and what stands for it where there is nothing to show."""
+    """Show a run in brief, by its digest, which subclasses make; by its `repr` where there is none."""
 
     __slots__ = ()
 
     def _digest(self) -> Digest | None:
         """Return the run in brief; None where there is nothing to show."""
         raise NotImplementedError
-
-    def _in_short(self) -> str:
-        """Return what stands for the run where there is no digest."""
-        return repr(self)
 
     def _repr_html_(self) -> str | None:
         # Pages and digests are loaded when somebody looks at a result; a call does without them.
@@ -33,6 +29,6 @@ class Displayable:
         return None if digest is None else digest_html(digest)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        from rungwise.fsm.journal.digest.text import digest_texts  # likewise loaded when somebody looks
+        from rungwise.fsm.journal.digest import digest_texts  # likewise loaded when somebody looks
 
-        yield from digest_texts(self._digest(), self._in_short())
+        yield from digest_texts(self._digest(), repr(self))

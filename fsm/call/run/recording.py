@@ -9,9 +9,8 @@ from typing import Any
 from rungwise.fsm.call.conversation.for_backend import Proposal
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.conversation.observation import Observation
-from rungwise.fsm.call.run.context import CallContext
+from rungwise.fsm.call.run.context import NO_WAIT, CallContext, RungWait
 from rungwise.fsm.call.run.delivery import Delivery
-from rungwise.fsm.call.run.position import NO_WAIT, RungWait
 from rungwise.fsm.journal.record import Record, RecordedStep, Step
 from rungwise.fsm.machine.table import Row
 
@@ -118,11 +117,7 @@ class Recorder:
         if observation.event == "cancelled":
             return {"delivered": observation.part, **gathered}
         reply = observation.reply
-        content: dict[str, Any] = {
-            "part": observation.part,
-            "new": observation.new,
-            "delivered": observation.delivered,
-        }
+        content: dict[str, Any] = {"part": observation.part, "new": observation.new, "delivered": observation.delivered}
         if observation.unsays:
             content["unsays"] = True
         if observation.spare:

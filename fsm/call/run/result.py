@@ -80,8 +80,7 @@ class Result(Displayable, Generic[V]):
     raised: Exception | None = field(default=None, eq=False)
 
     def __repr__(self) -> str:
-        from rungwise.fsm.journal.digest import Spent  # digests are for who looks at a result
-        from rungwise.fsm.journal.digest.text import brief
+        from rungwise.fsm.journal.digest import Spent, brief  # digests are for who looks at a result
 
         spent = Spent(attempts=self.attempts, seconds=self.seconds, usage=self.usage, cost=self.cost)
         calls = ", ".join(f"calls {call.name}" for call in self.tool_calls)

@@ -43,7 +43,7 @@ def _lines(certificate: Verified) -> Iterator[str]:
             yield from (f"`{each.name}` fails here:", "", "```", path_text(each.path), "```", "")
     if certificate.worst:
         yield from ("## Worst cases", "")
-        figures = ((worst.name, _figure(worst), _path(worst), worst.note) for worst in certificate.worst)
+        figures = ((worst.name, stated(worst), _path(worst), worst.note) for worst in certificate.worst)
         yield _table(["what", "at most", "path", "counted"], figures)
     if not certificate.rows:
         return
@@ -92,14 +92,15 @@ def _reserved(reserve: Mapping[str, float]) -> str:
     )
 
 
-def _figure(worst: WorstCase) -> str:
+def stated(worst: WorstCase, what: str = "it") -> str:
+    """Write a worst case, and what ends the path to it."""
     if worst.value is None:
         return "not known"
     figure = ("" if worst.is_exact else "no more than ") + number_text(worst.value)
     if worst.ended_by == "ladder":
-        return f"{figure}; the ladder ends it"
+        return f"{figure}; the ladder ends {what}"
     alone = f" (the ladder alone: {number_text(worst.ladder)})" if worst.ladder is not None else ""
-    return f"{figure}; {worst.ended_by} ends it{alone}"
+    return f"{figure}; {worst.ended_by} ends {what}{alone}"
 
 
 def _path(worst: WorstCase) -> str:

@@ -15,8 +15,7 @@ from rungwise.fsm.diagram import Marks, draw
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.page.machine import Setup, machine_data
 from rungwise.fsm.diagram.page.templates import embedded, html, ladders_html, render
-from rungwise.fsm.journal.digest import AttemptLine, Digest, Spent, digest_of
-from rungwise.fsm.journal.digest.words import seconds_text
+from rungwise.fsm.journal.digest import AttemptLine, Digest, Spent, digest_of, seconds_text
 from rungwise.fsm.journal.path import Path
 from rungwise.fsm.journal.record import Step
 

@@ -12,8 +12,7 @@ import orjson
 
 from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
 from rungwise.fsm.diagram.model import ENDS, Decision, Picture
-from rungwise.fsm.journal.digest import Digest
-from rungwise.fsm.journal.digest.words import END_SIGNS, counted, plain, seconds_text
+from rungwise.fsm.journal.digest import END_SIGNS, Digest, counted, plain, seconds_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -73,11 +72,7 @@ def _environment() -> Environment:
 
 def _variables(colours: Colours) -> str:
     """Write the colours of the pictures as CSS variables, so that pages and pictures agree."""
-    names = ("page", "panel", "edge", "ink", "faint", "line", "mark", "on_mark")
-    variables = {name.replace("_", "-"): getattr(colours, name) for name in names}
-    for kind in colours.fill:
-        variables |= {kind: colours.fill[kind], f"{kind}-edge": colours.border[kind]}
-    return "".join(f"--{name}:{value};" for name, value in variables.items())
+    return "".join(f"--{name.replace('_', '-')}:{value};" for name, value in colours.named.items())
 
 
 MOST_LINES: Final = 60

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from functools import cache
 from html import escape
+from importlib.resources import files
+from string import Template
 
-from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
+from rungwise.fsm.diagram.colours import DARK, LIGHT
 from rungwise.fsm.diagram.model import Line
 
 # The names are identifiers, so they are set in a fixed pitch: then the width of a text is known without its font.
@@ -105,7 +109,8 @@ def document(w: float, h: float, title: str, parts: Iterable[str]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" class="rungwise" role="img" viewBox="0 0 {number(w)} {number(h)}" '
         f'width="{number(w)}" height="{number(h)}">'
     )
-    style = f"{_rules(FIXED)}{_rules(_paint(LIGHT))}@media (prefers-color-scheme:dark){{{_rules(_paint(DARK))}}}"
+    light, dark = _rules("painted", **LIGHT.named), _rules("painted", **DARK.named)
+    style = f"{_rules('fixed', **SIZES)}{light}@media (prefers-color-scheme:dark){{{dark}}}"
     lines = [head, f"<title>{escape(title)}</title>", f"<style>{style}</style>", _markers()]
     lines.append(box(0, 0, w, h, "page", 10))
     return "\n".join([*lines, *parts, "</svg>"]) + "\n"
@@ -124,50 +129,9 @@ def _markers() -> str:
     return f"<defs>{kinds}</defs>"
 
 
-FIXED = {
-    "text": "font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono',monospace",
-    **{f".rw-{name}": f"font-size:{size}px" for name, size in SIZES.items()},
-    ".rw-name, .rw-title, .rw-on-mark, .rw-hit": "font-weight:600",
-    "text.rw-faint": "font-style:italic",
-    "text.rw-struck": "text-decoration:line-through",
-    "text.rw-sign": "font-weight:600",
-    "path, rect": "fill:none;stroke-width:1.2",
-    "rect.rw-rung, rect.rw-hub, .rw-error": "stroke-width:1.6",
-    ".rw-chip, .rw-inner": "stroke-width:1",
-    ".rw-visited, .rw-new": "stroke-width:3",
-    ".rw-new.rw-chip": "stroke-width:2",
-    ".rw-new.rw-inner, .rw-visited.rw-inner": "stroke-width:1",
-    ".rw-idle": "stroke-dasharray:4 3",
-    "path.rw-off": "stroke-dasharray:1.5 4",
-    "rect.rw-loose": "stroke-dasharray:2 3",
-    "path.rw-back": "stroke-width:.9;stroke-dasharray:4 3",
-    "path.rw-went": "stroke-width:2.6",
-}
-
-
-def _paint(colours: Colours) -> dict[str, str]:
-    kinds = tuple(colours.fill)
-    return {
-        "text": f"fill:{colours.ink}",
-        "text.rw-faint, text.rw-guard, text.rw-struck": f"fill:{colours.faint}",
-        "rect.rw-page": f"fill:{colours.page}",
-        "rect.rw-panel": f"fill:{colours.panel};stroke:{colours.edge}",
-        "path.rw-line, path.rw-back": f"stroke:{colours.line}",
-        "path.rw-arrow, path.rw-return, rect.rw-dot": f"fill:{colours.line}",
-        **{f".rw-{kind}": f"fill:{colours.fill[kind]};stroke:{colours.border[kind]}" for kind in kinds},
-        ".rw-idle": f"fill:{colours.page};stroke:{colours.line}",
-        ".rw-inner": "fill:none",
-        ".rw-visited, path.rw-went, .rw-new, path.rw-new": f"stroke:{colours.mark}",
-        "path.rw-taken, rect.rw-badge": f"fill:{colours.mark}",
-        "rect.rw-hollow": f"fill:none;stroke:{colours.mark}",
-        "text.rw-hit, text.rw-sign": f"fill:{colours.mark}",
-        "text.rw-on-mark": f"fill:{colours.on_mark}",
-    }
-
-
-def _rules(rules: dict[str, str]) -> str:
-    """Write style rules that apply to these pictures alone, since a page may contain one inline."""
-    return "".join(
-        ",".join(f".rungwise {part}" for part in selector.split(", ")) + f"{{{style}}}"
-        for selector, style in rules.items()
-    )
+@cache
+def _rules(name: str, /, **values: object) -> str:
+    """Return the rules of a style sheet, for these pictures alone, since a page may contain one inline."""
+    sheet = files(__package__).joinpath(f"{name}.css").read_text(encoding="utf-8")
+    rules = re.findall("(.*) ({.*})", Template(sheet).substitute(values))
+    return "".join(",".join(f".rungwise {each}" for each in selector.split(", ")) + rule for selector, rule in rules)

@@ -41,13 +41,9 @@ def check_end(ended: EndedCall) -> None:
         raise Dishonest(ENDED, f"the call is in state {ended.call.position.state!r}", last)
 
 
-def check_numbers(ended: EndedCall) -> None:
-    """Check that steps are numbered without gaps and that time never goes back."""
-    follow_numbers(ended.steps)
-
-
 def check_rows(ended: EndedCall) -> None:
-    """Check each step as a firing of the machine, by the predicates of the exhaustive walk."""
+    """Check the numbers of steps, and each as a firing of the machine, by the predicates of the exhaustive walk."""
+    follow_numbers(ended.steps)
     attempts = follow_rows(ended.table, ended.limits, ended.steps)
     if ended.result.attempts != attempts:
         raise Dishonest(COUNTED, f"the result says {ended.result.attempts} attempts, and {attempts} requests went out")

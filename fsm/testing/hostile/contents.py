@@ -22,6 +22,7 @@ EMPTY_BLOCK: Final = b"\x00\x00\x00\xff\xff"
 """A block of a deflate stream that brings nothing."""
 
 PACKERS: Final[tuple[Callable[[bytes], bytes], ...]] = (bytes, gzip.compress, zlib.compress)
+TRAILING: Final = (b"junk", b"\0" * 600, gzip.compress(b"data: {}\n\n", mtime=0))
 LABELS: Final = ("gzip", "deflate", "br", "zstd", "compress", "x-gzip", "identity", "aes128gcm", "", "gzip;q=1", "\xff")
 
 
@@ -42,10 +43,6 @@ def _packed(reply: ValidReply, body: bytes, label: str) -> bytes:
     return reply.written(body, _labelled(label))
 
 
-def _gzipped(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    return reply.response(_packed(reply, _gzip(reply, pick(draw, 6, 0, 9)), "gzip"), "keep")
-
-
 def _deflated(draw: DrawFn, reply: ValidReply) -> RawResponse:
     bits = pick(draw, 15, -15)  # with the header of zlib, as the standard says, and without, as some do
     packer = zlib.compressobj(wbits=bits)
@@ -61,20 +58,10 @@ def _stacked(draw: DrawFn, reply: ValidReply) -> RawResponse:
     return reply.response(_packed(reply, body, ", ".join(["gzip"] * layers)))
 
 
-def _mislabelled(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    pack = pick(draw, *PACKERS)
-    return reply.response(_packed(reply, pack(reply.body), pick(draw, *LABELS)))
-
-
 def _cut_inside(draw: DrawFn, reply: ValidReply) -> RawResponse:
     body = _gzip(reply)
     cut = draw(st.integers(1, len(body) // 2))
     return reply.response(_packed(reply, body[:cut], "gzip"), is_whole=False)
-
-
-def _trailing(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    more = pick(draw, b"junk", b"\0" * 600, gzip.compress(b"data: {}\n\n", mtime=0))
-    return RawResponse([RawStep(_packed(reply, _gzip(reply) + more, "gzip"))])
 
 
 def _bomb(draw: DrawFn, reply: ValidReply) -> RawResponse:
@@ -109,13 +96,17 @@ def _packed_again(start: bytes, block: bytes, times: int) -> bytes:
 
 
 ENCODINGS: Final[Mapping[str, Hostility]] = {
-    "gzip": _gzipped,
+    "gzip": lambda draw, reply: reply.response(_packed(reply, _gzip(reply, pick(draw, 6, 0, 9)), "gzip"), "keep"),
     "deflate": _deflated,
     "stacked encodings": _stacked,
-    "mislabelled encoding": _mislabelled,
+    "mislabelled encoding": lambda draw, reply: reply.response(
+        _packed(reply, pick(draw, *PACKERS)(reply.body), pick(draw, *LABELS))
+    ),
     "unlabelled encoding": lambda _, reply: RawResponse([RawStep(reply.written(_gzip(reply)))], is_whole=False),
     "cut encoding": _cut_inside,
-    "bytes after the encoding": _trailing,
+    "bytes after the encoding": lambda draw, reply: RawResponse(
+        [RawStep(_packed(reply, _gzip(reply) + pick(draw, *TRAILING), "gzip"))]
+    ),
     "bomb": _bomb,
 }
 

@@ -32,6 +32,8 @@ INTERIM: Final = (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r
 HEADERS: Final = (b"x-a: b\r\n", b"set-cookie: a=b\r\n", b" folded\r\n")
 HEADS: Final = (b"HTTP/1.1 200 O", b"HTTP/1.1 200 OK\r\nx-a: ", b"HTTP/1.1 2")
 CHUNKS: Final = (b"1\r\n\n\r\n", b"1;a=b\r\n\n\r\n")
+LINES: Final = (b"data: ", b'data: {"a":"', b": ", b"event: ", b"")
+DATA_LINES: Final = (b"data: {\n", b"data:\n", b'data: "a",\n')
 DELTAS: Final[tuple[dict[str, str], ...]] = (
     *({"content": "a"}, {"content": "<"}, {"content": "<think>"}),
     *({"reasoning": "a"}, {"refusal": "a"}, {}),
@@ -59,17 +61,6 @@ def _comments(draw: DrawFn, reply: ValidReply) -> RawResponse:
 def _blanks(draw: DrawFn, reply: ValidReply) -> RawResponse:
     blank = pick(draw, b"\n", b"\r\n", b"\r", b" ")
     return _flood(_until_closed(reply), blank, reply.body, says=None if blank == b" " and reply.streams else reply.text)
-
-
-def _long_line(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    before = pick(draw, b"data: ", b'data: {"a":"', b": ", b"event: ", b"")
-    return _flood(_until_closed(reply) + (before if reply.streams else b'{"a":"'), b"a")
-
-
-def _data_lines(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    """Write one event in a million lines, as the format of event streams allows."""
-    line = pick(draw, b"data: {\n", b"data:\n", b'data: "a",\n')
-    return _flood(_until_closed(reply), line, b"\n" + reply.body)
 
 
 def _empty_objects(draw: DrawFn, reply: ValidReply) -> RawResponse:
@@ -123,8 +114,13 @@ FLOODS: Final[Mapping[str, Hostility]] = {
     "endless head": lambda draw, reply: _flood(pick(draw, *HEADS), b"0"),
     "flood of comments": _comments,
     "flood of blanks": _blanks,
-    "endless line": _long_line,
-    "flood of data lines": _data_lines,
+    "endless line": lambda draw, reply: _flood(
+        _until_closed(reply) + (pick(draw, *LINES) if reply.streams else b'{"a":"'), b"a"
+    ),
+    # One event in a million lines, as the format of event streams allows.
+    "flood of data lines": lambda draw, reply: _flood(
+        _until_closed(reply), pick(draw, *DATA_LINES), b"\n" + reply.body
+    ),
     "flood of empty objects": _empty_objects,
     "flood of tool calls": _tool_calls,
     "flood of choices": _choices,
@@ -146,6 +142,9 @@ DELAYS: Final = (0.002, 0.0005, 0.01)
 
 DRIPPING_INTERIM: Final = (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 102 Wait\r\n\r\n")
 BLANKS: Final = (b"\n", b" ", b"\r\n", b"\t")
+KEEP_ALIVES: Final = (b": keep-alive\n\n", b":\n", b"event: ping\ndata: {}\n\n", b"retry: 1\n\n")
+EMPTY_DELTAS: Final[tuple[dict[str, str], ...]] = ({}, {"content": ""}, {"role": "assistant"}, {"reasoning": ""})
+TALK: Final = ({"content": "and on "}, {"reasoning_content": "and on "})
 
 
 def _drip(draw: DrawFn, before: bytes, drop: bytes) -> RawResponse:
@@ -161,28 +160,6 @@ def _events(draw: DrawFn, reply: ValidReply) -> RawResponse:
     delay = pick(draw, *DELAYS)
     steps = [RawStep(chunk(each), delay) for each in reply.events]
     return RawResponse([RawStep(reply.chunked_head()), *steps, RawStep(LAST_CHUNK)], "keep", says=reply.text)
-
-
-def _keep_alives(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    """Keep the connection alive, as some routers do while they wait for a model that never answers."""
-    comment = pick(draw, b": keep-alive\n\n", b":\n", b"event: ping\ndata: {}\n\n", b"retry: 1\n\n")
-    return _drip(draw, reply.chunked_head() + (chunk(reply.events[0]) if reply.streams else b""), chunk(comment))
-
-
-def _empty_deltas(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    delta = pick(draw, {}, {"content": ""}, {"role": "assistant"}, {"reasoning": ""})
-    return _drip(draw, reply.chunked_head(), chunk(delta_event(delta)))
-
-
-def _words(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    """Keep talking, whatever the cap."""
-    name = pick(draw, "content", "reasoning_content")
-    return _drip(draw, reply.chunked_head(), chunk(delta_event({name: "and on "})))
-
-
-def _trailers(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    drip = _drip(draw, reply.chunked_head() + chunk(reply.body) + b"0\r\n", b"x-more: y\r\n")
-    return attrs.evolve(drip, says=reply.text, is_whole=True)
 
 
 def _silence(draw: DrawFn, reply: ValidReply) -> RawResponse:
@@ -201,9 +178,21 @@ DRIPS: Final[Mapping[str, Hostility]] = {
     "dripping chunk extension": lambda draw, reply: _drip(draw, reply.chunked_head() + b"1;", b"a"),
     "dripping empty blocks": lambda draw, reply: _drip(draw, empty_gzip(reply), chunk(EMPTY_BLOCK)),
     "dripping blanks": lambda draw, reply: _drip(draw, reply.chunked_head(), chunk(pick(draw, *BLANKS))),
-    "dripping comments": _keep_alives,
-    "dripping empty deltas": _empty_deltas,
-    "dripping words": _words,
-    "dripping trailers": _trailers,
+    # As some routers keep a connection alive while they wait for a model that never answers.
+    "dripping comments": lambda draw, reply: _drip(
+        draw,
+        reply.chunked_head() + (chunk(reply.events[0]) if reply.streams else b""),
+        chunk(pick(draw, *KEEP_ALIVES)),
+    ),
+    "dripping empty deltas": lambda draw, reply: _drip(
+        draw, reply.chunked_head(), chunk(delta_event(pick(draw, *EMPTY_DELTAS)))
+    ),
+    # The model keeps talking, whatever the cap.
+    "dripping words": lambda draw, reply: _drip(draw, reply.chunked_head(), chunk(delta_event(pick(draw, *TALK)))),
+    "dripping trailers": lambda draw, reply: attrs.evolve(
+        _drip(draw, reply.chunked_head() + chunk(reply.body) + b"0\r\n", b"x-more: y\r\n"),
+        says=reply.text,
+        is_whole=True,
+    ),
     "silence": _silence,
 }

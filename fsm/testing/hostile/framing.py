@@ -40,6 +40,8 @@ STATUS_LINES: Final = (
     *(b"HTTP/1.1  200 OK", b"HTTP/1.1 200", b"HTTP/1.0 200 OK", b"HTTP/2 200 OK", b"PRI * HTTP/2.0", b"HTTP/1.1 1000"),
     *(b"HTTP/1.1 200 \xff\xfe", b"HTTP/1.1 200 a\0b", b"GET / HTTP/1.1", b"HTTP/1.1 099 Low", b" HTTP/1.1 200 OK"),
 )
+HEAD_ENDS: Final = (b"\n", b"\r", b"\r\r\n", b"\n\r")
+WAIT_STATUSES: Final = (b"429 Too Many Requests", b"503 Service Unavailable", b"200 OK")
 STATUSES: Final = (
     *(b"101 Switching Protocols", b"204 No Content", b"205 Reset Content", b"304 Not Modified", b"302 Found"),
     *(b"206 Partial Content", b"226 IM Used", b"600 Six", b"999 Nine", b"407 Proxy Authentication Required"),
@@ -48,12 +50,6 @@ WAITS: Final = (
     *(b"retry-after: " + wait for wait in (b"9" * 400, b"-1", b"1e400", b"nan", b"inf", b"Wed, 99 Foo 2025", b"\xff")),
     b"x-ratelimit-reset-tokens: " + b"1h" * 5_000,
 )
-
-
-def _chunk_sizes(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    size = pick(draw, *CHUNK_SIZES)
-    body = b"".join(map(chunk, reply.events[:-1])) + size + b"\r\n" + reply.events[-1] + b"\r\n" + LAST_CHUNK
-    return reply.response(reply.chunked_head() + body)
 
 
 def _wrong_length(draw: DrawFn, reply: ValidReply) -> RawResponse:
@@ -76,11 +72,6 @@ def _length_and_chunks(draw: DrawFn, reply: ValidReply) -> RawResponse:
     headers = [b"transfer-encoding: " + pick(draw, *CODINGS), reply.length]
     body = chunk(reply.body) + LAST_CHUNK if draw(st.booleans()) else reply.body
     return reply.response(reply.head(*draw(st.permutations(headers))) + body)
-
-
-def _head_line_ends(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    end = pick(draw, b"\n", b"\r", b"\r\r\n", b"\n\r")
-    return reply.response(reply.head(reply.length).replace(b"\r\n", end) + reply.body)
 
 
 def _body_line_ends(draw: DrawFn, reply: ValidReply) -> RawResponse:
@@ -135,20 +126,10 @@ def _pieces(draw: DrawFn, reply: ValidReply) -> RawResponse:
     return RawResponse(steps, "keep", says=reply.text)
 
 
-def _status_line(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    _, end, rest = reply.written().partition(b"\r\n")
-    return reply.response(pick(draw, *STATUS_LINES) + end + rest)
-
-
 def _status(draw: DrawFn, reply: ValidReply) -> RawResponse:
     status = pick(draw, *STATUSES)
     head = reply.head(reply.length, b"location: /v1/chat/completions", b"upgrade: websocket", status=status)
     return reply.response(head + reply.body, pick(draw, *ENDINGS))
-
-
-def _waits(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    status = pick(draw, b"429 Too Many Requests", b"503 Service Unavailable", b"200 OK")
-    return reply.response(reply.head(reply.length, pick(draw, *WAITS), status=status) + reply.body, "keep")
 
 
 def _wrong_kind(draw: DrawFn, reply: ValidReply) -> RawResponse:
@@ -160,22 +141,36 @@ def _wrong_kind(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 
 FRAMINGS: Final[Mapping[str, Hostility]] = {
-    "bad chunk size": _chunk_sizes,
+    "bad chunk size": lambda draw, reply: reply.response(
+        reply.chunked_head()
+        + b"".join(map(chunk, reply.events[:-1]))
+        + pick(draw, *CHUNK_SIZES)
+        + b"\r\n"
+        + reply.events[-1]
+        + b"\r\n"
+        + LAST_CHUNK
+    ),
     "wrong length": _wrong_length,
     "odd length": lambda draw, reply: reply.response(
         reply.head(b"content-length: " + pick(draw, *LENGTHS)) + reply.body
     ),
     "two lengths": _two_lengths,
     "length and chunks": _length_and_chunks,
-    "line ends of the head": _head_line_ends,
+    "line ends of the head": lambda draw, reply: reply.response(
+        reply.head(reply.length).replace(b"\r\n", pick(draw, *HEAD_ENDS)) + reply.body
+    ),
     "line ends of the body": _body_line_ends,
     "two replies": _two_replies,
     "bytes after the reply": _bytes_after,
     "no terminal event": _no_end,
     "cut anywhere": _cut,
     "pieces": _pieces,
-    "odd status line": _status_line,
+    "odd status line": lambda draw, reply: reply.response(
+        reply.written().replace(b"HTTP/1.1 200 OK", pick(draw, *STATUS_LINES), 1)
+    ),
     "odd status": _status,
-    "odd waits": _waits,
+    "odd waits": lambda draw, reply: reply.response(
+        reply.head(reply.length, pick(draw, *WAITS), status=pick(draw, *WAIT_STATUSES)) + reply.body, "keep"
+    ),
     "wrong kind of body": _wrong_kind,
 }

@@ -34,8 +34,8 @@ from rungwise.fsm.call.conversation import answer, reading
 from rungwise.fsm.call.run import delivery, observe
 from rungwise.fsm.certificate import worst
 from rungwise.fsm.certificate.certificate import Certificate
-from rungwise.fsm.machine.machine import machine_of
-from rungwise.fsm.replay.recorded import RecordedBudget
+from rungwise.fsm.machine.run import machine_of
+from rungwise.fsm.replay.calls import RecordedBudget
 from rungwise.fsm.testing.compactors import Compactor
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.testing import (
@@ -377,6 +377,7 @@ def test_an_honest_policy_exits_with_0(tmp_path: Path) -> None:
     assert " of 6 attempts" in result.stderr
 
 
+@pytest.mark.full  # it takes half a minute
 def test_a_call_with_little_time_waits_for_others_no_longer_than_that() -> None:
     policy = Policy(budget=Budget(seconds=30.0))
     with Fuzzer(policy, seed=1) as fuzzer:
@@ -514,6 +515,6 @@ def test_prices_reach_the_calls_and_their_certificate(monkeypatch: pytest.Monkey
     monkeypatch.setattr(Fuzzer, "__enter__", lambda self: seen.append(self) or enter(self))
     (tmp_path / "poor.toml").write_text('[budget]\nattempts = 2\nmoney = 0.01\n[prices]\n"*" = [3, 4]\n')
     for more in ((), ("--prices", "5/6")):
-        done = invoke("fuzz", tmp_path / "poor.toml", "--examples", "20", "--seed", "1", *more)
+        done = invoke("fuzz", tmp_path / "poor.toml", "--examples", "4", "--seed", "1", *more)
         assert done.exit_code == 0, done.output
     assert [(each.prices.input, each.prices.output) for each in seen] == [(3, 4), (5, 6)]

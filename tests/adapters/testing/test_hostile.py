@@ -16,8 +16,7 @@ import rungwise
 from rungwise import Certificate, Client, OpenAIChat, testing
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.testing import survival
-from rungwise.adapters.testing.fuzzing import Fuzzer
-from rungwise.adapters.testing.hostile_case import HostileCase, hurried
+from rungwise.adapters.testing.fuzzing import Fuzzer, HostileCase, hurried
 from rungwise.adapters.testing.raw_server import RawServer
 from rungwise.adapters.testing.survival import _traced, peak_memory
 from rungwise.fsm.testing.hostile import raw, responses

@@ -9,7 +9,7 @@ import pytest
 import rungwise
 from rungwise import CALL, CallError, Result
 from rungwise.adapters.cli import describe, shown
-from rungwise.adapters.demo import screen
+from rungwise.adapters.demo import view
 from rungwise.core import TURN, BrokenMachine, Call, Reply, Request
 from rungwise.fsm.call import rules
 from rungwise.fsm.call.run import outcome, result
@@ -29,7 +29,7 @@ PLACES: Mapping[str, tuple[set[str], set[str]]] = {
     "fsm.turn.observe": ({*observe._EVENTS}, {"done", "partial"}),
     "adapters.cli.describe": ({*describe.ENDS}, {"done", "cancelled"}),
     "adapters.cli.shown": ({*shown.EXIT_CODES}, set()),
-    "adapters.demo.screen": ({*screen.STYLES} - {*TURN.outcomes} | {"failed", "over_budget", "cancelled"}, set()),
+    "adapters.demo.view": ({*view.STYLES} - {*TURN.outcomes} | {"failed", "over_budget", "cancelled"}, set()),
 }
 """For each module that lists outcomes: those that it lists, and those that it leaves out with good reason."""
 
@@ -62,7 +62,7 @@ def test_every_place_that_lists_outcomes_is_looked_at() -> None:
 
 def test_turns_know_every_outcome_of_their_own() -> None:
     assert {*turn_result.ERRORS} | turn_result.SUCCESSES == {*TURN.outcomes} == {*shown.TURN_EXIT_CODES}
-    assert {*TURN.outcomes, *CALL.outcomes} == {*screen.STYLES}
+    assert {*TURN.outcomes, *CALL.outcomes} == {*view.STYLES}
 
 
 def ended_as(outcome: str) -> Result:

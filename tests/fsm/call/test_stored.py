@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from rungwise import ConfigurationError, MediaPart, Message, TextPart, ToolCall, ToolResult
 from rungwise.core import CitationPart, OpaquePart, ReasoningPart, Request
+from rungwise.fsm.call.conversation.plain import stored
 from rungwise.fsm.call.conversation.request import ROLES
-from rungwise.fsm.call.conversation.stored import stored
 from support import protocols
 from support.protocols import sending
 from support.sampling import examples

@@ -24,10 +24,9 @@ from rungwise import CALL, Fact, testing
 from rungwise.core import Call, Effect, Failure, Guard, OpaquePart, PlainLink, Reply, Request, Row, Table, TurnContext
 from rungwise.fsm.call.policy import AfterRefusal
 from rungwise.fsm.call.rules import faults_of
-from rungwise.fsm.checker.branches import dead_rows
+from rungwise.fsm.checker.branches import Ask, changes, dead_rows, first_row, ways
 from rungwise.fsm.checker.proof import prove_row
 from rungwise.fsm.checker.structure import problems
-from rungwise.fsm.checker.ways import Ask, changes, first_row, ways
 from rungwise.fsm.testing import callers
 from support.sampling import examples
 from support.tables import redeclaring, replacing, unchecked

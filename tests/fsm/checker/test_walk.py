@@ -12,7 +12,7 @@ from rungwise.fsm.checker.counterexample import path_text
 from rungwise.fsm.checker.firing import ABSORB, BOUNDED, COUNTS, FALLS, ILLEGAL, ORDERED, TOTAL
 from rungwise.fsm.checker.walk import PROPERTIES, PURE, walk
 from rungwise.fsm.checker.walked import ALIVE, ENDS
-from rungwise.fsm.machine.machine import TakeRow, machine_of
+from rungwise.fsm.machine.run import TakeRow, machine_of
 from support.tables import (
     COUNTERS,
     KNOTTY,

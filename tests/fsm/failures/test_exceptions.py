@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.classify import classify_exception
 from rungwise.fsm.failures.failure import Reason
-from rungwise.fsm.failures.transport import classify_exception
 
 
 def raised(exception: BaseException, cause: BaseException | None = None) -> BaseException:

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungwise.fsm.failures.classify import classify_response
+from rungwise.fsm.failures.classify import classify_exception, classify_response
 from rungwise.fsm.failures.failure import KEY_HINT_REASONS, Failure, Reason, event_of_failure
-from rungwise.fsm.failures.transport import classify_exception
 from support.error_bodies import anthropic, google, minimax, minimax_error, openai
 
 

@@ -8,8 +8,7 @@ import pytest
 from rungwise import CALL
 from rungwise.core import BrokenMachine, Effect, Guard, IllegalEvent, Row, Table
 from rungwise.fsm.checker.branches import Branch, branches
-from rungwise.fsm.machine.machine import machine_of
-from rungwise.fsm.machine.run import Run
+from rungwise.fsm.machine.run import Run, machine_of
 from support.tables import ONES, limits, redeclaring, row_of, tampered
 
 TO_RUNGS = [row for row in CALL.rows if row.target in CALL.rungs]

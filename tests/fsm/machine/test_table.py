@@ -11,7 +11,7 @@ from attrs import evolve
 from rungwise import CALL, Fact, Rung
 from rungwise.core import Effect, Guard, Row, Table, TableError
 from rungwise.fsm.call.table import RETRY
-from rungwise.fsm.machine.machine import machine_of
+from rungwise.fsm.machine.run import machine_of
 from support.tables import PLEAD, row_of
 
 ODD = Fact("is_odd", says="the reply is odd")

@@ -11,8 +11,7 @@ from rungwise.core import PlainLink, PolicyDiff, Row
 from rungwise.fsm.call.table import NUDGE
 from rungwise.fsm.certificate.shown.settings import says_of, value_text
 from rungwise.fsm.certificate.verified import duration
-from rungwise.fsm.review.diff import redeclared
-from rungwise.fsm.review.events import events_of, waits_of
+from rungwise.fsm.review.diff import events_of, redeclared, waits_of
 from rungwise.fsm.review.words import words_that_differ
 
 AnyPolicy = rungwise.Policy | rungwise.TurnPolicy

@@ -23,7 +23,7 @@ from rungwise.fsm.testing.turn_player import ENDS
 from rungwise.fsm.testing.turn_script import Stop, ToolPlay, write_turn_script
 from rungwise.fsm.turn import caller, compaction, tool_round
 from rungwise.fsm.turn.conversation import Conversation
-from rungwise.fsm.turn.recording import TurnRecorder
+from rungwise.fsm.turn.journal import TurnRecorder
 from support.sampling import examples
 
 USAGE = Usage(10, 5)

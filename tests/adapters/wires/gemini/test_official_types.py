@@ -8,7 +8,7 @@ from google.genai import types
 from hypothesis import given
 
 from rungwise import Gemini, Message, Policy, ToolResult, Usage
-from rungwise.adapters.wires.gemini.request import DUMMY
+from rungwise.adapters.wires.gemini.backend import DUMMY
 from rungwise.core import Call, Request
 from rungwise.testing import conversations
 from support import official

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rungwise import Gemini, MediaPart, Message, OpenAIChat, Policy, TextPart, ToolCall, ToolResult
-from rungwise.adapters.wires.gemini.request import DUMMY
+from rungwise.adapters.wires.gemini.backend import DUMMY
 from rungwise.core import Call, Failure, OpaquePart, ReasoningPart, Reply, Request
 from support import official, protocols
 from support.protocols import encoded

@@ -6,31 +6,83 @@ Pages, the lines on a terminal and notebooks all render this.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from attrs import field, frozen
 
-from rungwise.fsm.journal.attempts import RecordedAttempt, attempts_of, ending_of
-from rungwise.fsm.journal.digest.words import (
-    count_text,
-    counted,
-    money_text,
-    plain,
-    seconds_text,
-    tokens_named,
-    tokens_text,
-)
-from rungwise.fsm.journal.path import Path
+from rungwise.fsm.journal.path import Path, RecordedAttempt, attempts_of, ending_of
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.values.label import label
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+END_SIGNS: Final = {"answer": "✓", "lesser": "◐", "error": "✕"}
+"""The sign of each kind of outcome, for readers who cannot rely on colours."""
+
+_UNITS: Final = ((0.1, 1.0, "s"), (1e-4, 1e3, "ms"), (0.0, 1e6, "µs"))
+_LAST_ROUNDED: Final = 100
+_LEAST_COST: Final = 1e-4
+_ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+
+
+def seconds_text(seconds: float) -> str:
+    """Write a duration with three digits, in s, ms or µs."""
+    if not seconds:
+        return "0 s"
+    factor, unit = next((factor, unit) for least, factor, unit in _UNITS if seconds >= least)
+    number = seconds * factor
+    return f"{number:.0f} {unit}" if number >= _LAST_ROUNDED else f"{number:.3g} {unit}"
+
+
+def count_text(number: float) -> str:
+    """Write a count with a space between thousands."""
+    return f"{number:,}".replace(",", " ")
+
+
+def counted(number: int, what: str) -> str:
+    """Write a count and its noun, in the plural unless it is 1."""
+    return f"{count_text(number)} {what}{'' if number == 1 else 's'}"
+
+
+def money_text(money: float) -> str:
+    """Write a sum in the currency of the prices, never in exponential form."""
+    if money and abs(money) < _LEAST_COST:
+        return f"{money:.9f}".rstrip("0").rstrip(".")
+    return f"{money:.4g}" if abs(money) < _LAST_ROUNDED else f"{money:.2f}"
+
+
+def tokens_text(usage: Usage) -> str:
+    """Write tokens in and out, with `about` if they are estimated."""
+    about = "about " if usage.estimated else ""
+    return f"{about}{count_text(usage.input_tokens)} in, {count_text(usage.output_tokens)} out"
+
+
+def tokens_named(usage: Usage) -> str:
+    """Write tokens in and out with the word `tokens`."""
+    return tokens_text(usage).replace(" in,", f" token{'' if usage.input_tokens == 1 else 's'} in,")
+
+
+def ordinal(number: int) -> str:
+    """Write an ordinal: `fourth`, `11th`, `22nd`."""
+    if number <= len(_ORDINALS):
+        return _ORDINALS[number - 1]
+    teens = 10 < number % 100 < 14
+    ending = "th" if teens else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def plain(word: str) -> str:
+    """Return the name of a state or an event with spaces."""
+    return word.replace("_", " ")
+
+
 Kind = Literal["rung", "answer", "lesser", "error", "outcome"]
 LONGEST_NAME: Final = 40
 """Characters of a backend's name in a line."""
-
-__all__ = ["AttemptLine", "Digest", "Spent", "digest_of", "money_in", "with_times"]
 
 
 @frozen(kw_only=True)
@@ -249,3 +301,61 @@ def _remaining(most: Mapping[str, float | None], spent: Spent) -> Iterator[str]:
         yield counted(max(0, int(tokens) - spent.usage.output_tokens), "output token")
     if money is not None and spent.cost is not None:
         yield f"{money_text(max(0.0, money - spent.cost))} of money"
+
+
+WORDS: Final = 60
+"""Characters of a text that are quoted."""
+LONGEST_QUOTE: Final = 100
+LONGEST_CAUSE: Final = 160
+INDENT: Final = "     "
+STYLES: Final = {"answer": "bold green", "lesser": "bold yellow", "error": "bold red"}
+
+
+def brief(name: str, outcome: str, text: str, cause: str | None, spent: Spent) -> str:
+    """Write a result on one line: its outcome, its first words or its cause, and what it took."""
+    content = _quoted(text) if text.strip() else label(cause or "", LONGEST_CAUSE)
+    return f"<{name} {outcome}{f': {content}' if content else ''} · {spent.text}>"
+
+
+def _quoted(text: str) -> str:
+    quoted = repr(text[:WORDS])
+    if len(text) <= WORDS and len(quoted) <= LONGEST_QUOTE:
+        return quoted
+    return f"{quoted[:-1][:LONGEST_QUOTE]}…{quoted[-1]}"
+
+
+def digest_lines(digest: Digest) -> Iterator[str]:
+    """Yield the lines of a run: how it ended, what it took, and one for each attempt."""
+    yield f"{digest.name} {digest.headline}"
+    yield f"{digest.spent.text}{f'; left: {digest.left}' if digest.left else ''}"
+    if digest.says:
+        yield digest.says
+    yield from attempt_lines(digest)
+
+
+def attempt_lines(digest: Digest, indent: str = "") -> Iterator[str]:
+    """Yield a line for each attempt, and below it those of the run that it made."""
+    for line in digest.lines:
+        yield indent + _attempt_line(line)
+        if line.within is not None and len(line.within.lines) > 1:
+            yield from attempt_lines(line.within, indent + INDENT)
+    if digest.ending:
+        yield f"{indent}    {digest.ending}"
+
+
+def _attempt_line(line: AttemptLine) -> str:
+    number, _, rest = line.text.partition(" ")
+    took = " · ".join(filter(None, [line.lasted, line.paid]))
+    return f"{number:>3} {rest}{f'   ({took})' if took else ''}"
+
+
+def digest_texts(digest: Digest | None, otherwise: str) -> Iterator[Text]:
+    """Yield the lines of a run for `rich`; nothing in them is read as markup."""
+    from rich.text import Text  # whoever prints with rich has loaded it
+
+    if digest is None:
+        yield Text(otherwise)
+        return
+    styles = [STYLES.get(digest.kind, "bold"), "dim"]
+    for place, line in enumerate(digest_lines(digest)):
+        yield Text(line, style=styles[place] if place < len(styles) else "")
