@@ -86,8 +86,10 @@ This page describes how `rungwise.Client` behaves, beyond what each argument say
   first backend of the protocol, with that backend's key, in one attempt within the same budget, and the logger
   `rungwise` warns. Reasoning is signed for the program only where one provider wrote all of it. Responses are not
   stored, so `previous_response_id` finds none of them.
-* `x-rungwise-deadline` (seconds from now) and `x-rungwise-budget` (money) in a request lower those of the policy. The
-  timeouts of the SDK do not count: the policy's budget does. Response headers say how the call went.
+* `x-rungwise-deadline` (seconds from now) and `x-rungwise-budget` (money) in a request lower those of the policy. So
+  does the read timeout of an SDK, for a whole answer; streams have the clocks of the policy. Response headers say how
+  the call went, and what the backend could not be given (`x-rungwise-lost`). Keys of backends are taken out of the
+  providers' words.
 
 ### Your own HTTP client
 

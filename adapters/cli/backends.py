@@ -114,14 +114,7 @@ class Listed(Target):
 def chain_in(
     name: str, tables: Sequence[Mapping[str, Any]], prices: Callable[[str], Prices | None]
 ) -> list[HttpBackend]:
-    """Make the backends of a chain from its tables in a file.
-
-    Arguments:
-        prices: returns the prices of a model that has none in its table.
-
-    Raises:
-        ConfigurationError: a table is not of its form.
-    """
+    """Make the backends of a chain from its tables in a file; `prices` is asked for those of the other models."""
     targets, own = [], []
     for number, table in enumerate(tables, 1):
         where = f"chain.{name}: backend {number}"

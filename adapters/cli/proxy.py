@@ -101,6 +101,8 @@ def proxy(
     """
     if client_key_env is None and not _is_here(host):
         bad_input(f"--host {host} can be reached by others: name the variable that holds a key with --client-key-env")
+    if drain != drain:  # nan passes for any range
+        bad_input("--drain must be a number of seconds")
     app = _app(chains, client_key_env, max_connections, hold=hold, forward=forward, journals=journals)
     try:
         listening = _listen(host, port)
@@ -129,6 +131,13 @@ def _server(app: Proxy, drain: float, most: int) -> uvicorn.Server:
     import uvicorn
 
     class Draining(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: Any) -> None:
+            if self.should_exit:
+                asyncio.get_running_loop().call_soon_threadsafe(app.end)
+                return
+            note(f"ending; what runs has {drain:g} s, or press Ctrl-C again")
+            super().handle_exit(sig, frame)
+
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             asyncio.get_running_loop().call_later(drain, app.end)
             await super().shutdown(sockets)

@@ -146,11 +146,7 @@ class RequestSummary:
 
 
 def pointers(base_url: str, *, of_gateway: bool = False) -> Iterator[str]:
-    """Yield a line for each protocol that shows how to point its client at a base URL, which ends in `/v1`.
-
-    Arguments:
-        of_gateway: whether only the protocols of the gateway are served there.
-    """
+    """Yield a line for each protocol served at a base URL, which ends in `/v1`: how to point its client there."""
     root = base_url.removesuffix("/v1")
     for wire in WIRES.values():
         language = language_of(wire.client_path)

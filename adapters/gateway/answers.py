@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+import re
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from math import inf
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ from rungwise.fsm.values.secret import SecretMap
 
 PREFIX: Final = "x-rungwise-"
 """How the names of our headers begin."""
+BUSY: Final = "too_many_requests_at_once"
+"""The code of a problem that passes by itself."""
 
 _FAULTS: Final[frozenset[Reason]] = frozenset(
     {
@@ -85,6 +88,8 @@ def headers_of(result: Result | None, journal: str) -> dict[str, str]:
     headers[f"{PREFIX}backend"] = result.backend.encode("ascii", "replace").decode()
     if result.cost is not None:
         headers[f"{PREFIX}cost"] = f"{result.cost:.6f}"
+    if lost := dict.fromkeys(each for losses in result.journal.setting.links.losses for each in losses or ()):
+        headers[f"{PREFIX}lost"] = "; ".join(lost).encode("ascii", "replace").decode()[:1000]
     return headers
 
 
@@ -99,15 +104,10 @@ class HttpResponse:
 
 @frozen
 class Problem(Exception):
-    """An error in the form of a protocol.
-
-    Arguments:
-        status: the HTTP status.
-        fields: what the body says: at least a `message`.
-    """
+    """An error in the form of a protocol."""
 
     status: int
-    fields: Mapping[str, Any]
+    fields: Mapping[str, Any]  # what the body says: at least a `message`
 
     @classmethod
     def saying(cls, status: int, message: str, **fields: Any) -> Problem:
@@ -115,7 +115,7 @@ class Problem(Exception):
         return cls(status, {"message": message, **fields})
 
     @classmethod
-    def of(cls, error: CallError) -> Problem:
+    def of(cls, error: CallError, chain: Iterable[Any]) -> Problem:
         """Return what the error of a call is for a program.
 
         A request at fault has the provider's own status and words. Anything else is 503, or 504 where time ran out:
@@ -124,7 +124,8 @@ class Problem(Exception):
         result = error.result
         fault = next((each for _, each in reversed(result.failures) if _is_fault(each)), None)
         if fault is not None and result.outcome in ("failed", "refused"):
-            return cls.saying(fault.status or 400, fault.message or describe(fault), code=fault.code)
+            message = without_keys(fault.message, chain) or describe(fault)
+            return cls.saying(fault.status or 400, message, code=fault.code)
         is_late = _is_late(result)
         causes = [f"{name}: {describe(failure)}" for name, failure in result.failures]
         code = "deadline_passed" if is_late else result.outcome
@@ -139,11 +140,18 @@ class Problem(Exception):
     def response(self, language: SpokenLanguage, headers: Mapping[str, str] | None = None) -> HttpResponse:
         """Return it as a response, which tells SDKs not to ask again."""
         about = {"content-type": "application/json", **(headers or {}), "x-should-retry": "false"}
+        about |= {"retry-after": "1"} if self.fields.get("code") == BUSY else {}
         return HttpResponse(self.status, about, language.error(self.fields, self.status))
 
     def event(self) -> dict[str, Any]:
         """Return the error that ends a stream; for Responses it also has the member that SDKs raise for."""
         return {**self.fields, "error": dict(self.fields)}
+
+
+def without_keys(text: str, chain: Iterable[Any]) -> str:
+    """Return a provider's text without what may be a key of a backend: some providers repeat them."""
+    tell = [each.is_secret for each in chain if hasattr(each, "is_secret")]
+    return re.sub(r"[\w.~+/=-]{8,}", lambda word: "***" if any(is_key(word[0]) for is_key in tell) else word[0], text)
 
 
 def _is_late(result: Result) -> bool:

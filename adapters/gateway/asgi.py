@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
 import anyio
+import h11
 import orjson
 from attrs import define, field
 
@@ -22,7 +23,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 LARGEST_BODY: Final = 2**25
 """The most bytes of a request."""
-BODY_SECONDS: Final = 60.0
+BODY_SECONDS: Final = 30.0
 """The longest time in which a request's body must have come."""
 GOES_AWAY: Final = Problem.saying(503, "the server is shutting down", code="shutting_down")
 
@@ -77,22 +78,19 @@ class Asgi:
             response = self.refused(scope, headers) or await self.other(scope, headers, receive)
             if response is None:
                 body = await read_body(receive, self.largest_body)
-                await self._answer(scope, headers, body, receive, send)
+                await self.answer(scope, headers, body, receive, send)
                 return
         except Problem as problem:
             response = problem.response(language)
-        await write(send, response)
+        with suppress(h11.LocalProtocolError):  # the request was not HTTP, and nobody waits
+            await write(send, response)
 
     def refused(self, scope: Scope, headers: Mapping[str, str]) -> HttpResponse | None:
         """Return the response to a request that is not taken at all."""
         return None
 
     async def other(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> HttpResponse | None:
-        """Return the response to a request that is no model call; None for one that is.
-
-        Raises:
-            Problem: there is nothing at this address.
-        """
+        """Return the response to a request that is no model call; None for one that is."""
         if scope["method"] == "POST" and self.gateway.language(scope["path"]) is not None:
             return None
         if scope["method"] == "GET":
@@ -102,9 +100,7 @@ class Asgi:
                     return json_response(listing)
         raise Problem.saying(404, f"there is no {scope['method']} of this address here")
 
-    async def _answer(
-        self, scope: Scope, headers: Mapping[str, str], body: bytes, receive: Receive, send: Send
-    ) -> None:
+    async def answer(self, scope: Scope, headers: Mapping[str, str], body: bytes, receive: Receive, send: Send) -> None:
         """Run the call of a request while its client is there."""
         query = scope.get("query_string", b"").decode("ascii", "replace")
         if self._is_ending:

@@ -22,6 +22,7 @@ from rungwise.adapters.gateway.answers import (
     headers_of,
     request_number,
     text_of,
+    without_keys,
 )
 from rungwise.adapters.gateway.forwarded import ENCODING, Forward, forwarding
 from rungwise.adapters.gateway.languages.language import AnswerRequest, Completion, SpokenLanguage
@@ -33,6 +34,8 @@ from rungwise.fsm.journal.record import Step
 from rungwise.fsm.values.usage import NO_USAGE
 
 LOGGER: Final = logging.getLogger("rungwise")
+_TAKEN_BACK: Final = "streamed text has to be taken back; hold=True, or --hold, waits for text that is final"
+TAKEN_BACK: Final = Problem.saying(503, _TAKEN_BACK, code="discarded")
 
 Keep = Callable[[str, Result], object]
 """Keep the result of a call, by its id."""
@@ -139,13 +142,19 @@ class GatewayCall:
         if self.forward is not None:
             return self._raw(headers)
         text = text_of(result, is_json_wanted=self.asked.returns is not None)
-        model = self.model_of(result.backend)
-        answer = ended(Completion(text=text, reasoning=result.reasoning, model=model), result, self.language)
+        model, reasoning = self.model_of(result.backend), self.shown(result.reasoning, result.backend)
+        answer = ended(Completion(text=text, reasoning=reasoning, model=model), result, self.language)
         return HttpResponse(200, headers, self.language.whole(answer, self.request))
 
     def model_of(self, backend: str) -> str:
         """Return the model of a backend, which not every reply says."""
         return next((each.model for each in self.client.chain if each.name == backend), "")
+
+    def shown(self, reasoning: str, backend: str) -> str:
+        """Return the reasoning of a backend, if the program expects any: Anthropic's SDKs do where it was asked for."""
+        own = any(each.name == backend and getattr(each, "API", None) == "anthropic" for each in self.client.chain)
+        is_expected = self.language.api != "anthropic" or own or self.request.body.get("thinking") is not None
+        return reasoning if is_expected else ""
 
     def failed(self, error: Exception) -> HttpResponse:
         """Return the answer to a call that raised: a refusal in its protocol's form, or an error."""
@@ -156,12 +165,15 @@ class GatewayCall:
         if problem is None and result is not None:
             return self.whole(result)
         assert problem is not None
-        return problem.response(self.language, self.headers(result))
+        return problem.response(self.language, None if result is None else self.headers(result))
 
     def _raw(self, headers: dict[str, str]) -> HttpResponse:
         assert self.forward is not None
-        headers["content-type"] = self.forward.content_type
-        return HttpResponse(self.forward.status or 200, headers, self.forward.received)
+        headers["content-type"], body = self.forward.content_type, self.forward.received
+        status = self.forward.status or 200
+        if status >= 400:
+            body = without_keys(body.decode(ENCODING), self.client.chain).encode(ENCODING)
+        return HttpResponse(status, headers, body)
 
     def problem(self, error: Exception) -> Problem | None:
         """Return what an error is for the program; None for a refusal that is a reply."""
@@ -171,7 +183,7 @@ class GatewayCall:
             LOGGER.exception("a call broke", exc_info=error)
             return Problem.saying(500, f"the call broke ({type(error).__name__})", code="broken")
         is_reply = error.result.outcome == "refused" and error.result.journal.last.reason is None
-        return None if is_reply else Problem.of(error)
+        return None if is_reply else Problem.of(error, self.client.chain)
 
     def headers(self, result: Result | None) -> dict[str, str]:
         """Return the headers of the response, and keep the result of a call that has ended."""
@@ -195,6 +207,7 @@ class Pump:
     is_over: bool = False
     early: HttpResponse | None = None  # the response of a call that ended before anything was written
     _is_begun: bool = False
+    _backend: str = ""
     _stream: Any = None
     _answer: Completion = field(factory=Completion)
     _text: list[str] = field(factory=list)
@@ -213,6 +226,7 @@ class Pump:
         """Take an event, and return what is to be written."""
         match event:
             case Step() if event.event == "sent":
+                self._backend = event.backend
                 self._change(model=self.exchange.model_of(event.backend))
             case Text() if self.exchange.forward is not None:
                 self._is_begun = True
@@ -220,6 +234,8 @@ class Pump:
             case Text():
                 self._text.append(event.text)
                 return b"" if self._holds else self._written("text", event.text)
+            case Reasoning() if not self.exchange.shown(event.text, self._backend):
+                pass
             case Reasoning():
                 self._thoughts.append(event.text)
                 return b"" if self._holds else self._written("reasoning", event.text)
@@ -227,13 +243,7 @@ class Pump:
                 self._text = ["".join(self._text).removesuffix(event.text)]
             case Discard():
                 self.is_over = True
-                return self.broken_off(
-                    Problem.saying(
-                        503,
-                        "text that was streamed has to be taken back; hold=True waits for text that is final",
-                        code="discarded",
-                    )
-                )
+                return self.broken_off(TAKEN_BACK)
             case Result():
                 return self._end(event)
         return b""
@@ -283,7 +293,7 @@ class Pump:
         text, gathered = text_of(result, is_json_wanted=exchange.asked.returns is not None), "".join(self._text)
         if self._holds:
             gathered, written = "", self._begun()
-            thoughts = result.reasoning
+            thoughts = exchange.shown(result.reasoning, result.backend)
             written += self._written("reasoning", thoughts) if thoughts else b""
         else:
             thoughts, written = "".join(self._thoughts), self._begun()

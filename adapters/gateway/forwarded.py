@@ -46,11 +46,7 @@ class Forward:
         return self
 
     def encode(self, send: Send, *, stream: bool) -> HttpRequest:
-        """Write the request: the program's body behind the backend's own address and headers.
-
-        Raises:
-            ConfigurationError: it asks for more output tokens than were reserved.
-        """
+        """Write the request: the program's body behind the backend's own address and headers."""
         if send.must_cut and send.max_tokens is not None and (self.cap or inf) > send.max_tokens:
             raise ConfigurationError(f"the budget allows {send.max_tokens} output tokens here: set a limit within it")
         return evolve(self._backend.encode(send, stream=self.streams), body=self._body)

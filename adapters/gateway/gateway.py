@@ -46,17 +46,12 @@ class Gateway:
         """Return the protocol of a POST to this path; None if it is no model call."""
         return next((each for each in SPOKEN if each.speaks(path)), None)
 
-    def read(self, path: str, query: str, headers: Mapping[str, str], body: bytes) -> GatewayCall:
-        """Read a request, whose path must be that of a protocol.
+    def read(
+        self, path: str, query: str, headers: Mapping[str, str], body: bytes, timeout: float | None = None
+    ) -> GatewayCall:
+        """Read a request, or raise a Problem: it is not of its form, or nobody can answer it.
 
-        Arguments:
-            path: without the query.
-            query: without its question mark.
-            headers: with names in lower case.
-            body: the whole of it.
-
-        Raises:
-            Problem: the request is not of its form, or nobody can answer it.
+        The headers have names in lower case; the program waits for a whole answer for `timeout` seconds.
         """
         language = self.language(path)
         if language is None:
@@ -73,10 +68,11 @@ class Gateway:
             raise Problem.saying(400, "give ?alt=sse to stream; a JSON array is not written here")
         client = self.chains.get(request.model) or self.chains.get(ANY)
         if client is None:
-            known = ", ".join(sorted(self.chains))
-            raise Problem.saying(404, f"there is no model {label(request.model)!r}; there are: {known}")
+            model = f"there is no model {label(request.model)!r}" if request.model in str(body) else "name a model"
+            raise Problem.saying(404, f"{model}; there are: {', '.join(sorted(self.chains))}")
         try:
-            return self._exchange(language, request, client, headers, body)
+            options = _limited(client, headers, None if request.streams else timeout)
+            return self._exchange(language, request, client, {**options, "headers": own_headers(headers)}, body)
         except ConfigurationError as error:
             raise Problem.saying(400, str(error)) from None
         except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:  # whatever its JSON held
@@ -84,13 +80,11 @@ class Gateway:
             raise Problem.saying(400, "the request is not of the form of its protocol") from None
 
     def _exchange(
-        self, language: SpokenLanguage, request: AnswerRequest, client: Client, headers: Mapping[str, str], body: bytes
+        self, language: SpokenLanguage, request: AnswerRequest, client: Client, limits: dict[str, Any], body: bytes
     ) -> GatewayCall:
         first = client.chain[0]
         asked = read(language.api, request.body, is_own=getattr(first, "API", None) == language.api)
-        options = {**asked.options, **_limited(client, headers)}
-        if passed := own_headers(headers):
-            options["headers"] = passed
+        options = {**asked.options, **limits}
         body_shown = {**request.body, "store": False} if language.api == "responses" else request.body
         shown = evolve(request, body=body_shown)  # what the answer repeats
         exchange = GatewayCall(language, shown, client, asked, options, self.hold, self.keep)
@@ -116,14 +110,14 @@ def _cap(language: SpokenLanguage, body: Mapping[str, Any]) -> int | None:
     return max(1, cap) * max(1, many) if isinstance(cap, int) and isinstance(many, int) else None
 
 
-def _limited(client: Client, headers: Mapping[str, str]) -> dict[str, Any]:
+def _limited(client: Client, headers: Mapping[str, str], timeout: float | None) -> dict[str, Any]:
     """Return the options for what a request says of its deadline and its budget, which only lower the policy's."""
     options: dict[str, Any] = {}
     budget = client.policy.budget
     seconds = _number(headers, f"{PREFIX}deadline", budget.seconds)
     money = _number(headers, f"{PREFIX}budget", budget.money)
-    if seconds is not None:
-        options["deadline"] = client._deadlines.wall_clock() + seconds
+    if ends := [each for each in (seconds, timeout) if each is not None]:
+        options["deadline"] = client._deadlines.wall_clock() + min(ends)
     if money is not None:
         options["policy"] = evolve(client.policy, budget=evolve(budget, money=money))
     return options

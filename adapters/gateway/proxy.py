@@ -10,9 +10,8 @@ from typing import Any, Final
 import httpx
 from attrs import define, field
 
-from rungwise.adapters.gateway.answers import PREFIX, HttpResponse, Problem
-from rungwise.adapters.gateway.asgi import Asgi, Receive, Scope, Send, json_response, read_body, write
-from rungwise.adapters.gateway.languages import CHAT
+from rungwise.adapters.gateway.answers import BUSY, PREFIX, HttpResponse, Problem
+from rungwise.adapters.gateway.asgi import Asgi, Receive, Scope, Send, json_response, read_body
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.values.secret import Secret
@@ -20,7 +19,6 @@ from rungwise.fsm.values.secret import Secret
 _HOPS: Final = frozenset({"connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding"})
 """Headers of a response that belong to one connection."""
 _SECONDS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
-BUSY: Final = Problem.saying(503, "too many requests at once", code="too_many_connections")
 
 
 @define(eq=False)
@@ -33,21 +31,20 @@ class Proxy(Asgi):
     metrics: Metrics | None = None
     _count: int = field(default=0, init=False)
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, unless too many run already."""
+    async def answer(self, scope: Scope, headers: Mapping[str, str], body: bytes, receive: Receive, send: Send) -> None:
+        """Answer a model call, unless too many run already."""
         if self._count >= self.most:
-            language = self.gateway.language(scope["path"]) or CHAT
-            return await write(send, BUSY.response(language, {"retry-after": "1"}))
+            raise Problem.saying(503, "too many requests at once", code=BUSY)
         self._count += 1
         try:
-            await super().serve(scope, receive, send)
+            await super().answer(scope, headers, body, receive, send)
         finally:
             self._count -= 1
 
     def refused(self, scope: Scope, headers: Mapping[str, str]) -> HttpResponse | None:
         """Check the key of a request; without one, refuse what a web page could send from a browser."""
         if scope["path"] == "/healthz":
-            return json_response({"status": "ok", "running": self._count - 1})
+            return json_response({"status": "ok", "running": self._count})
         if self.key is not None:
             shown = [headers.get("x-api-key"), headers.get("x-goog-api-key")]
             shown.append(headers.get("authorization", "").partition(" ")[2])
@@ -59,7 +56,7 @@ class Proxy(Asgi):
         elif scope["method"] == "POST" and not _is_json(headers):
             raise Problem.saying(415, "the body must be application/json, where the proxy has no key")
         if scope["path"] == "/metrics" and self.metrics is not None:
-            return self.metrics.response(self._count - 1)
+            return self.metrics.response(self._count)
         return None
 
     async def other(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> HttpResponse | None:

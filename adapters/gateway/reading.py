@@ -91,14 +91,9 @@ class Fields:
 
 
 def read(api: str, body: Mapping[str, Any], *, is_own: bool) -> Asked:
-    """Read a request.
+    """Read a request, or raise a ConfigurationError for a field that is not of its form.
 
-    Arguments:
-        api: its protocol.
-        is_own: whether the first backend of the chain speaks it, so that what it alone knows can be passed on.
-
-    Raises:
-        ConfigurationError: a field is not of its form.
+    `is_own` tells whether the first backend of the chain speaks the protocol: what it alone knows is passed on then.
     """
     fields = _FIELDS[api]
     if api == "gemini":  # which takes both spellings

@@ -75,7 +75,8 @@ class Transport(_Transports):
             return None
         try:
             headers = {name.decode("latin-1").lower(): each.decode("latin-1") for name, each in request.headers.raw}
-            return self._gateway.read(url.path, url.query.decode("ascii", "replace"), headers, body())
+            query, timeout = url.query.decode("ascii", "replace"), request.extensions.get("timeout", {}).get("read")
+            return self._gateway.read(url.path, query, headers, body(), timeout)
         except Problem as problem:
             return problem.response(language)
 

@@ -115,7 +115,7 @@ def post(transport: Any, api: str, body: Any, *, streams: bool = False, headers:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     keys = {"authorization": f"Bearer {sdks.KEY}", "x-api-key": sdks.KEY, "x-goog-api-key": sdks.KEY}
     given = {"content-type": "application/json", **keys, **dict(headers)}
-    client = httpx.Client(transport=transport)  # not closed: that would close the transport
+    client = httpx.Client(transport=transport, timeout=None)  # not closed: that would close the transport
     return client.post(sdks.HOST + path_of(api, streams=streams), content=content, headers=given)
 
 

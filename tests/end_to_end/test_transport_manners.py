@@ -1,0 +1,70 @@
+"""What programs behind a transport rely on besides answers: their time-outs, quiet keys, nothing that is unasked."""
+
+import openai
+import pytest
+
+from rungwise import Client, OpenAIChat, Transport
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
+from support import protocols, sdks
+from support.gateways import TOOLS, chained, client_over, post, written
+from support.runs import Stage
+
+pytestmark = pytest.mark.sampled(1)
+
+
+def test_the_time_out_of_an_sdk_ends_a_whole_call() -> None:
+    with EmbeddedProvider(Script([ScriptedReply(hang=True)])) as provider:
+        client = Client(OpenAIChat("m", base_url=provider.base_url))
+        sdk = openai.OpenAI(
+            api_key="k",
+            http_client=openai.DefaultHttpxClient(transport=Transport(client)),
+            max_retries=0,
+            timeout=0.1,
+        )
+        with pytest.raises(openai.InternalServerError) as caught:
+            sdk.chat.completions.create(model="m", messages=[{"role": "user", "content": "x"}])
+        assert (caught.value.status_code, caught.value.code) == (504, "deadline_passed")
+        assert provider.wait_disconnected()
+
+
+@pytest.mark.parametrize("fields", [{}, {"n": 2}])
+def test_no_key_of_a_backend_reaches_a_program_by_way_of_an_error(
+    fields: dict[str, int], stages: tuple[Stage, ...]
+) -> None:
+    message = f"bad header: Bearer {protocols.KEY}, it is malformed"
+    reply = ScriptedReply(status=400, error={"message": message, "type": "invalid_request_error"})
+    with chained(stages, ("openai", [reply])) as transport:
+        answer = post(transport, "openai", {**written("openai"), **fields})
+    assert answer.status_code == 400
+    assert protocols.KEY not in answer.text
+    assert "bad header: Bearer ***, it is malformed" in answer.text
+
+
+@pytest.mark.parametrize("way", ["whole", "stream"])
+def test_a_program_of_anthropics_sees_foreign_reasoning_only_if_it_asked_for_any(
+    way: str, stages: tuple[Stage, ...]
+) -> None:
+    reply = ScriptedReply(text="Blue.", reasoning="Hm.")
+    for asked, seen in (({}, ""), ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, "Hm.")):
+        with chained(stages, ("openai", [reply])) as transport:
+            answer = sdks.ask("anthropic", way, transport=transport, **asked)
+        assert (answer.text, answer.reasoning, answer.error) == ("Blue.", seen, None)
+
+
+def test_what_a_backend_could_not_be_given_is_in_a_header(stages: tuple[Stage, ...]) -> None:
+    audio = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
+    body = {"messages": [{"role": "user", "content": [{"type": "text", "text": "What is this?"}, audio]}]}
+    with chained(stages, ("anthropic", [ScriptedReply(text="A wren.")])) as transport:
+        answer = post(transport, "openai", body)
+    assert answer.json()["choices"][0]["message"]["content"] == "A wren."
+    assert "audio" in answer.headers["x-rungwise-lost"]
+    with chained(stages, ("openai", [ScriptedReply(text="A wren.")])) as transport:
+        assert "x-rungwise-lost" not in post(transport, "openai", written("openai", tools=TOOLS["openai"])).headers
+
+
+def test_a_request_without_a_model_is_told_to_name_one(stages: tuple[Stage, ...]) -> None:
+    stages[0].play([ScriptedReply(text="x")])
+    with client_over(["openai"], stages[:1]) as client:
+        answer = post(Transport({"fast": client}), "openai", {"messages": []})
+    assert (answer.status_code, answer.json()["error"]["message"]) == (404, "name a model; there are: fast")
+    assert "x-rungwise-journal" not in answer.headers
