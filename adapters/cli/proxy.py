@@ -135,8 +135,8 @@ def _server(app: Proxy, drain: float, most: int) -> uvicorn.Server:
             if self.should_exit:
                 asyncio.get_running_loop().call_soon_threadsafe(app.end)
                 return
-            note(f"ending; what runs has {drain:g} s, or press Ctrl-C again")
             super().handle_exit(sig, frame)
+            note(f"ending; what runs has {drain:g} s, or press Ctrl-C again")
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             asyncio.get_running_loop().call_later(drain, app.end)

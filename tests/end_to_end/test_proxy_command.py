@@ -194,3 +194,24 @@ def test_the_options_reach_the_application(tmp_path: Path, monkeypatch: pytest.M
     path.write_text(path.read_text().replace("chain.default", "chain.another"))
     app = _app(str(path), None, 3, hold=False, forward=False, journals=None)
     assert {*app.gateway.chains} == {"another", "other"}, "which of them an unknown model means, nobody knows"
+
+
+def test_a_second_ctrl_c_ends_what_still_runs(tmp_path: Path, stages: tuple[Stage, ...]) -> None:
+    stages[0].play([hanging])
+    file = chains(tmp_path, stages[0].provider.base_url)
+    with ThreadPoolExecutor(2) as pool, running(file, "--drain", "600", "--max-connections", "2") as (process, url):
+        asked = [pool.submit(sdks.ask, "openai", way, base_url=url) for way in ("whole", "stream")]
+        until(lambda: len(stages[0].requests) == len(asked))
+        busy = httpx.post(url + PATHS["openai"], json=written("openai"))
+        assert (busy.status_code, busy.headers["retry-after"]) == (503, "1")
+        assert httpx.get(f"{url}/healthz").json() == {"status": "ok", "running": 2}  # which no limit keeps out
+        process.send_signal(signal.SIGINT)
+        assert b"press Ctrl-C again" in read_until(process.stderr.fileno(), b"again\n")
+        process.send_signal(signal.SIGINT)
+        whole, stream = [each.result() for each in asked]
+        _, told = process.communicate(timeout=patience())
+        assert process.returncode == 0
+    assert whole.status == 503
+    assert "shutting down" in whole.message
+    assert "shutting down" in stream.message
+    assert b"Traceback" not in told
