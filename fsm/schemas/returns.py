@@ -127,7 +127,8 @@ def returns_of(returns: Any) -> Returns | None:
     if returns is None or isinstance(returns, Returns):
         return returns
     if isinstance(returns, Mapping):
-        schema = sendable_copy(returns, "returns")
+        written = json.dumps(sendable_copy(returns, "returns"), default=lambda each: getattr(each, "value", str(each)))
+        schema = frozen_copy(json.loads(written), "returns")  # in which a date is its text, as on the wire
         is_wrapped = not _is_of_object(schema)
         return GivenReturns(
             schema=_wrapped(schema) if is_wrapped else schema,

@@ -16,7 +16,7 @@ from rungwise.fsm.journal.path import words_of
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support import protocols
 from support.modes import follow
-from support.runs import asking
+from support.runs import Stage, asking
 
 MODES = ("call", "stream", "acall", "astream", "whole", "awhole")
 
@@ -285,7 +285,7 @@ def test_a_validator_that_raises_does_not_end_a_stream(mode: str) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"returns": {"default": datetime.date(2020, 1, 1)}}, r"returns\['default'\] has no form in JSON"),
+        ({"returns": {"default": {1, 2}}}, r"returns\['default'\] has no form in JSON"),
         ({"returns": {"properties": {"a": {"const": float("nan")}}}}, "returns.*'const'.* has no form in JSON"),
         ({"returns": raises}, "returns must be a type"),
         ({"returns": lambda: 5}, "returns must be a type"),
@@ -297,6 +297,15 @@ def test_what_is_no_type_and_no_schema_is_refused(options: dict[str, Any], says:
     backend = rungwise.OpenAIChat("m", base_url="http://127.0.0.1:9/v1", api_key="k")
     with Client(backend) as client, pytest.raises(ConfigurationError, match=says):
         client.call("Describe a bittern.", **options)
+
+
+def test_a_date_in_a_schema_is_its_text(stages: tuple[Stage, ...]) -> None:
+    schema = {"type": "object", "properties": {"on": {"const": datetime.date(2020, 1, 1)}}, "required": ["on"]}
+    stages[0].play([ScriptedReply(text='{"on": "2019-01-01"}'), ScriptedReply(text='{"on": "2020-01-01"}')])
+    with Client(rungwise.OpenAIChat("gpt-5", base_url=stages[0].provider.base_url, api_key="k")) as client:
+        assert client.call("When?", returns=schema).value == {"on": "2020-01-01"}
+    assert len(stages[0].requests) == 2
+    assert "2020-01-01" in str(stages[0].requests[0].body)
 
 
 @pytest.mark.parametrize("returned", [True, False, "", 3, {"answer": WRONG}])
