@@ -174,6 +174,6 @@ def own_headers(headers: Mapping[str, str]) -> SecretMap:
 _PASSED: Final = ("traceparent", "tracestate", "anthropic-beta")
 
 
-def request_number(request: AnswerRequest) -> str:
+def call_id(request: AnswerRequest) -> str:
     """Return the id of a call, which its journal has too."""
     return f"{request.number:016x}"

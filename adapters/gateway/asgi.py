@@ -9,12 +9,12 @@ from typing import Any, Final
 import anyio
 import h11
 import orjson
-from attrs import define, field
+from attrs import define, evolve, field
 
 from rungwise.adapters.client import Client
 from rungwise.adapters.gateway.answers import HttpResponse, Problem
-from rungwise.adapters.gateway.exchange import Rest
-from rungwise.adapters.gateway.gateway import SPOKEN, Gateway
+from rungwise.adapters.gateway.call import Rest
+from rungwise.adapters.gateway.gateway import ANY, SPOKEN, Gateway
 from rungwise.adapters.gateway.languages import CHAT
 
 Scope = MutableMapping[str, Any]
@@ -95,7 +95,7 @@ class Asgi:
             return None
         if scope["method"] == "GET":
             for each in SPOKEN:
-                listing = each.listing(scope["path"], [name for name in self.gateway.chains if name != "*"])
+                listing = each.listing(scope["path"], [name for name in self.gateway.chains if name != ANY])
                 if listing is not None:
                     return json_response(listing)
         raise Problem.saying(404, f"there is no {scope['method']} of this address here")
@@ -104,8 +104,8 @@ class Asgi:
         """Run the call of a request while its client is there."""
         query = scope.get("query_string", b"").decode("ascii", "replace")
         if self._is_ending:
-            raise GOES_AWAY
-        exchange = self.gateway.read(scope["path"], query, headers, body)
+            raise evolve(GOES_AWAY)  # a new one: each keeps the traceback of where it was raised
+        call = self.gateway.read(scope["path"], query, headers, body)
         response: HttpResponse | None = None
 
         async def listen() -> None:
@@ -118,14 +118,14 @@ class Asgi:
             try:
                 async with anyio.create_task_group() as group:
                     group.start_soon(listen)
-                    response = await exchange.arun()
+                    response = await call.arun()
                     await write(send, response)
                     group.cancel_scope.cancel()
             finally:
                 self._running.discard(ending)
         if ending.cancelled_caught and self._is_ending:  # and the client waits
             if response is None:
-                await write(send, GOES_AWAY.response(exchange.language))
+                await write(send, GOES_AWAY.response(call.language))
             elif isinstance(response.body, Rest):
                 await send({"type": "http.response.body", "body": response.body.broken_off(GOES_AWAY)})
 

@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 
 from rungwise.adapters.client import Client
 from rungwise.adapters.gateway.answers import PREFIX, Problem, own_headers
-from rungwise.adapters.gateway.exchange import LOGGER, GatewayCall, Keep
+from rungwise.adapters.gateway.call import LOGGER, GatewayCall, Keep
 from rungwise.adapters.gateway.forwarded import Forward
 from rungwise.adapters.gateway.languages import LANGUAGES
 from rungwise.adapters.gateway.languages.language import AnswerRequest, SpokenLanguage
@@ -72,14 +72,14 @@ class Gateway:
             raise Problem.saying(404, f"{model}; there are: {', '.join(sorted(self.chains))}")
         try:
             options = _limited(client, headers, None if request.streams else timeout)
-            return self._exchange(language, request, client, {**options, "headers": own_headers(headers)}, body)
+            return self._call_of(language, request, client, {**options, "headers": own_headers(headers)}, body)
         except ConfigurationError as error:
             raise Problem.saying(400, str(error)) from None
         except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:  # whatever its JSON held
             LOGGER.info("a request could not be read: %s", type(error).__name__)
             raise Problem.saying(400, "the request is not of the form of its protocol") from None
 
-    def _exchange(
+    def _call_of(
         self, language: SpokenLanguage, request: AnswerRequest, client: Client, limits: dict[str, Any], body: bytes
     ) -> GatewayCall:
         first = client.chain[0]
@@ -87,11 +87,11 @@ class Gateway:
         options = {**asked.options, **limits}
         body_shown = {**request.body, "store": False} if language.api == "responses" else request.body
         shown = evolve(request, body=body_shown)  # what the answer repeats
-        exchange = GatewayCall(language, shown, client, asked, options, self.hold, self.keep)
+        call = GatewayCall(language, shown, client, asked, options, self.hold, self.keep)
         if not asked.unknown:
             if asked.left_out:
                 LOGGER.info("left out for a backend of another protocol: %s", ", ".join(asked.left_out))
-            return exchange
+            return call
         names = ", ".join(label(name) for name in dict.fromkeys(asked.unknown))
         own = (each for each in client.chain if getattr(each, "API", None) == language.api)
         if not isinstance(backend := next(own, None), HttpBackend):
@@ -100,7 +100,7 @@ class Gateway:
         if request.model in self.chains and request.model != ANY and "model" in request.body:
             body = orjson.dumps({**request.body, "model": backend.model})
         cap = _cap(language, request.body)
-        return exchange.forwarded(Forward(backend, body, streams=request.streams, cap=cap), body)
+        return call.forwarded(Forward(backend, body, streams=request.streams, cap=cap), body)
 
 
 def _cap(language: SpokenLanguage, body: Mapping[str, Any]) -> int | None:

@@ -12,6 +12,7 @@ from attrs import define, field
 
 from rungwise.adapters.gateway.answers import BUSY, PREFIX, HttpResponse, Problem
 from rungwise.adapters.gateway.asgi import Asgi, Receive, Scope, Send, json_response, read_body
+from rungwise.adapters.gateway.gateway import ANY
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.values.secret import Secret
@@ -88,7 +89,7 @@ class Proxy(Asgi):
             wanted = ("anthropic",)
         elif path.startswith("/v1beta") or ":" in path:
             wanted = ("gemini",)
-        clients = [self.gateway.chains.get("*"), *self.gateway.chains.values()]
+        clients = [self.gateway.chains.get(ANY), *self.gateway.chains.values()]
         backends = [each for client in clients if client is not None for each in client.chain]
         for each in backends:
             if isinstance(each, HttpBackend) and each.API in wanted and rest.startswith("/"):  # or it names a host

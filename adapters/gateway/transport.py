@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rungwise.adapters.client import Client
 from rungwise.adapters.gateway.answers import HttpResponse, Problem
-from rungwise.adapters.gateway.exchange import GatewayCall
+from rungwise.adapters.gateway.call import GatewayCall
 from rungwise.adapters.gateway.gateway import Gateway
 from rungwise.adapters.http.waiting import event_loop
 
@@ -52,22 +52,22 @@ class Transport(_Transports):
 
     def handle_request(self, request: Any) -> Any:
         """Answer a request of httpx or httpx2, in this thread."""
-        exchange = self._exchange(request, request.read)
-        if exchange is None:
+        call = self._call_of(request, request.read)
+        if call is None:
             return self._other(request, "HTTPTransport").handle_request(request)
-        response = exchange if isinstance(exchange, HttpResponse) else exchange.run()
+        response = call if isinstance(call, HttpResponse) else call.run()
         return _written(request, response, "SyncByteStream")
 
     async def handle_async_request(self, request: Any) -> Any:
         """Answer a request of httpx or httpx2, in this event loop."""
         await request.aread()
-        exchange = self._exchange(request, lambda: request.content)
-        if exchange is None:
+        call = self._call_of(request, lambda: request.content)
+        if call is None:
             return await self._other(request, "AsyncHTTPTransport").handle_async_request(request)
-        response = exchange if isinstance(exchange, HttpResponse) else await exchange.arun()
+        response = call if isinstance(call, HttpResponse) else await call.arun()
         return _written(request, response, "AsyncByteStream")
 
-    def _exchange(self, request: Any, body: Callable[[], bytes]) -> GatewayCall | HttpResponse | None:
+    def _call_of(self, request: Any, body: Callable[[], bytes]) -> GatewayCall | HttpResponse | None:
         """Return what answers a request; None if it is no model call."""
         url = request.url
         language = self._gateway.language(url.path) if request.method == "POST" else None

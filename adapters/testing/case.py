@@ -159,8 +159,14 @@ NESTS: Final = {
 }
 
 
+LONGEST_JUDGED: Final = 30
+"""Characters: about every fifth answer is longer."""
+
+
 def names_no_river(reply: Reply) -> str | None:
-    """Judge a reply."""
+    """Judge a reply; a long one cannot be judged."""
+    if len(reply.text) > LONGEST_JUDGED:
+        raise ValueError("who should read all this?")
     return "Do not mention the river." if "river" in reply.text else None
 
 
@@ -245,7 +251,7 @@ def cases(replies: SearchStrategy[ScriptedReply], prices: Prices = PRICES) -> Se
         prefill=st.sampled_from(PREFILLS),
         contents=st.booleans(),
         returns=seldom(st.just(NESTS)),
-        has_verdict=seldom(st.just(True)).map(bool),
+        has_verdict=st.booleans(),
         compactor=st.none() | compactors(),
         prices=st.sampled_from((prices, dear, dear_input)),
         is_fair=st.booleans(),

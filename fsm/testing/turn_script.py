@@ -117,13 +117,14 @@ _TOOLS_BY_NAME: Final[Mapping[str, ToolLike]] = {
     "look_up": _look_up,
     "read-file": Tool(_anything, parameters=_PATH),
     "write": Tool(_anything, alone=True, seconds=5.0, parameters=_OBJECT),
+    "send": Tool(_anything, needs_approval=True, parameters=_OBJECT),
     "note": Tool(_anything, housekeeping=True, parameters=_OBJECT),
     "title": Tool(_anything, housekeeping=True, parameters=_OBJECT),
     "ask_user": Tool(terminating=True, parameters=_NUMBER),
     "hand_over": Tool(_anything, terminating=True),
 }
 TOOLS: Final = Toolbox.of(_TOOLS_BY_NAME)
-"""A tool of every kind: with hints or a schema, alone, keeping notes, ending the turn with or without a run."""
+"""A tool of every kind: with hints or a schema, alone, approved, keeping notes, ending the turn by a run or none."""
 
 _LONG: Final = "The river rose, and the nests in the bank were flooded. " * 60
 _QUESTION: Final = {"role": "user", "content": PROMPT}

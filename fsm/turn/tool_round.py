@@ -239,7 +239,6 @@ class ToolRound:
                 raise ConfigurationError(f"outcomes must hold a ToolOutcome for each run, not {type(each).__name__}")
         results = {place: ResultEntry(place, policy.hints.handed_off, False) for place in self.handed}
         results |= {place: ResultEntry(place, text, True) for place, text in self.faults.items()}
-        results |= {place: ResultEntry(place, policy.hints.awaiting, True) for place in self.awaiting}
         room = policy.result_tokens
         for (place, _), outcome in zip(self.runs, outcomes, strict=True):
             if outcome is not None:
@@ -247,7 +246,10 @@ class ToolRound:
                 room -= _tokens_of(results[place].media)
         entries = [results[place] for place in sorted(results)]
         texts = shortened([entry.text for entry in entries], room)
-        return [entry._replace(text=text) for entry, text in zip(entries, texts, strict=True)]
+        told = [entry._replace(text=text) for entry, text in zip(entries, texts, strict=True)]
+        # By this text a call that waits is known when the turn goes on, so it is never cut.
+        waits = [ResultEntry(place, policy.hints.awaiting, True) for place in self.awaiting]
+        return sorted([*told, *waits], key=lambda entry: entry.place)
 
     def handed_off(self, tools: Toolbox, conversation: Conversation) -> tuple[ToolCall, ...]:
         """Return the terminating calls that succeeded."""

@@ -33,7 +33,8 @@ def check_stream(ended: EndedCall) -> None:
             thought = event.text
         if isinstance(event, Step):
             numbers.append(event.number)
-            if kept.strip() and not shown.startswith(kept) and thought != kept:
+            was_corrected = event.source == "correct"  # then a wrong answer goes, with all its parts
+            if kept.strip() and not shown.startswith(kept) and thought != kept and not was_corrected:
                 raise Dishonest(KEPT, "text of an earlier part was taken back, and not for reasoning", event)
             kept = shown if event.event == "sent" else kept
         if isinstance(event, Result) and event is not ended.result:

@@ -42,6 +42,8 @@ def check_runs(seen: SeenTurn) -> None:
             _check_whole(run.call.name, run.call.arguments)
             if seen.tools.tools.get(run.call.name) is not run.tool:
                 raise Dishonest(ALLOWED, f"the call of {run.call.name!r} went to another tool")
+            if run.tool.needs_approval:
+                raise Dishonest(ALLOWED, f"the tool {run.tool.name!r} ran without an approval")
             if run.seconds > (run.tool.seconds or seen.policy.tool_seconds):
                 raise Dishonest(ALLOWED, f"a tool may take {run.seconds:g} s, which is more than it should")
         if len(round.runs) > seen.policy.calls_per_reply:
@@ -101,6 +103,11 @@ def check_handed_off(seen: SeenTurn) -> None:
         return
     if bool(result.handed_off) is not (result.outcome == "handed_off"):
         raise Dishonest(HANDED, f"the outcome is {result.outcome!r}, and {len(result.handed_off)} calls are handed off")
+    may_wait = {"awaiting_approval": (True,), "handed_off": (True, False)}.get(result.outcome, (False,))
+    if bool(result.awaiting) not in may_wait:
+        raise Dishonest(
+            HANDED, f"the outcome is {result.outcome!r}, and {len(result.awaiting)} calls wait for approval"
+        )
     for call in result.handed_off:
         _check_whole(call.name, call.arguments)
         if not seen.tools.is_terminating(call.name):

@@ -96,7 +96,7 @@ def check_end(seen: SeenTurn) -> None:
     early = next((step for step in seen.steps[:-1] if step.target in OUTCOMES), None)
     if early is not None:
         raise Dishonest(ENDS, f"something follows the outcome {early.target!r}", early)
-    if (result.cause is None) is not (result.outcome in ("finished", "handed_off")):
+    if (result.cause is None) is not (result.outcome in ("finished", "handed_off", "awaiting_approval")):
         raise Dishonest(ENDS, f"the outcome is {result.outcome!r}, and the cause is {result.cause!r}", last)
 
 

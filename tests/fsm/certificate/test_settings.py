@@ -50,7 +50,7 @@ def test_no_call_takes_a_row_that_is_off(name: str) -> None:
     with Fuzzer(policy=TIGHT[name], seed=7, backends=2) as fuzzer:
         found = fuzzer.run(examples=examples(200))
     assert found is None
-    assert len(fuzzer.coverage.rows) > 20
+    assert len(fuzzer.coverage.rows) > 15
     assert [str(row) for row in fuzzer.coverage.rows.keys() & off_rows(TIGHT[name]).keys()] == []
 
 

@@ -106,7 +106,7 @@ def test_the_policy_bounds_the_fallbacks_too() -> None:
 
 @pytest.mark.full
 def test_an_exhaustive_walk_takes_the_limits_of_the_policy() -> None:
-    names = ("resends", "reasks", "nudges", "prefills", "enlargements", "repairs", "compactions")
+    names = ("resends", "reasks", "nudges", "prefills", "enlargements", "corrections", "repairs", "compactions")
     policy = Policy(limits=Limits(**dict.fromkeys(names, 0), retries=12, continuations=40))
     seen: list[int] = []
     certificate = verify(policy, exhaustive=True, progress=seen.append)
@@ -140,7 +140,7 @@ def test_tables_without_some_rungs_are_accepted() -> None:
     table = CALL.without("prefill", "repair")
     certificate = verify(Policy(table=table), 2, max_tokens=100)
     assert certificate.ok
-    assert certificate.worst[0].ladder == 1 + 1 + 2 * 1 + 3 + 5 * (3 + 3) + 2 * (1 + 3) + 3
+    assert certificate.worst[0].ladder == 1 + 1 + 2 * 1 + 3 + 5 * (3 + 3) + 2 * (1 + 2 + 3) + 3
 
 
 @pytest.mark.full
@@ -154,7 +154,7 @@ def test_a_rung_with_its_own_counter_is_accepted_and_counted() -> None:
     policy = Policy(table=CALL.with_rung(PLEAD, refused=None), limits=Limits(pleas=2))
     certificate = verify(policy, max_tokens=4096)
     assert certificate.ok
-    assert certificate.worst[0].ladder == 47 + 2
+    assert certificate.worst[0].ladder == 47 + 2 + 2
 
 
 # tables that are faulty, in policies that nobody checked

@@ -17,6 +17,7 @@ from rungwise.fsm.call.budget.estimate import message_tokens
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.clocks.waiting import cap_of, longest_wait
+from rungwise.fsm.call.conversation.changes import most_of_correction
 from rungwise.fsm.certificate.enactment import links_of
 from rungwise.fsm.certificate.money import NO_MORE_INPUT
 from rungwise.fsm.certificate.verified import WorstCase, compressed
@@ -146,6 +147,7 @@ def cost(policy: Policy, given: Mapping[str, int], prices: Sequence[Prices], max
         else:  # what was repaired may be reasoning that is missing, in the caller's turns and in those of the rungs
             tokens += HINTS + (24 * (TURNS + 3) if given["repairs"] else 0)
             tokens += sum(message_tokens(hint) for hint in policy.hints.rungs.values())
+        tokens += getattr(attempt, "corrections", 0) * (widest[-1] + most_of_correction(policy.hints))
         price = prices[attempt.fallbacks]
         return (tokens * max(price.input, price.cache_creation or 0) + own * price.output) / 1_000_000
 

@@ -53,7 +53,7 @@ def test_spin_proves_that_every_run_ends(table: Table, limits: Mapping[str, int]
 def test_spin_proves_the_call_with_the_limits_that_it_has_by_default(tmp_path: Path) -> None:
     written = promela.model(CALL)
     one_backend = spin(written, tmp_path, claim=False, defined=["LIMIT_fallbacks=0"])
-    assert (one_backend.violated, one_backend.states) == (None, 352_265)
+    assert (one_backend.violated, one_backend.states) == (None, 1_155_081)
     assert spin(written, tmp_path).violated is None
 
 

@@ -167,7 +167,7 @@ HOSTILE = "a | `b` <img src=x> @octocat [x](http://y) **z** www.evil.example htt
 @pytest.mark.full
 def test_the_headline_stands_first_and_the_long_parts_are_folded() -> None:
     text = to_interactive().to_markdown()
-    assert text.startswith("**With two backends, this change lets a call cost at most 0.45 × as much")
+    assert text.startswith("**With two backends, this change lets a call cost at most 0.4 × as much")
     assert "| `limits.retries` | `3` | `2` |" in text
     assert "<details><summary>Events that lead to something else (7)</summary>" in text
     assert "* `failed_transiently` (429, 408, 500 to 599, a timeout, no connection)" in text

@@ -54,6 +54,7 @@ CUT = Reply("The first half ", stop_reason="length", stop_raw="length", usage=ru
 REST = Reply("and the second.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(9, 4))
 LOOK_UP = rungwise.ToolCall("call_1", "look_up", '{"path": "x"}')
 TOOLS = Reply(tool_calls=(LOOK_UP,), stop_reason="tool_calls", stop_raw="tool_calls")
+WRONG = attrs.evolve(TOOLS, tool_calls=(attrs.evolve(LOOK_UP, name=""),))
 BUSY = Failure("rate_limit", status=429, asked_wait=3.0)
 SILENT = settings(suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))
 
@@ -256,8 +257,8 @@ def test_an_error_tells_the_step() -> None:
 
 @pytest.mark.parametrize(
     "script",
-    [[ANSWER], [EMPTY], [CUT, REST], [TOOLS], [BUSY, ANSWER], [Failure("auth")], [CUT, Failure("auth")]],
-    ids=("answer", "empty", "cut", "tools", "busy", "auth", "cut and auth"),
+    [[ANSWER], [EMPTY], [CUT, REST], [TOOLS], [BUSY, ANSWER], [Failure("auth")], [CUT, Failure("auth")], [CUT, WRONG]],
+    ids=("answer", "empty", "cut", "tools", "busy", "auth", "cut and auth", "cut and wrong"),
 )
 @pytest.mark.parametrize("streams", [False, True])
 def test_honest_calls_pass_as_call_as_result_and_as_error(script: list[Any], streams: bool) -> None:
@@ -295,19 +296,30 @@ def simplest(strategy: Any) -> Any:
 
 
 @pytest.mark.full
+def judge_nothing(reply: Reply) -> str | None:
+    raise ValueError("who should judge this?")
+
+
 def test_the_strategies_bring_about_every_event_and_every_state() -> None:
     coverage, policy = Coverage(), attrs.evolve(SMALL, budget=rungwise.Budget(attempts=4))
 
     def collect(
-        script: Any, request: Request, turn: TurnContext, chain: list[PlainLink], streams: bool, cancel_at: int | None
+        script: Any,
+        request: Request,
+        turn: TurnContext,
+        chain: list[PlainLink],
+        streams: bool,
+        cancel_at: int | None,
+        verdict: Any,
     ) -> None:
         options = {"turn": turn, "is_streaming": streams, "cancel_at": cancel_at, "has_compactor": True}
+        options |= {"verdict": verdict}
         coverage.record(EndedCall.of(testing.run(policy, script, chain=chain, request=request, **options)))
 
     some = settings(SILENT, max_examples=150, database=None, phases=[Phase.generate])
     kinds = (testing.scripts_of_replies(), testing.requests(), callers.turns(), callers.chains(), st.booleans())
     for number in range(8):
-        seed(number)(some(given(*kinds, st.none() | st.integers(0, 9))(collect)))()
+        seed(number)(some(given(*kinds, st.none() | st.integers(0, 9), st.none() | st.just(judge_nothing))(collect)))()
         events, targets = {row.event for row in coverage.rows}, {row.target for row in coverage.rows}
         if events == set(rungwise.CALL.events) and targets == set(rungwise.CALL.states) - {rungwise.CALL.start}:
             return

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import attrs
 import pytest
 from attrs import evolve
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 import rungwise
-from rungwise import Budget, Limits, Message, Policy, Toolbox, ToolCall, TurnPolicy, Usage, testing
+from rungwise import Budget, Limits, Message, Policy, Tool, Toolbox, ToolCall, TurnPolicy, Usage, testing
 from rungwise.core import TURN, Call, Failure, MakeCall, Reply, Request, Turn
 from rungwise.fsm.call.run import judging
 from rungwise.fsm.machine.run import Run
@@ -66,6 +67,7 @@ PLAYS = {
     "shortened": (SMALL, SHORTENED),
     "huge": (evolve(SMALL, window=2_000), HUGE),
     "many": (evolve(SMALL, calls_per_reply=2), MANY),
+    "waiting": (SMALL, script(calling("look_up", "send"))),
     "cancelled": (SMALL, evolve(LOOKED, stop=Stop("cancel", 5))),
     "killed": (SMALL, evolve(LOOKED, stop=Stop("kill", 5))),
     "cancelled at once": (SMALL, evolve(LOOKED, stop=Stop("cancel", 0))),
@@ -204,6 +206,20 @@ def as_many_run_as_are_called(of: Any, cls: Any, calls: Any, tools: Any, policy:
 @planted(tool_round.ToolRound, "handed_off", tools.HANDED, "looked")
 def every_tool_hands_off(handed_off: Any, self: tool_round.ToolRound, tools: Any, conversation: Any) -> Any:
     return self.calls
+
+
+@planted(Tool, "waits_for_approval", tools.ALLOWED, "waiting")
+def nobody_is_asked(waits: Any, self: Tool, arguments: Any) -> bool:
+    return False
+
+
+@planted(tool_round.ToolRound, "of", tools.HANDED, "waiting")
+def what_waits_is_forgotten(of: Any, cls: Any, *given: Any) -> Any:
+    return Forgetful(*attrs.astuple(of(cls, *given), recurse=False))
+
+
+class Forgetful(tool_round.ToolRound):
+    waiting: Any = ()
 
 
 @planted(judging, "_of_calls", success.WHOLE_TOOLS, "cut call")

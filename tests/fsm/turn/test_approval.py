@@ -42,8 +42,8 @@ def play(turn: Turn, *replies: Reply) -> tuple[Any, list[list[str]]]:
     return turn.result, ran
 
 
-def paused(*names: str) -> Any:
-    result, ran = play(Turn(Request("Pay."), tools=TOOLS), calling(*names))
+def paused(*names: str, policy: TurnPolicy | None = None) -> Any:
+    result, ran = play(Turn(Request("Pay."), policy or TurnPolicy(), tools=TOOLS), calling(*names))
     assert ran == [[name for name in names if name == "look"]]
     return result
 
@@ -55,6 +55,13 @@ def test_a_call_waits_and_the_others_of_its_reply_run() -> None:
     assert [call.id for call in result.already_run] == ["c0", "c2"]
     journal = TurnJournal.from_json(result.journal.to_json())
     assert replay(journal).outcome == "awaiting_approval"
+
+
+def test_what_waits_is_known_however_small_the_window_is() -> None:
+    result = paused("look", "pay", policy=TurnPolicy(window=1))
+    assert replay(TurnJournal.from_json(result.journal.to_json())).outcome == "awaiting_approval"
+    resumed, ran = play(Turn(Request(result.messages), tools=TOOLS, approvals={"c1": True}), said(ANSWER))
+    assert (resumed.outcome, ran) == ("finished", [["pay"]])
 
 
 @pytest.mark.parametrize("decided", [True, "It is too dear."])

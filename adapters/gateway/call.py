@@ -18,9 +18,9 @@ from rungwise.adapters.gateway.answers import (
     PREFIX,
     HttpResponse,
     Problem,
+    call_id,
     ended,
     headers_of,
-    request_number,
     text_of,
     without_keys,
 )
@@ -56,7 +56,7 @@ class GatewayCall:
     _is_kept: bool = field(default=False, init=False)
 
     def forwarded(self, forward: Forward, body: bytes) -> GatewayCall:
-        """Return the exchange that goes word for word to one backend."""
+        """Return the call that goes word for word to one backend."""
         client: Any = copy.copy(self.client)  # which shares its connections and clocks
         client.chain, client._stream_calls = (forward,), forward.streams
         options = {name: each for name, each in self.options.items() if name in ("deadline", "headers")}
@@ -132,7 +132,7 @@ class GatewayCall:
     def _kept(self, result: Result | None) -> None:
         if result is not None and self.keep is not None and not self._is_kept:
             self._is_kept = True
-            self.keep(request_number(self.request), result)
+            self.keep(call_id(self.request), result)
 
     # what the answer is
 
@@ -187,7 +187,7 @@ class GatewayCall:
 
     def headers(self, result: Result | None) -> dict[str, str]:
         """Return the headers of the response, and keep the result of a call that has ended."""
-        id = request_number(self.request)
+        id = call_id(self.request)
         self._kept(result)
         headers = {"content-type": "application/json", "x-request-id": id, **headers_of(result, id)}
         if self.forward is not None:
@@ -203,7 +203,7 @@ class Pump:
     stays the beginning of the answer: if it must be taken back, the stream ends with an error.
     """
 
-    exchange: GatewayCall
+    call: GatewayCall
     is_over: bool = False
     early: HttpResponse | None = None  # the response of a call that ended before anything was written
     _is_begun: bool = False
@@ -215,11 +215,11 @@ class Pump:
 
     def response(self, pieces: Any, first: bytes | None) -> HttpResponse:
         """Return the response, once its first piece has come."""
-        exchange = self.exchange
+        call = self.call
         if first is None:
-            return self.early or exchange.failed(RuntimeError("the stream has no end"))
-        headers = exchange.headers(None)
-        headers["content-type"] = exchange.forward.content_type if exchange.forward else "text/event-stream"
+            return self.early or call.failed(RuntimeError("the stream has no end"))
+        headers = call.headers(None)
+        headers["content-type"] = call.forward.content_type if call.forward else "text/event-stream"
         return HttpResponse(200, {**headers, "cache-control": "no-store"}, Rest(first, pieces, self))
 
     def take(self, event: object) -> bytes:
@@ -227,14 +227,14 @@ class Pump:
         match event:
             case Step() if event.event == "sent":
                 self._backend = event.backend
-                self._change(model=self.exchange.model_of(event.backend))
-            case Text() if self.exchange.forward is not None:
+                self._change(model=self.call.model_of(event.backend))
+            case Text() if self.call.forward is not None:
                 self._is_begun = True
                 return event.text.encode(ENCODING)
             case Text():
                 self._text.append(event.text)
                 return b"" if self._holds else self._written("text", event.text)
-            case Reasoning() if not self.exchange.shown(event.text, self._backend):
+            case Reasoning() if not self.call.shown(event.text, self._backend):
                 pass
             case Reasoning():
                 self._thoughts.append(event.text)
@@ -250,20 +250,20 @@ class Pump:
 
     def fail(self, error: Exception) -> bytes:
         """End the stream of a call that raised."""
-        exchange, problem = self.exchange, self.exchange.problem(error)
+        call, problem = self.call, self.call.problem(error)
         self.is_over = True
         if problem is None and isinstance(error, CallError):
             return self._end(error.result)
         if not self._is_begun:
-            self.early = exchange.failed(error)
+            self.early = call.failed(error)
             return b""
-        exchange.headers(error.result if isinstance(error, CallError) else None)
+        call.headers(error.result if isinstance(error, CallError) else None)
         return self.broken_off(problem or Problem.saying(500, "the call broke"))
 
     @property
     def _holds(self) -> bool:
-        returns = self.exchange.asked.returns
-        return self.exchange.hold or (returns is not None and returns.get("type") != "object")
+        returns = self.call.asked.returns
+        return self.call.hold or (returns is not None and returns.get("type") != "object")
 
     def _change(self, **changes: Any) -> None:
         self._answer = evolve(self._answer, **changes)
@@ -277,23 +277,23 @@ class Pump:
         """Begin the answer, unless it has begun; one that was forwarded has its own beginning."""
         if self._stream is not None:
             return b""
-        exchange = self.exchange
-        self._answer = evolve(self._answer, usage=exchange.language.counts(NO_USAGE))
-        self._stream, is_begun = exchange.language.stream(self._answer, exchange.request), self._is_begun
+        call = self.call
+        self._answer = evolve(self._answer, usage=call.language.counts(NO_USAGE))
+        self._stream, is_begun = call.language.stream(self._answer, call.request), self._is_begun
         self._is_begun = True
         return b"" if is_begun else b"".join(self._stream.begin())
 
     def _end(self, result: Result) -> bytes:
         """Write what is missing of the answer, and its end."""
-        exchange, self.is_over = self.exchange, True
-        about = exchange.headers(result)
-        if exchange.forward is not None:
+        call, self.is_over = self.call, True
+        about = call.headers(result)
+        if call.forward is not None:
             cut = Problem.saying(503, "the provider's stream was cut", code="interrupted")
             return b"" if result.outcome == "done" else b"\n\n" + self.broken_off(cut)
-        text, gathered = text_of(result, is_json_wanted=exchange.asked.returns is not None), "".join(self._text)
+        text, gathered = text_of(result, is_json_wanted=call.asked.returns is not None), "".join(self._text)
         if self._holds:
             gathered, written = "", self._begun()
-            thoughts = exchange.shown(result.reasoning, result.backend)
+            thoughts = call.shown(result.reasoning, result.backend)
             written += self._written("reasoning", thoughts) if thoughts else b""
         else:
             thoughts, written = "".join(self._thoughts), self._begun()
@@ -301,12 +301,12 @@ class Pump:
         rest = text[len(gathered) :]
         written += self._written("text", rest) if rest else b""
         self._change(text=text, reasoning=thoughts)
-        self._answer = self._stream.answer = ended(self._answer, result, exchange.language)
+        self._answer = self._stream.answer = ended(self._answer, result, call.language)
         if self._answer.refusal:
             written += b"".join(self._stream.refusal([self._answer.refusal]))
-        for call in self._answer.tool_calls:
-            written += b"".join(self._stream.call(call, [call.arguments]))
-        comment = _comment(about) if exchange.language.api != "gemini" else b""  # Google's SDK takes it for JSON
+        for each in self._answer.tool_calls:
+            written += b"".join(self._stream.call(each, [each.arguments]))
+        comment = _comment(about) if call.language.api != "gemini" else b""  # Google's SDK takes it for JSON
         return written + comment + b"".join(self._stream.end())
 
     def broken_off(self, problem: Problem) -> bytes:
