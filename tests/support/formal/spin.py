@@ -58,6 +58,6 @@ def spin(
 
 def said(folder: Path, *command: str) -> str:
     """Run a program to its end, and return what it said."""
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=patience(300), check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=patience(1_200), check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
