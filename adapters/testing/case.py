@@ -159,13 +159,13 @@ NESTS: Final = {
 }
 
 
-LONGEST_JUDGED: Final = 30
-"""Characters: about every fifth answer is longer."""
+LONGEST_READ: Final = 30
+"""Characters of an answer that the verdict reads; at a longer one it raises, as a verdict of a caller's may."""
 
 
 def names_no_river(reply: Reply) -> str | None:
-    """Judge a reply; a long one cannot be judged."""
-    if len(reply.text) > LONGEST_JUDGED:
+    """Judge a reply, unless it is long."""
+    if len(reply.text) > LONGEST_READ:
         raise ValueError("who should read all this?")
     return "Do not mention the river." if "river" in reply.text else None
 
@@ -210,7 +210,9 @@ class Case(Shrinkable):
             "contents": self.contents,
             "parameters": dict(request.parameters),
             "returns": None if self.returns is None else json.dumps(self.returns),
-            "verdict": "no answer may mention a river" if self.has_verdict else None,
+            "verdict": f"no answer may mention a river; raises above {LONGEST_READ} characters"
+            if self.has_verdict
+            else None,
             "compactor": self.compactor,
             "prices": self.prices if self.prices != PRICES else None,
             "usage": f"as a fair provider counts {self.tokenizer}" if self.is_fair else None,

@@ -122,6 +122,7 @@ def test_too_many_requests_are_503_with_retry_after(api: str, stages: tuple[Stag
     over(stages[0], play, [hanging], most=1)
 
 
+@pytest.mark.own_connections
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize("api", APIS)
 def test_a_client_that_goes_away_cancels_its_call(api: str, streams: bool, stages: tuple[Stage, ...]) -> None:
@@ -141,6 +142,7 @@ def test_a_client_that_goes_away_cancels_its_call(api: str, streams: bool, stage
     assert len(stages[0].requests) == 1
 
 
+@pytest.mark.own_connections
 @pytest.mark.parametrize("streams", [False, True])
 def test_a_client_that_closes_its_socket_cancels_its_call(streams: bool, stages: tuple[Stage, ...]) -> None:
     stages[0].play([hanging])

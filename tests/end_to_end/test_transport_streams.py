@@ -100,6 +100,7 @@ def test_reasoning_alone_and_then_failure_is_an_error(api: str, way: str, stages
     assert (seen.text, seen.finish) == ("", None)
 
 
+@pytest.mark.own_connections
 @pytest.mark.parametrize("way", STREAMS)
 @pytest.mark.parametrize("api", APIS)
 def test_leaving_a_stream_ends_the_call(api: str, way: str, stages: tuple[Stage, ...]) -> None:
@@ -111,6 +112,7 @@ def test_leaving_a_stream_ends_the_call(api: str, way: str, stages: tuple[Stage,
     assert len(stages[0].requests) == 1
 
 
+@pytest.mark.own_connections
 @pytest.mark.sampled(1)
 def test_leaving_a_stream_before_its_first_event_ends_the_call(stages: tuple[Stage, ...]) -> None:
     import httpx
@@ -148,6 +150,7 @@ def test_leaving_a_stream_keeps_what_came(api: str, stages: tuple[Stage, ...]) -
     assert result.outcome == "cancelled"
 
 
+@pytest.mark.own_connections
 @pytest.mark.parametrize("way", ["awhole", "astream"])
 @pytest.mark.parametrize("api", APIS)
 def test_cancelling_the_task_ends_the_call(api: str, way: str, stages: tuple[Stage, ...]) -> None:

@@ -129,7 +129,7 @@ def _of_calls(observation: Observation, tools: Mapping[str, Schema] | None) -> F
     if not named:
         return RIGHT
     return Finding.wrong(
-        [f"{label(call.name)}: {fault}" for call, fault in named],
+        [f"{label(call.name)}: {fault}".removeprefix(": ") for call, fault in named],
         [place for call, fault in named for place in _places(call, fault, tools)],
         ["" if fault is None else str(fault) for fault in faults],
     )

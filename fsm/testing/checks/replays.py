@@ -32,9 +32,13 @@ def check_replay(ended: EndedCall) -> None:
             raise Dishonest(REPLAYS, f"the replay took another step: {now}", was)
     if len(again.journal.steps) != len(ended.steps):
         raise Dishonest(REPLAYS, f"the replay took {len(again.journal.steps)} steps, the call {len(ended.steps)}")
-    quotes = not journal.contents and journal.last.event in WRONG.values()  # the cause of the call itself gives reasons
-    same = [name for name in SAME if name != "cause" or not quotes]
+    same = [name for name in SAME if name != "cause" or not _quotes(journal)]
     _compare(result, again, (*same, *(SAME_WITH_CONTENTS if journal.contents else ())))
+
+
+def _quotes(journal: Journal) -> bool:
+    """Tell whether the cause of a call gives reasons that its journal leaves out."""
+    return not journal.contents and journal.last.event in WRONG.values()
 
 
 def check_turn_replay(seen: SeenTurn) -> None:
@@ -63,7 +67,9 @@ def _compare_turns(seen: SeenTurn, read: TurnJournal) -> None:
         raise Dishonest(REPLAYS, f"{type(error).__name__}: {error}") from error
     if seen.result is not None:
         more = SAME_OF_TURNS_WITH_CONTENTS if seen.journal.contents else ()
-        _compare(seen.result, replayed, (*SAME_OF_TURNS, *more))
+        quotes = any(_quotes(call) for call in seen.journal.calls[-1:])
+        same = [name for name in SAME_OF_TURNS if name != "cause" or not quotes]
+        _compare(seen.result, replayed, (*same, *more))
 
 
 def _compare(result: object, replayed: object, names: Iterable[str]) -> None:

@@ -103,8 +103,8 @@ def check_handed_off(seen: SeenTurn) -> None:
         return
     if bool(result.handed_off) is not (result.outcome == "handed_off"):
         raise Dishonest(HANDED, f"the outcome is {result.outcome!r}, and {len(result.handed_off)} calls are handed off")
-    may_wait = {"awaiting_approval": (True,), "handed_off": (True, False)}.get(result.outcome, (False,))
-    if bool(result.awaiting) not in may_wait:
+    may_wait, must_wait = ("awaiting_approval", "handed_off"), result.outcome == "awaiting_approval"
+    if (result.awaiting and result.outcome not in may_wait) or (must_wait and not result.awaiting):
         raise Dishonest(
             HANDED, f"the outcome is {result.outcome!r}, and {len(result.awaiting)} calls wait for approval"
         )

@@ -295,11 +295,11 @@ def simplest(strategy: Any) -> Any:
     return find(strategy, lambda value: True, settings=plain)
 
 
-@pytest.mark.full
 def judge_nothing(reply: Reply) -> str | None:
     raise ValueError("who should judge this?")
 
 
+@pytest.mark.full
 def test_the_strategies_bring_about_every_event_and_every_state() -> None:
     coverage, policy = Coverage(), attrs.evolve(SMALL, budget=rungwise.Budget(attempts=4))
 

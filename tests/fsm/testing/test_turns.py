@@ -67,6 +67,7 @@ PLAYS = {
     "shortened": (SMALL, SHORTENED),
     "huge": (evolve(SMALL, window=2_000), HUGE),
     "many": (evolve(SMALL, calls_per_reply=2), MANY),
+    "nameless": (SMALL, script(calling("", text=TEXT))),
     "waiting": (SMALL, script(calling("look_up", "send"))),
     "cancelled": (SMALL, evolve(LOOKED, stop=Stop("cancel", 5))),
     "killed": (SMALL, evolve(LOOKED, stop=Stop("kill", 5))),
