@@ -257,10 +257,17 @@ def check_honesty(theatre: Theatre, result: rungwise.Result, error: Any, mode: s
         said = set(re.findall(r"word\d+[ab]", reply.text))
         # A closing tag that nobody opened says of the text before it, in earlier parts as well, that it was reasoning.
         unsaid = any("\n</think>" in later.text for _, later in answers[number:])
-        if step.event in ("truncated", "paused") and reply.final_message is None and not unsaid:
+        # A wrong answer goes back with all its parts for a better one, and stands where none comes.
+        corrected = any(later.target == "correct" for later, _ in answers[number:])
+        if step.event in ("truncated", "paused") and reply.final_message is None and not (unsaid or corrected):
             assert said <= set(words), "a part that was gathered is lost"
+        elif step.event.endswith("_wrongly"):
+            assert not said & set(words) or result.outcome != "done"
         elif step.event not in ("truncated", "paused", "answered", "called_tools", "interrupted", "overflowed"):
             assert not said & set(words) or result.outcome == "salvaged"
+    if any(step.event.endswith("_wrongly") for step in steps):
+        gathered = any("has_text" in step.facts for step in steps)
+        assert result.outcome not in ("failed", "exhausted") or not gathered, "text that was gathered is an error"
     last_step, last = answers[-1]
     if result.outcome == "done":
         assert last.status == 200

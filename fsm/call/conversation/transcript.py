@@ -92,10 +92,10 @@ class Transcript:
 
     def _take_wrong(self, observation: Observation) -> None:
         """Set a wrong reply aside, with the text that it continued: a correction may send it back."""
-        tokens = self.answer.tokens.of_text()
+        tokens, spare = self.answer.tokens.of_text(), observation.spare or self.answer.spare
         self.changes.wrong = Correction.of(observation, self.answer.gathered, tokens)
         self.discard()
-        self.answer.spare = observation.spare
+        self.answer.spare = spare  # in case nothing better comes
 
     def shorten(self, messages: tuple[PlainMessage | Message, ...]) -> None:
         """Take the messages that a compactor left."""
