@@ -22,6 +22,7 @@ from rungwise.adapters.http.streams import AsyncStream, Stream
 from rungwise.adapters.http.sync_driver import Compactor
 from rungwise.adapters.options import (
     CallOptions,
+    Clock,
     Messages,
     check_chain,
     check_flag,
@@ -34,6 +35,7 @@ from rungwise.adapters.options import (
     checked_draws,
     checked_sleep,
     checked_waits,
+    watch_of,
 )
 from rungwise.adapters.turn.options import AsyncTurnStream, TurnOptions, TurnStream
 from rungwise.adapters.wires.backend import Backend
@@ -41,6 +43,7 @@ from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.run.chain import Chain
 from rungwise.fsm.call.run.recording import Observer
 from rungwise.fsm.call.run.result import Result, V
+from rungwise.fsm.health.health import DEFAULT_HEALTH, Health
 from rungwise.fsm.turn.result import TurnResult
 
 
@@ -67,6 +70,8 @@ class Client(Drivers):
         async_sleep: the same for asynchronous calls.
         jitter: returns a number from 0 to 1 for each wait.
         wall_clock: returns the seconds since 1970; deadlines and the dates of providers are compared with it.
+        health: when calls stop asking a backend that fails, and for how long; all calls of the client remember it. None
+            remembers nothing: every call asks the first backend first.
         deadline_header: the name of a header. Each request carries the deadline of the call in it, in RFC 3339. If you
             pass a header of that name to a call, it is the deadline of the call.
 
@@ -87,11 +92,12 @@ class Client(Drivers):
         compactor: Compactor | AsyncCompactor | None = None,
         contents: bool = False,
         largest_reply: int = LARGEST_REPLY,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = time.monotonic,
         sleep: Callable[[float], object] | None = None,
         async_sleep: Callable[[float], Awaitable[object]] = anyio.sleep,
         jitter: Callable[[], float] = random.random,
-        wall_clock: Callable[[], float] = time.time,
+        wall_clock: Clock = time.time,
+        health: Health | None = DEFAULT_HEALTH,
         deadline_header: str | None = None,
     ) -> None:
         self.chain = tuple(chain) if isinstance(chain, Iterable) else (chain,)
@@ -113,6 +119,7 @@ class Client(Drivers):
         self._deadlines = Deadlines(clock, checked_clock(wall_clock), header_name(deadline_header))
         self._clock, self._async_sleep = clock, checked_waits(async_sleep)
         self._sleep = None if sleep is None else checked_sleep(sleep)
+        self._watch = watch_of(health, clock, checked_clock(wall_clock))
         check_chain(self.chain)
         Chain.of(self.chain, needs_prices=policy.budget.money is not None)
 
@@ -357,23 +364,6 @@ class Client(Drivers):
             ConfigurationError: the messages or options are not of their form, or prices are missing for a budget.
         """
         return check_request(self._new(messages, options, returns, is_streaming=False).request, self.chain)
-
-    def discover(self) -> dict[str, str]:
-        """Ask each local server in the chain what it is, and use that in the calls that begin from now on.
-
-        It requests a few pages of each backend for chat completions or Responses at a local host, with two seconds for
-        each page, and remembers the answers for the life of the process. In chat completions, llama.cpp, vLLM and
-        SGLang then continue a cut text natively, without `prefill=`. Their window is known, and that llama.cpp hides
-        cuts. The journal lists what was `discovered`. A server that does not answer stays unknown; that is no error.
-
-        Returns:
-            The kinds of the servers that are known now, by the names of their backends.
-        """
-        return self._discovered()
-
-    async def adiscover(self) -> dict[str, str]:
-        """Ask the servers asynchronously; see `discover`."""
-        return await self._adiscovered()
 
     def close(self) -> None:
         """End the calls that run in threads and close their connections. A client that you passed in stays open.

@@ -14,6 +14,7 @@ from rungwise.adapters.http.growing import growing
 from rungwise.adapters.http.running import Connections, LoopCalls
 from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
 from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, check_policy, hide_headers, request_of
+from rungwise.adapters.stores.watch import Watch
 from rungwise.adapters.tools.judging import Verdicts, found_async
 from rungwise.adapters.turn.options import OF_TURNS, Planned, TurnOptions
 from rungwise.adapters.wires.backend import Backend
@@ -24,6 +25,7 @@ from rungwise.fsm.call.policy import Policy, Timeouts
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.overrides import with_overrides
 from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.health.health import BackendHealth
 from rungwise.fsm.turn.actions import TurnEvent
 from rungwise.fsm.turn.result import TurnResult
 
@@ -45,6 +47,11 @@ class Drivers:
     _async_sleep: Callable[[float], Awaitable[object]]
     _largest_reply: int
     _stream_calls: bool
+    _watch: Watch | None
+
+    def health(self) -> dict[str, BackendHealth]:
+        """Return what the calls of this client remember of each backend, by its name; nothing without `health=`."""
+        return {} if self._watch is None else self._watch.seen(self.chain)
 
     def _new(self, messages: Messages, options: CallOptions, returns: Any, *, is_streaming: bool) -> Call:
         hide_headers(options)
@@ -113,9 +120,20 @@ class Drivers:
             "largest_reply": self._largest_reply,
             "deadlines": self._deadlines,
             "stream_calls": self._stream_calls,
+            "watch": self._watch,
         }
 
-    def _discovered(self) -> dict[str, str]:
+    def discover(self) -> dict[str, str]:
+        """Ask each local server in the chain what it is, and use that in the calls that begin from now on.
+
+        It requests a few pages of each backend for chat completions or Responses at a local host, with two seconds for
+        each page, and remembers the answers for the life of the process. In chat completions, llama.cpp, vLLM and
+        SGLang then continue a cut text natively, without `prefill=`. Their window is known, and that llama.cpp hides
+        cuts. The journal lists what was `discovered`. A server that does not answer stays unknown; that is no error.
+
+        Returns:
+            The kinds of the servers that are known now, by the names of their backends.
+        """
         from rungwise.adapters.discovery import ask, to_ask
 
         http, ending = self._connections.http, self._connections.in_threads.cancellation
@@ -123,7 +141,8 @@ class Drivers:
             [(each, ask(backend, http, ending) if (backend := to_ask(each)) else None) for each in self.chain]
         )
 
-    async def _adiscovered(self) -> dict[str, str]:
+    async def adiscover(self) -> dict[str, str]:
+        """Ask the servers asynchronously; see `discover`."""
         from rungwise.adapters.discovery import aask, to_ask
 
         running = self._connections.in_this_loop()

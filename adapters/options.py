@@ -10,6 +10,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from rungwise.adapters.http.cancellation import Cancellation
+from rungwise.adapters.stores.memory import MemoryStore
+from rungwise.adapters.stores.watch import Watch
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.conversation.options import REQUEST_OPTIONS, RequestOptions, refuse_unknown
 from rungwise.fsm.call.conversation.parts import Message
@@ -17,12 +19,14 @@ from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnCo
 from rungwise.fsm.call.conversation.verdict import Verdict
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.health.health import Health
 from rungwise.fsm.values.checks import is_flag, is_number, is_whole
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.moments import LAST
 from rungwise.fsm.values.secret import SecretMap
 
 Messages = str | Iterable[PlainMessage | Message] | Request
+Clock = Callable[[], float]
 
 
 class RunOptions(RequestOptions, total=False):
@@ -179,6 +183,15 @@ def check_policy(policy: object) -> Policy:
     if not isinstance(policy, Policy):
         raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}")
     return policy
+
+
+def watch_of(health: object, clock: Clock, wall_clock: Clock) -> Watch | None:
+    """Return what remembers the health of backends by some rules, in memory; None for None."""
+    if health is None:
+        return None
+    if not isinstance(health, Health):
+        raise ConfigurationError(f"health must be a Health, or None, not {type(health).__name__}")
+    return Watch(MemoryStore(clock), health, wall_clock)
 
 
 _warned: Final[set[str]] = set()

@@ -83,6 +83,7 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.errors import JournalMismatch as JournalMismatch
     from rungwise.fsm.errors import RungwiseError as RungwiseError
     from rungwise.fsm.errors import ToolError as ToolError
+    from rungwise.fsm.health.health import Health as Health
     from rungwise.fsm.journal.record import Step as Step
     from rungwise.fsm.machine.declare import Fact as Fact
     from rungwise.fsm.machine.declare import Rung as Rung

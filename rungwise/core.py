@@ -7,7 +7,7 @@
 * A `Backend` writes a `Send` as an `HttpRequest` and has a `Decoder` for streams. `LEARNED` holds the `Lessons` that
   servers taught about their models.
 * A `Table` consists of `Row`s, which follow from `rungwise.Rung`s, `Event`s, `rungwise.Fact`s, `Guard`s, `Effect`s, and
-  the `Entry` of a rung in a ladder. `rungwise.CALL` and `TURN` are the tables that Rungwise ships.
+  the `Entry` of a rung in a ladder. `rungwise.CALL`, `TURN` and `HEALTH` are the tables that Rungwise ships.
 * For annotations: a message as a mapping (`PlainMessage`), a `Part` of a `rungwise.Message`, `StreamEvent` and
   `TurnEvent`, and `Observer`, a function that is called with each step.
 
@@ -56,6 +56,8 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.errors import IllegalEvent as IllegalEvent
     from rungwise.fsm.errors import TableError as TableError
     from rungwise.fsm.failures.failure import Failure as Failure
+    from rungwise.fsm.health.health import BackendHealth as BackendHealth
+    from rungwise.fsm.health.table import HEALTH as HEALTH
     from rungwise.fsm.machine.declare import Effect as Effect
     from rungwise.fsm.machine.declare import Entry as Entry
     from rungwise.fsm.machine.declare import Event as Event

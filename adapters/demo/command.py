@@ -35,7 +35,7 @@ def _list(context: click.Context, parameter: click.Parameter, value: bool) -> No
 @choice_option("--api", tuple(APIS), "The protocol to ask the providers in.")
 @click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="List the scenarios.")
 def demo(names: tuple[str, ...], api: str) -> int:
-    """Watch eleven calls and two turns with providers that misbehave on purpose.
+    """Watch twelve calls and two turns with providers that misbehave on purpose.
 
     Needs no key and no network; takes some 10 seconds.
 

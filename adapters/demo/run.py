@@ -86,7 +86,9 @@ def _run(screen: Screen, pace: Pace, http: httpx.Client, number: int, scenario: 
     with started_servers(scenario, pace, api) as servers:
         view = ScenarioView(screen, clock, servers)
         client = Client(servers.chain, policy=POLICY, http=http, clock=clock.now, sleep=clock.sleep, jitter=jitter)
-        error = None
+        for _ in range(scenario.calls_before):
+            client.call(scenario.messages)
+        error, arrived_before = None, servers.arrived
         with _stream(client, scenario) as stream:
             try:
                 for event in stream:
@@ -96,7 +98,7 @@ def _run(screen: Screen, pace: Pace, http: httpx.Client, number: int, scenario: 
         was_followed = view.end(stream.result, error)
         _show_cost(screen, stream.result)
         clock.pause(pace.scenario)
-        return ScenarioEnd(scenario, stream.result, servers.arrived, was_followed)
+        return ScenarioEnd(scenario, stream.result, servers.arrived - arrived_before, was_followed)
 
 
 def _stream(client: Client, scenario: Scenario) -> SyncStream[Any, Any]:

@@ -31,6 +31,7 @@ class Scenario:
     auto_continues: int | None = None  # how often the turn may go on by itself; None for a call
     max_tokens: int = 300  # the caller's own output cap
     prefill: bool = False  # whether the first backend goes on from a trailing assistant turn
+    calls_before: int = 0  # how many calls of the same client came before, which are not shown
 
 
 OUTLOOK: Final = 0.1
@@ -214,6 +215,15 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         messages="Is anybody there?",
         primary=None,
         second=(ScriptedReply(text="The second in the chain is here."),),
+    ),
+    Scenario(
+        name="next-call",
+        title="The next call after an outage began",
+        says="An earlier call has found the first provider down; this one sends it nothing.",
+        messages="Is anybody there?",
+        primary=(ScriptedReply(status=503),),
+        second=(ScriptedReply(text="The second in the chain is still here."),),
+        calls_before=1,
     ),
     Scenario(
         name="all-broken",

@@ -15,8 +15,9 @@ from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.deadline import Deadline
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnResponse
-from rungwise.adapters.http.sync_driver import Compactor, Driver, needs_fresh, partial
+from rungwise.adapters.http.sync_driver import Compactor, Driver, needs_fresh, partial, seen_of
 from rungwise.adapters.http.waiting import CallEnded, WakeUp, check, within
+from rungwise.adapters.stores.watch import CallHealth
 from rungwise.adapters.wires.endpoint import asking_for_key
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.parts import Message
@@ -51,7 +52,7 @@ class AsyncDriver(Driver):
 
     async def stream(self, call: Call) -> AsyncGenerator[StreamEvent, None]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
-        exchange, is_fresh = None, False
+        exchange, is_fresh, health = None, False, CallHealth(self.watch, self.chain)
         try:
             send = call.begin(self.clock())
             while send is not None:
@@ -61,9 +62,13 @@ class AsyncDriver(Driver):
                     break
                 # This waits for other calls, not for the backend, so no limit of an attempt counts here.
                 async with self.http.place(self.seconds_left(send), self.cancellation) as has_place:
+                    if has_place and (admitted := health.admit(call, send)) is not send:
+                        send = admitted
+                        continue
                     send = call.sending(self.clock() if has_place else self.when_late(send))
                     if send is None:
                         break
+                    health.sent(call)
                     for event in call.drain():
                         yield event
                     exchange = self.exchange(send, call, is_fresh=is_fresh)
@@ -75,6 +80,7 @@ class AsyncDriver(Driver):
                 if (judged := call.judging(reply)) is not None:
                     finding = await self.found(judged, self.cancellation, self.deadline(send))
                 send, is_fresh = call.receive(reply, self.clock(), finding), needs_fresh(reply, is_fresh)
+                health.settle(seen_of(call, exchange))
                 exchange = None
                 for event in call.drain():
                     yield event
@@ -83,6 +89,8 @@ class AsyncDriver(Driver):
         except BaseException as error:
             error.result = call.cancel(self.clock(), partial(exchange))  # type: ignore[attr-defined]
             raise
+        finally:
+            health.settle(None)
         for event in call.drain():
             yield event
 

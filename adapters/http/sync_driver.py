@@ -16,8 +16,10 @@ from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.own import OwnHttp
 from rungwise.adapters.http.waiting import CallEnded, check, run, until_set
+from rungwise.adapters.stores.watch import CallHealth, Watch
 from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import plain_messages
 from rungwise.fsm.call.conversation.reply import Reply
@@ -44,6 +46,7 @@ class Driver:
     largest_reply: int  # stop reading a reply after this many bytes
     stream_calls: bool  # whether to stream the replies of calls that are not streams, if the backend can
     deadlines: Deadlines  # the deadline header, and the time of day
+    watch: Watch | None  # what calls share of the health of backends, or None
 
     def seconds_left(self, send: Send) -> float | None:
         """Return the seconds until the deadline, or None without one."""
@@ -87,6 +90,11 @@ def partial(exchange: Exchange | None) -> Reply | None:
     return reply if isinstance(reply, Reply) else None
 
 
+def seen_of(call: Call, exchange: Exchange) -> Observation | None:
+    """Return what an attempt has shown of its backend; None if it was the call that had no more time."""
+    return None if exchange.limits.by_call and exchange.limits.is_over else call.last
+
+
 def needs_fresh(reply: Reply | Failure, has_needed: bool) -> bool:
     """Tell whether the next attempt needs a new connection.
 
@@ -128,7 +136,7 @@ class SyncDriver(Driver):
 
     def stream(self, call: Call) -> Generator[StreamEvent]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
-        exchange, is_fresh = None, False
+        exchange, is_fresh, health = None, False, CallHealth(self.watch, self.chain)
         try:
             send = call.begin(self.clock())
             while send is not None:
@@ -138,9 +146,13 @@ class SyncDriver(Driver):
                     break
                 # This waits for other calls, not for the backend, so no limit of an attempt counts here.
                 with self.http.place(self.seconds_left(send), self.cancellation) as has_place:
+                    if has_place and (admitted := health.admit(call, send)) is not send:
+                        send = admitted
+                        continue
                     send = call.sending(self.clock() if has_place else self.when_late(send))
                     if send is None:
                         break
+                    health.sent(call)
                     yield from call.drain()
                     exchange = self.exchange(send, call, is_fresh=is_fresh)
                     yield from self._exchange(exchange, send, call)
@@ -149,6 +161,7 @@ class SyncDriver(Driver):
                 if (judged := call.judging(reply)) is not None:
                     finding = self.verdicts.found(judged, self.cancellation, self.deadline(send))
                 send, is_fresh = call.receive(reply, self.clock(), finding), needs_fresh(reply, is_fresh)
+                health.settle(seen_of(call, exchange))
                 exchange = None
                 yield from call.drain()
         except CallEnded:
@@ -157,6 +170,7 @@ class SyncDriver(Driver):
             error.result = call.cancel(self.clock(), partial(exchange))  # type: ignore[attr-defined]
             raise
         finally:
+            health.settle(None)
             self.verdicts.close()
         yield from call.drain()
 

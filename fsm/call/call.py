@@ -149,6 +149,11 @@ class Call:
         return self._outcome.result is not None
 
     @property
+    def last(self) -> Observation | None:
+        """Return what came back last; None before anything did."""
+        return self._outcome.last
+
+    @property
     def result(self) -> Result:
         """Return the end of the call.
 
@@ -189,6 +194,36 @@ class Call:
         """
         self.spending.pass_time(now)
         return self._sender.reserve(wake)
+
+    @property
+    def arrivals(self) -> tuple[int, ...]:
+        """Return which backends the proposed send may go to, by index: the current one first, then those that follow.
+
+        Whoever remembers the health of backends chooses one of them, leaves each before it with `found_open`, and says
+        `arrive` at that one. It is empty where the call has been at its backend: its own retries ask nobody.
+        """
+        return self._sender.arrivals
+
+    def found_open(self, why: str, now: float | None = None) -> Send | None:
+        """Leave the current backend, which is not to be asked now, and return what another is sent; None at the end.
+
+        Arguments:
+            why: the reason, for the journal.
+            now: the time, as for `sending`.
+
+        Raises:
+            IllegalEvent: nothing waits to be sent, or no backend follows.
+        """
+        self.spending.pass_time(now)
+        return self._sender.found_open(why)
+
+    def arrive(self, *, is_probe: bool) -> None:
+        """Note that the current backend may be asked.
+
+        Arguments:
+            is_probe: whether it was not asked for a while: if the attempt fails, the call leaves it at once.
+        """
+        self._sender.arrive(is_probe=is_probe)
 
     def sending(self, now: float | None = None) -> Send | None:
         """Note that the wait is over, and return what goes out now; None if it can no longer be afforded.

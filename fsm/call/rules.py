@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rungwise.fsm.call.conversation.observation import ANSWERS, RAISED
-from rungwise.fsm.call.table import CALL, KEEPS_TEXT, keeps_asked_wait
+from rungwise.fsm.call.table import CALL, KEEPS_TEXT, UNSENT, keeps_asked_wait
 from rungwise.fsm.checker.branches import finds
 from rungwise.fsm.checker.check import check_table
 from rungwise.fsm.checker.proof import RowProof, prove
@@ -64,8 +64,9 @@ def faults_of(table: Table) -> Iterator[str]:
     for outcome in table.outcomes:
         if outcome not in CALL.outcomes:
             yield f"no call ends as {outcome!r}{close_to(outcome, CALL.outcomes)}"
-    replies = [event for event in CALL.events if event not in ("sent", "ran_out")]
-    needed = {**{rung: ["sent", "cancelled", "ran_out"] for rung in table.rungs}, table.hub: replies}
+    replies = [event for event in CALL.events if event not in ("sent", *UNSENT)]
+    needed = {rung: ["sent", "cancelled", *(UNSENT if rung != "fallback" else ("ran_out",))] for rung in table.rungs}
+    needed[table.hub] = replies
     for state, events in needed.items():
         for event in events:
             if not table.ladder(event, state):

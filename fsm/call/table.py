@@ -43,6 +43,7 @@ EVENTS = (
     Event("overflowed", "the conversation does not fit the model's context"),
     Event("cancelled", "the caller ended the call"),
     Event("ran_out", "the next request cannot be afforded"),
+    Event("found_open", "the backend is not asked now"),
 )
 """What can come back, and what the caller and the budget can do, each with its sentence."""
 
@@ -51,6 +52,9 @@ KEEPS_TEXT = frozenset({"answered", "called_tools", "truncated", "paused", "inte
 
 MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected_fixably"})
 """The failures that may pass: before it asks again, a call waits as long as the service says."""
+
+UNSENT = ("ran_out", "found_open")
+"""The events that come in a rung, before it sends; where the second would, `fallback` passes over the backend."""
 
 IGNORES_WAIT = frozenset({"fallback", "compact", "resend"})
 """The rungs that ignore a `Retry-After`: they ask another backend, send something else, or send what nobody read."""
@@ -245,7 +249,8 @@ CALL = ship(
             "overflowed": (COMPACT, FALL_BACK, KEEP_TEXT, FAILED),
         },
         everywhere={"cancelled": "cancelled"},
-        unsent={"ran_out": (YIELD, OVER_BUDGET)},
+        unsent={"ran_out": (YIELD, OVER_BUDGET), "found_open": (FALL_BACK, KEEP_TEXT, FAILED)},
+        never_in={"found_open": FALL_BACK.name},  # which passes over such backends
     )
 )
 """The machine that every call runs on, unless its policy brings one of its own."""

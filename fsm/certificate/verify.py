@@ -17,7 +17,7 @@ from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.rules import faults_of
 from rungwise.fsm.call.run.outcome import LAST_RESORTS
-from rungwise.fsm.call.table import CALL
+from rungwise.fsm.call.table import CALL, UNSENT
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.enactment import links_of
 from rungwise.fsm.certificate.verified import WorstCase
@@ -41,6 +41,7 @@ WELL_FORMED = "well-formed table"
 HONEST = "honest endings"
 TERMINATES = "terminates for all limits"
 REACHED = "the next backend is reached"
+UNASKED = "the figures hold with health and without"
 
 HONEST_CALL = "only an answer is done, and gathered text never becomes an error"
 HONEST_TURN = "only an answer is finished, and nothing follows the summary or a round that repeats itself"
@@ -48,7 +49,7 @@ HONEST_TURN = "only an answer is finished, and nothing follows the summary or a 
 SMALL = 1_000
 """Counter vectors that a walk covers in about a second."""
 
-NO_FAILURES = ANSWERS | {RAISED, "sent", "cancelled", "ran_out", "truncated"}
+NO_FAILURES = ANSWERS | {RAISED, "sent", "cancelled", *UNSENT, "truncated"}
 """The events that no other backend need mend: an answer, what the driver or a verdict does, text cut at the cap."""
 
 Progress = Callable[[int], None]
@@ -108,7 +109,7 @@ def verify(
         next_backend = _reached(calls)
         certificate = evolve(
             certificate,
-            properties=(*certificate.properties, next_backend),
+            properties=(*certificate.properties, next_backend, _unasked(calls.table)),
             worst=worst_cases(calls, limits, prices, max_tokens, input_tokens, assistant_turns, response_format),
             kept=_reserved(calls, limits, len(backends)) if next_backend.holds else None,
         )
@@ -255,12 +256,22 @@ def _early_ends(table: Table) -> Iterator[str]:
         if any(_ends_early(each, LAST_RESORTS) for each in branches(table, event, table.hub)):
             yield event
     for rung in table.rungs:
+        if any(_ends_early(each, table.outcomes) for each in branches(table, "found_open", rung)):
+            yield f"found_open in {rung}"
         # Nothing is reserved from the first attempt at a backend, so it never runs out because of a reserve.
         if rung != "fallback" and any(
             _ends_early(each, table.outcomes) and each.facts.get("reserve_left", True)
             for each in branches(table, "ran_out", rung)
         ):
             yield f"ran_out in {rung}"
+
+
+def _unasked(table: Table) -> Property:
+    missing = [rung for rung in table.rungs if rung != "fallback" and not table.ladder("found_open", rung)]
+    detail = "any backend may be passed over when a call arrives there; then its attempts go to the next"
+    if missing:
+        detail = f"found_open is not counted in {', '.join(missing)}"
+    return Property(UNASKED, not missing, detail, is_required=False)
 
 
 def _ends_early(branch: Branch, ends: Collection[str]) -> bool:

@@ -8,6 +8,7 @@ from attrs import frozen
 
 from rungwise.fsm.checker.branches import changes, first_row
 from rungwise.fsm.errors import BrokenMachine, IllegalEvent
+from rungwise.fsm.machine.build import COUNT_ATTEMPT
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row, Table
 
@@ -107,7 +108,7 @@ def always_counting(firing: Firing) -> str | None:
     takes, refills = changes(firing.table, firing.row, firing.ask)
     counters = zip(firing.table.counters, firing.before[1], strict=True)
     spent = tuple(0 if name in refills else count + (name == takes) for name, count in counters)
-    is_right = firing.after[1] == spent and firing.sends == (firing.row.target == firing.table.hub)
+    is_right = firing.after[1] == spent and firing.sends == (firing.row.effect == COUNT_ATTEMPT.name)
     return None if is_right else f"{firing.row} does more, or less, than count"
 
 
@@ -120,8 +121,8 @@ def always_bounded(firing: Firing) -> str | None:
 
 
 def always_falling(firing: Firing) -> str | None:
-    """Demand that what is left, by rank, is less after every step."""
-    if firing.row is None:
+    """Demand that what is left, by rank, is less after every step, unless the machine need not end."""
+    if firing.row is None or firing.table.kind == "cyclic":
         return None
     before, now = (variant(firing.table, firing.limits, each) for each in (firing.before, firing.after))
     return None if now < before else f"it goes from {before} to {now}"

@@ -5,6 +5,9 @@ that leads to a rung takes one unit of a counter that its guard has checked, and
 below; a row that leads to the hub comes from a rung and changes no counter. So every step lowers the variant in the
 lexicographic order, which is well-founded, and no counter ever exceeds its limit. (Floyd 1967; several counters as in
 Dershowitz and Manna 1979.)
+
+Of a cyclic machine, which never ends, only the second half is proved: a row takes a unit only where its guard has found
+one left.
 """
 
 from __future__ import annotations
@@ -56,14 +59,16 @@ def prove_row(table: Table, row: Row) -> RowProof:
 
     if not any(held for _, held in ways(lambda ask: holds(table, guard, ask))):
         return refused(f"{row.guard!r} never holds")
-    if (row.effect == COUNT_ATTEMPT.name) != (row.target == table.hub):
+    if table.kind == "ending" and (row.effect == COUNT_ATTEMPT.name) != (row.target == table.hub):
         is_sent = row.target == table.hub
         return refused("counts no attempt" if is_sent else "changes the count of attempts, which only a send does")
+    if table.kind == "cyclic" and takes is None:
+        return RowProof(row, None, refills, "proved", "takes nothing")
     if row.target in table.outcomes:
         if touched:
             return refused(f"changes {_list(touched)}, and a row that ends the {table.name} has nothing to pay for")
         return RowProof(row, None, (), "proved", f"the {table.name} ends")
-    if row.target == table.hub:
+    if row.target == table.hub and table.kind == "ending":
         if row.source not in table.rungs:
             return refused(f"leads to {table.hub!r} from {row.source!r}, which is no rung, so nothing falls")
         if touched:
@@ -74,7 +79,7 @@ def prove_row(table: Table, row: Row) -> RowProof:
     if guard.counter != takes:
         return refused(f"takes one of {takes!r}, but its guard did not find {takes} < limits.{takes}")
     above = [name for name in refills if ranks[name] <= ranks[takes]]
-    if above:
+    if above and table.kind == "ending":
         return refused(f"refills {_list(above)}, which does not rank below {takes!r}")
     below = f" and refills {', '.join(refills)}, which rank below" if refills else ""
     return RowProof(row, takes, refills, "proved", f"finds {takes} < limit, takes one{below}")

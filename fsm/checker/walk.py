@@ -42,6 +42,8 @@ from rungwise.fsm.machine.table import Row, Table
 
 PURE = "guards pure"
 PROPERTIES = (TOTAL, ORDERED, ALIVE, REACHED, ABSORB, ILLEGAL, PURE, COUNTS, BOUNDED, FALLS, ENDS)
+OF_ENDINGS = frozenset({ABSORB, FALLS, ENDS})
+"""The properties that a cyclic machine does not have: it has no outcomes and never ends."""
 
 Change = tuple[str, str | None, tuple[str, ...]]
 """Where a firing leads, and the counters that it takes from and refills."""
@@ -74,7 +76,7 @@ def walk(
     """Visit every configuration of a machine.
 
     Arguments:
-        goal: the outcome that must stay reachable; by default the first.
+        goal: the state that must stay reachable; by default the first outcome, or the start of a cyclic machine.
         progress: called with the number of configurations seen, every thousand of them.
         repeats: whether an event is fired again where only counters differ that its rows neither read nor
             take from. It does the same then, unless the machine does other things than its table declares.
@@ -82,14 +84,15 @@ def walk(
     walker = _Walker(table, {name: limits[name] for name in table.counters}, repeats=repeats)
     walker.run(progress)
     walker.check_machine()
-    goal, walked = goal or table.outcomes[0], walker.walked
+    goal, walked = goal or (*table.outcomes, table.start)[0], walker.walked
     goal_name = f"every configuration can still reach {goal}"
     walker.judge(ALIVE, sometimes_taken(walked))
     walker.judge(REACHED, sometimes_reached(walked))
     walker.judge(ENDS, eventually_over(walked))
     walker.judge(goal_name, eventually_able(walked, goal))
     details = walker.details()
-    found = [walker.faults.get(name) or Property(name, True, details[name]) for name in (*PROPERTIES, goal_name)]
+    names = PROPERTIES if table.kind == "ending" else [name for name in PROPERTIES if name not in OF_ENDINGS]
+    found = [walker.faults.get(name) or Property(name, True, details[name]) for name in (*names, goal_name)]
     return Walk(tuple(walked.order), tuple(tuple(sorted(each)) for each in walked.edges), tuple(found))
 
 

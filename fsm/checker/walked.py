@@ -75,7 +75,8 @@ def eventually_able(walked: Walked, goal: str) -> Verdict:
     lost = next((index for index in going if index not in able), None)
     if lost is not None:
         return Verdict(False, f"not from {walked.order[lost][0]!r} at the end of the path", lost)
-    return Verdict(True, f"from each of {len(going)} configurations that do not end the {walked.table.name}")
+    kind = f" that do not end the {walked.table.name}" if outcomes else ""
+    return Verdict(True, f"from each of {len(going)} configurations{kind}")
 
 
 def _off(walked: Walked) -> set[Row]:

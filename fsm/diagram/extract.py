@@ -90,11 +90,13 @@ def _note(table: Table, lines: list[Line], shown_states: set[str]) -> Note:
     row, sources = lines[0].row, {line.row.source for line in lines}
     rungs = shown_states - {table.hub}
     if sources == {*rungs, table.hub}:
-        where = "from every state before an outcome"
+        where = "from every state before an outcome" if table.outcomes else "from every state"
     elif sources == rungs:
         where = "from every rung"
     elif sources == rungs - {row.target}:
         where = "from every other rung"
+    elif len(left_out := rungs - sources) == 1 and not sources - rungs:
+        where = f"from every rung but {left_out.pop()}"
     else:
         where = "from " + ", ".join(line.row.source for line in lines)
     return Note(event=row.event, guard=row.guard, target=row.target, where=where, lines=tuple(lines))
@@ -115,7 +117,7 @@ def _decisions(table: Table, event: str, lines: list[Line]) -> list[Decision]:
 def _decision(table: Table, event: str, lists: list[list[Line]]) -> Decision:
     sources = tuple(own[0].row.source for own in lists)
     lines = tuple(_merged(rank) for rank in zip(*lists, strict=True))
-    where = "" if sources == (table.hub,) else f"from {', '.join(sources)}"
+    where = "" if sources == (table.hub,) and table.outcomes else f"from {', '.join(sources)}"
     return Decision(event, sources, where, lines, tuple(line.row for own in lists for line in own))
 
 

@@ -31,6 +31,7 @@ def build_table(
     events: Sequence[Event] = (),
     everywhere: Mapping[str, str] | None = None,
     unsent: Mapping[str, Sequence[Step]] | None = None,
+    never_in: Mapping[str, str] | None = None,
 ) -> Table:
     """Build a table.
 
@@ -44,17 +45,19 @@ def build_table(
         events: the events, each with its sentence.
         everywhere: events that end the machine in any state, each with its outcome.
         unsent: the ladders of events that come in a rung, before it sends; none leads back to the same rung.
+        never_in: for some of these events, the one rung in which they do not come.
 
     Raises:
         TableError: a value is not of its form, a name is declared twice and otherwise, or counters refill each other.
     """
-    unsent = unsent or {}
+    unsent, never_in = unsent or {}, never_in or {}
     _check(rungs, facts, events, ladders, unsent)
     rungs = joined((), rungs)
     states = tuple(dict.fromkeys([start, *(rung.name for rung in rungs)]))
     replies = [row for event, ladder in ladders.items() for row in _rows(event, hub, ladder)]
     ends = [Row(event, state, None, end) for event, end in (everywhere or {}).items() for state in (hub, *states)]
-    stops = [row for event, ladder in unsent.items() for state in states for row in _rows(event, state, ladder)]
+    places = [(event, state) for event in unsent for state in states if state != never_in.get(event)]
+    stops = [row for event, state in places for row in _rows(event, state, unsent[event])]
     steps = [step for ladder in (*ladders.values(), *unsent.values()) for step in ladder]
     entries = [Entry.of(step) for step in steps if not isinstance(step, Ending)]
     endings = [Effect(step.effect) for step in steps if isinstance(step, Ending) and step.effect]

@@ -16,6 +16,7 @@ from attrs import define, field, frozen
 from transitions import Machine, MachineError
 
 from rungwise.fsm.errors import BrokenMachine, IllegalEvent
+from rungwise.fsm.machine.build import COUNT_ATTEMPT
 from rungwise.fsm.machine.table import Row, Table
 
 NAME: Final = "rungwise"
@@ -122,16 +123,17 @@ def _conditions(table: Table, row: Row) -> list[Condition]:
 
 
 def _count(table: Table, row: Row) -> Callable[[Any], None] | None:
-    if row.target == table.hub:
+    if row.effect == COUNT_ATTEMPT.name:
         return _count_attempt
     effect, bits = table.effect(row.effect), fact_bits_of(table)
-    if effect.spends is None:
+    if effect.spends is None and not effect.refills:
         return None
-    spends, refills = table.places[effect.spends], [table.places[name] for name in effect.refills]
+    spends, refills = table.places.get(effect.spends or ""), [table.places[name] for name in effect.refills]
     refills_on = bits.bits([effect.refills_on] if effect.refills_on else [])
 
     def count(run: Any) -> None:
-        run.spent[spends] += 1
+        if spends is not None:
+            run.spent[spends] += 1
         if run.facts & refills_on == refills_on:
             for place in refills:
                 run.spent[place] = 0
@@ -204,7 +206,7 @@ class Run:
 
         Raises:
             IllegalEvent: the state does not take the event, or no guard holds. The run is unchanged.
-            BrokenMachine: the step left the limits, or did not lower the variant.
+            BrokenMachine: the step left the limits, or, in a machine that must end, did not lower the variant.
         """
         spent_before, facts_before = self.spent.copy(), self.facts
         if self.is_guarded(event):
@@ -240,10 +242,10 @@ class Run:
             self.facts = facts_before
 
     def _check(self, row: Row, before: list[int]) -> None:
-        hub = self.table.hub
-        if self.spent == before and row.target == hub != row.source:
+        hub, is_ending = self.table.hub, self.table.kind == "ending"
+        if self.spent == before and (row.target == hub != row.source or not is_ending):
             return  # a send changes nothing else
-        if row.target == hub or not self._has_less_left(before):
+        if is_ending and (row.target == hub or not self._has_less_left(before)):
             raise BrokenMachine(f"{row}: the variant did not fall")
         if min(self.spent) < 0 or any(map(gt, self.spent, self.limits)):
             pairs = zip(self.spent, self.limits, strict=True)

@@ -85,6 +85,7 @@ class Table:
         guards, effects: the declarations that rows name; a fact is a guard under its own name.
         declared_events: what can come back, each with its sentence.
         resumes: the rung in which a run begins that goes on from an earlier one, if any may.
+        kind: `ending` if every run must end; `cyclic` for a machine that never ends and so has no outcomes.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Table:
     answers: tuple[str, ...] = ()
     lesser: tuple[str, ...] = ()
     resumes: str | None = None
+    kind: Literal["ending", "cyclic"] = "ending"
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, {len(self.rows)} rows)"
@@ -165,8 +167,7 @@ class Table:
     @cached_property
     def hints(self) -> Mapping[str, str]:
         """Return the declared hints by rung: what each adds to a request."""
-        rungs = [rung for rung in self.declared_rungs if rung.name in self.rungs]
-        return {rung.name: rung.hint for rung in rungs if rung.hint is not None}
+        return {each.name: each.hint for each in self.declared_rungs if each.hint and each.name in self.rungs}
 
     @cached_property
     def found_facts(self) -> tuple[str, ...]:

@@ -18,8 +18,10 @@ from rungwise.fsm.call.conversation.verdict import Finding
 from rungwise.fsm.call.policy import MOST_ATTEMPTS, Budget, Policy
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.call.run.sending import OPEN, PROBE
 from rungwise.fsm.errors import IllegalEvent, JournalMismatch
 from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import OF_EVIDENCE, Evidence, Step
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.usage import Usage
@@ -162,7 +164,7 @@ def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str
             # A forged step can be well formed and still impossible, such as a fallback after the last backend. Whatever
             # it does to the call, the call did not take it.
             raise JournalMismatch(f"step {step.number}: no call can have taken it ({type(error).__name__})") from error
-        if step.event != "skipped":  # it is recorded together with the row that follows
+        if step.event != SKIPPED:  # it is recorded together with the row that follows
             alike = _compare(call.journal, recorded, alike, step.number)
     if not call.is_over:
         call.cancel()
@@ -195,12 +197,26 @@ def call_again(journal: Journal, policy: Policy, *, jitter: Callable[[], float],
 
 def _repeat(call: Call, step: Step) -> None:
     """Repeat a recorded step; steps that the call takes by itself are only compared."""
-    if call.journal.size >= step.number or step.event == "skipped":
+    if call.journal.size >= step.number or (step.event == SKIPPED and not is_left(step)):
         return
-    if step.event in ("sent", "ran_out"):
+    if is_left(step):
+        call.found_open(step.note or "", step.at)
+    elif step.event in ("sent", "ran_out"):
+        arrive_again(call, step)
         call.sending(step.at)
     else:
         call.observed(observation_of(step, call.backend), step.facts, step.at)
+
+
+def is_left(step: Step) -> bool:
+    """Tell whether a call left a backend at a step because it was not asked then."""
+    return step.event == "found_open" or (step.event == SKIPPED and (step.note or "").startswith(OPEN))
+
+
+def arrive_again(call: Call, step: Step) -> None:
+    """Arrive at a backend as a recorded call did that has sent something there."""
+    if call.arrivals:
+        call.arrive(is_probe=(step.note or "").startswith(PROBE))
 
 
 def observation_of(step: Step, backend: int) -> Observation:

@@ -19,7 +19,7 @@ from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Table
-from rungwise.fsm.replay.calls import call_again, observation_of
+from rungwise.fsm.replay.calls import arrive_again, call_again, is_left, observation_of
 
 CUT_AT_CAP = frozenset({"truncated", "tools_truncated", "json_truncated", "reasoning_truncated"})
 """The events of a reply that was cut at its cap."""
@@ -146,10 +146,17 @@ class _Play:
     old_table: Table
     recorded: Sequence[Step]
     call: Call = field(init=False)
+    left: dict[int, list[Step]] = field(factory=dict, init=False)  # the backends passed over before a step
     draw: float = field(default=0.0, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.call = call_again(self.journal, self.policy, jitter=lambda: self.draw)
+        passed_over: list[Step] = []
+        for step in self.journal.steps:
+            if step.event == "skipped":
+                passed_over += [step] if is_left(step) else []
+            else:
+                self.left[step.number], passed_over = passed_over, []
 
     @property
     def taken(self) -> list[Step]:
@@ -193,7 +200,12 @@ class _Play:
     def _take(self, place: int, was: Step) -> str | None:
         """Repeat a recorded step; return why its result is unclear, if it is."""
         call, at = self.call, self._time(place, was)
+        for step in (*self.left[was.number], *([was] if is_left(was) else ())):
+            call.found_open(step.note or "", at)
+        if is_left(was):
+            return None
         if was.event in ("sent", "ran_out"):
+            arrive_again(call, was)
             call.sending(at)
             return None
         observation = observation_of(was, call.backend)

@@ -20,6 +20,7 @@ from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.overrides import with_overrides
+from rungwise.fsm.call.run.sending import OPEN
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.frozen_map import thawed
@@ -215,6 +216,7 @@ class ScriptedBackend:
         compactor: shortens messages that do not fit, and takes the time in its `seconds`, if it has any. None keeps the
             last message, if the call `has_compactor`.
         is_fair: whether usage is that of a provider that keeps to caps and counts prompts as they are.
+        opens: for each arrival at a backend that others follow, whether it is not asked now; False behind the last.
         sends: every request, as it went out.
         events: what a consumer of the streams received.
         raised: the exception of the compactor, or of the call about its result; it ends the call, as in a driver.
@@ -227,6 +229,7 @@ class ScriptedBackend:
     cancel_at: int | None = None
     compactor: Callable[[Sequence[PlainMessage]], Any] | None = None
     is_fair: bool = False
+    opens: Sequence[bool] = ()
     sends: list[Send] = field(factory=list, init=False)
     events: list[StreamEvent] = field(factory=list, init=False)
     raised: Exception | None = field(default=None, init=False)
@@ -261,7 +264,13 @@ class ScriptedBackend:
     def drive(self, call: Call) -> Call:
         """Run a call that has not begun to its end, and return it."""
         send = call.begin(self.clock.now)
-        while send is not None and not self._cancels(call, None) and (sent := self._goes_out(call, send)) is not None:
+        opens = iter(self.opens)
+        while send is not None and not self._cancels(call, None):
+            if len(call.arrivals) > 1 and next(opens, False):
+                send = call.found_open(f"{OPEN}later", self.clock.now)
+                continue
+            if (sent := self._goes_out(call, send)) is None:
+                break
             played = item_of(self.script, len(self.sends), sent, is_fair=self.is_fair, sizes=self.sizes)
             self.sends.append(sent)
             deltas = list(played.deltas()) if call.is_streaming else []
@@ -342,6 +351,7 @@ def run(
     cancel_at: int | None = None,
     compactor: Callable[[Sequence[PlainMessage]], Any] | None = None,
     is_fair: bool = False,
+    opens: Sequence[bool] = (),
     **options: Any,
 ) -> Call:
     """Run one call over a script, without HTTP and without waiting, and return it.
@@ -349,13 +359,13 @@ def run(
     Arguments:
         events: filled with what a consumer of the stream receives.
         policy, script, chain, options: as in `ScriptedBackend` and its `run`.
-        latency, sizes, cancel_at, compactor, is_fair: as in `ScriptedBackend`.
+        latency, sizes, cancel_at, compactor, is_fair, opens: as in `ScriptedBackend`.
 
     Raises:
         ConfigurationError: the script is empty, or what `rungwise.core.Call` raises.
     """
     backend = ScriptedBackend(
-        script, latency=latency, sizes=sizes, cancel_at=cancel_at, compactor=compactor, is_fair=is_fair
+        script, latency=latency, sizes=sizes, cancel_at=cancel_at, compactor=compactor, is_fair=is_fair, opens=opens
     )
     call = backend.run(policy, chain=chain, **options)
     if events is not None:

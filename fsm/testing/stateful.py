@@ -17,6 +17,7 @@ from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy
 from rungwise.fsm.call.run.chain import Chain
 from rungwise.fsm.call.run.delivery import StreamEvent
+from rungwise.fsm.call.run.sending import OPEN
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.replay.replay import replay
 from rungwise.fsm.testing.backend import links, partial_reply
@@ -141,6 +142,15 @@ class CallMachine(RuleBasedStateMachine):
             return False
         self.now += compactor.seconds
         return True
+
+    @precondition(lambda self: any(len(each.call.arrivals) > 1 for each in self.waiting))
+    @rule(which=st.integers(0, 3))
+    def find_open(self, which: int) -> None:
+        """Let a call pass over a backend that is not asked now."""
+        arriving = [each for each in self.waiting if len(each.call.arrivals) > 1]
+        running = arriving[which % len(arriving)]
+        running.send = running.call.found_open(f"{OPEN}later", self.now)
+        running.settle()
 
     @precondition(lambda self: any(each.call.is_streaming for each in self.in_flight))
     @rule(which=st.integers(0, 3), text=texts(), thinks=st.booleans())

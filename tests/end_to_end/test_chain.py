@@ -78,7 +78,7 @@ def test_each_backend_gets_fresh_retries(run: Any) -> None:
 
 def test_every_new_call_starts_at_the_primary(serve: Any, backend_of: Any) -> None:
     primary, second = serve(ScriptedReply(status=401), ANSWER), serve(ANSWER)
-    with Client([backend_of(primary), backend_of(second, name="second")]) as client:
+    with Client([backend_of(primary), backend_of(second, name="second")], health=None) as client:
         assert client.call("Where?").backend == "second"
         assert client.call("Where?").backend == "primary"
     assert (len(primary.requests), len(second.requests)) == (2, 1)

@@ -140,7 +140,7 @@ def test_a_fallback_begins_with_what_is_remembered_of_it(serve: Any) -> None:
         OpenAIChat("m", base_url=each.base_url, name=name, api_key_required=False)
         for name, each in (("first", down), ("second", picky))
     ]
-    with Client(chain) as client:
+    with Client(chain, health=None) as client:
         results = [client.call("hi", parameters={"temperature": 0.5}) for _ in range(2)]
     assert [request.body.get("temperature") for request in picky.requests] == [0.5, None, None]
     assert notes(results[1]) == [None, "learned: without temperature"]

@@ -22,6 +22,8 @@ def label(text: str) -> tuple[str, str]:
 def sources_of(table: Table, where: str, target: str = "") -> tuple[str, ...]:
     if where == "from every other rung":
         return tuple(rung for rung in table.rungs if rung != target)
+    if where.startswith("from every rung but "):
+        return tuple(rung for rung in table.rungs if rung != where.removeprefix("from every rung but "))
     if where == "from every rung":
         return table.rungs
     if where == "from every state before an outcome":

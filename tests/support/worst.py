@@ -127,7 +127,7 @@ def played_turn(
 
     with EmbeddedProvider(Script.load(file), sleep=clock.advance) as provider:
         chain = chain_of(provider, backends, prices)
-        client = Client(chain, clock=clock, sleep=clock.sleep, jitter=lambda: 1.0)
+        client = Client(chain, health=None, clock=clock, sleep=clock.sleep, jitter=lambda: 1.0)
         with client, unhurried_sockets(), busy_client(clock) if is_busy else nullcontext():
             try:
                 result = client.turn(AFTER_A_TOOL, policy=policy, tools=[Tool(function=work, alone=True)], **options)

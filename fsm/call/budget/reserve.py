@@ -136,7 +136,7 @@ def shortfall_of_shared_reserve(context: CallContext) -> str | None:
 def may_fall_back(context: CallContext) -> bool:
     """Tell whether another backend can follow: there is one, a fallback is left, and an attempt for it."""
     attempts = min(_attempts_left(context), _shared_attempts_left(context))
-    return attempts > 0 and _fallbacks_left(context) > 0 and context.chain.next_usable() is not None
+    return attempts > 0 and fallbacks_left(context) > 0 and context.chain.next_usable() is not None
 
 
 def can_pay_another(context: CallContext) -> bool:
@@ -144,7 +144,7 @@ def can_pay_another(context: CallContext) -> bool:
     spending = context.spending
     if spending.spent(context.position.attempts) is not None:
         return False
-    caps = (spending.lowered(None, 0, link.prices, NOTHING_RESERVED) for link in context.chain.to_come())
+    caps = (spending.lowered(None, 0, link.prices, NOTHING_RESERVED) for _, link in context.chain.to_come())
     if all(spending.shortfall(0.0, cap) is not None for cap in caps):
         return False
     return spending.share is None or spending.share.has_left(spending.now)
@@ -152,11 +152,13 @@ def can_pay_another(context: CallContext) -> bool:
 
 def _to_come(context: CallContext) -> Sequence[Link]:
     """List the backends to reserve for: those that can still be asked, each with an attempt."""
-    most = min(_fallbacks_left(context), _attempts_left(context) - 1)
-    return list(islice(context.chain.to_come(), max(0, most))) if context.policy.reserve.is_on else ()
+    most = min(fallbacks_left(context), _attempts_left(context) - 1)
+    to_come = islice(context.chain.to_come(), max(0, most))
+    return [link for _, link in to_come] if context.policy.reserve.is_on else ()
 
 
-def _fallbacks_left(context: CallContext) -> int:
+def fallbacks_left(context: CallContext) -> int:
+    """Return how often the call may still turn to another backend, if there is one."""
     position, table = context.position, context.policy.table
     place = table.places.get("fallbacks")
     return 0 if place is None or "fallback" not in table.rungs else position.limits[place] - position.spent[place]

@@ -281,12 +281,17 @@ def _speak_alike(one: Link, other: Link) -> bool:
 
 @frozen(eq=False, repr=False)
 class Proposal:
-    """Hold what one attempt sends, and how its answer is to be read."""
+    """Hold what one attempt sends, and how its answer is to be read.
+
+    Arguments:
+        is_probe: whether it is the first at a backend that was not asked for a while.
+    """
 
     send: Send
     reading: Reading
     for_backend: ForBackend
     prompt_tokens: int | None = None
+    is_probe: bool = False
 
     def shown(self, word: str | None, *, is_known: bool = False) -> str | None:
         """Return a provider's word as journals and logs show it: only its length if it might be private.

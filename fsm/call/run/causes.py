@@ -33,6 +33,7 @@ CAUSES: Final[Mapping[str, str]] = MappingProxyType(
         "overflowed": "413, or 400 because the prompt exceeds the context",
         "cancelled": "the caller",
         "ran_out": "the budget",
+        "found_open": "what earlier calls have met at the backend",
     }
 )
 """What brings about each event of the shipped table, in a few words. A bare status stands for its usual meaning."""

@@ -69,12 +69,12 @@ class Chain:
                 return index
         return None
 
-    def to_come(self) -> Iterator[Link]:
-        """Yield the backends that a call would fall back to from here, in order."""
+    def to_come(self) -> Iterator[tuple[int, Link]]:
+        """Yield the backends that a call would fall back to from here, in order, each with its index."""
         here = self.link.identities
-        for link in islice(self.links, self.index + 1, None):
+        for index, link in enumerate(islice(self.links, self.index + 1, None), self.index + 1):
             if link.problem is None and here.isdisjoint(link.identities):
-                yield link
+                yield index, link
                 here = link.identities
 
     def passed_over(self, following: int | None = None) -> Iterator[tuple[Link, str]]:

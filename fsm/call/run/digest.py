@@ -12,6 +12,7 @@ from attrs import asdict
 from rungwise.fsm.call.budget.prices import Charges, price_of
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.run.causes import cause_of, sentence_of
+from rungwise.fsm.call.table import UNSENT
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.digest import AttemptLine, Digest, Spent, digest_of, end_of, ordinal, plain, with_times
 from rungwise.fsm.journal.path import LEAST_ERROR, Path, RecordedAttempt, attempts_of, path_of, word_of
@@ -113,5 +114,5 @@ def _cause(path: Path, attempts: Sequence[RecordedAttempt]) -> str:
         told = f"the provider answered {last.status}{reason}"
     else:
         told = says + (f" ({plain(last.reason)})" if last.reason else "")
-    note = f": {last.note}" if last.event == "ran_out" and last.note else ""
+    note = f": {last.note}" if last.event in UNSENT and last.note else ""
     return with_times(told, times, ordinal(times)) + note + cause.removeprefix(says)

@@ -26,6 +26,10 @@ EMPTY = frozenset(SWITCH_EVENTS[EMPTY_REPLY])
 """The events of a reply without an answer."""
 
 
+FAILED_PROBE = frozenset({"interrupted", "fell_silent", "failed_transiently"})
+"""The events after which a call leaves a backend at once that it has asked to see whether it is back."""
+
+
 class FactFinder:
     """Find the facts of what came back, from the reply and from what the call knows besides."""
 
@@ -56,7 +60,7 @@ class FactFinder:
             ),
             "thinks_inline": observation.thinks_inline,
             "repeats_itself": event in CUT and answer.repeats_itself,
-            **self._settled(observation, previous, observation.adds_text),
+            **self._settled(observation, previous, proposal, observation.adds_text),
             "repair_known": observation.evidence.repair is not None,
             "has_compactor": context.has_compactor,
             "has_next_backend": context.chain.next_usable() is not None,
@@ -76,18 +80,21 @@ class FactFinder:
         policy too.
         """
         return {
-            **self._settled(observation, previous, adds_text),
+            **self._settled(observation, previous, proposal, adds_text),
             "has_next_backend": self.context.chain.next_usable() is not None,
             "asks_for_little": proposal.for_backend.asks_for_little,
         }
 
-    def _settled(self, observation: Observation, previous: Observation | None, adds_text: bool) -> dict[str, bool]:
+    def _settled(
+        self, observation: Observation, previous: Observation | None, proposal: Proposal, adds_text: bool
+    ) -> dict[str, bool]:
         policy = self.context.policy
         asked_wait = observation.evidence.asked_wait
         return {
             "same_empty_again": policy.skip_identical_empties and _same_empty(observation, previous),
             "wait_fits": observation.event not in MAY_ASK or self._fits(asked_wait),
-            "switch_asked": self._is_one_too_many(observation, adds_text),
+            "switch_asked": self._is_one_too_many(observation, adds_text)
+            or (proposal.is_probe and observation.event in FAILED_PROBE),
             "refusal_ends": policy.after_refusal == "end",
         }
 

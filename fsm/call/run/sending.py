@@ -13,6 +13,7 @@ from rungwise.fsm.call.budget.reserve import (
     can_pay_another,
     count_money,
     enter,
+    fallbacks_left,
     shortfall_of_reserve,
     shortfall_of_shared_reserve,
 )
@@ -26,6 +27,7 @@ from rungwise.fsm.call.run.outcome import Outcome
 from rungwise.fsm.call.run.recording import Recorder
 from rungwise.fsm.errors import IllegalEvent
 from rungwise.fsm.journal.record import Evidence
+from rungwise.fsm.text.contents import is_blank
 
 
 class Proposer:
@@ -93,10 +95,10 @@ class Proposer:
         spending, share = context.spending, context.spending.share
         shortfall = spending.spent(context.position.attempts)  # first: what nobody has left is kept for nobody
         if shortfall is None and context.reserved is not NOTHING_RESERVED:
-            shortfall = shortfall_of_reserve(context, cap, wait, is_first=self._is_first())
+            shortfall = shortfall_of_reserve(context, cap, wait, is_first=self.is_first())
         shortfall = shortfall or spending.shortfall(wait, cap)
         if shortfall is None and share is not None:  # last, for a replay knows of it only what came of it
-            shortfall = None if self._is_first() else shortfall_of_shared_reserve(context)
+            shortfall = None if self.is_first() else shortfall_of_shared_reserve(context)
             prices = context.chain.link.prices
             shortfall = shortfall or share.shortfall(spending.now, wait, proposal.prompt_tokens, prices)
         return shortfall
@@ -118,13 +120,13 @@ class Proposer:
             return proposal
         return evolve(proposal, send=evolve(proposal.send, max_tokens=share.cap))
 
-    def _is_first(self) -> bool:
+    def is_first(self) -> bool:
         """Tell whether it is the first attempt at a backend, which is made also of what is kept for others."""
         return self.context.position.state in (self.context.policy.table.start, "fallback")
 
     def _cap(self, asked: int | None, prompt_tokens: int) -> int | None:
         """Return the output cap in tokens: what was asked for, raised by the rungs, and what can be paid for of it."""
-        is_first = self._is_first()
+        is_first = self.is_first()
         context, transcript = self.context, self.context.transcript
         wanted = context.position.cap(context.policy, asked)
         share = context.spending.share
@@ -173,19 +175,30 @@ class Proposer:
         return share.lowered(cap, prompt_tokens, prices, reserved_tokens=tokens, reserved_money=money)
 
 
+OPEN = "open until "
+"""How the note of a backend begins that is not asked because of what is remembered of it."""
+
+PROBE = "asked to see whether it is back"
+"""The note of an attempt at a backend that was not asked for a while."""
+
 NO_REPLY = Observation(evidence=Evidence(event="ran_out"))
 
 
 class Sender:
     """Propose what each rung sends, and let it go out if the budgets allow it; otherwise ask another backend or end."""
 
-    __slots__ = ("_affordable_until", "_outcome", "_proposer", "_recorder", "context", "in_flight", "proposed")
+    __slots__ = (
+        *("_affordable_until", "_arrived_at", "_outcome", "_proposer", "_recorder"),
+        *("context", "in_flight", "is_probe", "proposed"),
+    )
 
     def __init__(self, context: CallContext, counter: TokenCounter, recorder: Recorder, outcome: Outcome) -> None:
         self.context, self._recorder, self._outcome = context, recorder, outcome
         self._proposer = Proposer(context, counter)
         self.proposed: Proposal | None = None  # what is to go out next
         self.in_flight: Proposal | None = None  # what went out last, until something comes back
+        self.is_probe = False  # whether the proposal is the first at a backend that was not asked for a while
+        self._arrived_at = -1  # the index of the backend that has been admitted
         self._affordable_until = -math.inf  # the call's own budget covers the proposal until then, in seconds elapsed
 
     def reserve(self, wake: Callable[[], None]) -> bool:
@@ -197,6 +210,50 @@ class Sender:
     def waits_for_compaction(self) -> bool:
         """Tell whether the proposal waits for a compactor."""
         return self.proposed is not None and self.proposed.send.needs_compaction
+
+    @property
+    def arrivals(self) -> tuple[int, ...]:
+        """Return the backend at which the proposal arrives, and those to which it can turn instead; see `Call`."""
+        chain = self.context.chain
+        if self.proposed is None or self._arrived_at == chain.index or not self._proposer.is_first():
+            return ()
+        can_leave = self.context.position.state == "fallback" or fallbacks_left(self.context) > 0
+        return (chain.index, *(index for index, _ in chain.to_come())) if can_leave else (chain.index,)
+
+    def arrive(self, *, is_probe: bool) -> None:
+        """Note that the backend at which the proposal arrives may be asked."""
+        self._arrived_at, self.is_probe = self.context.chain.index, is_probe
+
+    def found_open(self, why: str) -> Send | None:
+        """Leave a backend that is not asked now, with nothing sent, and propose what another is sent."""
+        context, position, proposal = self.context, self.context.position, self.proposed
+        if proposal is None:
+            raise IllegalEvent(f"nothing waits to be sent in state {position.state!r}")
+        if position.state == "fallback":
+            if context.chain.next_usable() is None:
+                raise IllegalEvent("no backend follows to which the call can turn")
+            self._recorder.skip(position.state, [(context.chain.link, why)], proposal)
+        else:
+            facts = self._facts_of_leaving()
+            self.proposed = None
+            row = position.fire("found_open", facts)
+            if row.target in position.table.outcomes:
+                self._outcome.end(row, facts, proposal=proposal, shortfall=why)
+                return None
+            self._recorder.record(row, proposal=proposal, facts=facts, note=why)
+            context.transcript.prepare(position.rung, NO_REPLY)
+        if context.spending.share is not None:
+            context.spending.share.withdraw()
+        self._recorder.skip(position.state, context.fall_back())
+        return self.propose(0.0)
+
+    def _facts_of_leaving(self) -> tuple[str, ...]:
+        answer = self.context.transcript.answer
+        facts = {
+            "has_text": not is_blank(answer.gathered or answer.spare),
+            "has_next_backend": self.context.chain.next_usable() is not None,
+        }
+        return tuple(name for name, holds in facts.items() if holds)
 
     def compacted(self) -> Send | None:
         """Return what goes out of a conversation that was shortened; None if nothing can be afforded."""
@@ -234,8 +291,11 @@ class Sender:
         if isinstance(granted, str):
             self._run_out(proposal, granted)
             return None
+        if self.is_probe:
+            granted, self.is_probe = evolve(granted, is_probe=True), False
+        self._arrived_at = self.context.chain.index
         self.proposed, self.in_flight = None, granted
-        note = self.context.send_note()
+        note = "; ".join(filter(None, (PROBE if granted.is_probe else None, self.context.send_note()))) or None
         self._recorder.record(self.context.position.fire("sent"), proposal=granted, note=note)
         return granted.send
 

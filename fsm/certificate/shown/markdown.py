@@ -135,9 +135,9 @@ def _others(certificate: Verified) -> str:
 
 
 def _winners(overlaps: Iterable[tuple[Row, Row]]) -> Iterator[tuple[str, str, str]]:
-    winners: dict[tuple[str, str], list[str]] = {}
+    winners: dict[tuple[str, str], dict[str, None]] = {}
     for first, second in overlaps:
-        winners.setdefault((first.event, str(first.guard)), []).append(str(second.guard))
+        winners.setdefault((first.event, str(first.guard)), {})[str(second.guard)] = None
     return ((event, guard, ", ".join(others)) for (event, guard), others in winners.items())
 
 

@@ -14,7 +14,7 @@ from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy
-from rungwise.fsm.call.table import CALL
+from rungwise.fsm.call.table import CALL, UNSENT
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.enactment import ANSWER, links_of
 from rungwise.fsm.certificate.shown.settings import settings_of
@@ -98,7 +98,7 @@ def play_policy(policy: Policy | TurnPolicy = DEFAULT_POLICY, backends: int = 1)
         table,
         Setup(limits=certificate.limits, budget=asdict(policy.budget)),
         heading=_at_worst(certificate),
-        at_first=min((facts.now for event, facts in usual.items() if event != "ran_out"), key=len, default=()),
+        at_first=min((facts.now for event, facts in usual.items() if event not in UNSENT), key=len, default=()),
         facts={event: asdict(facts) for event, facts in usual.items()},
         settings=settings_of(policy),
     )
@@ -139,7 +139,8 @@ def usual_facts(policy: Policy, backends: int) -> dict[str, Usual]:
             continue
         event = next(step.event for step in call.journal.steps if step.event not in ("sent", "skipped"))
         usual[event] = Usual(now, later)
-    return {**usual, **_where_it_runs_out(ample, backends)}
+    open_now = {"found_open": Usual(("has_next_backend",) if backends > 1 else (), ())}
+    return {**usual, **_where_it_runs_out(ample, backends), **open_now}
 
 
 def _where_it_runs_out(policy: Policy, backends: int) -> dict[str, Usual]:

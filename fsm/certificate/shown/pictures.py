@@ -12,6 +12,8 @@ from rungwise.fsm.certificate.shown.settings import fields_of, says_of, settings
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.diagram import Format, View, render
 from rungwise.fsm.diagram.markdown import counters, markdown_table
+from rungwise.fsm.health.check import verify_health
+from rungwise.fsm.health.table import HEALTH
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import TURN
 
@@ -43,6 +45,7 @@ PICTURES: tuple[tuple[str, Format, View], ...] = (
 )
 OF_TURNS = "turn-"
 """The prefix of a turn's files."""
+OF_HEALTH = "health-"
 
 EXPLANATION = "README.md"
 CERTIFICATE = "certificate.md"
@@ -85,6 +88,8 @@ def _files(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, 
     call = turn.of_calls
     yield from _pictures(call, "")
     yield from _pictures(turn, OF_TURNS)
+    for name, format, view in PICTURES:
+        yield name.format(name=HEALTH.name, of=OF_HEALTH), render(HEALTH, format, view)
     explanation = _read(directory / EXPLANATION)
     if explanation is not None:
         blocks = {
@@ -94,6 +99,11 @@ def _files(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, 
             "turn_decisions": draw_policy(turn, "rows", "ladder"),
             "turn_counters": counters(TURN, turn.limits),
             "turn_numbers": numbers(turn),
+            "health_decisions": render(HEALTH, "rows", "ladder"),
+            "health_properties": markdown_table(
+                ["property", "holds", "how"],
+                [[each.name, "yes" if each.holds else "**no**", each.detail] for each in verify_health()],
+            ),
         }
         yield EXPLANATION, fill(explanation, blocks)
     yield CERTIFICATE, _certificates(call)

@@ -200,11 +200,13 @@ def _headings(picture: Picture, left: Column, right: Column) -> tuple[list[str],
     top = TOP + (SMALL + 3) * (len(titles) - 1)
     parts = [text(MARGIN, 28 + (SMALL + 3) * place, says, size) for place, (says, size) in enumerate(titles)]
     came = "what came back [guard]"
-    parts.append(text(left.x(left.width), top - 12, "rungs", "small faint"))
+    has_outcomes = any(node.kind not in ("hub", "rung") for node in picture.nodes)
+    parts.append(text(left.x(left.width), top - 12, "rungs" if has_outcomes else "states", "small faint"))
     for column, x in ((left, left.x(STUB, left.panel)), (right, right.x(STUB))):
         if column.panel >= width(came, "small"):
             parts.append(text(x, top - 12, came, "small faint"))
-    parts.append(text(right.x(right.width), top - 12, "outcomes", "small faint", "end"))
+    if has_outcomes:
+        parts.append(text(right.x(right.width), top - 12, "outcomes", "small faint", "end"))
     return parts, float(top)
 
 

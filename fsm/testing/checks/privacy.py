@@ -10,6 +10,7 @@ import orjson
 
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.run.result import SUCCESSES, error_of
+from rungwise.fsm.call.table import UNSENT
 from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
@@ -50,7 +51,7 @@ def _sentences(ended: EndedCall) -> Iterator[str]:
 
 def _quoted(step: Step) -> Iterator[str]:
     """Yield what a step quotes of a provider."""
-    note = None if step.event in (SKIPPED, "ran_out") else step.note
+    note = None if step.event in (SKIPPED, *UNSENT) else step.note
     yield from (value for value in (step.stop_raw, step.code, step.reason, note) if value)
 
 

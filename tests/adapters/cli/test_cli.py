@@ -732,6 +732,7 @@ SEEN = {
     "cut-tool-call": ("ask > enlarge", "done", 2),
     "refusal": ("ask > fallback", "done", 2),
     "dead-primary": ("ask > fallback", "done", 2),
+    "next-call": ("fallback", "done", 1),
     "all-broken": ("ask > retry > reask > fallback > retry x2", "failed", 6),
     "tools": ("ask > go_on", "finished", 2),
     "endless-turn": ("ask > go_on x3 > summarize", "limit reached", 5),
@@ -755,7 +756,7 @@ def test_the_demo_is_plain_and_fits_when_piped(demo: str) -> None:
 
 
 def seen_in(demo: str) -> dict[str, tuple[str, str, int]]:
-    rows = re.findall(r"^([a-z-]+) +(ask.*?) {2,}(\w+(?: \w+)?) +(\d+)$", demo, re.MULTILINE)
+    rows = re.findall(r"^([a-z-]+) +((?:ask|fallback).*?) {2,}(\w+(?: \w+)?) +(\d+)$", demo, re.MULTILINE)
     return {name: (path, outcome, int(attempts)) for name, path, outcome, attempts in rows}
 
 
@@ -778,9 +779,9 @@ def test_the_demo_runs_every_scenario(demo: str) -> None:
     assert list(SEEN) == [scenario.name for scenario in SCENARIOS]
     assert all(scenario.title in demo for scenario in SCENARIOS)
     told = " ".join(demo.split())
-    assert "12 of 13 ended with an answer; the other raised an error that says why." in told
-    assert "32 of 33 requests arrived." in told
-    assert "In 13 of 13, the text that was streamed" in told
+    assert "13 of 14 ended with an answer; the other raised an error that says why." in told
+    assert "33 of 34 requests arrived." in told
+    assert "In 14 of 14, the text that was streamed" in told
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_a_policy_refuses_a_table_on_which_a_call_would_not_be_honest(
 @pytest.mark.parametrize("outcome", ["exhausted", "failed"])
 def test_text_that_was_gathered_must_stand_before_each_error(outcome: str) -> None:
     for end in [row for row in CALL.rows if row.target == outcome and row.event != RAISED]:
-        faults = list(faults_of(replacing(CALL, {row_of(end.event, "has_text"): None})))
+        faults = list(faults_of(replacing(CALL, {row_of(end.event, "has_text", end.source): None})))
         assert any(str(end) in fault and "has_text" in fault for fault in faults)
 
 

@@ -38,6 +38,7 @@ def test_writing_makes_a_directory_that_has_not_drifted(tmp_path: Path) -> None:
     pictures = ["mmd", "svg", "dot"]
     names = [f"call.{each}" for each in pictures] + ["ladder.mmd", "ladder.svg", "rows.md"]
     names += [f"turn.{each}" for each in pictures] + ["turn-ladder.mmd", "turn-ladder.svg", "turn-rows.md"]
+    names += [f"health{each}" for each in (".mmd", ".svg", ".dot", "-ladder.mmd", "-ladder.svg", "-rows.md")]
     names += ["certificate.md", "turn-certificate.md"]
     assert write_all(made) == names
     assert sorted(path.name for path in made.iterdir()) == sorted(names)

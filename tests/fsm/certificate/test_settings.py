@@ -107,7 +107,7 @@ def test_each_row_that_is_off_has_a_reason(policy: Policy | TurnPolicy, event: s
 def test_a_rung_that_nothing_leads_to_sends_nothing() -> None:
     off = off_rows(Policy(limits=Limits(nudges=0)))
     assert {row.event: why for row, why in off.items() if row.source == "nudge"} == dict.fromkeys(
-        ("sent", "cancelled", "ran_out"), "nothing leads to nudge"
+        ("sent", "cancelled", "ran_out", "found_open"), "nothing leads to nudge"
     )
 
 

@@ -55,6 +55,9 @@ ONLY_WITH: Mapping[str, frozenset[str]] = {
 WHERE_IT_RUNS_OUT = ("has_next_backend", "reserve_left")
 """The facts that are found where the next request cannot be afforded: both or none."""
 
+WHERE_IT_IS_OPEN = ("has_text", "has_next_backend")
+"""The facts that are found where a backend is not asked."""
+
 MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected_fixably"})
 ALWAYS_WITH: Mapping[str, frozenset[str]] = {"wait_fits": (REPLIES | FAILURES | EITHER | EMPTY | WRONG) - MAY_ASK}
 """The facts that hold with some events each time: a wait counts only where the same backend may be asked again."""
@@ -90,6 +93,7 @@ WRONG_CALL = (rungwise.ToolCall("1", "read", "[{number}]"),)
 SAME_CALL = (rungwise.ToolCall("1", "read", "[]"),)
 SHOWN = "Shown so far. "
 PRIOR_ANSWER = "A prior answer."
+GATHERED = "What was written before. "
 
 
 COMES_BACK: Mapping[str, Reply | Failure] = {
@@ -200,6 +204,7 @@ class Expectation:
     second_is_unusable: bool = False
     tool_result: bool = False
     prior_answer: str | None = None
+    gathered: bool = False
     compactor: bool = False
     limits: Mapping[str, int] = field(factory=dict)
     attempts: int = 24
@@ -245,7 +250,7 @@ class Expectation:
     @property
     def turn(self) -> TurnContext:
         if self.prior_answer is None:
-            return TurnContext()
+            return TurnContext(gathered=GATHERED if self.gathered else "")
         return TurnContext(PRIOR_ANSWER, only_housekeeping=self.prior_answer == "housekeeping")
 
     @property
@@ -279,6 +284,9 @@ def give(call: Call, name: str, number: int) -> None:
     """Let one thing happen to a call; `number` tells parts of a text from each other."""
     if name == "late":
         call.sending(LATE)
+        return
+    if name == "found_open":
+        call.found_open("open until later")
         return
     if name == "cancel":
         call.cancel()
@@ -524,6 +532,8 @@ def comes_to_the_same(one: Table, other: Table, event: str, source: str) -> bool
         def known(name: str) -> bool:
             if event == "ran_out":
                 return name in WHERE_IT_RUNS_OUT and ask(WHERE_IT_RUNS_OUT[0])
+            if event == "found_open":
+                return name in WHERE_IT_IS_OPEN and ask(name)
             if event in ALWAYS_WITH.get(name, ()):
                 return True
             return event in ONLY_WITH.get(name, CALL.events) and ask(name)
@@ -600,10 +610,14 @@ def test_every_mutant_dies_or_is_the_same_machine(nth):
     callers.turns(),
     testing.requests(),
     st.booleans(),
+    st.lists(st.booleans(), max_size=3),
 )
-def test_what_is_ruled_out_of_facts_never_comes_about(script, policy, chain, turn, request, streams):
-    call = testing.run(policy, script, chain=chain, turn=turn, request=request, is_streaming=streams)
+def test_what_is_ruled_out_of_facts_never_comes_about(script, policy, chain, turn, request, streams, opens):
+    call = testing.run(policy, script, chain=chain, turn=turn, request=request, is_streaming=streams, opens=opens)
     for step in call.journal.steps:
+        if step.event == "found_open":
+            assert {*step.facts} <= {*WHERE_IT_IS_OPEN}
+            continue
         if step.event == "ran_out":
             assert step.facts in ((), WHERE_IT_RUNS_OUT)
         assert [name for name in step.facts if step.event not in ONLY_WITH.get(name, CALL.events)] == []

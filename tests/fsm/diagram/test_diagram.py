@@ -57,7 +57,7 @@ def test_a_decision_list_is_in_the_order_in_which_guards_are_tried(format: Forma
 
 def test_each_pair_of_states_has_one_arc_in_the_svg() -> None:
     arcs = [element.attrib["data-arc"] for element in parts(render(CALL, "svg"), "g") if "data-arc" in element.attrib]
-    noted = ("cancelled", "ran_out")
+    noted = ("cancelled", "ran_out", "found_open")
     assert sorted(arcs) == sorted({f"{row.source} {row.target}" for row in CALL.rows if row.event not in noted})
 
 
@@ -67,7 +67,14 @@ def test_an_arc_of_the_svg_shows_a_line_for_each_of_its_rows() -> None:
             pair = tuple(element.attrib["data-arc"].split())
             rows = [row for row in CALL.rows if (row.source, row.target) == pair]
             wanted = [[row.event, *([f"[{row.guard}]"] if row.guard else [])] for row in rows]
-            below = ["ran_out [must_yield]", "from every other rung"] if pair == ("await", "fallback") else []
+            other = "from every other rung"
+            below = ["ran_out [must_yield]", other, "found_open [may_fall_back]", other]
+            if pair == ("await", "partial"):
+                below = ["found_open [has_text]", "from every rung but fallback"]
+            elif pair == ("await", "failed"):
+                below = ["found_open", "from every rung but fallback"]
+            elif pair != ("await", "fallback"):
+                below = []
             assert words(element) == [*(word for line in wanted for word in line), *below]
 
 
@@ -79,6 +86,9 @@ def test_notes_of_the_svg_say_where_their_events_come() -> None:
         "cancelled": ["cancelled", "from every state before an outcome"],
         "ran_out": ["ran_out", "from every rung"],
         "ran_out_must_yield": ["ran_out [must_yield]", "from every other rung"],
+        "found_open": ["found_open", "from every rung but fallback"],
+        "found_open_has_text": ["found_open [has_text]", "from every rung but fallback"],
+        "found_open_may_fall_back": ["found_open [may_fall_back]", "from every other rung"],
     }
 
 
@@ -191,7 +201,8 @@ def test_every_format_shows_the_path(format: Format, view: View) -> None:
 def test_an_event_that_ends_the_call_anywhere_is_marked_in_its_note() -> None:
     sent, ran_out = example()[0], next(row for row in CALL.rows if row.event == "ran_out" and row.guard is None)
     notes = {note.name: note.steps for note in picture_of(CALL, Marks.along([ran_out, sent])).notes}
-    assert notes == {"cancelled": (), "ran_out_must_yield": (), "ran_out": (1,)}
+    unsent = ("found_open", "found_open_has_text", "found_open_may_fall_back")
+    assert notes == {"cancelled": (), "ran_out_must_yield": (), "ran_out": (1,), **dict.fromkeys(unsent, ())}
 
 
 def test_the_counters_are_those_that_the_effects_declare() -> None:

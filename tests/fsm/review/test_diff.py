@@ -100,7 +100,7 @@ def test_the_rows_that_fall_with_one_limit_are_one_line() -> None:
     )
     line = (
         "The limit of nudges is 0: 2 rows can no longer be taken: came_empty [may_nudge] → nudge, "
-        "only_reasoned [may_nudge] → nudge, and 4 rows from nudge, which nothing leads to any more."
+        "only_reasoned [may_nudge] → nudge, and 7 rows from nudge, which nothing leads to any more."
     )
     assert group.count == len(found.die)
     assert line in found.to_text().replace("`", "")

@@ -310,16 +310,17 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
         chain: list[PlainLink],
         streams: bool,
         cancel_at: int | None,
-        verdict: Any,
+        extras: tuple[Any, list[bool]],
     ) -> None:
         options = {"turn": turn, "is_streaming": streams, "cancel_at": cancel_at, "has_compactor": True}
-        options |= {"verdict": verdict}
+        options |= {"verdict": extras[0], "opens": extras[1]}
         coverage.record(EndedCall.of(testing.run(policy, script, chain=chain, request=request, **options)))
 
     some = settings(SILENT, max_examples=150, database=None, phases=[Phase.generate])
     kinds = (testing.scripts_of_replies(), testing.requests(), callers.turns(), callers.chains(), st.booleans())
+    extras = st.tuples(st.none() | st.just(judge_nothing), OPENS)
     for number in range(8):
-        seed(number)(some(given(*kinds, st.none() | st.integers(0, 9), st.none() | st.just(judge_nothing))(collect)))()
+        seed(number)(some(given(*kinds, st.none() | st.integers(0, 9), extras)(collect)))()
         events, targets = {row.event for row in coverage.rows}, {row.target for row in coverage.rows}
         if events == set(rungwise.CALL.events) and targets == set(rungwise.CALL.states) - {rungwise.CALL.start}:
             return
@@ -365,6 +366,9 @@ def test_policies_and_chains_go_together(policy: rungwise.Policy, chain: list[Pl
 
 # what holds of everything that is generated
 
+OPENS = st.lists(st.booleans(), max_size=3)
+"""Whether the backends are open at which a call arrives."""
+
 CERTIFICATES = {id(policy): verify(policy, 2) for policy in (DEFAULT, SMALL, TIGHT)}
 
 
@@ -382,11 +386,12 @@ def judge(script: Any, policy: rungwise.Policy, *, certified: bool = True, **opt
     testing.requests(),
     st.booleans(),
     st.sampled_from((0.0, 1.0, 30.0)),
+    OPENS,
 )
 def test_no_script_exceeds_the_certificate(
-    script: Any, policy: rungwise.Policy, request: Request, streams: bool, latency: float
+    script: Any, policy: rungwise.Policy, request: Request, streams: bool, latency: float, opens: list[bool]
 ) -> None:
-    judge(script, policy, chain=2, request=request, is_streaming=streams, latency=latency)
+    judge(script, policy, chain=2, request=request, is_streaming=streams, latency=latency, opens=opens)
 
 
 @settings(SILENT, max_examples=examples(150))
@@ -397,6 +402,7 @@ def test_no_script_exceeds_the_certificate(
     callers.turns(),
     st.tuples(st.booleans(), st.booleans()),
     st.none() | st.integers(0, 9),
+    OPENS,
 )
 def test_calls_are_honest_under_any_policy_and_chain(
     script: Any,
@@ -405,8 +411,9 @@ def test_calls_are_honest_under_any_policy_and_chain(
     turn: TurnContext,
     kinds: tuple[bool, bool],
     cancel_at: int | None,
+    opens: list[bool],
 ) -> None:
-    options = {"turn": turn, "is_streaming": kinds[0], "contents": kinds[1], "cancel_at": cancel_at}
+    options = {"turn": turn, "is_streaming": kinds[0], "contents": kinds[1], "cancel_at": cancel_at, "opens": opens}
     judge(script, policy, certified=False, chain=chain, **options)
 
 

@@ -1,0 +1,1 @@
+"""What several calls share: the health of the backends. A store holds it; a call looks through its `Watch`."""

@@ -1,0 +1,225 @@
+"""What is remembered of each backend, what an attempt shows of it, and which backend a call asks.
+
+Everything here is pure: whoever holds what is remembered (`adapters/stores/`) passes the time and the random number in,
+and makes each change in one step, so that no two calls send a probe.
+
+* A backend opens at once on a rejected key, a spent quota or a rate limit, and after `failures` in a row of any other
+  kind. It stays open for what the provider asked, else for `first` seconds, twice as long each time it opens again,
+  `longest` at most. A later failure never moves the end earlier.
+* When its time has come, one call probes it. All others pass it over until that attempt has ended.
+* If all backends that a call can reach are open, it asks the one whose time ends first. That is no probe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from attrs import evolve, field, frozen
+
+from rungwise.fsm.call.conversation.observation import Observation
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.failure import Reason
+from rungwise.fsm.health.table import CLOSED, HALF_OPEN, HEALTH, OPEN
+from rungwise.fsm.machine.run import Run
+from rungwise.fsm.values.fields import brief_repr, explains_arguments, number, whole
+
+LONGEST_ASKED: Final = 86_400.0
+"""Seconds for which a provider may ask at most not to be asked: it could mean for ever."""
+
+MOST_DOUBLINGS: Final = 60
+"""The exponent at which the doubling ends; the longest time is reached long before."""
+
+_BY_REASON: Final[dict[Reason, str]] = {
+    "auth": "rejected_key",
+    "billing": "rejected_key",
+    "rate_limit": "limited",
+    **dict.fromkeys(("overloaded", "server_error", "timeout", "connection", "unreachable", "certificate"), "failed"),
+    "silence": "fell_silent",
+}
+"""What a failure shows of its backend. Any other speaks of the request, which another backend may reject, too."""
+
+_BY_EVENT: Final = {
+    **dict.fromkeys(("cancelled", "refused", "malformed", "overflowed", "rejected_fixably"), None),
+    "interrupted": "failed",
+    "fell_silent": "fell_silent",
+}
+"""What an event without a failure shows; any other is an answer, be it empty, cut or wrong."""
+
+
+@explains_arguments
+@frozen(kw_only=True, repr=False)
+class Health:
+    """Say when calls stop asking a backend that fails, and for how long.
+
+    Arguments:
+        failures: after how many failures in a row; a rejected key, a spent quota and a rate limit count at once.
+        first: seconds that a backend is not asked if it did not say how long; twice as long each time in a row.
+        longest: the most seconds of that kind.
+        jitter: the largest share by which such a time is shortened, so that not all clients come back at once.
+
+    Raises:
+        ConfigurationError: a value is not of its form, or `first` is more than `longest`.
+    """
+
+    failures: int = field(default=2, validator=whole(1, 1_000))
+    first: float = field(default=5.0, validator=number(above_zero=True))
+    longest: float = field(default=30.0, validator=number(above_zero=True))
+    jitter: float = field(default=0.2, validator=number(above_zero=False, highest=1))
+
+    __repr__ = brief_repr
+
+    def __attrs_post_init__(self) -> None:
+        if self.first > self.longest:
+            raise ConfigurationError(f"Health.first must be at most longest ({self.longest:g} s), not {self.first:g} s")
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """Return the limit of each counter of the machine."""
+        return {"failures": self.failures - 1, "probes": 1}
+
+    def seconds(self, opened: int, draw: float) -> float:
+        """Return how long a backend stays open that has opened so many times in a row.
+
+        Arguments:
+            draw: a random number from 0 to 1.
+        """
+        doubled: float = self.first * 2.0 ** min(opened - 1, MOST_DOUBLINGS)
+        return min(doubled, self.longest) * (1.0 - self.jitter * draw)
+
+
+DEFAULT_HEALTH: Final = Health()
+
+
+@frozen
+class Symptom:
+    """Hold what an attempt has shown of its backend.
+
+    Arguments:
+        event: the event of the health machine; None if it has shown nothing.
+        asked_wait: the seconds that the provider asked not to be asked again.
+        why: the failure in a word or two.
+    """
+
+    event: str | None
+    asked_wait: float | None = None
+    why: str = ""
+
+
+NO_SYMPTOM: Final = Symptom(None)
+
+
+def symptom_of(observation: Observation) -> Symptom:
+    """Return what the end of an attempt shows of its backend."""
+    failure = observation.failure
+    if failure is None or observation.event == "cancelled":
+        event = _BY_EVENT.get(observation.event, "answered")
+        return Symptom(event, why=observation.event.replace("_", " "))
+    if failure.is_stale:
+        return NO_SYMPTOM
+    why = failure.reason.replace("_", " ") if failure.status is None else str(failure.status)
+    asked_wait = None if failure.asked_wait is None else min(failure.asked_wait, LONGEST_ASKED)
+    return Symptom(_BY_REASON.get(failure.reason), asked_wait, why)
+
+
+@frozen(kw_only=True)
+class BackendHealth:
+    """Hold what is remembered of one backend with one key.
+
+    Arguments:
+        state: `closed`, `open` (as in circuit breakers: not asked) or `half_open` (one call may try it).
+        spent: what is spent of the counters of the machine: failures in a row, and probes that are out.
+        opened: how many times in a row it has opened.
+        since: when it came into its state, in seconds on the clock of the store; what was sent before is out of date.
+        until: when it is asked again, likewise.
+        why: what opened it.
+    """
+
+    state: str = CLOSED
+    spent: tuple[int, ...] = (0, 0)
+    opened: int = 0
+    since: float = -float("inf")
+    until: float = 0.0
+    why: str = ""
+
+    def at(self, now: float, rules: Health) -> BackendHealth:
+        """Return what is remembered at a moment: when its time has come, an open backend may be tried."""
+        return self._fired("came_due", now, rules) if self.state == OPEN and now >= self.until else self
+
+    def probed(self, now: float, rules: Health) -> BackendHealth:
+        """Return what is remembered after a call has asked whether it may try the backend."""
+        return self._fired("probed", now, rules)
+
+    def after(
+        self, symptom: Symptom, now: float, rules: Health, *, sent_at: float, was_probe: bool, draw: float
+    ) -> BackendHealth:
+        """Return what is remembered after an attempt.
+
+        Arguments:
+            sent_at: when it was sent; what it shows of the backend before its present state is out of date, but for a
+                wait that the provider asked for and a rejected key.
+            was_probe: whether it was the probe.
+            draw: a random number from 0 to 1.
+        """
+        known = self._fired("came_back", now, rules) if was_probe else self
+        lasts = symptom.event in ("limited", "rejected_key")
+        if symptom.event is None or (sent_at < self.since and not lasts):
+            return known
+        if symptom.event == "answered" and known.state == CLOSED and not any(known.spent):
+            return known  # as nearly always
+        return known._fired(symptom.event, now, rules)._timed(known, symptom, now, rules, draw)
+
+    def without_probe(self) -> BackendHealth:
+        """Return what is remembered where nobody will report the probe."""
+        return evolve(self, spent=(self.spent[0], 0))
+
+    def _fired(self, event: str, now: float, rules: Health) -> BackendHealth:
+        run = Run.at_start(HEALTH, rules.limits)
+        run.state, run.spent = self.state, [min(pair) for pair in zip(self.spent, run.limits, strict=True)]
+        run.fire(event)
+        since = self.since if run.state == self.state else now
+        return evolve(self, state=run.state, spent=tuple(run.spent), since=since)
+
+    def _timed(self, before: BackendHealth, symptom: Symptom, now: float, rules: Health, draw: float) -> BackendHealth:
+        """Set until when it is open, if it is, after it was fired from what was known before."""
+        if self.state != OPEN:
+            return evolve(self, opened=0, until=0.0, why="") if self.state != before.state else self
+        if before.state == OPEN:
+            seconds, opened = symptom.asked_wait or 0.0, self.opened
+        else:
+            opened = self.opened + 1
+            seconds = rules.seconds(opened, draw) if symptom.asked_wait is None else symptom.asked_wait
+        counts = before.state == CLOSED and symptom.event in ("failed", "fell_silent") and rules.failures > 1
+        why = f"{symptom.why}, {rules.failures} in a row" if counts else symptom.why
+        return evolve(self, opened=opened, until=max(self.until, now + seconds), why=why)
+
+
+@frozen
+class Choice:
+    """Hold which of several backends a call asks.
+
+    Arguments:
+        place: the place of the backend among them.
+        is_probe: whether it is tried for the first time since it opened.
+        changed: what is remembered from now on of those that have come due, by place.
+    """
+
+    place: int
+    is_probe: bool = False
+    changed: tuple[tuple[int, BackendHealth], ...] = ()
+
+
+def choose(known: Sequence[BackendHealth], now: float, rules: Health) -> Choice:
+    """Choose the first backend that may be asked, in the order of the chain; if all are open, the first to come due."""
+    due: list[tuple[int, BackendHealth]] = []
+    for place, health in enumerate(known):
+        if health.state == CLOSED:
+            return Choice(place, changed=tuple(due))
+        later = health.at(now, rules)
+        if later.state == HALF_OPEN:
+            tried = later.probed(now, rules)
+            if tried.spent != later.spent:
+                return Choice(place, True, (*due, (place, tried)))
+        if later is not health:
+            due.append((place, later))
+    return Choice(min(range(len(known)), key=lambda place: known[place].until), changed=tuple(due))

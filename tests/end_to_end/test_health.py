@@ -1,0 +1,262 @@
+"""A backend that is down is asked once in a while, by one call at a time, and again as soon as it has recovered."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import attrs
+import pytest
+
+import rungwise
+from rungwise import Budget, Cancellation, Client, Health, Journal, Policy, replay
+from rungwise.core import BackendHealth
+from rungwise.fsm.replay.what_if import what_if
+from rungwise.testing import ReceivedRequest, ScriptedReply
+from support.modes import Caller
+
+pytestmark = pytest.mark.sampled(1)
+
+DOWN, ANSWER = ScriptedReply(status=503), ScriptedReply(text="In the reeds.")
+OTHER = ScriptedReply(text="On the island.")
+BUSY = ScriptedReply(status=429, headers={"retry-after": "40"})
+
+
+class Clock:
+    """Go forward by what is waited, and when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    @property
+    def options(self) -> dict[str, Any]:
+        waits = {"sleep": self.advance, "async_sleep": self.wait, "jitter": lambda: 0.0}
+        return {"clock": lambda: self.now, "health": Health(jitter=0.0), **waits}
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+    async def wait(self, seconds: float) -> None:
+        self.advance(seconds)
+
+
+class Lake:
+    """Two servers, of which the first is down as long as a test says so."""
+
+    def __init__(self, serve: Any, backend_of: Any) -> None:
+        self.reply: ScriptedReply | Callable[[ReceivedRequest], ScriptedReply] = DOWN
+        self.primary, self.second = serve(self.answer), serve(OTHER)
+        self.chain = [backend_of(self.primary), backend_of(self.second, name="second")]
+
+    def answer(self, request: ReceivedRequest) -> ScriptedReply:
+        return self.reply(request) if callable(self.reply) else self.reply
+
+    @property
+    def counts(self) -> list[int]:
+        return [len(self.primary.requests), len(self.second.requests)]
+
+
+@pytest.fixture
+def lake(serve: Any, backend_of: Any) -> Lake:
+    return Lake(serve, backend_of)
+
+
+def steps(result: rungwise.Result) -> list[str]:
+    """Return what happened at which backend, in order."""
+    return [f"{step.event} {step.backend}" for step in result.journal.steps]
+
+
+def test_an_outage_of_fifteen_calls_costs_the_primary_six_requests_and_it_is_used_again(mode: str, lake: Lake) -> None:
+    clock = Clock()
+    with Caller(mode, lake.chain, **clock.options) as caller:
+        for _ in range(15):
+            assert caller.ask().text == OTHER.text
+            clock.advance(4.0)
+        assert lake.counts == [5, 15]
+        lake.reply, recovered = ANSWER, clock.now
+        while caller.ask().text != ANSWER.text:
+            clock.advance(1.0)
+        assert clock.now - recovered <= 30.0
+        assert caller.client.health()[lake.chain[0].name].state == "closed"
+
+
+def test_a_call_that_finds_it_open_says_so_in_its_journal_and_sends_nothing_there(mode: str, lake: Lake) -> None:
+    clock = Clock()
+    with Caller(mode, lake.chain, wall_clock=lambda: 0.0, **clock.options) as caller:
+        caller.ask()
+        result = caller.ask()
+    assert steps(result) == ["found_open primary", "sent second", "answered second"]
+    assert result.journal.steps[0].note == "open until 1970-01-01T00:00:05.000Z: 503, 2 in a row"
+    assert (result.attempts, result.backend) == (1, "second")
+
+
+def test_whoever_tries_it_leaves_at_once_if_it_is_not_back(mode: str, lake: Lake) -> None:
+    clock = Clock()
+    with Caller(mode, lake.chain, **clock.options) as caller:
+        caller.ask()
+        clock.advance(5.0)
+        result = caller.ask()
+    assert steps(result) == ["sent primary", "failed_transiently primary", "sent second", "answered second"]
+    assert result.journal.steps[0].note == "asked to see whether it is back"
+    assert lake.counts == [3, 2]
+
+
+def test_a_rate_limit_counts_for_as_long_as_it_asked(mode: str, lake: Lake) -> None:
+    clock, lake.reply = Clock(), BUSY
+    policy = Policy(waits=rungwise.Waits(longest_asked=10.0))
+    with Caller(mode, lake.chain, policy=policy, **clock.options) as caller:
+        for advance, asked in ((0.0, 1), (39.0, 1), (0.9, 1), (0.2, 2)):
+            clock.advance(advance)
+            assert caller.ask().text == OTHER.text
+            assert len(lake.primary.requests) == asked
+
+
+def test_a_rejected_key_is_not_tried_by_every_call(mode: str, lake: Lake) -> None:
+    clock, lake.reply = Clock(), ScriptedReply(status=401)
+    with Caller(mode, lake.chain, **clock.options) as caller:
+        assert [caller.ask().text for _ in range(10)] == [OTHER.text] * 10
+    assert lake.counts == [1, 10]
+
+
+@pytest.mark.parametrize(
+    "reply", [ScriptedReply(status=400), ScriptedReply(finish="content_filter"), ScriptedReply(status=404)]
+)
+def test_what_speaks_of_the_request_is_no_evidence(mode: str, lake: Lake, reply: ScriptedReply) -> None:
+    lake.reply = reply
+    with Caller(mode, lake.chain, **Clock().options) as caller:
+        assert [caller.ask().text for _ in range(4)] == [OTHER.text] * 4
+        assert caller.client.health()["primary"] == BackendHealth()
+    assert lake.counts == [4, 4]
+
+
+def test_a_failure_that_a_fallback_rescued_counts(mode: str, lake: Lake) -> None:
+    policy = Policy(limits=rungwise.Limits(retries=0))
+    with Caller(mode, lake.chain, policy=policy, **Clock().options) as caller:
+        for _ in range(5):
+            caller.ask()
+    assert lake.counts == [2, 5]
+
+
+def test_when_all_are_open_the_first_to_come_due_is_asked_and_no_call_fails_unasked(mode: str, lake: Lake) -> None:
+    clock, lake.reply = Clock(), BUSY
+    with Caller(mode, lake.chain[:1], policy=Policy(limits=rungwise.Limits(retries=0)), **clock.options) as caller:
+        for count in range(1, 4):
+            with pytest.raises(rungwise.Failed):
+                caller.ask()
+            assert len(lake.primary.requests) == count
+        lake.reply = ANSWER
+        assert caller.ask().text == ANSWER.text
+        assert caller.client.health()["primary"].state == "closed"
+
+
+def test_backends_in_the_middle_are_passed_over_as_well(mode: str, serve: Any, backend_of: Any) -> None:
+    servers = [serve(DOWN), serve(ScriptedReply(status=401)), serve(ANSWER)]
+    chain = [backend_of(server, name=name) for server, name in zip(servers, ("one", "two", "three"), strict=True)]
+    with Caller(mode, chain, contents=True, **Clock().options) as caller:
+        caller.ask()
+        result = caller.ask()
+    assert steps(result) == ["found_open one", "skipped two", "sent three", "answered three"]
+    assert [len(server.requests) for server in servers] == [2, 1, 2]
+    assert replay(result.journal).text == ANSWER.text
+
+
+def test_nothing_is_remembered_where_it_is_turned_off(mode: str, lake: Lake) -> None:
+    with Caller(mode, lake.chain, **{**Clock().options, "health": None}) as caller:
+        for _ in range(3):
+            caller.ask()
+        assert caller.client.health() == {}
+    assert lake.counts == [6, 3]
+
+
+def test_a_journal_is_the_same_byte_for_byte_with_health_and_without_as_long_as_nothing_is_open(lake: Lake) -> None:
+    journals = []
+    for options in ({}, {"health": None}):
+        client = Client(lake.chain, **{**Clock().options, **options})
+        lake.reply = ANSWER
+        journals.append([client.call("Where?").journal.to_json() for _ in range(3)])
+    assert journals[0] == journals[1]
+
+
+# many calls at once
+
+
+def test_however_many_threads_wait_one_tries_it(lake: Lake) -> None:
+    clock, arrived, go_on = Clock(), threading.Event(), threading.Event()
+    client = Client(lake.chain, **clock.options)
+    client.call("Where?")
+    clock.advance(5.0)
+
+    def answer(request: ReceivedRequest) -> ScriptedReply:
+        arrived.set()
+        assert go_on.wait(20)
+        return ANSWER
+
+    with ThreadPoolExecutor(8) as pool:
+        lake.reply = answer
+        trying = pool.submit(client.call, "Is it back?")
+        assert arrived.wait(20)
+        others = list(pool.map(client.call, ["Where?"] * 20))
+        go_on.set()
+        assert trying.result(20).text == ANSWER.text
+    assert [each.text for each in others] == [OTHER.text] * 20
+    assert lake.counts == [3, 21]
+
+
+def test_a_call_that_is_cancelled_while_it_tries_leaves_the_next_one_to(lake: Lake) -> None:
+    clock, cancellation = Clock(), Cancellation()
+    client = Client(lake.chain, **clock.options)
+    client.call("Where?")
+    clock.advance(5.0)
+
+    def answer(request: ReceivedRequest) -> ScriptedReply:
+        cancellation.cancel()
+        return attrs.evolve(ANSWER, delay=20.0)
+
+    lake.reply = answer
+    with pytest.raises(rungwise.Cancelled):
+        client.call("Is it back?", cancellation=cancellation)
+    assert client.health()["primary"].spent == (1, 0)
+    lake.reply = ANSWER
+    assert client.call("Is it back?").text == ANSWER.text
+
+
+def test_a_call_without_time_of_its_own_says_nothing_of_the_backend(lake: Lake) -> None:
+    lake.reply = attrs.evolve(ANSWER, delay=20.0)
+    client = Client(lake.chain[:1], policy=Policy(budget=Budget(seconds=0.2)))
+    for _ in range(3):
+        with pytest.raises(rungwise.CallError):
+            client.call("Where?")
+    assert client.health()["primary"] == BackendHealth()
+    client.close()
+
+
+# journals
+
+
+def test_a_replay_needs_no_store(mode: str, lake: Lake) -> None:
+    clock = Clock()
+    with Caller(mode, lake.chain, contents=True, **clock.options) as caller:
+        for advance in (0.0, 5.0, 0.0):
+            clock.advance(advance)
+            journal = caller.ask().journal
+            again = replay(Journal.from_json(journal.to_json()))
+            assert (again.outcome, again.text, again.journal.steps) == ("done", OTHER.text, journal.steps)
+            assert what_if(journal, Policy()).kind == "same"
+
+
+def test_a_forged_step_of_a_backend_that_was_not_asked_is_found(lake: Lake) -> None:
+    client = Client(lake.chain, **Clock().options)
+    client.call("Where?")
+    text = client.call("Where?").journal.to_json()
+    forged = text.replace('"found_open"', '"ran_out"')
+    with pytest.raises(rungwise.RungwiseError):
+        replay(Journal.from_json(forged))
+
+
+# what is refused
+
+
+@pytest.mark.parametrize("health", [True, 3, Health, {"failures": 2}])
+def test_anything_but_rules_is_refused(lake: Lake, health: Any) -> None:
+    with pytest.raises(rungwise.ConfigurationError, match="health must be a Health, or None"):
+        Client(lake.chain, health=health)
