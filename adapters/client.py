@@ -23,7 +23,9 @@ from rungwise.adapters.http.sync_driver import Compactor
 from rungwise.adapters.options import (
     CallOptions,
     Clock,
+    Draws,
     Messages,
+    Sleep,
     check_chain,
     check_flag,
     check_functions,
@@ -35,6 +37,7 @@ from rungwise.adapters.options import (
     checked_draws,
     checked_sleep,
     checked_waits,
+    throttle_of,
     watch_of,
 )
 from rungwise.adapters.turn.options import AsyncTurnStream, TurnOptions, TurnStream
@@ -72,6 +75,8 @@ class Client(Drivers):
         wall_clock: returns the seconds since 1970; deadlines and the dates of providers are compared with it.
         health: when calls stop asking a backend that fails, and for how long; all calls of the client remember it. None
             remembers nothing: every call asks the first backend first.
+        retry_share: the most retries and reasks of the last 1,000 calls together, as a share of these calls, from the
+            100th call on. Fallbacks do not count, nor do retries that wait for what a 429 asked. None sets no limit.
         deadline_header: the name of a header. Each request carries the deadline of the call in it, in RFC 3339. If you
             pass a header of that name to a call, it is the deadline of the call.
 
@@ -93,11 +98,12 @@ class Client(Drivers):
         contents: bool = False,
         largest_reply: int = LARGEST_REPLY,
         clock: Clock = time.monotonic,
-        sleep: Callable[[float], object] | None = None,
+        sleep: Sleep | None = None,
         async_sleep: Callable[[float], Awaitable[object]] = anyio.sleep,
-        jitter: Callable[[], float] = random.random,
+        jitter: Draws = random.random,
         wall_clock: Clock = time.time,
         health: Health | None = DEFAULT_HEALTH,
+        retry_share: float | None = 0.2,
         deadline_header: str | None = None,
     ) -> None:
         self.chain = tuple(chain) if isinstance(chain, Iterable) else (chain,)
@@ -120,6 +126,7 @@ class Client(Drivers):
         self._clock, self._async_sleep = clock, checked_waits(async_sleep)
         self._sleep = None if sleep is None else checked_sleep(sleep)
         self._watch = watch_of(health, clock, checked_clock(wall_clock))
+        self._throttle = throttle_of(retry_share)
         check_chain(self.chain)
         Chain.of(self.chain, needs_prices=policy.budget.money is not None)
 

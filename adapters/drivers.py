@@ -19,6 +19,7 @@ from rungwise.adapters.tools.judging import Verdicts, found_async
 from rungwise.adapters.turn.options import OF_TURNS, Planned, TurnOptions
 from rungwise.adapters.wires.backend import Backend
 from rungwise.adapters.wires.chat.discovery import Server
+from rungwise.fsm.call.budget.throttle import RetryThrottle
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.request import TurnContext
 from rungwise.fsm.call.policy import Policy, Timeouts
@@ -48,6 +49,7 @@ class Drivers:
     _largest_reply: int
     _stream_calls: bool
     _watch: Watch | None
+    _throttle: RetryThrottle | None
 
     def health(self) -> dict[str, BackendHealth]:
         """Return what the calls of this client remember of each backend, by its name; nothing without `health=`."""
@@ -121,6 +123,7 @@ class Drivers:
             "deadlines": self._deadlines,
             "stream_calls": self._stream_calls,
             "watch": self._watch,
+            "throttle": self._throttle,
         }
 
     def discover(self) -> dict[str, str]:

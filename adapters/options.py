@@ -13,6 +13,7 @@ from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.stores.memory import MemoryStore
 from rungwise.adapters.stores.watch import Watch
 from rungwise.fsm.call.budget.shared import SharedBudget
+from rungwise.fsm.call.budget.throttle import RetryThrottle
 from rungwise.fsm.call.conversation.options import REQUEST_OPTIONS, RequestOptions, refuse_unknown
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnContext
@@ -27,6 +28,8 @@ from rungwise.fsm.values.secret import SecretMap
 
 Messages = str | Iterable[PlainMessage | Message] | Request
 Clock = Callable[[], float]
+Draws = Callable[[], float]
+Sleep = Callable[[float], object]
 
 
 class RunOptions(RequestOptions, total=False):
@@ -192,6 +195,15 @@ def watch_of(health: object, clock: Clock, wall_clock: Clock) -> Watch | None:
     if not isinstance(health, Health):
         raise ConfigurationError(f"health must be a Health, or None, not {type(health).__name__}")
     return Watch(MemoryStore(clock), health, wall_clock)
+
+
+def throttle_of(share: object) -> RetryThrottle | None:
+    """Return what limits the retries of all calls to a share of them; None for None."""
+    if share is None:
+        return None
+    if not is_number(share, 0, 1):
+        raise ConfigurationError(f"retry_share must be a number from 0 to 1, or None, not {short(share)}")
+    return RetryThrottle(share)
 
 
 _warned: Final[set[str]] = set()

@@ -1,4 +1,4 @@
-"""Whom a policy runs against, as its file says: `[prices]`, and `[[chain.NAME]]` with a table for each backend."""
+"""Whom a policy runs against, as its file says: `[prices]`, `[health]`, and `[[chain.NAME]]` for each backend."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from attrs import field, frozen
 from rungwise.adapters.cli.output import bad_input
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.health.health import Health
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.toml import read_toml
 
@@ -76,6 +77,20 @@ def read_price_list(text: str) -> PriceList:
             priced.append(pair_of(backend["prices"], where))
     by_model |= {model: _dearest(priced) for model, priced in of_chains.items() if priced}  # two hosts may sell one
     return PriceList(by_model, tuple(of_chains))
+
+
+def read_health(text: str) -> Health | None:
+    """Read `[health]` in a policy's file, or the default; None for `health = false`.
+
+    Raises:
+        ConfigurationError: it is not of its form; the message names the key.
+    """
+    health = read_toml(text).get("health", {})
+    if health is False:
+        return None
+    if not isinstance(health, Mapping):
+        raise ConfigurationError(f"health must be a table such as [health], or false, not {short(health)}")
+    return Health(**health)
 
 
 def _backends(chains: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

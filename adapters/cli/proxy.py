@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from rungwise.adapters.cli.backends import VARIABLE, chain_in
-from rungwise.adapters.cli.chains import read_price_list
+from rungwise.adapters.cli.chains import read_health, read_price_list
 from rungwise.adapters.cli.output import bad_input, note, put
 from rungwise.adapters.cli.serve import pointers, refuse_address
 from rungwise.fsm.call.policy import Policy
@@ -198,10 +198,8 @@ def _clients_in(path: str, most: int) -> dict[str, Client]:
         if not isinstance(chains, dict) or not chains:
             raise ConfigurationError("there is no chain: begin each backend of one with [[chain.default]]")
         prices = read_price_list(text)  # which refuses what is no table
-        return {
-            name: Client(chain_in(name, tables, prices.of), policy=policy, max_connections=most)
-            for name, tables in chains.items()
-        }
+        options: dict[str, Any] = {"policy": policy, "max_connections": most, "health": read_health(text)}
+        return {name: Client(chain_in(name, tables, prices.of), **options) for name, tables in chains.items()}
     except ConfigurationError as error:
         raise ConfigurationError(f"{path}: {error}") from None
 

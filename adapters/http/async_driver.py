@@ -54,10 +54,10 @@ class AsyncDriver(Driver):
         """Run a call to its end and yield its events; a call that does not stream has none."""
         exchange, is_fresh, health = None, False, CallHealth(self.watch, self.chain)
         try:
-            send = call.begin(self.clock())
+            send = call.begin(self.clock(), self.throttle)
             while send is not None:
                 is_ready = await self._make_ready(call, send)
-                if not is_ready or (call.is_shared and not await self._reserve(call, send)):
+                if not is_ready or (call.spending.share is not None and not await self._reserve(call, send)):
                     call.sending(self.when_late(send))
                     break
                 # This waits for other calls, not for the backend, so no limit of an attempt counts here.

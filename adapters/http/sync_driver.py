@@ -18,6 +18,7 @@ from rungwise.adapters.http.own import OwnHttp
 from rungwise.adapters.http.waiting import CallEnded, check, run, until_set
 from rungwise.adapters.stores.watch import CallHealth, Watch
 from rungwise.adapters.wires.backend import Backend
+from rungwise.fsm.call.budget.throttle import RetryThrottle
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.parts import Message
@@ -47,6 +48,7 @@ class Driver:
     stream_calls: bool  # whether to stream the replies of calls that are not streams, if the backend can
     deadlines: Deadlines  # the deadline header, and the time of day
     watch: Watch | None  # what calls share of the health of backends, or None
+    throttle: RetryThrottle | None  # what their retries are drawn from, or None
 
     def seconds_left(self, send: Send) -> float | None:
         """Return the seconds until the deadline, or None without one."""
@@ -138,10 +140,10 @@ class SyncDriver(Driver):
         """Run a call to its end and yield its events; a call that does not stream has none."""
         exchange, is_fresh, health = None, False, CallHealth(self.watch, self.chain)
         try:
-            send = call.begin(self.clock())
+            send = call.begin(self.clock(), self.throttle)
             while send is not None:
                 self._make_ready(call, send)
-                if call.is_shared and not self._reserve(call, send):
+                if call.spending.share is not None and not self._reserve(call, send):
                     call.sending(self.when_late(send))
                     break
                 # This waits for other calls, not for the backend, so no limit of an attempt counts here.

@@ -20,6 +20,7 @@ from typing import Any
 from rungwise.fsm.call.budget.counting import TokenCounter, charge_of
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.budget.shared import SharedBudget
+from rungwise.fsm.call.budget.throttle import RetryThrottle
 from rungwise.fsm.call.clocks.silence import Clocks, clocks_of
 from rungwise.fsm.call.conversation.link import Lessons, Link
 from rungwise.fsm.call.conversation.observation import ANSWERS, Observation
@@ -139,11 +140,6 @@ class Call:
         return self._context.judge.verdicts
 
     @property
-    def is_shared(self) -> bool:
-        """Tell whether the call shares a budget with others."""
-        return self.spending.share is not None
-
-    @property
     def is_over(self) -> bool:
         """Tell whether the call has ended."""
         return self._outcome.result is not None
@@ -164,17 +160,19 @@ class Call:
             raise IllegalEvent(f"the call has not ended; it is in state {self.position.state!r}")
         return self._outcome.result
 
-    def begin(self, now: float = 0.0) -> Send | None:
+    def begin(self, now: float = 0.0, throttle: RetryThrottle | None = None) -> Send | None:
         """Start the call and return the first thing to send; None if the budget allows nothing.
 
         Arguments:
             now: seconds on any clock that only goes forward.
+            throttle: what the retries of many calls are drawn from; None for no limit.
 
         Raises:
             IllegalEvent: the call has begun already.
         """
         spending, chain = self.spending, self._context.chain
         spending.begin(now)
+        self._context.retries = None if throttle is None else throttle.begin()
         if spending.share is not None:
             spending.share.shared.begin(now)
         self.journal.setting.note_deadline(spending)
@@ -382,6 +380,8 @@ class Call:
         self.spending.pay(evidence.usage, charge_of(evidence, self._sender.in_flight), context.chain.link.prices)
         self._outcome.note(observation)
         row = position.fire(evidence.event, facts)
+        if context.retries is not None:
+            context.retries.settle(row.target)
         self._sender.proposed = self._sender.in_flight = None
         if row.target in position.table.outcomes:
             self._outcome.end(row, facts, observation=observation)

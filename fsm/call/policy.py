@@ -31,8 +31,8 @@ LARGEST_SUM = 1e12
 DEFAULT_SECONDS = 900.0
 """A quarter of an hour: one attempt at its longest (600 s, the official SDKs' own limit), and half as much again."""
 
-OF_CHAINS = ("prices", "chain")
-"""The tables of a file that say whom a policy runs against. They are no part of it; the commands read them."""
+OF_CHAINS = ("prices", "chain", "health")
+"""The tables of a file about whom a policy runs against. They are no part of it; the commands read them."""
 
 AfterRefusal = Literal["fall_back", "end"]
 
@@ -275,7 +275,7 @@ class Policy:
     def from_toml(cls, text: str, *, source: str = "policy", table: Table | None = None) -> Policy:
         """Read a policy from TOML. Every key is optional and has the name of its field.
 
-        The tables `[prices]` and `[[chain.NAME]]`, which the commands read, are skipped.
+        The tables `[prices]`, `[health]` and `[[chain.NAME]]`, which the commands read, are skipped.
 
         Arguments:
             source: the name of the text in errors.

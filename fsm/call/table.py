@@ -84,6 +84,7 @@ FACTS = (
     Fact("connection_was_stale", says="the server had closed the reused connection before the request came"),
     Fact("asks_for_little", says="the caller wants a handful of tokens, so that a cut reply is what was asked for"),
     Fact("same_wrong_again", says="the reply is wrong in the same words as the one before"),
+    Fact("throttled", says="all calls of the client together have made as many retries as they may"),
     Fact("overran", says="the reply is longer than its cap, so that no budget can rest on the next one's"),
     Fact(
         "should_leave", says="staying with this backend is pointless", any_holds="switch_asked", any_lacks="wait_fits"
@@ -94,9 +95,9 @@ RETRY = Rung(
     "retry",
     limit=3,
     holds="wait_fits",
-    lacks="added_text",
+    lacks=("added_text", "throttled"),
     wait="retry",
-    says="the same request may be sent again; never after text that is kept",
+    says="the same request may be sent again; never after text that is kept, or while all calls retry too much",
     does="sending the same again",
 )
 RESEND = Rung(
@@ -109,7 +110,7 @@ RESEND = Rung(
 REASK = Rung(
     "reask",
     limit=3,
-    lacks="same_empty_again",
+    lacks=("same_empty_again", "throttled"),
     wait="reask",
     change=changes.forget_seed,
     says="an empty reply may be asked for again",

@@ -230,6 +230,20 @@ def test_a_call_without_time_of_its_own_says_nothing_of_the_backend(lake: Lake) 
     client.close()
 
 
+def test_all_calls_together_do_not_multiply_the_load_of_a_backend_that_is_down(lake: Lake) -> None:
+    lake.reply = ScriptedReply(status=500)
+    client = Client(lake.chain[:1], **Clock().options)
+    for _ in range(150):
+        with pytest.raises(rungwise.Failed):
+            client.call("Where?")
+    assert len(lake.primary.requests) == 99 * 4 + 51
+    with pytest.raises(rungwise.Failed, match="no retry left together"):
+        client.call("Where?")
+    unlimited = Client(lake.chain[:1], retry_share=None, **Clock().options)
+    with pytest.raises(rungwise.Failed, match="4 attempts"):
+        unlimited.call("Where?")
+
+
 # journals
 
 
@@ -254,6 +268,12 @@ def test_a_forged_step_of_a_backend_that_was_not_asked_is_found(lake: Lake) -> N
 
 
 # what is refused
+
+
+@pytest.mark.parametrize("share", [True, -0.1, 20, float("nan"), "a fifth"])
+def test_a_share_that_is_none_is_refused(lake: Lake, share: Any) -> None:
+    with pytest.raises(rungwise.ConfigurationError, match="retry_share must be a number from 0 to 1, or None"):
+        Client(lake.chain, retry_share=share)
 
 
 @pytest.mark.parametrize("health", [True, 3, Health, {"failures": 2}])

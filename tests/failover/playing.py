@@ -15,7 +15,7 @@ from attrs import frozen
 
 from failover.faults import ANSWER, FAULTS, HEALTHY, PROMPT, Fault
 from failover.provider import UNKNOWN, Families, FaultyProvider, Scene
-from failover.scaling import scaled
+from failover.scaling import scaled, scaled_health
 from failover.scoring import Score, score
 from failover.seen import Asked, Seen
 from rungwise import CallError, Cancellation, Client, Journal, OpenAIChat, Policy, Result
@@ -94,7 +94,8 @@ def play(
     primary_url = provider.dead_url if fault.primary[0].refuses else provider.base_url
     places = ((scene.primary, primary_url), (scene.fallback, provider.base_url))
     chain = [OpenAIChat(model, name=model, base_url=url) for model, url in places]
-    with Client(chain, policy=scaled(policy, provider.scale), jitter=jitter) as client:
+    health = scaled_health(provider.scale)
+    with Client(chain, policy=scaled(policy, provider.scale), health=health, jitter=jitter) as client:
         return watched(scene, lambda limit, begins_at: _Caller(client, scene, limit, way, begins_at))
 
 

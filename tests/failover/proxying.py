@@ -8,13 +8,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
 import httpx
 
 from failover.endpoint import POLICY, chains
 from failover.faults import FAULTS, PROMPT, Fault
 from failover.playing import NOTHING, Caller, Played, side_by_side, steps_of, watched
 from failover.provider import FaultyProvider, Scene
-from failover.scaling import scaled
+from failover.scaling import scaled, scaled_health
 from failover.seen import Asked
 from rungwise import Journal, Policy
 from support.proxies import policy_toml, proxy
@@ -28,7 +29,10 @@ def play_through_proxy(faults: Iterable[Fault] = FAULTS.values(), *, scale: floa
     Arguments:
         scale: by how much every time is multiplied, of the faults and of the policy.
     """
-    policy = POLICY if scale == 1.0 else policy_toml(scaled(Policy.interactive(), scale))
+    policy = POLICY
+    if scale != 1.0:
+        health = "\n".join(f"{name} = {value}" for name, value in attrs.asdict(scaled_health(scale)).items())
+        policy = f"{policy_toml(scaled(Policy.interactive(), scale))}\n[health]\n{health}\n"
     with tempfile.TemporaryDirectory() as name, FaultyProvider(scale) as provider:
         folder = Path(name)
         scenes = {fault.name: provider.play(fault) for fault in (NOTHING, *faults)}

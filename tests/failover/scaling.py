@@ -4,10 +4,10 @@ from typing import Any
 
 import attrs
 
-from rungwise import Policy
+from rungwise import Health, Policy
 
-NO_SECONDS = {"jitter", "share"}
-"""The numbers among waits, timeouts and reserves that are no seconds."""
+NO_SECONDS = {"jitter", "share", "failures"}
+"""The numbers among waits, timeouts, reserves and rules of health that are no seconds."""
 
 
 def scaled(policy: Policy, scale: float) -> Policy:
@@ -21,6 +21,11 @@ def scaled(policy: Policy, scale: float) -> Policy:
         reserve=_times(policy.reserve, scale),
         budget=attrs.evolve(policy.budget, seconds=_time(policy.budget.seconds, scale)),
     )
+
+
+def scaled_health(scale: float) -> Health:
+    """Return the default rules of health with each of their seconds multiplied."""
+    return _times(Health(), scale)
 
 
 def _times(part: Any, scale: float) -> Any:

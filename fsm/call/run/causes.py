@@ -56,6 +56,8 @@ def cause_of(
         cause += "; the text ran in circles"
     if "asks_for_little" in facts and evidence.event == "truncated":
         cause += "; no more tokens were asked for"
+    if "throttled" in facts:
+        cause += "; the calls of this client have no retry left together"
     if "overran" in facts:
         cause += "; the provider took no notice of the output cap"
     return cause

@@ -12,6 +12,7 @@ from attrs import define, frozen
 
 from rungwise.fsm.call.budget.budget import NOTHING_RESERVED, Reserved, Spending, check_deadline
 from rungwise.fsm.call.budget.shared import SharedBudget, check_within
+from rungwise.fsm.call.budget.throttle import RetryShare
 from rungwise.fsm.call.clocks.waiting import RAISING, cap_of, drawn_wait
 from rungwise.fsm.call.conversation.answer import AnswerSoFar
 from rungwise.fsm.call.conversation.for_backend import losses_of
@@ -97,6 +98,7 @@ class CallContext:
         transcript: the text so far, and what the rungs have added to the messages.
         reserved: what no attempt at the current backend may use of the budget.
         noted_json: the indices of the backends that rejected the parameter for JSON and whose journal note is written.
+        retries: what the call draws its retries from, if it shares them with others.
     """
 
     request: Request
@@ -111,6 +113,7 @@ class CallContext:
     judge: Judge
     reserved: Reserved = NOTHING_RESERVED
     noted_json: frozenset[int] = frozenset()
+    retries: RetryShare | None = None
 
     @classmethod
     def of(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from attrs import evolve
 
+from rungwise.fsm.call.budget.throttle import REPEATS
 from rungwise.fsm.call.conversation.for_backend import Proposal
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.reply import Reply
@@ -67,6 +68,7 @@ class FactFinder:
             "connection_was_stale": observation.failure is not None and observation.failure.is_stale,
             "asks_for_little": proposal.for_backend.asks_for_little,
             "same_wrong_again": observation.is_wrong and _same_wrong(observation, previous),
+            "throttled": self._is_throttled(observation),
             "overran": observation.overran,
         }
         return tuple([name for name, holds in facts.items() if holds])
@@ -97,6 +99,15 @@ class FactFinder:
             or (proposal.is_probe and observation.event in FAILED_PROBE),
             "refusal_ends": policy.after_refusal == "end",
         }
+
+    def _is_throttled(self, observation: Observation) -> bool:
+        """Tell whether all calls together have used up their retries; one that is asked for is not counted."""
+        context, evidence = self.context, observation.evidence
+        is_asked_for = evidence.reason == "rate_limit" and evidence.asked_wait is not None
+        if context.retries is None or is_asked_for:
+            return False
+        rows = context.policy.table.ladder(observation.event, context.policy.table.hub)
+        return any(row.target in REPEATS for row in rows) and context.retries.is_used_up()
 
     def _fits(self, asked_wait: float | None) -> bool:
         context = self.context

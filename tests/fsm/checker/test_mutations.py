@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import rungwise
 from rungwise import CALL, Fact, testing
 from rungwise.core import Call, Effect, Failure, Guard, OpaquePart, PlainLink, Reply, Request, Row, Table, TurnContext
+from rungwise.fsm.call.budget.throttle import LEAST, RetryThrottle
 from rungwise.fsm.call.policy import AfterRefusal
 from rungwise.fsm.call.rules import faults_of
 from rungwise.fsm.checker.branches import Ask, changes, dead_rows, first_row, ways
@@ -48,6 +49,7 @@ ONLY_WITH: Mapping[str, frozenset[str]] = {
     "repair_known": frozenset({"rejected_fixably"}),
     "switch_asked": FAILURES | EITHER | REPLIES | EMPTY,
     "reserve_left": frozenset({"ran_out"}),
+    "throttled": frozenset({"interrupted", "fell_silent", "malformed", "failed_transiently"}) | EMPTY,
     "connection_was_stale": frozenset({"failed_transiently"}),
 }
 """The facts that hold with some events alone."""
@@ -205,6 +207,7 @@ class Expectation:
     tool_result: bool = False
     prior_answer: str | None = None
     gathered: bool = False
+    throttled: bool = False
     compactor: bool = False
     limits: Mapping[str, int] = field(factory=dict)
     attempts: int = 24
@@ -272,12 +275,21 @@ EXPECTATIONS = tuple(Expectation(**entry) for entry in tomllib.loads(_FILE.read_
 def play(expectation: Expectation, table: Table, policy: rungwise.Policy | None = None) -> Call:
     """Run a call over what is given, until it ends or is surely longer than expected."""
     call = expectation.start(table, policy or expectation.policy)
-    call.begin(0.0)
+    call.begin(0.0, used_up() if expectation.throttled else None)
     for number in range(len(expectation.path) + 1):
         if call.is_over:
             break
         give(call, expectation.given[min(number, len(expectation.given) - 1)], number)
     return call
+
+
+@cache
+def used_up() -> RetryThrottle:
+    """Return what many calls have drawn their retries from, of which none is left."""
+    throttle = RetryThrottle(0.0)
+    for _ in range(LEAST):
+        throttle.begin()
+    return throttle
 
 
 def give(call: Call, name: str, number: int) -> None:

@@ -143,7 +143,9 @@ def test_branches_partition_what_an_event_can_meet() -> None:
 
 
 def test_a_row_whose_guard_implies_an_earlier_one_is_dead() -> None:
-    narrow = Guard("may_retry_early", counter="retries", holds=("wait_fits", "has_text"), lacks="added_text")
+    narrow = Guard(
+        "may_retry_early", counter="retries", holds=("wait_fits", "has_text"), lacks=("added_text", "throttled")
+    )
     row, retry = Row("malformed", "await", narrow.name, "retry", "spend_retry"), row_of("malformed", "may_retry")
     rows = [each for old in CALL.rows for each in ([old, row] if old == retry else [old])]
     assert dead_rows(redeclaring(evolve(CALL, rows=rows), narrow)) == (row,)
