@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from typing import Any, Unpack, overload
 
 import anyio
@@ -21,6 +21,7 @@ from rungwise.adapters.http.running import Connections
 from rungwise.adapters.http.streams import AsyncStream, Stream
 from rungwise.adapters.http.sync_driver import Compactor
 from rungwise.adapters.options import (
+    AsyncSleep,
     CallOptions,
     Clock,
     Draws,
@@ -75,6 +76,7 @@ class Client(Drivers):
         wall_clock: returns the seconds since 1970; deadlines and the dates of providers are compared with it.
         health: when calls stop asking a backend that fails, and for how long; all calls of the client remember it. None
             remembers nothing: every call asks the first backend first.
+        store: the URL of a Redis or Valkey server, by which many processes remember it together (extra `redis`).
         retry_share: the most retries and reasks of the last 1,000 calls together, as a share of these calls, from the
             100th call on. Fallbacks do not count, nor do retries that wait for what a 429 asked. None sets no limit.
         deadline_header: the name of a header. Each request carries the deadline of the call in it, in RFC 3339. If you
@@ -99,10 +101,11 @@ class Client(Drivers):
         largest_reply: int = LARGEST_REPLY,
         clock: Clock = time.monotonic,
         sleep: Sleep | None = None,
-        async_sleep: Callable[[float], Awaitable[object]] = anyio.sleep,
+        async_sleep: AsyncSleep = anyio.sleep,
         jitter: Draws = random.random,
         wall_clock: Clock = time.time,
         health: Health | None = DEFAULT_HEALTH,
+        store: str | None = None,
         retry_share: float | None = 0.2,
         deadline_header: str | None = None,
     ) -> None:
@@ -125,7 +128,7 @@ class Client(Drivers):
         self._deadlines = Deadlines(clock, checked_clock(wall_clock), header_name(deadline_header))
         self._clock, self._async_sleep = clock, checked_waits(async_sleep)
         self._sleep = None if sleep is None else checked_sleep(sleep)
-        self._watch = watch_of(health, clock, checked_clock(wall_clock))
+        self._watch = watch_of(health, store, clock, checked_clock(wall_clock))
         self._throttle = throttle_of(retry_share)
         check_chain(self.chain)
         Chain.of(self.chain, needs_prices=policy.budget.money is not None)

@@ -30,6 +30,7 @@ Messages = str | Iterable[PlainMessage | Message] | Request
 Clock = Callable[[], float]
 Draws = Callable[[], float]
 Sleep = Callable[[float], object]
+AsyncSleep = Callable[[float], Awaitable[object]]
 
 
 class RunOptions(RequestOptions, total=False):
@@ -188,13 +189,19 @@ def check_policy(policy: object) -> Policy:
     return policy
 
 
-def watch_of(health: object, clock: Clock, wall_clock: Clock) -> Watch | None:
-    """Return what remembers the health of backends by some rules, in memory; None for None."""
+def watch_of(health: object, store: object, clock: Clock, wall_clock: Clock) -> Watch | None:
+    """Return what remembers the health of backends by some rules, in memory or behind a URL; None for None."""
+    if store is not None and not isinstance(store, str):
+        raise ConfigurationError(f"store must be a URL such as redis://localhost:6379/0, not {type(store).__name__}")
     if health is None:
         return None
     if not isinstance(health, Health):
         raise ConfigurationError(f"health must be a Health, or None, not {type(health).__name__}")
-    return Watch(MemoryStore(clock), health, wall_clock)
+    if store is None:
+        return Watch(MemoryStore(clock), health, wall_clock)
+    from rungwise.adapters.stores.redis_store import RedisStore  # an extra
+
+    return Watch(RedisStore(store, clock), health, wall_clock)
 
 
 def throttle_of(share: object) -> RetryThrottle | None:

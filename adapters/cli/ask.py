@@ -13,7 +13,16 @@ from attrs import frozen
 
 from rungwise.adapters.cli.backends import Target, chain_of, chain_options
 from rungwise.adapters.cli.chains import check_prices, price_list
-from rungwise.adapters.cli.options import TOKENS, TOOLS, moment, prices_option, returns_option, system_option, text
+from rungwise.adapters.cli.options import (
+    TOKENS,
+    TOOLS,
+    moment,
+    prices_option,
+    returns_option,
+    store_option,
+    system_option,
+    text,
+)
 from rungwise.adapters.cli.output import bad_input, is_terminal, note, prints_aside, require_stdout
 from rungwise.adapters.cli.policies import METAVAR, TOOLS_POLICY, default_of, default_policy
 from rungwise.adapters.cli.run import JOURNAL_LOST, Answer, JournalFile, Shown, answer_to_stdout, ctrl_c_cancels
@@ -36,6 +45,7 @@ if TYPE_CHECKING:
 @click.option("--temperature", type=click.FloatRange(0), metavar="T", help="The sampling temperature.")
 @click.option("--reasoning-effort", metavar="WORD", help="How much the model reasons: low, medium, high, ...")
 @returns_option
+@store_option()
 @click.option(
     "--policy",
     type=TOOLS_POLICY,
@@ -156,6 +166,7 @@ class Options:
     no_stream: bool
     as_json: bool
     journal_file: str | None
+    store: str | None
 
 
 def _ask(options: Options) -> int:
@@ -182,7 +193,9 @@ def _ask(options: Options) -> int:
     of_calls = policy if isinstance(policy, Policy) else default_policy()
     observer = display.step if options.no_stream else None
     with (
-        Client(chain, policy=of_calls, observer=observer, stream_calls=not options.no_stream) as client,
+        Client(
+            chain, policy=of_calls, observer=observer, stream_calls=not options.no_stream, store=options.store
+        ) as client,
         closing(JournalFile(options.journal_file)) as journal,
     ):
         if options.discover:

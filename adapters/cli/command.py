@@ -34,6 +34,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "diff": "rungwise.adapters.cli.diff",
     "explain": "rungwise.adapters.cli.explain",
     "fuzz": "rungwise.adapters.cli.fuzz",
+    "health": "rungwise.adapters.cli.health",
     "proxy": "rungwise.adapters.cli.proxy",
     "serve": "rungwise.adapters.cli.serve",
     "verify": "rungwise.adapters.cli.verify",

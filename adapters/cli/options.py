@@ -53,6 +53,17 @@ TOKENS: Final = click.IntRange(1, MOST_TOKENS)
 BACKENDS: Final = click.IntRange(1, 100)
 
 
+def store_option(*, required: bool = False) -> Callable[[Any], Any]:
+    """Return the option `--store` of a command."""
+    return click.option(
+        "--store",
+        metavar="URL",
+        required=required,
+        help="A Redis or Valkey server by which many processes remember together which backends are down, as in "
+        "redis://localhost:6379/0.",
+    )
+
+
 def text(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Read an argument as UTF-8 where the locale could not."""
     if value is None or not any("\udc80" <= character <= "\udcff" for character in value):

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
@@ -202,3 +202,20 @@ def progress_bar(text: str) -> Iterator[Progress | None]:
     columns = (TextColumn(text), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         yield bar
+
+
+def live(text: Callable[[], str], seconds: float) -> int:
+    """Show a text on stdout and renew it after so many seconds, until Ctrl-C."""
+    import time
+
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(Text(text()), console=Console(), auto_refresh=False) as screen:
+        try:
+            while True:
+                time.sleep(seconds)
+                screen.update(Text(text()), refresh=True)
+        except KeyboardInterrupt:
+            return CANCELLED

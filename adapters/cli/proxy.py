@@ -13,6 +13,7 @@ import click
 
 from rungwise.adapters.cli.backends import VARIABLE, chain_in
 from rungwise.adapters.cli.chains import read_health, read_price_list
+from rungwise.adapters.cli.options import store_option
 from rungwise.adapters.cli.output import bad_input, note, put
 from rungwise.adapters.cli.serve import pointers, refuse_address
 from rungwise.fsm.call.policy import Policy
@@ -57,6 +58,7 @@ DRAIN: Final = 30.0
 )
 @click.option("--hold", is_flag=True, help="Keep streamed text until it is final, so that none is taken back.")
 @click.option("--forward", is_flag=True, help="Pass on requests that are no model calls, with a backend's key.")
+@store_option()
 @click.option("--journals", type=click.Path(file_okay=False), metavar="DIR", help="Keep the journal of each call here.")
 def proxy(
     chains: str,
@@ -67,6 +69,7 @@ def proxy(
     drain: float,
     hold: bool,
     forward: bool,
+    store: str | None,
     journals: str | None,
 ) -> int:
     """Serve the chains of CHAINS, a TOML file, as chat completions, Responses, Anthropic's Messages and Gemini.
@@ -103,7 +106,8 @@ def proxy(
         bad_input(f"--host {host} can be reached by others: name the variable that holds a key with --client-key-env")
     if drain != drain:  # nan passes for any range
         bad_input("--drain must be a number of seconds")
-    app = _app(chains, client_key_env, max_connections, hold=hold, forward=forward, journals=journals)
+    clients = _clients_in(chains, max_connections, store)
+    app = _app(clients, client_key_env, max_connections, hold=hold, forward=forward, journals=journals)
     try:
         listening = _listen(host, port)
     except OSError as error:
@@ -150,14 +154,13 @@ def _server(app: Proxy, drain: float, most: int) -> uvicorn.Server:
     return Draining(uvicorn.Config(app, lifespan="off", **quiet, **limits))
 
 
-def _app(path: str, key_env: str | None, most: int, *, hold: bool, forward: bool, journals: str | None) -> Proxy:
+def _app(
+    clients: dict[str, Client], key_env: str | None, most: int, *, hold: bool, forward: bool, journals: str | None
+) -> Proxy:
     from rungwise.adapters.gateway.gateway import Gateway
     from rungwise.adapters.gateway.proxy import Metrics, Proxy
     from rungwise.fsm.values.secret import Secret
 
-    if find_spec("uvicorn") is None:
-        bad_input("the proxy needs the extra: pip install 'rungwise[proxy]'")
-    clients = _clients_in(path, most)
     default = clients.get("default") or (next(iter(clients.values())) if len(clients) == 1 else None)
     key = None
     if key_env is not None:
@@ -187,10 +190,12 @@ def _app(path: str, key_env: str | None, most: int, *, hold: bool, forward: bool
     return Proxy(Gateway(chains, hold, keep), key=key, most=most, forwards=forward, metrics=metrics)
 
 
-def _clients_in(path: str, most: int) -> dict[str, Client]:
+def _clients_in(path: str, most: int, store: str | None) -> dict[str, Client]:
     """Return a client for each chain of a file, all with the policy there; no request waits for a connection."""
     from rungwise.adapters.client import Client
 
+    if find_spec("uvicorn") is None:
+        bad_input("the proxy needs the extra: pip install 'rungwise[proxy]'")
     text = text_of_file(path)
     policy = Policy.from_toml(text, source=path)
     chains = read_toml(text).get("chain", {})
@@ -198,7 +203,8 @@ def _clients_in(path: str, most: int) -> dict[str, Client]:
         if not isinstance(chains, dict) or not chains:
             raise ConfigurationError("there is no chain: begin each backend of one with [[chain.default]]")
         prices = read_price_list(text)  # which refuses what is no table
-        options: dict[str, Any] = {"policy": policy, "max_connections": most, "health": read_health(text)}
+        options: dict[str, Any] = {"policy": policy, "max_connections": most, "store": store}
+        options["health"] = read_health(text)
         return {name: Client(chain_in(name, tables, prices.of), **options) for name, tables in chains.items()}
     except ConfigurationError as error:
         raise ConfigurationError(f"{path}: {error}") from None

@@ -62,7 +62,7 @@ class AsyncDriver(Driver):
                     break
                 # This waits for other calls, not for the backend, so no limit of an attempt counts here.
                 async with self.http.place(self.seconds_left(send), self.cancellation) as has_place:
-                    if has_place and (admitted := health.admit(call, send)) is not send:
+                    if has_place and (admitted := await health.aadmit(call, send)) is not send:
                         send = admitted
                         continue
                     send = call.sending(self.clock() if has_place else self.when_late(send))
@@ -80,7 +80,7 @@ class AsyncDriver(Driver):
                 if (judged := call.judging(reply)) is not None:
                     finding = await self.found(judged, self.cancellation, self.deadline(send))
                 send, is_fresh = call.receive(reply, self.clock(), finding), needs_fresh(reply, is_fresh)
-                health.settle(seen_of(call, exchange))
+                await health.asettle(seen_of(call, exchange))
                 exchange = None
                 for event in call.drain():
                     yield event
@@ -90,7 +90,7 @@ class AsyncDriver(Driver):
             error.result = call.cancel(self.clock(), partial(exchange))  # type: ignore[attr-defined]
             raise
         finally:
-            health.settle(None)
+            await health.asettle(None)
         for event in call.drain():
             yield event
 

@@ -6,15 +6,15 @@ import os
 import random
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Final
 
+from rungwise.adapters.stores.store import Command, Work
+from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom, choose
 
-Key = frozenset[tuple[str, str]]
-"""What identifies a backend with its key; see `Link.identities`."""
-
 UNKNOWN: Final = BackendHealth()
+FIRST: Final = Choice(0)
 
 
 class MemoryStore:
@@ -26,35 +26,48 @@ class MemoryStore:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.now = clock
-        self._known: dict[Key, BackendHealth] = {}
+        self.draw = random.random
+        self._known: dict[Hashable, BackendHealth] = {}
         self._lock = threading.Lock()
         _all.add(self)
 
-    def choose(self, keys: Sequence[Key], rules: Health) -> tuple[Choice, Sequence[BackendHealth]]:
-        """Choose which of some backends a call asks; return with it what is remembered of each."""
+    def key_of(self, link: Link) -> Hashable:
+        """Return what identifies a backend with its key in this process."""
+        return link.identities
+
+    def choose(
+        self, keys: Sequence[Hashable], rules: Health, lease: float
+    ) -> Work[tuple[Choice, Sequence[BackendHealth]]]:
+        """Choose which of some backends a call asks; see `Store.choose`."""
+        yield from ()
         if not self._known:
-            return Choice(0), ()
+            return FIRST, ()
         with self._lock:
             known = [self._known.get(key, UNKNOWN) for key in keys]
-            choice = choose(known, self.now(), rules)
+            choice = choose(known, self.now(), rules, lease)
             for place, changed in choice.changed:
                 self._known[keys[place]] = changed
         return choice, known
 
-    def note(self, key: Key, symptom: Symptom, rules: Health, *, sent_at: float, was_probe: bool) -> None:
-        """Remember what an attempt has shown of its backend; see `BackendHealth.after`."""
+    def note(self, key: Hashable, symptom: Symptom, rules: Health, *, sent_at: float, was_probe: bool) -> Work[None]:
+        """Remember what an attempt has shown of its backend; see `Store.note`."""
+        yield from ()
         if symptom.event in (None, "answered") and not was_probe and key not in self._known:
             return  # as nearly always: nothing is remembered of it
         with self._lock:
-            known, now, draw = self._known.get(key, UNKNOWN), self.now(), random.random()
-            after = known.after(symptom, now, rules, sent_at=sent_at, was_probe=was_probe, draw=draw)
+            known, now = self._known.get(key, UNKNOWN), self.now()
+            after = known.after(symptom, now, rules, sent_at=sent_at, was_probe=was_probe, draw=self.draw())
             if after is not known:
                 self._known[key] = after
 
-    def read(self, keys: Sequence[Key]) -> Mapping[Key, BackendHealth]:
+    def read(self, keys: Sequence[Hashable]) -> Work[Sequence[BackendHealth]]:
         """Return what is remembered of some backends."""
+        yield from ()
         with self._lock:
-            return {key: self._known.get(key, UNKNOWN) for key in keys}
+            return [self._known.get(key, UNKNOWN) for key in keys]
+
+    def execute(self, command: Command) -> Any:
+        """Answer nothing: no operation asks a server."""
 
     def begin_anew(self) -> None:
         """Replace the lock in a forked child, and call back the parent's probes, whose ends it will not see."""

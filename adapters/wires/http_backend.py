@@ -209,8 +209,6 @@ class HttpBackend(ABC):
     def _unsupported(self, request: Request) -> Mapping[str, str]:
         """Return the common parameters of a request that are left out, each with the reason."""
         parameters = self._parameters_of(request)
-        if not parameters:
-            return {}
         common = {name: parameters[name] for name in COMMON_PARAMETERS & parameters.keys()}
         return self.lost_parameters({name: value for name, value in common.items() if value is not None})
 
@@ -248,6 +246,11 @@ class HttpBackend(ABC):
     def identities(self) -> frozenset[tuple[str, str]]:
         """Return what identifies duplicates: host or base URL, model, and a fingerprint of the key and headers."""
         return self._identities
+
+    @property
+    def digest(self) -> str:
+        """Return what identifies the backend with its key in every process; it reveals neither."""
+        return fingerprint({**self._sent_headers, "at": f"{self.root} {self.model}"}, salt=b"rungwise")
 
     @property
     def places(self) -> frozenset[tuple[str, str]]:
@@ -301,9 +304,8 @@ class HttpBackend(ABC):
         if self._endpoint.problem:
             return self._endpoint.problem
         required = not self._endpoint.is_local if self.api_key_required is None else self.api_key_required
-        if not required or self._has_key_header or self.renews_key:
-            return None
-        return key_problem(self._key, variables_of(self._endpoint.origin))
+        is_fine = not required or self._has_key_header or self.renews_key
+        return None if is_fine else key_problem(self._key, variables_of(self._endpoint.origin))
 
     @property
     def prefills(self) -> bool:

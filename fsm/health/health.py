@@ -107,11 +107,14 @@ class Symptom:
 
 
 NO_SYMPTOM: Final = Symptom(None)
+ANSWERED: Final = Symptom("answered")
 
 
 def symptom_of(observation: Observation) -> Symptom:
     """Return what the end of an attempt shows of its backend."""
     failure = observation.failure
+    if failure is None and observation.is_answer:
+        return ANSWERED  # as nearly always
     if failure is None or observation.event == "cancelled":
         event = _BY_EVENT.get(observation.event, "answered")
         return Symptom(event, why=observation.event.replace("_", " "))
@@ -132,6 +135,7 @@ class BackendHealth:
         opened: how many times in a row it has opened.
         since: when it came into its state, in seconds on the clock of the store; what was sent before is out of date.
         until: when it is asked again, likewise.
+        tried_until: when a probe that nobody has reported is lost, likewise.
         why: what opened it.
     """
 
@@ -140,15 +144,26 @@ class BackendHealth:
     opened: int = 0
     since: float = -float("inf")
     until: float = 0.0
+    tried_until: float = 0.0
     why: str = ""
 
     def at(self, now: float, rules: Health) -> BackendHealth:
-        """Return what is remembered at a moment: when its time has come, an open backend may be tried."""
-        return self._fired("came_due", now, rules) if self.state == OPEN and now >= self.until else self
+        """Return what is remembered at a moment: an open backend whose time has come may be tried, as may one again
+        whose probe is lost.
+        """
+        if self.state == OPEN and now >= self.until:
+            return self._fired("came_due", now, rules)
+        is_lost = self.spent[1] > 0 and now >= self.tried_until
+        return self._fired("came_back", now, rules) if is_lost else self
 
-    def probed(self, now: float, rules: Health) -> BackendHealth:
-        """Return what is remembered after a call has asked whether it may try the backend."""
-        return self._fired("probed", now, rules)
+    def probed(self, now: float, rules: Health, lease: float) -> BackendHealth:
+        """Return what is remembered after a call has asked whether it may try the backend.
+
+        Arguments:
+            lease: the seconds after which its attempt is lost, if nobody reports it.
+        """
+        tried = self._fired("probed", now, rules)
+        return tried if tried.spent == self.spent else evolve(tried, tried_until=now + lease)
 
     def after(
         self, symptom: Symptom, now: float, rules: Health, *, sent_at: float, was_probe: bool, draw: float
@@ -183,7 +198,7 @@ class BackendHealth:
     def _timed(self, before: BackendHealth, symptom: Symptom, now: float, rules: Health, draw: float) -> BackendHealth:
         """Set until when it is open, if it is, after it was fired from what was known before."""
         if self.state != OPEN:
-            return evolve(self, opened=0, until=0.0, why="") if self.state != before.state else self
+            return evolve(self, opened=0, until=0.0, tried_until=0.0, why="") if self.state != before.state else self
         if before.state == OPEN:
             seconds, opened = symptom.asked_wait or 0.0, self.opened
         else:
@@ -209,7 +224,7 @@ class Choice:
     changed: tuple[tuple[int, BackendHealth], ...] = ()
 
 
-def choose(known: Sequence[BackendHealth], now: float, rules: Health) -> Choice:
+def choose(known: Sequence[BackendHealth], now: float, rules: Health, lease: float) -> Choice:
     """Choose the first backend that may be asked, in the order of the chain; if all are open, the first to come due."""
     due: list[tuple[int, BackendHealth]] = []
     for place, health in enumerate(known):
@@ -217,7 +232,7 @@ def choose(known: Sequence[BackendHealth], now: float, rules: Health) -> Choice:
             return Choice(place, changed=tuple(due))
         later = health.at(now, rules)
         if later.state == HALF_OPEN:
-            tried = later.probed(now, rules)
+            tried = later.probed(now, rules, lease)
             if tried.spent != later.spent:
                 return Choice(place, True, (*due, (place, tried)))
         if later is not health:

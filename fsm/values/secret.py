@@ -100,12 +100,16 @@ class SecretMap(_Shared, Mapping[str, str]):
 NO_HEADERS: Final = SecretMap()
 
 
-def fingerprint(headers: Mapping[str, str]) -> str:
-    """Return a number that identifies these headers within this process, and means nothing outside it."""
+def fingerprint(headers: Mapping[str, str], salt: bytes | None = None) -> str:
+    """Return a number that identifies these headers.
+
+    Arguments:
+        salt: the same one gives the same number in every process; without one, it means nothing outside this process.
+    """
     from hashlib import blake2b  # loads OpenSSL as well
 
     pairs = SecretMap({name.lower(): value for name, value in headers.items()})
-    return blake2b(_bytes(repr(sorted(pairs.items()))), key=_SALT, digest_size=6).hexdigest()
+    return blake2b(_bytes(repr(sorted(pairs.items()))), key=_SALT if salt is None else salt, digest_size=6).hexdigest()
 
 
 def _bytes(text: str) -> bytes:

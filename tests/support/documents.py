@@ -28,15 +28,15 @@ from support.command_line import invoke
 ANSWER: Final = ScriptedReply("The sky scatters blue light.")
 ELSEWHERE: Final = frozenset(
     {"dspy", "fastapi", "instructor", "langchain_anthropic", "langchain_google_genai", "langchain_openai", "litellm"}
-    | {"llama_index", "openai_agents", "pydantic_ai", "redis", "tenacity"}
+    | {"llama_index", "openai_agents", "pydantic_ai", "tenacity"}
 )
 """Packages that no environment of ours has: of blocks that import them, only the syntax is checked."""
 
 SHELL: Final = ("pip install ", "python3 -m venv ", "export ", "curl ", "uvicorn ", "pytest", ".ci/", "git ")
 """How other commands than ours begin."""
 
-SLOW: Final = ("demo", "serve", "proxy", "fuzz")
-"""Commands whose options are checked, and that do not run: they take seconds, or end by Ctrl-C."""
+SLOW: Final = ("demo", "serve", "proxy", "fuzz", "health")
+"""Commands whose options are checked, and that do not run: they take seconds, need a server, or end by Ctrl-C."""
 
 HOSTS: Final = {
     "claude": "api.anthropic.com",

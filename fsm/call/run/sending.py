@@ -217,6 +217,8 @@ class Sender:
         chain = self.context.chain
         if self.proposed is None or self._arrived_at == chain.index or not self._proposer.is_first():
             return ()
+        if chain.is_at_end:
+            return (chain.index,)
         can_leave = self.context.position.state == "fallback" or fallbacks_left(self.context) > 0
         return (chain.index, *(index for index, _ in chain.to_come())) if can_leave else (chain.index,)
 

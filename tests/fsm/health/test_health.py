@@ -25,6 +25,7 @@ from rungwise.fsm.journal.record import Evidence as Recorded
 from rungwise.testing import run
 
 RULES = Health()
+LEASE = 1_000.0
 ANSWERED, FAILED, SILENT = Symptom("answered", why="answered"), Symptom("failed", why="503"), Symptom("fell_silent")
 KINDS = ("answered", "failed", "fell_silent", "limited", "rejected_key", None)
 
@@ -105,7 +106,7 @@ def test_it_stays_open_twice_as_long_each_time_up_to_the_longest() -> None:
     for _ in range(6):
         lengths.append(health.until - now)
         now = health.until
-        tried = choose([health], now, RULES)
+        tried = choose([health], now, RULES, LEASE)
         assert tried.is_probe
         health = after(tried.changed[-1][1], FAILED, now, was_probe=True)
     assert lengths == [5, 10, 20, 30, 30, 30]
@@ -118,7 +119,7 @@ def test_jitter_never_makes_it_longer(opened: int, draw: float) -> None:
 
 
 def test_an_answer_to_the_probe_closes_it_and_forgets_how_often_it_had_opened() -> None:
-    tried = choose([opened(FAILED, FAILED)], 5.0, RULES).changed[-1][1]
+    tried = choose([opened(FAILED, FAILED)], 5.0, RULES, LEASE).changed[-1][1]
     assert after(tried, ANSWERED, 6.0, was_probe=True) == BackendHealth(since=6.0)
 
 
@@ -130,7 +131,7 @@ def test_a_later_failure_never_moves_the_end_earlier() -> None:
 
 
 def test_what_an_attempt_shows_is_out_of_date_once_the_state_has_changed() -> None:
-    tried = choose([opened(FAILED, FAILED)], 5.0, RULES).changed[-1][1]
+    tried = choose([opened(FAILED, FAILED)], 5.0, RULES, LEASE).changed[-1][1]
     closed = after(tried, ANSWERED, 6.0, was_probe=True)
     late = after(after(closed, FAILED, 7.0, sent_at=1.0), SILENT, 7.0, sent_at=5.9)
     assert late == closed
@@ -143,24 +144,26 @@ def test_what_an_attempt_shows_is_out_of_date_once_the_state_has_changed() -> No
 
 def test_the_first_that_is_closed_is_asked() -> None:
     broken, healthy = opened(FAILED, FAILED), BackendHealth()
-    assert choose([healthy, broken], 1.0, RULES).place == 0
-    assert choose([broken, healthy, healthy], 1.0, RULES).place == 1
+    assert choose([healthy, broken], 1.0, RULES, LEASE).place == 0
+    assert choose([broken, healthy, healthy], 1.0, RULES, LEASE).place == 1
 
 
 def test_of_backends_that_are_all_open_the_first_to_come_due_is_asked_which_is_no_probe() -> None:
     both = [opened(Symptom("limited", wait, "429")) for wait in (30.0, 10.0, 20.0)]
-    choice = choose(both, 1.0, RULES)
+    choice = choose(both, 1.0, RULES, LEASE)
     assert (choice.place, choice.is_probe, choice.changed) == (1, False, ())
 
 
 def test_however_many_wait_only_one_tries_it() -> None:
     known = [opened(FAILED, FAILED), BackendHealth()]
-    first = choose(known, 5.0, RULES)
+    first = choose(known, 5.0, RULES, LEASE)
     assert (first.place, first.is_probe) == (0, True)
     known[0] = first.changed[0][1]
-    assert [(each.place, each.is_probe) for each in (choose(known, 9.0, RULES) for _ in range(3))] == [(1, False)] * 3
+    assert [(each.place, each.is_probe) for each in (choose(known, 9.0, RULES, LEASE) for _ in range(3))] == [
+        (1, False)
+    ] * 3
     known[0] = after(known[0], NO_SYMPTOM, 9.0, was_probe=True)
-    assert choose(known, 9.0, RULES).is_probe
+    assert choose(known, 9.0, RULES, LEASE).is_probe
 
 
 class Fleet(RuleBasedStateMachine):
@@ -174,7 +177,7 @@ class Fleet(RuleBasedStateMachine):
 
     @rule()
     def arrive(self) -> None:
-        choice = choose(self.known, self.now, RULES)
+        choice = choose(self.known, self.now, RULES, LEASE)
         before = self.known[choice.place]
         for place, changed in choice.changed:
             self.known[place] = changed
@@ -218,7 +221,7 @@ class Fleet(RuleBasedStateMachine):
         for place, health in enumerate(self.known):
             is_due = health.state == "open" and self.now >= health.until
             if is_due and health.spent[1] == 0 and all(each.state != "closed" for each in self.known[:place]):
-                assert choose(self.known[place:], self.now, RULES).place == 0
+                assert choose(self.known[place:], self.now, RULES, LEASE).place == 0
 
 
 TestFleet = Fleet.TestCase

@@ -1,0 +1,110 @@
+"""`rungwise health`: what calls remember of backends, in a store that many processes share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+from attrs import frozen
+
+from rungwise.adapters.cli.options import store_option
+from rungwise.adapters.cli.output import bad_input, live, put
+from rungwise.fsm.health.health import BackendHealth, Health
+from rungwise.fsm.health.table import HALF_OPEN, OPEN
+from rungwise.fsm.values.label import label
+from rungwise.fsm.values.moments import write_moment
+
+NAME_LENGTH: Final = 60
+EVERY: Final = 1.0
+"""Seconds between two looks with `--watch`."""
+
+
+@frozen
+class BackendLine:
+    """Show one backend.
+
+    Arguments:
+        key: the last characters of a digest of its URL, model and key.
+        asked_again: when, in RFC 3339, where it is not asked now.
+    """
+
+    name: str
+    key: str
+    state: str
+    asked_again: str | None
+    why: str
+
+    @classmethod
+    def of(cls, name: str, digest: str, health: BackendHealth) -> BackendLine:
+        """Make it of what is remembered; whoever writes to the store may have put anything in there."""
+        moment = write_moment(health.until) if health.state == OPEN else None
+        return cls(
+            str(label(name, NAME_LENGTH) or "?"), digest[-4:], health.state, moment, str(label(health.why) or "")
+        )
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """Return its line of the table."""
+        again = self.asked_again or ("when the call that tries it has ended" if self.state == HALF_OPEN else "")
+        return self.name, self.key, self.state.replace("_", " "), again, self.why
+
+
+@click.command(short_help="Show which backends are down, as the processes that share a store remember it.")
+@store_option(required=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--watch", is_flag=True, help="Renew the table each second, until Ctrl-C.")
+def health(store: str, as_json: bool, watch: bool) -> int:
+    """List every backend with its key of which something is remembered: its state, when it is asked again, and why.
+
+    \b
+    States, as of a circuit breaker:
+      closed     it is asked
+      open       it is not asked
+      half open  its time has come, and one call tries it
+
+    \b
+    Exit codes:
+      0  nothing is open
+      1  some backend is
+      2  bad input, or the store cannot be reached
+
+    \b
+    Examples:
+      rungwise health --store redis://localhost:6379/0
+      rungwise health --store redis://localhost:6379/0 --json
+    """
+    from rungwise.adapters.stores.redis_store import RedisStore
+
+    source = RedisStore(store, time.monotonic)
+    if watch and not as_json:
+        return live(lambda: _table(_look(source)), EVERY)
+    found = _look(source)
+    if as_json:
+        import attrs
+        import orjson
+
+        put(orjson.dumps([attrs.asdict(each) for each in found], option=orjson.OPT_INDENT_2).decode() + "\n")
+    else:
+        put(_table(found))
+    return int(any(each.state != "closed" for each in found))
+
+
+def _look(store: Any) -> Sequence[BackendLine]:
+    from rungwise.adapters.stores.store import perform
+
+    listed = perform(store, store.listed())
+    if store.is_away:
+        bad_input("the store cannot be reached: is there a Redis server behind --store?")
+    now, rules = store.now(), Health()
+    return sorted(
+        [BackendLine.of(key.name, key.digest, each.at(now, rules)) for key, each in listed], key=lambda each: each.row
+    )
+
+
+def _table(found: Sequence[BackendLine]) -> str:
+    rows = [("backend", "key", "state", "asked again", "why"), *(each.row for each in found)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join(lines if found else ["nothing is remembered of any backend"]) + "\n"

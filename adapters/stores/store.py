@@ -1,0 +1,71 @@
+"""What a store is: what several calls share, behind operations that never wait by themselves.
+
+An operation is a generator. It yields each command that has to reach a server, and is sent the answer; a store in
+memory yields none. So threads and event loops run the same operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Hashable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from rungwise.fsm.call.conversation.link import Link
+from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom
+
+T = TypeVar("T")
+Command = tuple[Any, ...]
+Work = Generator[Command, Any, T]
+"""An operation of a store, which returns a `T`."""
+
+
+class Store(Protocol):
+    """Hold what several calls share."""
+
+    def now(self) -> float:
+        """Return the seconds on the clock of the store."""
+
+    def key_of(self, link: Link) -> Hashable:
+        """Return what identifies a backend with its key here."""
+
+    def choose(self, keys: Sequence[Any], rules: Health, lease: float) -> Work[tuple[Choice, Sequence[BackendHealth]]]:
+        """Choose which of some backends a call asks; return with it what is remembered of those passed over.
+
+        Arguments:
+            lease: the seconds after which a probe that nobody has reported is lost.
+        """
+
+    def note(self, key: Any, symptom: Symptom, rules: Health, *, sent_at: float, was_probe: bool) -> Work[None]:
+        """Remember what an attempt has shown of its backend; see `BackendHealth.after`."""
+
+    def read(self, keys: Sequence[Any]) -> Work[Sequence[BackendHealth]]:
+        """Return what is remembered of some backends."""
+
+    def execute(self, command: Command) -> Any:
+        """Send a command to the server, and wait for its answer."""
+
+
+def perform(store: Store, work: Work[T]) -> T:
+    """Run an operation in this thread."""
+    try:
+        command = next(work)
+        while True:
+            command = work.send(store.execute(command))
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def aperform(store: Store, work: Work[T]) -> T:
+    """Run an operation in an event loop; each command waits in a worker thread."""
+    try:
+        command = next(work)
+        while True:
+            with anyio.CancelScope(shield=True):  # the store's own timeouts end it
+                answer = await anyio.to_thread.run_sync(store.execute, command)
+            command = work.send(answer)
+    except StopIteration as end:
+        result: T = end.value
+        return result

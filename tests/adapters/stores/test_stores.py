@@ -1,0 +1,257 @@
+"""What both stores do, and what the one in Redis does while its server is away, or holds what is none of ours."""
+
+import logging
+import multiprocessing
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+from attrs import evolve
+
+from rungwise import ConfigurationError, Health, OpenAIChat
+from rungwise.adapters.stores.memory import MemoryStore
+from rungwise.adapters.stores.redis_store import AWAY, RedisStore
+from rungwise.adapters.stores.store import perform
+from rungwise.core import BackendHealth, PlainLink
+from rungwise.fsm.health.health import NO_SYMPTOM, Choice, Symptom
+from support.redis_server import RedisServer
+
+RULES = Health(jitter=0.0, first=0.2, longest=5.0)
+ANSWERED, FAILED, LIMITED = Symptom("answered"), Symptom("failed", why="503"), Symptom("limited", 60.0, "429")
+FIRST, SECOND = PlainLink("first"), PlainLink("second")
+LEASE = 100.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def url(server: RedisServer) -> str:
+    with redis.Redis(port=server.port) as client:
+        client.flushall()
+    return server.url
+
+
+class Process:
+    """Do what the calls of one process do with a store."""
+
+    def __init__(self, store: Any) -> None:
+        self.store = store
+        self.keys = [store.key_of(FIRST), store.key_of(SECOND)]
+
+    def choose(self) -> Choice:
+        choice: Choice = perform(self.store, self.store.choose(self.keys, RULES, LEASE))[0]
+        return choice
+
+    def note(self, symptom: Symptom, *, was_probe: bool = False, place: int = 0) -> None:
+        now = self.store.now()
+        work = self.store.note(self.keys[place], symptom, RULES, sent_at=now, was_probe=was_probe)
+        perform(self.store, work)
+
+    @property
+    def first(self) -> BackendHealth:
+        known: list[BackendHealth] = perform(self.store, self.store.read(self.keys))
+        return known[0]
+
+
+@pytest.fixture(params=["memory", "redis"])
+def process(request: pytest.FixtureRequest) -> Process:
+    if request.param == "memory":
+        return Process(MemoryStore(time.monotonic))
+    return Process(RedisStore(request.getfixturevalue("url"), time.monotonic))
+
+
+def test_a_backend_is_passed_over_from_its_second_failure_on_and_tried_once(process: Process) -> None:
+    assert process.choose() == Choice(0)
+    process.note(FAILED)
+    assert process.choose().place == 0
+    process.note(FAILED)
+    assert (process.first.state, process.first.why) == ("open", "503, 2 in a row")
+    assert process.choose().place == 1
+    time.sleep(RULES.first)
+    tried = process.choose()
+    assert (tried.place, tried.is_probe) == (0, True)
+    assert process.choose().place == 1
+    process.note(ANSWERED, was_probe=True)
+    assert process.first.state == "closed"
+    assert process.choose().place == 0
+
+
+def test_a_probe_that_showed_nothing_leaves_the_next_one_to(process: Process) -> None:
+    process.note(evolve(LIMITED, asked_wait=0.01))
+    time.sleep(0.02)
+    assert process.choose().is_probe
+    process.note(NO_SYMPTOM, was_probe=True)
+    assert process.choose().is_probe
+
+
+def test_backends_are_apart_and_the_first_to_come_due_is_asked_when_all_are_open(process: Process) -> None:
+    process.note(evolve(LIMITED, asked_wait=70.0))
+    process.note(LIMITED, place=1)
+    choice = process.choose()
+    assert (choice.place, choice.is_probe) == (1, False)
+
+
+@pytest.mark.parametrize("times", [20])
+def test_threads_send_one_probe(process: Process, times: int) -> None:
+    process.note(evolve(LIMITED, asked_wait=0.01))
+    time.sleep(0.02)
+    begin, choices = threading.Barrier(times), []
+
+    def arrive() -> None:
+        begin.wait()
+        choices.append(process.choose())
+
+    threads = [threading.Thread(target=arrive) for _ in range(times)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(choice.is_probe for choice in choices) == 1
+    assert [choice.place for choice in choices].count(0) == 1
+
+
+# many processes
+
+
+def _arrive(url: str, results: Any) -> None:
+    process = Process(RedisStore(url, time.monotonic))
+    for _ in range(20):
+        results.put(process.choose().is_probe)
+
+
+def test_of_many_processes_one_sends_the_probe(url: str) -> None:
+    process = Process(RedisStore(url, time.monotonic))
+    process.note(evolve(LIMITED, asked_wait=0.01))
+    time.sleep(0.02)
+    context = multiprocessing.get_context("spawn")
+    results = context.SimpleQueue()
+    others = [context.Process(target=_arrive, args=(url, results)) for _ in range(4)]
+    for each in others:
+        each.start()
+    probes = sum(results.get() for _ in range(80))
+    for each in others:
+        each.join()
+    assert probes == 1
+
+
+def test_what_one_process_met_the_other_one_knows(url: str) -> None:
+    one, other = (Process(RedisStore(url, clock)) for clock in (time.monotonic, lambda: time.monotonic() - 10_000))
+    one.note(FAILED)
+    other.choose()
+    other.note(FAILED)
+    assert one.choose().place == other.choose().place == 1
+    assert one.first.until == pytest.approx(other.first.until)
+
+
+def test_failures_of_many_processes_at_once_are_all_counted(url: str) -> None:
+    processes = [Process(RedisStore(url, time.monotonic)) for _ in range(8)]
+    rules, begin = Health(failures=8), threading.Barrier(8)
+
+    def fail(process: Process) -> None:
+        begin.wait()
+        work = process.store.note(process.keys[0], FAILED, rules, sent_at=process.store.now(), was_probe=False)
+        perform(process.store, work)
+
+    threads = [threading.Thread(target=fail, args=(process,)) for process in processes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert processes[0].first.state == "open"
+
+
+def test_a_probe_that_nobody_reports_is_lost_in_the_end(url: str) -> None:
+    one, other = (Process(RedisStore(url, time.monotonic)) for _ in range(2))
+    one.note(evolve(LIMITED, asked_wait=0.01))
+    time.sleep(0.02)
+    choice, _ = perform(one.store, one.store.choose(one.keys, RULES, 0.2))
+    assert choice.is_probe
+    assert not other.choose().is_probe
+    time.sleep(0.25)
+    assert other.choose().is_probe
+
+
+# the server
+
+
+def test_each_process_goes_on_with_what_it_knows_while_the_server_is_away(caplog: pytest.LogCaptureFixture) -> None:
+    with RedisServer() as server:
+        one, other = (Process(RedisStore(server.url, time.monotonic)) for _ in range(2))
+        one.note(LIMITED)
+        assert other.choose().place == 1
+        server.kill()
+        with caplog.at_level(logging.WARNING, "rungwise"):
+            assert one.choose().place == 1
+            assert other.choose().place == 0
+            other.note(FAILED)
+            other.note(FAILED)
+            assert other.choose().place == 1
+        assert caplog.text.count("the store is away") == 2
+        assert "127.0.0.1" not in caplog.text
+        server.start()
+        time.sleep(AWAY)
+        assert one.choose().place == other.choose().place == 1
+        assert other.first.why == "429"
+
+
+def test_most_calls_cost_one_round_trip(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = RedisStore(url, time.monotonic)
+    process, commands = Process(store), []
+    execute = store.execute
+    monkeypatch.setattr(store, "execute", lambda command: commands.append(command[0]) or execute(command))
+    process.choose()
+    process.note(ANSWERED)
+    assert commands == ["read"]  # and nothing after the attempt
+    process.note(FAILED)
+    assert commands == ["read", "swap"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("", "{", "[]", "null", "9" * 5_000, '{"state": "open"}', '{"state": "ajar", "spent": [0, 0]}'),
+        *('{"state": "open", "spent": [0]}', '{"state": "open", "spent": [-1, 0]}'),
+        *('{"state": "open", "spent": [0, 0], "until": 1e400}', '{"state": "open", "spent": [0, 0], "why": 3}'),
+    ],
+)
+def test_a_value_that_is_none_of_ours_is_nothing_and_replaced(url: str, value: str) -> None:
+    process = Process(RedisStore(url, time.monotonic))
+    with redis.Redis.from_url(url, decode_responses=True) as client:
+        client.set(f"rungwise:health:{process.keys[0].digest}", value)
+    assert process.choose() == Choice(0)
+    process.note(LIMITED)
+    assert process.first.state == "open"
+
+
+def test_every_key_expires_and_none_reveals_a_key(url: str) -> None:
+    secret = "sk-1f3870be274f6c49b3e31a0c6728957f"
+    backend = OpenAIChat("gpt-5", api_key=secret)
+    store = RedisStore(url, time.monotonic)
+    perform(store, store.note(store.key_of(backend), LIMITED, RULES, sent_at=store.now(), was_probe=False))
+    with redis.Redis.from_url(url, decode_responses=True) as client:
+        [key] = client.keys("*")
+        assert key.startswith("rungwise:health:")
+        assert 3_600_000 < client.pttl(key) < 3_700_000
+        assert secret not in key + client.get(key)
+    same, other = OpenAIChat("gpt-5", api_key=secret), OpenAIChat("gpt-5", api_key=f"{secret}0")
+    assert store.key_of(same) == store.key_of(backend) != store.key_of(other)
+
+
+def test_whoever_looks_sees_what_is_remembered(url: str) -> None:
+    process = Process(RedisStore(url, time.monotonic))
+    process.note(LIMITED)
+    [(key, health)] = perform(process.store, RedisStore(url, time.monotonic).listed())
+    assert (key.name, key.digest, health.why) == ("first", process.keys[0].digest, "429")
+
+
+@pytest.mark.parametrize("url", ["", "localhost", "http://localhost", "redis://localhost:port"])
+def test_a_url_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="such as redis://localhost:6379/0"):
+        RedisStore(url, time.monotonic)

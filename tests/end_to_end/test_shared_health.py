@@ -1,0 +1,175 @@
+"""What one process has met, the others know: through a real Redis server, by the provider's own count."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import pytest
+import redis
+from attrs import define, field
+
+import rungwise
+from rungwise import Client, Health, OpenAIChat
+from rungwise.testing import ReceivedRequest, ScriptedReply
+from support.command_line import invoke
+from support.modes import Caller
+from support.redis_server import RedisServer
+
+pytestmark = pytest.mark.sampled(1)
+
+DOWN, ANSWER, OTHER = ScriptedReply(status=503), ScriptedReply(text="In the reeds."), ScriptedReply(text="Elsewhere.")
+
+CALLS = """
+import sys
+from rungwise import Client, Health, OpenAIChat
+primary, second, store, calls = sys.argv[1:]
+chain = [OpenAIChat("m", base_url=url, name=name) for name, url in (("primary", primary), ("second", second))]
+client = Client(chain, store=store, health=Health(first=0.2, longest=0.2), sleep=lambda seconds: None)
+print(sum(client.call("Where?").outcome == "done" for _ in range(int(calls))))
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def store(server: RedisServer) -> str:
+    with redis.Redis(port=server.port) as client:
+        client.flushall()
+    return server.url
+
+
+@define
+class Lake:
+    """Two servers, of which the first counts how many requests it has at once."""
+
+    reply: ScriptedReply = DOWN
+    at_once: list[int] = field(factory=list)
+    _under_way: int = 0
+    _lock: Any = field(factory=threading.Lock)
+    chain: Any = None
+    primary: Any = None
+
+    def answer(self, request: ReceivedRequest) -> ScriptedReply:
+        with self._lock:
+            self._under_way += 1
+            self.at_once.append(self._under_way)
+        time.sleep(0.02)
+        with self._lock:
+            self._under_way -= 1
+        return self.reply
+
+
+@pytest.fixture
+def lake(serve: Any, backend_of: Any) -> Lake:
+    lake = Lake()
+    lake.primary, second = serve(lake.answer), serve(OTHER)
+    lake.chain = [backend_of(lake.primary), backend_of(second, name="second")]
+    return lake
+
+
+def test_the_first_call_of_another_process_sends_nothing_to_a_backend_that_is_down(
+    mode: str, lake: Lake, store: str
+) -> None:
+    options = {"store": store, "sleep": lambda seconds: None, "async_sleep": _no_sleep}
+    with Caller(mode, lake.chain, **options) as one, Caller(mode, lake.chain, **options) as other:
+        assert one.ask().text == OTHER.text
+        asked = len(lake.primary.requests)
+        assert other.ask().text == OTHER.text
+        assert len(lake.primary.requests) == asked == 2
+        assert other.client.health()["primary"].why == "503, 2 in a row"
+        with redis.Redis.from_url(store) as client:
+            client.flushall()
+        lake.reply = ANSWER
+        assert other.ask().text == ANSWER.text
+
+
+async def _no_sleep(seconds: float) -> None:
+    pass
+
+
+def test_of_eight_processes_one_at_a_time_tries_it(lake: Lake, store: str) -> None:
+    urls = [each.base_url for each in lake.chain]
+    chain = [OpenAIChat("m", base_url=url, name=url) for url in urls]
+    Client(chain, store=store, health=Health(first=0.2, longest=0.2), sleep=lambda seconds: None).call("Where?")
+    before = len(lake.primary.requests)
+    command = [sys.executable, "-c", CALLS, *urls, store, "100"]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(8)]
+    assert [process.communicate()[0].strip() for process in processes] == ["100"] * 8
+    tried = lake.at_once[before:]
+    assert 1 <= len(tried) < 60
+    assert max(tried) == 1
+
+
+def test_calls_go_on_when_the_server_dies_and_when_it_is_back(mode: str, lake: Lake) -> None:
+    with RedisServer() as server:
+        options = {"store": server.url, "sleep": lambda seconds: None, "async_sleep": _no_sleep}
+        with Caller(mode, lake.chain, **options) as caller:
+            assert caller.ask().text == OTHER.text
+            server.kill()
+            assert caller.ask().text == OTHER.text
+            assert len(lake.primary.requests) == 2
+            server.start()
+            assert caller.ask().text == OTHER.text
+
+
+def test_a_store_that_does_not_answer_costs_a_call_little(lake: Lake) -> None:
+    lake.reply = ANSWER
+    began = time.monotonic()
+    with Client(lake.chain, store="redis://127.0.0.1:1/0") as client:
+        for _ in range(5):
+            assert client.call("Where?").text == ANSWER.text
+    assert time.monotonic() - began < 5.0
+
+
+def test_a_store_needs_its_extra(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "redis", None)
+    with pytest.raises(rungwise.ConfigurationError, match=r"pip install 'rungwise\[redis\]'"):
+        Client(lake.chain, store="redis://localhost:6379/0")
+
+
+@pytest.mark.parametrize("store", [6379, True, b"redis://localhost"])
+def test_anything_but_a_url_is_refused(lake: Lake, store: Any) -> None:
+    with pytest.raises(rungwise.ConfigurationError, match="store must be a URL"):
+        Client(lake.chain, store=store)
+
+
+# the command
+
+
+def test_the_command_shows_what_is_remembered(lake: Lake, store: str) -> None:
+    assert invoke("health", "--store", store).stdout == "nothing is remembered of any backend\n"
+    chain = [attrs.evolve(lake.chain[0], api_key="sk-1f3870be274f6c49"), lake.chain[1]]
+    Client(chain, store=store, sleep=lambda seconds: None).call("Where?")
+    told = invoke("health", "--store", store)
+    head, line = told.stdout.splitlines()
+    assert (told.exit_code, head.split()) == (1, ["backend", "key", "state", "asked", "again", "why"])
+    name, key, state, _, why = line.split(maxsplit=4)
+    assert (name, len(key), state, why) == ("primary", 4, "open", "503, 2 in a row")
+    assert "sk-1f3870be274f6c49" not in line
+    assert '"state": "open"' in invoke("health", "--store", store, "--json").stdout
+
+
+def test_the_command_says_what_is_wrong() -> None:
+    away = invoke("health", "--store", "redis://127.0.0.1:1/0")
+    assert away.exit_code == 2
+    assert "the store cannot be reached" in away.stderr
+    assert invoke("health", "--store", "localhost").exit_code == 2
+    assert "--store" in invoke("health").stderr
+
+
+def test_a_value_that_somebody_else_wrote_cannot_break_the_terminal(store: str) -> None:
+    with redis.Redis.from_url(store) as client:
+        name = "\x1b]0;owned\x07" * 50
+        client.set("rungwise:health:x", f'{{"state": "open", "spent": [0, 0], "until": 1e14, "name": "{name}"}}')
+        client.set("rungwise:health:y", '{"state": "open", "spent": [0, 0], "until": 1e14, "name": "\\u001b]0;x"}')
+    told = invoke("health", "--store", store)
+    assert "\x1b" not in told.stdout
+    assert len(told.stdout.splitlines()) == 3
