@@ -140,7 +140,9 @@ class AttemptLine:
         waited = f"waited {seconds_text(attempt.waited)}" if attempt.waited > 0 else ""
         if attempt.wait and not waited:  # no clock was passed in, or nobody waited
             waited = f"wait {seconds_text(attempt.wait)}"
-        skipped = [f"skipped {step.backend}{f': {step.note}' if step.note else ''}" for step in attempt.skipped]
+        led = attempt.led
+        passed_over = (*((led,) if led is not None and led.event == "found_open" else ()), *attempt.skipped)
+        skipped = [f"skipped {step.backend}{f': {step.note}' if step.note else ''}" for step in passed_over]
         parts = [
             ("rung", plain(attempt.rung)),
             ("name", self.name),

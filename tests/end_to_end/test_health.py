@@ -87,6 +87,7 @@ def test_a_call_that_finds_it_open_says_so_in_its_journal_and_sends_nothing_ther
         result = caller.ask()
     assert steps(result) == ["found_open primary", "sent second", "answered second"]
     assert result.journal.steps[0].note == "open until 1970-01-01T00:00:05.000Z: 503, 2 in a row"
+    assert "skipped primary: open until 1970-01-01T00:00:05.000Z: 503, 2 in a row" in result._repr_html_()
     assert (result.attempts, result.backend) == (1, "second")
 
 
