@@ -13,7 +13,7 @@ from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.call.run.sending import OPEN
-from rungwise.fsm.health.health import NO_SYMPTOM, BackendHealth, Health, symptom_of
+from rungwise.fsm.health.health import NO_SYMPTOM, BackendHealth, Health, Symptom, symptom_of
 from rungwise.fsm.health.table import HALF_OPEN
 from rungwise.fsm.values.moments import write_moment
 
@@ -41,6 +41,11 @@ class Watch:
         known = perform(self.store, self.store.read([self.store.key_of(link) for link in chain]))
         now = self.store.now()
         return {link.name: health.at(now, self.rules) for link, health in zip(chain, known, strict=True)}
+
+    def remember(self, link: Link, symptom: Symptom) -> None:
+        """Remember what an attempt has shown of a backend just now."""
+        key, now = self.store.key_of(link), self.store.now()
+        perform(self.store, self.store.note(key, symptom, self.rules, sent_at=now, was_probe=False))
 
     def reason(self, health: BackendHealth) -> str:
         """Say until when a backend is not asked, and why, as journals do."""

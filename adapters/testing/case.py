@@ -187,6 +187,7 @@ class Case(Shrinkable):
     prices: Prices = PRICES
     is_fair: bool = False  # whether the provider keeps to the caps, and counts prompts as they are
     tokenizer: str = "prose"  # of a fair provider
+    opens: int = 0  # how many backends, from the first on, earlier calls have found down
     leaves_after: int | None = None  # events after which the consumer of a stream goes away; None stays
     squeeze: Squeeze = field(factory=Squeeze)
 
@@ -216,6 +217,7 @@ class Case(Shrinkable):
             "compactor": self.compactor,
             "prices": self.prices if self.prices != PRICES else None,
             "usage": f"as a fair provider counts {self.tokenizer}" if self.is_fair else None,
+            "backends that are down": self.opens,
             "the consumer leaves after": f"{self.leaves_after} events" if self.leaves_after is not None else None,
             "squeeze": self.squeeze if self.squeeze != Squeeze() else None,
         }
@@ -258,5 +260,6 @@ def cases(replies: SearchStrategy[ScriptedReply], prices: Prices = PRICES) -> Se
         prices=st.sampled_from((prices, dear, dear_input)),
         is_fair=st.booleans(),
         tokenizer=st.sampled_from(tuple(TOKENIZERS)),
+        opens=st.sampled_from((0, 0, 1, 2)),
         leaves_after=seldom(st.integers(0, LATEST)),
     )

@@ -29,6 +29,7 @@ from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.health.health import Symptom
 from rungwise.fsm.testing.backend import TOKENIZERS, VirtualClock, fitting, prompt_tokens
 from rungwise.fsm.testing.compactors import CompactorFailed
 from rungwise.fsm.values.usage import NO_USAGE, Usage
@@ -139,6 +140,9 @@ class MemoryTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         return self.provider.respond(request)
 
 
+DOWN = Symptom("limited", 60.0, "429")
+"""What an earlier call has met at a backend that is not asked."""
+
 KEY = "sk-d41f8cd98f00b204"
 RUN = "x-run"
 """The header that says for which run a request is: one that ran out of time may come when the next run has begun."""
@@ -238,7 +242,7 @@ class CaseRunner:
             clock.advance(compactor.seconds)
             return compactor(messages)
 
-        return Client(
+        client = Client(
             self.chain(case.prefill, case.squeeze.prices or (case.prices,) * self.backends),
             policy=case.squeeze.policy(self.policy),
             compactor=compact if compactor is not None else None,
@@ -249,6 +253,10 @@ class CaseRunner:
             jitter=lambda: 1.0,
             **http,
         )
+        for backend in client.chain[: case.opens]:
+            assert client._watch is not None
+            client._watch.remember(backend, DOWN)
+        return client
 
 
 def _fair(reply: ScriptedReply, request: ReceivedRequest, case: Case) -> tuple[ScriptedReply, Usage]:

@@ -1,6 +1,8 @@
 """A backend that is down is asked once in a while, by one call at a time, and again as soon as it has recovered."""
 
+import asyncio
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -229,6 +231,29 @@ def test_a_call_without_time_of_its_own_says_nothing_of_the_backend(lake: Lake) 
             client.call("Where?")
     assert client.health()["primary"] == BackendHealth()
     client.close()
+
+
+def test_forty_calls_at_once_to_a_server_that_admits_twenty_all_succeed(serve: Any, backend_of: Any) -> None:
+    under_way, lock = [0], threading.Lock()
+
+    def answer(request: ReceivedRequest) -> ScriptedReply:
+        with lock:
+            if under_way[0] == 20:
+                return ScriptedReply(status=429, headers={"retry-after": "1"})
+            under_way[0] += 1
+        time.sleep(0.3)  # the server's own
+        with lock:
+            under_way[0] -= 1
+        return ANSWER
+
+    provider = serve(answer)
+
+    async def ask_all() -> list[rungwise.Result]:
+        async with Client(backend_of(provider)) as client:
+            return await asyncio.gather(*[client.acall("Where?") for _ in range(40)])
+
+    assert [result.text for result in asyncio.run(ask_all())] == [ANSWER.text] * 40
+    assert len(provider.requests) <= 70
 
 
 def test_all_calls_together_do_not_multiply_the_load_of_a_backend_that_is_down(lake: Lake) -> None:
