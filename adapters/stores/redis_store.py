@@ -39,21 +39,28 @@ TRIES: Final = 8
 LARGEST_VALUE: Final = 4_096
 """Characters of a value that are read; what is longer is none of ours."""
 
-READ: Final = """
+VALUE: Final = """
+local function value_of(key)
+  local value = redis.pcall('GET', key) -- an error is a table, and a key of another type none of ours
+  return type(value) == 'string' and value or ''
+end
+"""
+
+READ: Final = f"""{VALUE}
 local found = redis.call('TIME')
 for i = 1, #KEYS do
-  found[#found + 1] = redis.call('GET', KEYS[i]) or ''
+  found[#found + 1] = value_of(KEYS[i])
 end
 return found
 """
 
-SWAP: Final = """
-local value = redis.call('GET', KEYS[1]) or ''
+SWAP: Final = f"""{VALUE}
+local value = value_of(KEYS[1])
 if value ~= ARGV[1] then
-  return {0, value}
+  return {{0, value}}
 end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
-return {1, ARGV[2]}
+return {{1, ARGV[2]}}
 """
 
 

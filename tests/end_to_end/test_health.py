@@ -171,12 +171,14 @@ def test_nothing_is_remembered_where_it_is_turned_off(mode: str, lake: Lake) -> 
     assert lake.counts == [6, 3]
 
 
-def test_a_journal_is_the_same_byte_for_byte_with_health_and_without_as_long_as_nothing_is_open(lake: Lake) -> None:
-    journals = []
-    for options in ({}, {"health": None}):
+@pytest.mark.parametrize("reply", [ANSWER, DOWN, BUSY, ScriptedReply(status=401), ScriptedReply()])
+def test_a_journal_is_the_same_byte_for_byte_as_without_memory_as_long_as_nothing_is_open(
+    lake: Lake, reply: ScriptedReply
+) -> None:
+    lake.reply, journals = reply, []
+    for options in ({}, {"health": None, "retry_share": None}):
         client = Client(lake.chain, **{**Clock().options, **options})
-        lake.reply = ANSWER
-        journals.append([client.call("Where?").journal.to_json() for _ in range(3)])
+        journals.append(client.call("Where?").journal.to_json())
     assert journals[0] == journals[1]
 
 

@@ -230,6 +230,16 @@ def test_a_value_that_is_none_of_ours_is_nothing_and_replaced(url: str, value: s
     assert process.first.state == "open"
 
 
+def test_a_key_of_another_type_is_nothing_and_replaced(url: str) -> None:
+    process = Process(RedisStore(url, time.monotonic))
+    with redis.Redis.from_url(url) as client:
+        client.rpush(f"rungwise:health:{process.keys[0].digest}", "x")
+    process.note(LIMITED, place=1)
+    assert process.choose() == Choice(0)
+    process.note(LIMITED)
+    assert process.first.state == "open"
+
+
 def test_every_key_expires_and_none_reveals_a_key(url: str) -> None:
     secret = "sk-1f3870be274f6c49b3e31a0c6728957f"
     backend = OpenAIChat("gpt-5", api_key=secret)
