@@ -131,4 +131,5 @@ Every call ends: this is proved row by row, for all limits at once. The worst ca
 from start to end), output tokens and money comes with a path that was played to a real call: `exact` if that call
 reaches the figure, "no more than" if it stays below. The certificate also says what is reserved for the last backend of
 a chain, and whether every failure leads to the next backend; a table of your own need not, and is not refused for it.
+Its figures hold with `rungwise.Health` and without: that a backend is passed over counts as possible.
 """
