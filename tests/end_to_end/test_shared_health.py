@@ -14,6 +14,7 @@ from attrs import define, field
 
 import rungwise
 from rungwise import Client, Health, OpenAIChat
+from rungwise.adapters.stores import redis_store
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.command_line import invoke
 from support.modes import Caller
@@ -26,11 +27,19 @@ DOWN, ANSWER, OTHER = ScriptedReply(status=503), ScriptedReply(text="In the reed
 CALLS = """
 import sys
 from rungwise import Client, Health, OpenAIChat
+from rungwise.adapters.stores import redis_store
+redis_store.TIMEOUT = 20.0  # the machine may be busy
 primary, second, store, calls = sys.argv[1:]
 chain = [OpenAIChat("m", base_url=url, name=name) for name, url in (("primary", primary), ("second", second))]
 client = Client(chain, store=store, health=Health(first=0.2, longest=0.2), sleep=lambda seconds: None)
 print(sum(client.call("Where?").outcome == "done" for _ in range(int(calls))))
 """
+
+
+@pytest.fixture(autouse=True)
+def patience_with_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a server on a busy machine answer late; one that was killed refuses at once."""
+    monkeypatch.setattr(redis_store, "TIMEOUT", 20.0)
 
 
 @pytest.fixture(scope="module")
