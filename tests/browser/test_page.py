@@ -271,7 +271,7 @@ def test_tab_reaches_everything_and_the_focus_is_seen(show: Show, name: str) -> 
             break
         reached[seen[3]] = seen[0]
     facts = ["has_delivered", "has_prior_answer", "switch_asked", "has_next_backend"]
-    facts += ["follows_tool_result", "thinks_inline", "same_empty_again"]
+    facts += ["follows_tool_result", "thinks_inline", "same_empty_again", "throttled"]
     machine = ["The machine as o", "picture"]
     wanted = {
         "explain": ["play", "forward", "to-last", "attempt-1", "contents", "The steps in the", *machine],

@@ -148,8 +148,8 @@ def test_a_derived_table_shows_its_rows() -> None:
     assert (set(found.vanish), found.appear, found.fields) == (gone, (), ())
     assert set(diff_policies(shorter, DEFAULT, 1).appear) == gone
     for text in (found.to_text(), found.to_markdown()):
-        assert "Gone: prefill, with 5 rows." in text
-        assert text.count("* gone: ") == 5
+        assert "Gone: prefill, with 8 rows." in text
+        assert text.count("* gone: ") == 8
         assert "* gone: `only_reasoned [may_prefill] → prefill` from `await`" in text
 
 

@@ -80,7 +80,7 @@ def test_past_calls_say_where_they_differ_and_what_is_unknown() -> None:
 @pytest.mark.full
 def test_the_ladders_show_new_removed_and_moved_rows() -> None:
     shown = visible(to_other_table().to_html())
-    assert "5 rows are new; 5 rows are gone; the order of malformed changes" in shown
+    assert "8 rows are new; 8 rows are gone; the order of malformed changes" in shown
     assert "retry ×3 · 2→60 s (was 2.) may_retry" in shown
     assert "retry ×3 · 2→60 s (now 1.) may_retry" in shown
     assert "+ may_apologize apologize ×2" in shown
