@@ -2,10 +2,12 @@
 
 import gc
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
+from support.redis_server import RedisServer
 from support.sampling import mark_the_rest_as_full
 
 # No example fails for its time: a machine that is busy is slow. An ordinary run tries the same examples each time, so
@@ -37,3 +39,18 @@ def pytest_collection_finish() -> None:
     """Spare every later collection of garbage the walk over thousands of tests, which stay to the end."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module")
+def redis_server() -> Iterator[RedisServer]:
+    """Start a Redis server. On a busy machine it may answer late; one that was killed refuses at once."""
+    with pytest.MonkeyPatch.context() as patch, RedisServer() as server:
+        patch.setattr("rungwise.adapters.stores.redis_store.TIMEOUT", 20.0)
+        yield server
+
+
+@pytest.fixture
+def redis_url(redis_server: RedisServer) -> str:
+    """Return the URL of an empty Redis server."""
+    redis_server.flush()
+    return redis_server.url

@@ -106,6 +106,7 @@ class RedisStore:
         self._offset = 0.0  # of the server's clock from ours
         self._local = MemoryStore(clock)
         self._seen: dict[StoreKey, str] = {}
+        self._local_probes: set[StoreKey] = set()  # sent while the server was away
         self._away_until, self._has_warned = -math.inf, False
 
     def now(self) -> float:
@@ -131,11 +132,17 @@ class RedisStore:
                     break
             else:
                 return choice, known
-        return (yield from self._local.choose(keys, rules, lease))
+        chosen = yield from self._local.choose(keys, rules, lease)
+        if chosen[0].is_probe:
+            self._local_probes.add(keys[chosen[0].place])
+        return chosen
 
     def note(self, key: StoreKey, symptom: Symptom, rules: Health, *, sent_at: float, was_probe: bool) -> Work[None]:
         """Remember what an attempt has shown of its backend; see `Store.note`."""
         yield from self._local.note(key, symptom, rules, sent_at=sent_at - self._offset, was_probe=was_probe)
+        if was_probe and key in self._local_probes:  # of which the server knows nothing
+            self._local_probes.discard(key)
+            was_probe = False
         if symptom.event in (None, "answered") and not was_probe and not self._seen.get(key):
             return  # as nearly always: nothing is remembered of it
         if key not in self._seen and (yield from self._known([key])) is None:
@@ -157,7 +164,9 @@ class RedisStore:
         """Return every backend of which something is remembered."""
         digests = yield from self._asked(("scan", self._name("*")))
         keys = [StoreKey(each.rpartition(":")[2]) for each in digests or ()]
-        known = (yield from self._known(keys)) or []
+        known = yield from self._known(keys)
+        if known is None:
+            return []
         names = [_value(self._seen.get(key, "")).get("name", "") for key in keys]
         return [(StoreKey(key.digest, str(name)), health) for key, name, health in zip(keys, names, known, strict=True)]
 
@@ -167,7 +176,7 @@ class RedisStore:
         return self._clock() < self._away_until
 
     def execute(self, command: Command) -> Any:
-        """Send a command to the server, and wait for its answer; None if none comes."""
+        """Send a command to the server, and wait for its answer; return the error if none comes."""
         name, *arguments = command
         try:
             if name == "scan":

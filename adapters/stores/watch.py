@@ -66,7 +66,7 @@ class CallHealth:
     watch: Watch | None
     chain: Sequence[Link]
     _key: Any = field(default=None, init=False)
-    _is_probe: bool = field(default=False, init=False)
+    _probe: Any = field(default=None, init=False)  # the key of the backend that the call may try, until it has reported
     _sent_at: float = field(default=0.0, init=False)
 
     def admit(self, call: Call, send: Send) -> Send | None:
@@ -88,12 +88,12 @@ class CallHealth:
 
     def settle(self, observation: Observation | None) -> None:
         """Report what the attempt has shown of its backend: None for nothing. Without one, nothing happens."""
-        if self.watch is not None and self._key is not None:
+        if self.watch is not None and (self._key, self._probe) != (None, None):
             perform(self.watch.store, self._settle(self.watch, observation))
 
     async def asettle(self, observation: Observation | None) -> None:
         """Do the same in an event loop."""
-        if self.watch is not None and self._key is not None:
+        if self.watch is not None and (self._key, self._probe) != (None, None):
             await aperform(self.watch.store, self._settle(self.watch, observation))
 
     def _admit(self, watch: Watch, call: Call, send: Send, places: tuple[int, ...]) -> Work[Send | None]:
@@ -106,7 +106,7 @@ class CallHealth:
                 if following is not None and call.backend == place:
                     following = call.found_open(watch.reason(health))
             if choice.is_probe:
-                self._key, self._is_probe = keys[choice.place], True
+                self._probe = keys[choice.place]
             if following is not None and call.backend == places[choice.place]:
                 call.arrive(is_probe=choice.is_probe)
                 break
@@ -117,5 +117,8 @@ class CallHealth:
 
     def _settle(self, watch: Watch, observation: Observation | None) -> Work[None]:
         symptom = NO_SYMPTOM if observation is None else symptom_of(observation)
-        key, was_probe, self._key, self._is_probe = self._key, self._is_probe, None, False
-        yield from watch.store.note(key, symptom, watch.rules, sent_at=self._sent_at, was_probe=was_probe)
+        key, probe, self._key, self._probe = self._key, self._probe, None, None
+        if key is not None:
+            yield from watch.store.note(key, symptom, watch.rules, sent_at=self._sent_at, was_probe=key == probe)
+        if probe not in (None, key):  # the attempt went elsewhere
+            yield from watch.store.note(probe, NO_SYMPTOM, watch.rules, sent_at=self._sent_at, was_probe=True)

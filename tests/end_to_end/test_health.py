@@ -12,7 +12,7 @@ import pytest
 
 import rungwise
 from rungwise import Budget, Cancellation, Client, Health, Journal, Policy, replay
-from rungwise.core import BackendHealth
+from rungwise.core import BackendHealth, Call
 from rungwise.fsm.replay.what_if import what_if
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import Caller
@@ -223,6 +223,27 @@ def test_a_call_that_is_cancelled_while_it_tries_leaves_the_next_one_to(lake: La
     assert client.health()["primary"].spent == (1, 0)
     lake.reply = ANSWER
     assert client.call("Is it back?").text == ANSWER.text
+
+
+def test_a_probe_that_the_budget_keeps_back_in_the_end_leaves_the_next_one_to(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    client = Client(lake.chain, policy=Policy(budget=Budget(seconds=100.0)), **clock.options)
+    client.call("Where?")
+    clock.advance(5.0)
+    arrive = Call.arrive
+
+    def arrive_late(call: Call, *, is_probe: bool) -> None:
+        arrive(call, is_probe=is_probe)
+        clock.advance(80.0 if call.backend == 0 else 0.0)  # so that what is left is kept for the second
+
+    monkeypatch.setattr(Call, "arrive", arrive_late)
+    result = client.call("Where?")
+    assert steps(result) == ["ran_out primary", "sent second", "answered second"]
+    assert all(step.note is None for step in result.journal.steps[1:])
+    health = client.health()
+    assert (health["primary"].spent[1], health["second"]) == (0, BackendHealth())
 
 
 def test_a_call_without_time_of_its_own_says_nothing_of_the_backend(lake: Lake) -> None:

@@ -4,7 +4,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -14,13 +13,12 @@ from attrs import define, field
 
 import rungwise
 from rungwise import Client, Health, OpenAIChat
-from rungwise.adapters.stores import redis_store
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.command_line import invoke
 from support.modes import Caller
 from support.redis_server import RedisServer
 
-pytestmark = pytest.mark.sampled(1)
+pytestmark = [pytest.mark.sampled(1), pytest.mark.usefixtures("redis_server")]
 
 DOWN, ANSWER, OTHER = ScriptedReply(status=503), ScriptedReply(text="In the reeds."), ScriptedReply(text="Elsewhere.")
 
@@ -34,25 +32,6 @@ chain = [OpenAIChat("m", base_url=url, name=name) for name, url in (("primary", 
 client = Client(chain, store=store, health=Health(first=0.2, longest=0.2), sleep=lambda seconds: None)
 print(sum(client.call("Where?").outcome == "done" for _ in range(int(calls))))
 """
-
-
-@pytest.fixture(autouse=True)
-def patience_with_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a server on a busy machine answer late; one that was killed refuses at once."""
-    monkeypatch.setattr(redis_store, "TIMEOUT", 20.0)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with RedisServer() as server:
-        yield server
-
-
-@pytest.fixture
-def store(server: RedisServer) -> str:
-    with redis.Redis(port=server.port) as client:
-        client.flushall()
-    return server.url
 
 
 @define
@@ -85,16 +64,16 @@ def lake(serve: Any, backend_of: Any) -> Lake:
 
 
 def test_the_first_call_of_another_process_sends_nothing_to_a_backend_that_is_down(
-    mode: str, lake: Lake, store: str
+    mode: str, lake: Lake, redis_url: str
 ) -> None:
-    options = {"store": store, "sleep": lambda seconds: None, "async_sleep": _no_sleep}
+    options = {"store": redis_url, "sleep": lambda seconds: None, "async_sleep": _no_sleep}
     with Caller(mode, lake.chain, **options) as one, Caller(mode, lake.chain, **options) as other:
         assert one.ask().text == OTHER.text
         asked = len(lake.primary.requests)
         assert other.ask().text == OTHER.text
         assert len(lake.primary.requests) == asked == 2
         assert other.client.health()["primary"].why == "503, 2 in a row"
-        with redis.Redis.from_url(store) as client:
+        with redis.Redis.from_url(redis_url) as client:
             client.flushall()
         lake.reply = ANSWER
         assert other.ask().text == ANSWER.text
@@ -104,12 +83,12 @@ async def _no_sleep(seconds: float) -> None:
     pass
 
 
-def test_of_eight_processes_one_at_a_time_tries_it(lake: Lake, store: str) -> None:
+def test_of_eight_processes_one_at_a_time_tries_it(lake: Lake, redis_url: str) -> None:
     urls = [each.base_url for each in lake.chain]
     chain = [OpenAIChat("m", base_url=url, name=url) for url in urls]
-    Client(chain, store=store, health=Health(first=0.2, longest=0.2), sleep=lambda seconds: None).call("Where?")
+    Client(chain, store=redis_url, health=Health(first=0.2, longest=0.2), sleep=lambda seconds: None).call("Where?")
     before = len(lake.primary.requests)
-    command = [sys.executable, "-c", CALLS, *urls, store, "100"]
+    command = [sys.executable, "-c", CALLS, *urls, redis_url, "100"]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(8)]
     assert [process.communicate()[0].strip() for process in processes] == ["100"] * 8
     tried = lake.at_once[before:]
@@ -153,17 +132,17 @@ def test_anything_but_a_url_is_refused(lake: Lake, store: Any) -> None:
 # the command
 
 
-def test_the_command_shows_what_is_remembered(lake: Lake, store: str) -> None:
-    assert invoke("health", "--store", store).stdout == "nothing is remembered of any backend\n"
+def test_the_command_shows_what_is_remembered(lake: Lake, redis_url: str) -> None:
+    assert invoke("health", "--store", redis_url).stdout == "nothing is remembered of any backend\n"
     chain = [attrs.evolve(lake.chain[0], api_key="sk-1f3870be274f6c49"), lake.chain[1]]
-    Client(chain, store=store, sleep=lambda seconds: None).call("Where?")
-    told = invoke("health", "--store", store)
+    Client(chain, store=redis_url, sleep=lambda seconds: None).call("Where?")
+    told = invoke("health", "--store", redis_url)
     head, line = told.stdout.splitlines()
     assert (told.exit_code, head.split()) == (1, ["backend", "key", "state", "asked", "again", "why"])
     name, key, state, _, why = line.split(maxsplit=4)
     assert (name, len(key), state, why) == ("primary", 4, "open", "503, 2 in a row")
     assert "sk-1f3870be274f6c49" not in line
-    assert '"state": "open"' in invoke("health", "--store", store, "--json").stdout
+    assert '"state": "open"' in invoke("health", "--store", redis_url, "--json").stdout
 
 
 def test_the_command_says_what_is_wrong() -> None:
@@ -174,11 +153,11 @@ def test_the_command_says_what_is_wrong() -> None:
     assert "--store" in invoke("health").stderr
 
 
-def test_a_value_that_somebody_else_wrote_cannot_break_the_terminal(store: str) -> None:
-    with redis.Redis.from_url(store) as client:
+def test_a_value_that_somebody_else_wrote_cannot_break_the_terminal(redis_url: str) -> None:
+    with redis.Redis.from_url(redis_url) as client:
         name = "\x1b]0;owned\x07" * 50
         client.set("rungwise:health:x", f'{{"state": "open", "spent": [0, 0], "until": 1e14, "name": "{name}"}}')
         client.set("rungwise:health:y", '{"state": "open", "spent": [0, 0], "until": 1e14, "name": "\\u001b]0;x"}')
-    told = invoke("health", "--store", store)
+    told = invoke("health", "--store", redis_url)
     assert "\x1b" not in told.stdout
     assert len(told.stdout.splitlines()) == 3

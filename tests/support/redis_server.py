@@ -42,6 +42,10 @@ class RedisServer:
                 except redis.RedisError:
                     assert self._process.poll() is None, "redis-server ended"
 
+    def flush(self) -> None:
+        with redis.Redis(port=self.port) as client:
+            client.flushall()
+
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()

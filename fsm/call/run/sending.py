@@ -293,9 +293,9 @@ class Sender:
         if isinstance(granted, str):
             self._run_out(proposal, granted)
             return None
-        if self.is_probe:
-            granted, self.is_probe = evolve(granted, is_probe=True), False
-        self._arrived_at = self.context.chain.index
+        if self.is_probe and self._arrived_at == self.context.chain.index:  # else the budget has led elsewhere
+            granted = evolve(granted, is_probe=True)
+        self._arrived_at, self.is_probe = self.context.chain.index, False
         self.proposed, self.in_flight = None, granted
         note = "; ".join(filter(None, (PROBE if granted.is_probe else None, self.context.send_note()))) or None
         self._recorder.record(self.context.position.fire("sent"), proposal=granted, note=note)

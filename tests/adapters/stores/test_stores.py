@@ -1,10 +1,12 @@
-"""What both stores do, and what the one in Redis does while its server is away, or holds what is none of ours."""
+"""What both stores do, and what the one in Redis does while its server is away, or holds what is none of ours.
+
+What passes here is real time: the clock that counts is the server's, which nobody can set.
+"""
 
 import logging
 import multiprocessing
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +14,6 @@ import redis
 from attrs import evolve
 
 from rungwise import ConfigurationError, Health, OpenAIChat
-from rungwise.adapters.stores import redis_store
 from rungwise.adapters.stores.memory import MemoryStore
 from rungwise.adapters.stores.redis_store import AWAY, RedisStore
 from rungwise.adapters.stores.store import perform
@@ -20,29 +21,12 @@ from rungwise.core import BackendHealth, PlainLink
 from rungwise.fsm.health.health import NO_SYMPTOM, Choice, Symptom
 from support.redis_server import RedisServer
 
+pytestmark = pytest.mark.usefixtures("redis_server")
+
 RULES = Health(jitter=0.0, first=0.6, longest=5.0)
 ANSWERED, FAILED, LIMITED = Symptom("answered"), Symptom("failed", why="503"), Symptom("limited", 60.0, "429")
 FIRST, SECOND = PlainLink("first"), PlainLink("second")
 LEASE = 100.0
-
-
-@pytest.fixture(autouse=True)
-def patience_with_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a server on a busy machine answer late; one that was killed refuses at once."""
-    monkeypatch.setattr(redis_store, "TIMEOUT", 20.0)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with RedisServer() as server:
-        yield server
-
-
-@pytest.fixture
-def url(server: RedisServer) -> str:
-    with redis.Redis(port=server.port) as client:
-        client.flushall()
-    return server.url
 
 
 class Process:
@@ -71,7 +55,7 @@ class Process:
 def process(request: pytest.FixtureRequest) -> Process:
     if request.param == "memory":
         return Process(MemoryStore(time.monotonic))
-    return Process(RedisStore(request.getfixturevalue("url"), time.monotonic))
+    return Process(RedisStore(request.getfixturevalue("redis_url"), time.monotonic))
 
 
 def test_a_backend_is_passed_over_from_its_second_failure_on_and_tried_once(process: Process) -> None:
@@ -127,19 +111,19 @@ def test_threads_send_one_probe(process: Process, times: int) -> None:
 # many processes
 
 
-def _arrive(url: str, results: Any) -> None:
-    process = Process(RedisStore(url, time.monotonic))
+def _arrive(redis_url: str, results: Any) -> None:
+    process = Process(RedisStore(redis_url, time.monotonic))
     for _ in range(20):
         results.put(process.choose().is_probe)
 
 
-def test_of_many_processes_one_sends_the_probe(url: str) -> None:
-    process = Process(RedisStore(url, time.monotonic))
+def test_of_many_processes_one_sends_the_probe(redis_url: str) -> None:
+    process = Process(RedisStore(redis_url, time.monotonic))
     process.note(evolve(LIMITED, asked_wait=0.01))
     time.sleep(0.02)
     context = multiprocessing.get_context("spawn")
     results = context.SimpleQueue()
-    others = [context.Process(target=_arrive, args=(url, results)) for _ in range(4)]
+    others = [context.Process(target=_arrive, args=(redis_url, results)) for _ in range(4)]
     for each in others:
         each.start()
     probes = sum(results.get() for _ in range(80))
@@ -148,8 +132,9 @@ def test_of_many_processes_one_sends_the_probe(url: str) -> None:
     assert probes == 1
 
 
-def test_what_one_process_met_the_other_one_knows(url: str) -> None:
-    one, other = (Process(RedisStore(url, clock)) for clock in (time.monotonic, lambda: time.monotonic() - 10_000))
+def test_what_one_process_met_the_other_one_knows(redis_url: str) -> None:
+    clocks = (time.monotonic, lambda: time.monotonic() - 10_000)
+    one, other = (Process(RedisStore(redis_url, clock)) for clock in clocks)
     one.note(FAILED)
     other.choose()
     other.note(FAILED)
@@ -157,8 +142,8 @@ def test_what_one_process_met_the_other_one_knows(url: str) -> None:
     assert one.first.until == pytest.approx(other.first.until)
 
 
-def test_failures_of_many_processes_at_once_are_all_counted(url: str) -> None:
-    processes = [Process(RedisStore(url, time.monotonic)) for _ in range(8)]
+def test_failures_of_many_processes_at_once_are_all_counted(redis_url: str) -> None:
+    processes = [Process(RedisStore(redis_url, time.monotonic)) for _ in range(8)]
     rules, begin = Health(failures=8), threading.Barrier(8)
 
     def fail(process: Process) -> None:
@@ -174,8 +159,8 @@ def test_failures_of_many_processes_at_once_are_all_counted(url: str) -> None:
     assert processes[0].first.state == "open"
 
 
-def test_a_probe_that_nobody_reports_is_lost_in_the_end(url: str) -> None:
-    one, other = (Process(RedisStore(url, time.monotonic)) for _ in range(2))
+def test_a_probe_that_nobody_reports_is_lost_in_the_end(redis_url: str) -> None:
+    one, other = (Process(RedisStore(redis_url, time.monotonic)) for _ in range(2))
     one.note(evolve(LIMITED, asked_wait=0.01))
     time.sleep(0.02)
     choice, _ = perform(one.store, one.store.choose(one.keys, RULES, 1.0))
@@ -208,8 +193,35 @@ def test_each_process_goes_on_with_what_it_knows_while_the_server_is_away(caplog
         assert other.first.why == "429"
 
 
-def test_most_calls_cost_one_round_trip(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = RedisStore(url, time.monotonic)
+def test_a_probe_that_was_sent_while_the_server_was_away_frees_no_probe_of_another_process() -> None:
+    with RedisServer() as server:
+        one, other = (Process(RedisStore(server.url, time.monotonic)) for _ in range(2))
+        one.note(evolve(LIMITED, asked_wait=0.01))
+        time.sleep(0.02)
+        assert other.choose().is_probe
+        server.kill()
+        assert one.choose().is_probe
+        server.start()
+        time.sleep(AWAY)
+        assert one.first.spent[1] == 1
+        one.note(NO_SYMPTOM, was_probe=True)
+        assert one.first.spent[1] == 1, "the other one's probe is still out"
+        other.note(ANSWERED, was_probe=True)
+        assert one.first.state == "closed"
+
+
+def test_a_server_that_dies_while_somebody_looks_is_away(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = RedisStore(redis_url, time.monotonic)
+    Process(store).note(LIMITED)
+    execute = store.execute
+    gone = redis.ConnectionError()
+    monkeypatch.setattr(store, "execute", lambda command: execute(command) if command[0] == "scan" else gone)
+    assert perform(store, store.listed()) == []
+    assert store.is_away
+
+
+def test_most_calls_cost_one_round_trip(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = RedisStore(redis_url, time.monotonic)
     process, commands = Process(store), []
     execute = store.execute
     monkeypatch.setattr(store, "execute", lambda command: commands.append(command[0]) or execute(command))
@@ -228,18 +240,18 @@ def test_most_calls_cost_one_round_trip(url: str, monkeypatch: pytest.MonkeyPatc
         *('{"state": "open", "spent": [0, 0], "until": 1e400}', '{"state": "open", "spent": [0, 0], "why": 3}'),
     ],
 )
-def test_a_value_that_is_none_of_ours_is_nothing_and_replaced(url: str, value: str) -> None:
-    process = Process(RedisStore(url, time.monotonic))
-    with redis.Redis.from_url(url, decode_responses=True) as client:
+def test_a_value_that_is_none_of_ours_is_nothing_and_replaced(redis_url: str, value: str) -> None:
+    process = Process(RedisStore(redis_url, time.monotonic))
+    with redis.Redis.from_url(redis_url, decode_responses=True) as client:
         client.set(f"rungwise:health:{process.keys[0].digest}", value)
     assert process.choose() == Choice(0)
     process.note(LIMITED)
     assert process.first.state == "open"
 
 
-def test_a_key_of_another_type_is_nothing_and_replaced(url: str) -> None:
-    process = Process(RedisStore(url, time.monotonic))
-    with redis.Redis.from_url(url) as client:
+def test_a_key_of_another_type_is_nothing_and_replaced(redis_url: str) -> None:
+    process = Process(RedisStore(redis_url, time.monotonic))
+    with redis.Redis.from_url(redis_url) as client:
         client.rpush(f"rungwise:health:{process.keys[0].digest}", "x")
     process.note(LIMITED, place=1)
     assert process.choose() == Choice(0)
@@ -247,12 +259,12 @@ def test_a_key_of_another_type_is_nothing_and_replaced(url: str) -> None:
     assert process.first.state == "open"
 
 
-def test_every_key_expires_and_none_reveals_a_key(url: str) -> None:
+def test_every_key_expires_and_none_reveals_a_key(redis_url: str) -> None:
     secret = "sk-1f3870be274f6c49b3e31a0c6728957f"
     backend = OpenAIChat("gpt-5", api_key=secret)
-    store = RedisStore(url, time.monotonic)
+    store = RedisStore(redis_url, time.monotonic)
     perform(store, store.note(store.key_of(backend), LIMITED, RULES, sent_at=store.now(), was_probe=False))
-    with redis.Redis.from_url(url, decode_responses=True) as client:
+    with redis.Redis.from_url(redis_url, decode_responses=True) as client:
         [key] = client.keys("*")
         assert key.startswith("rungwise:health:")
         assert 3_600_000 < client.pttl(key) < 3_700_000
@@ -261,10 +273,10 @@ def test_every_key_expires_and_none_reveals_a_key(url: str) -> None:
     assert store.key_of(same) == store.key_of(backend) != store.key_of(other)
 
 
-def test_whoever_looks_sees_what_is_remembered(url: str) -> None:
-    process = Process(RedisStore(url, time.monotonic))
+def test_whoever_looks_sees_what_is_remembered(redis_url: str) -> None:
+    process = Process(RedisStore(redis_url, time.monotonic))
     process.note(LIMITED)
-    [(key, health)] = perform(process.store, RedisStore(url, time.monotonic).listed())
+    [(key, health)] = perform(process.store, RedisStore(redis_url, time.monotonic).listed())
     assert (key.name, key.digest, health.why) == ("first", process.keys[0].digest, "429")
 
 
