@@ -36,8 +36,15 @@ class Target:
     api: str
     url: str | None  # None: the provider's own
     model: str
-    key_env: str | None = None  # "" for a server that takes none; None: what the provider's own client reads
+    key_env: str | None = (
+        None  # several with commas; "" for a server that takes none; None: what the provider's own client reads
+    )
     is_fallback: bool = field(default=True, kw_only=True)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Return the variables that hold its keys."""
+        return tuple(self.key_env.split(",")) if self.key_env else ()
 
     @property
     def option_of_key(self) -> str:
@@ -121,12 +128,16 @@ def chain_in(
         for key, value in table.items():
             if key not in _KEYS:
                 raise ConfigurationError(f"{where}: {short(key)} is unknown; {did_you_mean(key, _KEYS, _KEYS_HINT)}")
+            if key == "key_env" and isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+                continue
             if key != "prices" and not isinstance(value, str):
                 raise ConfigurationError(f"{where}: {key} must be a string, not {short(value)}")
         api = table.get("api", "openai")
         if api not in APIS:
             raise ConfigurationError(f"{where}: api must be one of {', '.join(APIS)}, not {short(api)}")
-        targets.append(Listed(api, table.get("base_url"), table["model"], table.get("key_env"), is_fallback=number > 1))
+        variables = table.get("key_env")
+        variables = ",".join(variables) if isinstance(variables, list) else variables
+        targets.append(Listed(api, table.get("base_url"), table["model"], variables, is_fallback=number > 1))
         own.append(pair_of(table["prices"], where) if "prices" in table else None)
     try:
         chain = chain_of(targets, prices)
@@ -156,10 +167,12 @@ def chain_of(
 
 
 def _backend_of(target: Target, prices: Prices | None, *, needs_key: bool) -> HttpBackend:
-    if target.key_env and (needs_key or not VARIABLE.fullmatch(target.key_env)):
-        _check_set(target)
+    for name in target.variables:
+        if needs_key or not VARIABLE.fullmatch(name):
+            _check_set(name, target)
     # "" would be a missing key; with None the backend looks for one itself.
-    key = os.environ.get(target.key_env, "") if target.key_env else None
+    keys = [os.environ.get(name, "") for name in target.variables]
+    key = keys if len(keys) > 1 else keys[0] if keys else None
     required = False if target.key_env == "" else None
     try:
         kind = backend_class(target.api)
@@ -173,9 +186,8 @@ def _backend_of(target: Target, prices: Prices | None, *, needs_key: bool) -> Ht
     return backend
 
 
-def _check_set(target: Target) -> None:
+def _check_set(name: str, target: Target) -> None:
     """Refuse a variable that is not set, without showing a value that may be a key."""
-    name = target.key_env or ""
     if not os.environ.get(name, "").strip():
         if VARIABLE.fullmatch(name):
             bad_input(f"{name} is not set in the environment: export it, {target.otherwise}")
@@ -188,7 +200,7 @@ def _problem_text(problem: str, target: Target) -> str:
     """Say why a backend cannot be used, and which variable would be right."""
     if "api_key" not in problem:
         return f"{target.place}: {problem}"
-    names = (target.key_env,) if target.key_env else variables_of(target.origin)
+    names = target.variables or variables_of(target.origin)
     placeholder = next((name for name in names if os.environ.get(name, "").strip()), None)
     if placeholder is not None:
         return f"{placeholder} holds a placeholder: give it the real key of {target.place}, {target.otherwise}"

@@ -18,6 +18,7 @@ from rungwise.adapters.http.own import OwnAsyncHttp, OwnResponse
 from rungwise.adapters.http.sync_driver import Compactor, Driver, needs_fresh, partial, seen_of
 from rungwise.adapters.http.waiting import CallEnded, WakeUp, check, within
 from rungwise.adapters.stores.watch import CallHealth
+from rungwise.adapters.wires.backend import pool_of
 from rungwise.adapters.wires.endpoint import asking_for_key
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.parts import Message
@@ -68,7 +69,7 @@ class AsyncDriver(Driver):
                     send = call.sending(self.clock() if has_place else self.when_late(send))
                     if send is None:
                         break
-                    health.sent(call)
+                    health.sent(send)
                     for event in call.drain():
                         yield event
                     exchange = self.exchange(send, call, is_fresh=is_fresh)
@@ -99,9 +100,10 @@ class AsyncDriver(Driver):
         response = chunks = None
         is_heard = call.is_streaming
         try:
-            if getattr(exchange.backend, "renews_key", False):
+            backend = pool_of(exchange.backend)[send.key]
+            if getattr(backend, "renews_key", False):
                 exchange.keyed = await within(
-                    self.seconds_left(send), _with_key, exchange.backend, cancellation=self.cancellation
+                    self.seconds_left(send), _with_key, backend, cancellation=self.cancellation
                 )
             response = await self.http.send(exchange.encode(send), exchange.limits)
             chunks = response.apieces()

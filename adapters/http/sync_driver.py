@@ -154,7 +154,7 @@ class SyncDriver(Driver):
                     send = call.sending(self.clock() if has_place else self.when_late(send))
                     if send is None:
                         break
-                    health.sent(call)
+                    health.sent(send)
                     yield from call.drain()
                     exchange = self.exchange(send, call, is_fresh=is_fresh)
                     yield from self._exchange(exchange, send, call)

@@ -22,6 +22,8 @@ ERRORS: Final[Mapping[Reason, Mapping[str, str]]] = {
     "overloaded": {"type": "overloaded_error"},
     "connection": {"type": "connection_error"},
     "auth": {"code": "invalid_api_key"},
+    "model_not_found": {"code": "model_not_found"},
+    "rate_limit": {"code": "rate_limit_exceeded"},
     "content_policy": {"code": "content_policy_violation"},
     "parameter_unsupported": {"code": "unsupported_parameter"},
 }

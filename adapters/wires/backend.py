@@ -55,3 +55,9 @@ class Backend(Link, Protocol):
 
     def decoder(self, headers: Mapping[str, str]) -> Decoder:
         """Start to read a streamed response of status 200."""
+
+
+def pool_of(backend: Backend) -> tuple[Backend, ...]:
+    """Return a backend with each of its keys."""
+    pool: tuple[Backend, ...] = getattr(backend, "pool", ())
+    return pool or (backend,)

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 from attrs import frozen
 
 from rungwise.adapters.wires.registry import WIRES
+from rungwise.fsm.call.conversation.link import MOST_KEYS
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, FRAMING, MOST_TOKENS
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_number, is_whole, must, or_none
@@ -126,7 +127,9 @@ def _is_header_value(value: str) -> bool:
 
 
 def as_secret(key: Any) -> Any:
-    """Make a secret of a string; anything else is left to the validator, which can name the field."""
+    """Make a secret of a string, or of each in a list; the validator refuses anything else, and names the field."""
+    if isinstance(key, (list, tuple)):
+        return tuple(map(as_secret, key))
     return Secret(key) if isinstance(key, str) else key
 
 
@@ -147,13 +150,28 @@ def key_problem(key: Secret | None, variables: Iterable[str] = ()) -> str | None
 
 def check_key(instance: object, attribute: Any, value: Any, where: str = "api_key") -> None:
     """Refuse a key that no header can hold; the error does not show it."""
-    if value is None or (callable(value) and where == "api_key"):
+    if value is None or (callable(value) and where.startswith("api_key")):
+        return
+    if isinstance(value, tuple) and where == "api_key":
+        _check_keys(value)
         return
     if not isinstance(value, Secret):
-        what = "a string, a function that returns one, or None" if where == "api_key" else "a string or None"
+        what = "a string, a function that returns one, a list of these, or None"
+        what = what if where.startswith("api_key") else "a string or None"
         raise ConfigurationError(f"{where} must be {what}, not {type(value).__name__}")
     if value and not _is_header_value(value.reveal()):
         raise ConfigurationError(f"{where} has blanks around it, or a character that no header can hold")
+
+
+def _check_keys(keys: tuple[Any, ...]) -> None:
+    if not 1 <= len(keys) <= MOST_KEYS:
+        raise ConfigurationError(f"api_key must hold 1 to {MOST_KEYS} keys, not {len(keys)}")
+    for place, key in enumerate(keys):
+        if key is None or isinstance(key, tuple):
+            raise ConfigurationError(f"api_key[{place}] must be a string, or a function that returns one")
+        check_key(None, None, key, where=f"api_key[{place}]")
+        if key in keys[:place]:
+            raise ConfigurationError(f"api_key[{place}] is the same key as api_key[{keys.index(key)}]")
 
 
 class KeyFunctionError(Exception):

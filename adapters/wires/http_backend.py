@@ -2,10 +2,9 @@
 
 # Annotations are not strings here: subclasses in other modules have these fields, and tools that read their signatures
 # could not resolve the types there.
-from abc import ABC
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from attrs import Factory, evolve, field, frozen
 
@@ -13,6 +12,7 @@ from rungwise.adapters.wires.asking import Way, way_of
 from rungwise.adapters.wires.backend import PIECE, HttpRequest
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.capabilities.table import capabilities_of
+from rungwise.adapters.wires.declared import Declared
 from rungwise.adapters.wires.draft import NO_END, classified, described
 from rungwise.adapters.wires.endpoint import (
     KEY_HEADERS,
@@ -41,7 +41,6 @@ from rungwise.adapters.wires.learned import LEARNED
 from rungwise.adapters.wires.losses import in_words, losses
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.sse import is_event_stream, unframed
-from rungwise.adapters.wires.request import BodyWriter
 from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Prices
 from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.reply import Reply
@@ -56,7 +55,7 @@ KeyFunction = Callable[[], str | Awaitable[str]]
 
 
 @frozen
-class HttpBackend(ABC):
+class HttpBackend(Declared):
     """Speak to one model of one server over HTTP; each protocol is a subclass.
 
     Arguments:
@@ -64,7 +63,8 @@ class HttpBackend(ABC):
         api_key: the key. None sends none, except to a known provider's own host: then the key is taken from the
             environment variable that this provider's own client reads, unless `headers` hold one or
             `api_key_required` is False. It is hidden everywhere. A function, async for async calls, is called for each
-            request and once more after a 401; if it raises, the attempt fails. Keep a token while it is valid.
+            request and once more after a 401; if it raises, the attempt fails. Keep a token while it is valid. Of a
+            list of keys or functions, the first is used, and the next where that one is rejected, spent or limited.
         base_url: the URL up to the path of the protocol; a query is kept.
         name: the backend's name in journals and errors; None is "<host>/<model>".
         headers: HTTP headers for each request to this backend; those of a `rungwise.core.Request` win.
@@ -81,24 +81,8 @@ class HttpBackend(ABC):
         ConfigurationError: a field is malformed.
     """
 
-    DEFAULT_URL: ClassVar[str]
-    """The provider's own."""
-    PATH: ClassVar[str]
-    """The path after the base URL; a base URL may also include it."""
-    API: ClassVar[str]
-    """The protocol's name on the command line and in the registry."""
-    WRITER: ClassVar[type[BodyWriter]]
-    DECODER: ClassVar[type[StreamDecoder]]
-    """What writes its bodies, and what reads its replies."""
-    FORM: ClassVar[Form]
-    """The form of its conversations."""
-    RESERVED: ClassVar[Mapping[str, str]]
-    """Parameters that callers cannot set, and what to do instead."""
-    REFUSES: ClassVar[tuple[Callable[[Mapping[str, Any], str], None], ...]] = ()
-    """What refuses others, such as those for several answers, with a ConfigurationError that says where they are."""
-
     model: str = field(validator=check_text)
-    api_key: str | Secret | KeyFunction | None = field(
+    api_key: str | Secret | KeyFunction | Sequence[str | Secret | KeyFunction] | None = field(
         default=None, kw_only=True, repr=False, converter=as_secret, validator=check_key
     )
     base_url: str = field(
@@ -130,11 +114,16 @@ class HttpBackend(ABC):
     _sent_headers: SecretMap = field(init=False, eq=False, repr=False)
     _renewed: deque[SecretMap] = field(init=False, eq=False, repr=False, factory=lambda: deque(maxlen=4))
     _identities: frozenset[tuple[str, str]] = field(init=False, eq=False, repr=False)
+    pool: tuple[Self, ...] = field(init=False, eq=False, repr=False)
+    """This backend with each of its keys, if it has several."""
+    keys: int = field(init=False, eq=False, repr=False)
     capabilities: Capabilities = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
+        keys = self.api_key if isinstance(self.api_key, tuple) else ()
+        self._set(pool=tuple([evolve(self, api_key=key) for key in keys]), keys=len(keys) or 1)
         endpoint = self._read_endpoint()
-        key = None if self.renews_key else as_secret(self.api_key)
+        key = None if self.renews_key else self.pool[0]._key if self.pool else as_secret(self.api_key)
         if self.api_key is None and self.api_key_required is not False and not self._has_key_header:
             key = key_of_environment(endpoint.origin)
         credentials = merged(self._credentials(key) if key else {}, self.headers)
@@ -146,7 +135,9 @@ class HttpBackend(ABC):
             _endpoint=endpoint,
             _key=key,
             _sent_headers=merged({"content-type": "application/json"}, self._own_headers(), credentials),
-            _identities=frozenset({(endpoint.place, who), (endpoint.root, who)}),
+            _identities=frozenset(
+                {(endpoint.place, who), (endpoint.root, who)}.union(*(each.identities for each in self.pool))
+            ),
             capabilities=own.or_else(capabilities_of(self.API, self.base_url, self.model)),
         )
 
@@ -168,10 +159,6 @@ class HttpBackend(ABC):
         """Read the base URL."""
         return read_url(self.base_url, self.PATH)
 
-    def _own_headers(self) -> dict[str, str]:
-        """Return the headers that the protocol requires in every request."""
-        return {}
-
     def _url(self, *, stream: bool) -> str:
         """Return the URL of a request."""
         return f"{self._endpoint.root}{self.PATH}{self._endpoint.query}"
@@ -187,24 +174,6 @@ class HttpBackend(ABC):
     def decoder(self, headers: Mapping[str, str]) -> StreamDecoder:
         """Start to read a streamed response of status 200."""
         return self.DECODER(headers, self.provider)
-
-    @classmethod
-    def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse parameters that callers cannot set, with a ConfigurationError."""
-        for name, instead in cls.RESERVED.items():
-            if name in parameters:
-                raise ConfigurationError(f"{where} cannot set {name!r}: {instead}")
-        for refuse in cls.REFUSES:
-            refuse(parameters, where)
-
-    @classmethod
-    def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return the common parameters that this protocol does not support, each with the reason."""
-        return {}
-
-    def _bars_prefill(self, parameters: Mapping[str, Any]) -> bool:
-        """Tell whether parameters keep the model from continuing an assistant turn."""
-        return False
 
     def _unsupported(self, request: Request) -> Mapping[str, str]:
         """Return the common parameters of a request that are left out, each with the reason."""
@@ -285,7 +254,7 @@ class HttpBackend(ABC):
     @property
     def renews_key(self) -> bool:
         """Tell whether a function is asked for the key before each request."""
-        return callable(self.api_key)
+        return all(each.renews_key for each in self.pool) if self.pool else callable(self.api_key)
 
     def with_key(self, key: object) -> Self:
         """Return this backend with what its function has returned; a ConfigurationError if that is no key."""
@@ -296,13 +265,16 @@ class HttpBackend(ABC):
 
     def is_secret(self, word: str) -> bool:
         """Tell whether a word is the key or the value of a header, or a part of one."""
-        return any(headers.shows(word) for headers in (self._sent_headers, *self._renewed))
+        known = any(headers.shows(word) for headers in (self._sent_headers, *self._renewed))
+        return known or any(each.is_secret(word) for each in self.pool)
 
     @property
     def problem(self) -> str | None:
         """Say why the backend cannot be used: its URL is not HTTP, or its key is missing or a placeholder; or None."""
         if self._endpoint.problem:
             return self._endpoint.problem
+        if self.pool:
+            return next((each.problem for each in self.pool if each.problem), None)
         required = not self._endpoint.is_local if self.api_key_required is None else self.api_key_required
         is_fine = not required or self._has_key_header or self.renews_key
         return None if is_fine else key_problem(self._key, variables_of(self._endpoint.origin))
@@ -371,6 +343,8 @@ class HttpBackend(ABC):
         Raises:
             ConfigurationError: a parameter or a header of the request is malformed, or has no JSON form.
         """
+        if self.pool:
+            return self.pool[send.key].encode(send, stream=stream)
         if callable(self.api_key):
             with asking_for_key():
                 key = self.api_key()

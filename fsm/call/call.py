@@ -146,7 +146,7 @@ class Call:
 
     @property
     def last(self) -> Observation | None:
-        """Return what came back last; None before anything did."""
+        """Return what came back last, if anything did."""
         return self._outcome.last
 
     @property
@@ -194,11 +194,11 @@ class Call:
         return self._sender.reserve(wake)
 
     @property
-    def arrivals(self) -> tuple[int, ...]:
-        """Return which backends the proposed send may go to, by index: the current one first, then those that follow.
+    def arrivals(self) -> tuple[tuple[int, int], ...]:
+        """Return where the proposed send may go, each a backend and one of its keys, by index: the current one first.
 
-        Whoever remembers the health of backends chooses one of them, leaves each before it with `found_open`, and says
-        `arrive` at that one. It is empty where the call has been at its backend: its own retries ask nobody.
+        Whoever remembers their health chooses one, leaves each backend before it with `found_open`, and says `arrive`
+        there. It is empty where the call has used its key there before: its own retries ask nobody.
         """
         return self._sender.arrivals
 
@@ -215,13 +215,14 @@ class Call:
         self.spending.pass_time(now)
         return self._sender.found_open(why)
 
-    def arrive(self, *, is_probe: bool) -> None:
+    def arrive(self, keys: Sequence[int] = (0,), *, is_probe: bool) -> None:
         """Note that the current backend may be asked.
 
         Arguments:
+            keys: the indices of the keys that may be used, the first of them now.
             is_probe: whether it was not asked for a while: if the attempt fails, the call leaves it at once.
         """
-        self._sender.arrive(is_probe=is_probe)
+        self._sender.arrive(keys, is_probe=is_probe)
 
     def sending(self, now: float | None = None) -> Send | None:
         """Note that the wait is over, and return what goes out now; None if it can no longer be afforded.
@@ -392,7 +393,6 @@ class Call:
         if evidence.event in ANSWERS:
             context.transcript.discard()
         context.transcript.prepare(rung, observation)
-        if row.target == "fallback":
-            self._recorder.skip(self.position.state, self._context.fall_back())
+        self._sender.turn(row.target)
         self._delivery.correct(context.transcript.answer.gathered)
         return self._sender.propose(wait.seconds)

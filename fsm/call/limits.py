@@ -15,11 +15,16 @@ LARGEST_LIMIT = 1_000
 """The largest limit and budget of attempts: a person can still check a policy of that size."""
 
 
+GIVEN = ("fallbacks", "rotations")
+"""The counters that the chain bounds: by its backends, and by the keys of each."""
+
+
 class Limits(Mapping[str, "int | None"]):
     """Limit how often each rung may be taken, by its counter: `Limits(retries=1, nudges=0)`.
 
-    Other counters keep the limits that their rungs declare. `fallbacks=None` means as many as the chain has. Rungs of
-    your own are limited in the same way; the policy checks that its table has the counter.
+    Other counters keep the limits that their rungs declare. None means as many `fallbacks` as the chain has, and as
+    many `rotations` as a backend has other keys. Rungs of your own are limited in the same way; the policy checks that
+    its table has the counter.
 
     Raises:
         ConfigurationError: a limit is no whole number from 0 to 1000.
@@ -27,13 +32,13 @@ class Limits(Mapping[str, "int | None"]):
 
     __slots__ = ("_bounded", "_limits")
     _limits: FrozenMap
-    _bounded: dict[tuple[int, int], tuple[Mapping[str, int | None], Mapping[str, int]]]
+    _bounded: dict[tuple[int, int, int], tuple[Mapping[str, int | None], Mapping[str, int]]]
 
     def __init__(self, /, *values: int, **limits: int | None) -> None:
         if values:
             raise ConfigurationError(f"Limits takes its limits by name, as in Limits(retries={short(values[0])})")
         for name, limit in limits.items():
-            if not is_whole(limit, 0, LARGEST_LIMIT) and not (name == "fallbacks" and limit is None):
+            if not is_whole(limit, 0, LARGEST_LIMIT) and not (name in GIVEN and limit is None):
                 raise ConfigurationError(
                     f"Limits.{name} must be a whole number from 0 to {LARGEST_LIMIT}, not {short(limit)}"
                 )
@@ -69,19 +74,20 @@ class Limits(Mapping[str, "int | None"]):
     def __reduce__(self) -> tuple[Any, ...]:
         return _limits, (dict(self._limits),)
 
-    def bounded(self, table_limits: Mapping[str, int | None], backends: int) -> Mapping[str, int]:
-        """Return the limit of each counter of a table, in their order, the fallbacks bounded by the chain.
+    def bounded(self, table_limits: Mapping[str, int | None], backends: int, keys: int = 1) -> Mapping[str, int]:
+        """Return the limit of each counter of a table, in their order, as far as the chain allows.
 
         Arguments:
             table_limits: the limits that the table declares, which hold where these name no other.
             backends: how many backends the chain has.
+            keys: how many keys a backend of it has at most.
         """
-        key = id(table_limits), backends
+        key = id(table_limits), backends, keys
         if key not in self._bounded:  # every call asks
             limits = {name: self._limits.get(name, limit) for name, limit in table_limits.items()}
-            most = backends - 1
+            most = {"fallbacks": backends - 1, "rotations": keys - 1}
             bounded = {
-                name: most if limit is None else min(limit, most) if name == "fallbacks" else limit
+                name: most.get(name, backends - 1) if limit is None else min(limit, most.get(name, limit))
                 for name, limit in limits.items()
             }
             self._bounded[key] = table_limits, FrozenMap(bounded)  # with what the id is of, so that it stays so

@@ -25,6 +25,7 @@ OWN = {"cancelled": "cancelled", "ran_out": "over_budget"}
 NEEDS = {
     "retry": ("wait_fits", "a wait that the service asks for could last for ever"),
     "resend": ("connection_was_stale", "somebody may have read the request"),
+    "rotate": ("other_key_free", "there may be no other key"),
     "fallback": ("has_next_backend", "there may be no other backend"),
     "compact": ("has_compactor", "there may be no compactor"),
     "repair": ("repair_known", "there may be nothing to repair"),

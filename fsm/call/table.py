@@ -56,8 +56,8 @@ MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected
 UNSENT = ("ran_out", "found_open")
 """The events that come in a rung, before it sends; where the second would, `fallback` passes over the backend."""
 
-IGNORES_WAIT = frozenset({"fallback", "compact", "resend"})
-"""The rungs that ignore a `Retry-After`: they ask another backend, send something else, or send what nobody read."""
+IGNORES_WAIT = frozenset({"fallback", "compact", "resend", "rotate"})
+"""The rungs that ignore a `Retry-After`: they turn to another backend or key, or send something else or unread."""
 
 
 def keeps_asked_wait(event: str, rung: str) -> bool:
@@ -82,6 +82,7 @@ FACTS = (
     Fact("has_compactor", says="the caller gave a compactor"),
     Fact("has_next_backend", says="a usable backend follows in the chain", lasts="fallbacks"),
     Fact("connection_was_stale", says="the server had closed the reused connection before the request came"),
+    Fact("other_key_free", says="the key is at fault, and another one of the backend was not tried"),
     Fact("asks_for_little", says="the caller wants a handful of tokens, so that a cut reply is what was asked for"),
     Fact("same_wrong_again", says="the reply is wrong in the same words as the one before"),
     Fact("throttled", says="all calls of the client together have made as many retries as they may"),
@@ -106,6 +107,14 @@ RESEND = Rung(
     holds="connection_was_stale",
     says="a request that nobody had read may be sent again at once, on a fresh connection",
     does="sending at once what nobody had read",
+)
+ROTATE = Rung(
+    "rotate",
+    limit=None,
+    holds="other_key_free",
+    unit="rotation",
+    says="the same backend may be asked with another key",
+    does="using another key",
 )
 REASK = Rung(
     "reask",
@@ -180,7 +189,9 @@ FALL_BACK = Rung(
     "fallback",
     limit=None,
     holds="has_next_backend",
-    refills=("retries", "resends", "reasks", "nudges", "prefills", "enlargements", "corrections", "repairs"),
+    refills=(
+        *("retries", "resends", "rotations", "reasks", "nudges", "prefills", "enlargements", "corrections", "repairs"),
+    ),
     change=changes.fall_back,
     verb="fall_back",
     says="the next backend of the chain may be asked",
@@ -244,8 +255,8 @@ CALL = ship(
             "fell_silent": (SWITCH, RESUME, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
             "malformed": (FALL_BACK, RETRY, KEEP_TEXT, FAILED),
             "refused": (ASK_ANOTHER, REFUSED),
-            "failed_transiently": (RESEND, SWITCH, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
-            "failed_permanently": (FALL_BACK, KEEP_TEXT, FAILED),
+            "failed_transiently": (RESEND, ROTATE, SWITCH, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
+            "failed_permanently": (ROTATE, FALL_BACK, KEEP_TEXT, FAILED),
             "rejected_fixably": (REPAIR, FALL_BACK, KEEP_TEXT, FAILED),
             "overflowed": (COMPACT, FALL_BACK, KEEP_TEXT, FAILED),
         },

@@ -14,7 +14,7 @@ class Certificate(Verified):
 
     Arguments:
         table: the name of the table.
-        limits: the limit of each counter; the chain bounds the fallbacks of a call.
+        limits: the limit of each counter; the chain bounds the fallbacks and rotations of a call.
         budget: the budget of the whole call or turn.
         chain: the names of the backends, in order.
         max_tokens: the caller's output cap, in tokens, that the worst cases assume.

@@ -90,14 +90,15 @@ def enact(
     moves: Sequence[Move],
     name: str,
     *,
+    keys: int,
     max_tokens: int | None,
     input_tokens: int | None,
 ) -> Enacted:
-    """Play a path to a call in every way that might be dearest, and return the dearest."""
+    """Play a path to a call in every way that might be dearest, with so many keys a backend; return the dearest."""
     longest = LONGEST_TEXT // (len(moves) + 1) if name == "money" else SHORTEST_TEXT
     if None in prices and policy.budget.money is not None:  # without prices, nothing counts against it
         policy = evolve(policy, budget=evolve(policy.budget, money=None))
-    links = links_of(prices)
+    links = links_of(prices, keys)
     lasts, asking = name == "seconds", (True,) if policy.budget.seconds is None else (True, False)
     ways = []
     # With a requested wait the path may not fit the time.
@@ -111,9 +112,9 @@ def enact(
     return max(ways, key=lambda each: each.spent[name])
 
 
-def links_of(prices: Sequence[Prices | None]) -> list[PlainLink]:
-    """Return backends with these prices."""
-    return [PlainLink(f"backend {number}", prices=price) for number, price in enumerate(prices, 1)]
+def links_of(prices: Sequence[Prices | None], keys: int = 1) -> list[PlainLink]:
+    """Return backends with these prices, and so many keys each."""
+    return [PlainLink(f"backend {number}", prices=price, keys=keys) for number, price in enumerate(prices, 1)]
 
 
 @define
@@ -211,7 +212,9 @@ class Play:
             event = "failed_transiently"  # the call leaves a backend after few broken streams
         reason = self.passing if event == "failed_transiently" else _FAILURES.get(event)
         if move.row.target == "fallback":
-            reason = "auth"  # leaves a backend, whatever else it could still try
+            reason = "model_not_found"  # leaves a backend, whatever else it could still try
+        elif move.row.target == "rotate":
+            reason = "rate_limit" if event == "failed_transiently" else "auth"
         if reason is not None:
             # An error inside a stream, after reasoning has used up the cap.
             failure = Failure(reason, asked_wait=requested, parameter=f"p{self.number}")

@@ -36,6 +36,7 @@ def enact_turn(
     prices: Sequence[Prices | None],
     name: str,
     moves: Sequence[Move],
+    keys: int,
     max_tokens: int | None,
     input_tokens: int | None,
 ) -> Enacted:
@@ -48,7 +49,9 @@ def enact_turn(
     ways = [*product([moves], PASSING, (True, False) if is_timed else (True,))] if moves else []
     if not moves or name == "seconds":  # a call that takes all of its time may get no answer
         ways.append(((), PASSING[0], True))
-    enacted = [_TurnPlay(policy, prices, request, path, passing, name, asks).run() for path, passing, asks in ways]
+    enacted = [
+        _TurnPlay(policy, prices, keys, request, path, passing, name, asks).run() for path, passing, asks in ways
+    ]
     return max(enacted, key=lambda each: each.spent[name])
 
 
@@ -56,6 +59,7 @@ def enact_turn(
 class _TurnPlay:
     policy: TurnPolicy
     prices: Sequence[Prices | None]
+    keys: int  # of each backend
     request: Request
     moves: Sequence[Move]
     passing: Reason
@@ -81,7 +85,7 @@ class _TurnPlay:
 
     def run(self) -> Enacted:
         """Play the turn to its end."""
-        turn = Turn(self.request, self.policy, links_of(self.prices), tools=[WORKS], jitter=lambda: 1.0)
+        turn = Turn(self.request, self.policy, links_of(self.prices, self.keys), tools=[WORKS], jitter=lambda: 1.0)
         action = turn.begin(self.now)
         while action is not None:
             match action:

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from rungwise.fsm.call.budget.reserve import reserved_seconds
 from rungwise.fsm.call.conversation.for_backend import longest_json_instruction, most_schema_tokens
-from rungwise.fsm.call.conversation.link import Link, Prices
+from rungwise.fsm.call.conversation.link import Link, Prices, most_keys
 from rungwise.fsm.call.conversation.observation import ANSWERS, RAISED
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
@@ -88,7 +88,7 @@ def verify(
             f"policy must be a Policy or a TurnPolicy, not {type(policy).__name__}; see Policy.load"
         )
     backends, calls = _backends(chain), calls_of(policy) if isinstance(policy, TurnPolicy) else policy
-    prices, limits = [each for _, each in backends], _limits(calls, len(backends))
+    prices, limits = [each for _, each in backends], _limits(calls, chain, len(backends))
     blank = Certificate(
         table=calls.table.name,
         limits=limits,
@@ -177,7 +177,7 @@ def worst_by_fallbacks(
         if isinstance(policy, TurnPolicy):
             worst[count - 1] = verify(policy, links_of([prices] * count), **request).worst
         else:
-            worst[count - 1] = worst_cases(policy, _limits(policy, count), [prices] * count, **request)
+            worst[count - 1] = worst_cases(policy, _limits(policy, count, count), [prices] * count, **request)
     return worst
 
 
@@ -313,5 +313,6 @@ def _backends(chain: int | Sequence[Link]) -> list[tuple[str, Prices | None]]:
     return [(link.name, link.prices) for link in usable]
 
 
-def _limits(policy: Policy, backends: int) -> Mapping[str, int]:
-    return policy.limits.bounded(policy.table.limits, backends)
+def _limits(policy: Policy, chain: int | Sequence[Link], backends: int) -> Mapping[str, int]:
+    keys = 1 if isinstance(chain, int) else most_keys(chain)
+    return policy.limits.bounded(policy.table.limits, backends, keys)

@@ -38,7 +38,7 @@ from rungwise.fsm.values.money import as_money, units_of
 
 def worst_cases(
     policy: Policy,
-    limits: Mapping[str, int],  # the chain bounds the fallbacks
+    limits: Mapping[str, int],  # as far as the chain allows
     prices: Sequence[Prices | None],
     max_tokens: int | None,
     input_tokens: int | None,
@@ -160,7 +160,8 @@ class _CallSearch:
 
     def enacted(self, heaviest: Longest, name: str) -> Enacted:
         """Play a path, also with the repeats after empty replies last: a call leaves other backends after a few."""
-        request = {"max_tokens": self.max_tokens, "input_tokens": self.input_tokens}
+        keys = self.limits.get("rotations", 0) + 1
+        request: dict[str, Any] = {"keys": keys, "max_tokens": self.max_tokens, "input_tokens": self.input_tokens}
         late = [move for move in heaviest.path if move.row.event in EMPTY and move.takes != "fallbacks"]
         paths = [heaviest.path]
         if late and self.limits.get("fallbacks"):
@@ -381,6 +382,7 @@ class _TurnSearch:
         most = getattr(self.policy.budget, budget) if budget else None
         if most is not None and most + beyond < value:
             value, ended_by = most + beyond, f"budget.{budget}"
+        keys = self.call.limits.get("rotations", 0) + 1
         request = self.call.max_tokens, self.call.input_tokens
-        enacted = enact_turn(self.policy, self.prices, name, moves, *request)
+        enacted = enact_turn(self.policy, self.prices, name, moves, keys, *request)
         return WorstCase(name, value, ladder, ended_by, enacted, note)

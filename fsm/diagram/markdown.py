@@ -45,7 +45,7 @@ def counters(table: Table, limits: Mapping[str, int | None]) -> str:
             for rung, effect in effects.items()
             if name in effect.refills
         )
-        allowed = "one for each further backend" if ceiling is None else str(ceiling)
+        allowed = "as many as the chain allows" if ceiling is None else str(ceiling)
         lines.append([f"`{name}`", allowed, spenders, refillers or "nothing"])
     return markdown_table(["counter", "limit", "taken by", "refilled by"], lines)
 

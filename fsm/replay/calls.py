@@ -9,7 +9,7 @@ from attrs import define, field
 
 from rungwise.fsm.call.budget.shared import Share, SharedBudget
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.conversation.link import MOST_KEYS, Prices
 from rungwise.fsm.call.conversation.observation import RAISED, WRONG, Observation
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reply
@@ -18,7 +18,7 @@ from rungwise.fsm.call.conversation.verdict import Finding
 from rungwise.fsm.call.policy import MOST_ATTEMPTS, Budget, Policy
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.call.run.sending import OPEN, PROBE
+from rungwise.fsm.call.run.sending import KEY, OPEN, PROBE
 from rungwise.fsm.errors import IllegalEvent, JournalMismatch
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.path import SKIPPED
@@ -216,7 +216,9 @@ def is_left(step: Step) -> bool:
 def arrive_again(call: Call, step: Step) -> None:
     """Arrive at a backend as a recorded call did that has sent something there."""
     if call.arrivals:
-        call.arrive(is_probe=(step.note or "").startswith(PROBE))
+        notes = (step.note or "").split("; ")
+        key = next((number for number in range(1, MOST_KEYS) if KEY.format(number + 1) in notes), 0)
+        call.arrive((key,), is_probe=PROBE in notes)
 
 
 def observation_of(step: Step, backend: int) -> Observation:

@@ -182,6 +182,11 @@ class ScriptedLink(PlainLink):
         return _SHAPES
 
 
+def can_leave(call: Call) -> bool:
+    """Tell whether a call that arrives at a backend could turn to another instead."""
+    return any(backend != call.backend for backend, _ in call.arrivals)
+
+
 @frozen
 class Played:
     """A reply, and how it streams."""
@@ -217,8 +222,7 @@ class ScriptedBackend:
             last message, if the call `has_compactor`.
         is_fair: whether usage is that of a provider that keeps to caps and counts prompts as they are.
         opens: for each arrival at a backend that others follow, whether it is not asked now; False behind the last.
-        sends: every request, as it went out.
-        events: what a consumer of the streams received.
+        sends, events: every request as it went out, and what a consumer of the streams received.
         raised: the exception of the compactor, or of the call about its result; it ends the call, as in a driver.
     """
 
@@ -266,7 +270,7 @@ class ScriptedBackend:
         send = call.begin(self.clock.now)
         opens = iter(self.opens)
         while send is not None and not self._cancels(call, None):
-            if len(call.arrivals) > 1 and next(opens, False):
+            if can_leave(call) and next(opens, False):
                 send = call.found_open(f"{OPEN}later", self.clock.now)
                 continue
             if (sent := self._goes_out(call, send)) is None:

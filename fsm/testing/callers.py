@@ -14,7 +14,7 @@ from hypothesis.strategies import SearchStrategy
 
 from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, PlainLink, Prices
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnContext
-from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
+from rungwise.fsm.call.limits import GIVEN, LARGEST_LIMIT, Limits
 from rungwise.fsm.call.policy import DEFAULT_POLICY, DEFAULT_SECONDS, SWITCH_AFTER, Budget, Policy, Reserve, Waits
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.machine.table import Table
@@ -73,7 +73,8 @@ def limits(*, most: int = MOST) -> SearchStrategy[Limits]:
     """Generate limits."""
     names = [name for name, limit in CALL.limits.items() if limit is not None]
     each: dict[str, SearchStrategy[Any]] = {name: st.integers(0, most) | st.integers(1, most) for name in names}
-    return st.builds(Limits, **each, fallbacks=st.one_of(st.none(), st.integers(0, most)))
+    given = dict.fromkeys(GIVEN, st.one_of(st.none(), st.integers(0, most)))
+    return st.builds(Limits, **each, **given)
 
 
 def policies(
@@ -136,6 +137,7 @@ def chains(*, longest: int = 3, priced: bool = False) -> SearchStrategy[list[Pla
         prefills=st.booleans(),
         echoes=st.booleans(),
         problem=seldom(st.just("no key")),
+        keys=st.integers(1, 3),
         prices=prices if priced else st.one_of(st.none(), prices),
         lessons=seldom(
             st.builds(

@@ -20,7 +20,7 @@ from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.sending import OPEN
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.replay.replay import replay
-from rungwise.fsm.testing.backend import links, partial_reply
+from rungwise.fsm.testing.backend import can_leave, links, partial_reply
 from rungwise.fsm.testing.callers import requests
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.honesty import assert_call_honest
@@ -143,11 +143,11 @@ class CallMachine(RuleBasedStateMachine):
         self.now += compactor.seconds
         return True
 
-    @precondition(lambda self: any(len(each.call.arrivals) > 1 for each in self.waiting))
+    @precondition(lambda self: any(can_leave(each.call) for each in self.waiting))
     @rule(which=st.integers(0, 3))
     def find_open(self, which: int) -> None:
         """Let a call pass over a backend that is not asked now."""
-        arriving = [each for each in self.waiting if len(each.call.arrivals) > 1]
+        arriving = [each for each in self.waiting if can_leave(each.call)]
         running = arriving[which % len(arriving)]
         running.send = running.call.found_open(f"{OPEN}later", self.now)
         running.settle()

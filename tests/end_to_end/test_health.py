@@ -16,30 +16,13 @@ from rungwise.core import BackendHealth, Call
 from rungwise.fsm.replay.what_if import what_if
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import Caller
+from support.remembering import Clock, steps
 
 pytestmark = pytest.mark.sampled(1)
 
 DOWN, ANSWER = ScriptedReply(status=503), ScriptedReply(text="In the reeds.")
 OTHER = ScriptedReply(text="On the island.")
 BUSY = ScriptedReply(status=429, headers={"retry-after": "40"})
-
-
-class Clock:
-    """Go forward by what is waited, and when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    @property
-    def options(self) -> dict[str, Any]:
-        waits = {"sleep": self.advance, "async_sleep": self.wait, "jitter": lambda: 0.0}
-        return {"clock": lambda: self.now, "health": Health(jitter=0.0), **waits}
-
-    def advance(self, seconds: float) -> None:
-        self.now += seconds
-
-    async def wait(self, seconds: float) -> None:
-        self.advance(seconds)
 
 
 class Lake:
@@ -61,11 +44,6 @@ class Lake:
 @pytest.fixture
 def lake(serve: Any, backend_of: Any) -> Lake:
     return Lake(serve, backend_of)
-
-
-def steps(result: rungwise.Result) -> list[str]:
-    """Return what happened at which backend, in order."""
-    return [f"{step.event} {step.backend}" for step in result.journal.steps]
 
 
 def test_an_outage_of_fifteen_calls_costs_the_primary_six_requests_and_it_is_used_again(mode: str, lake: Lake) -> None:
@@ -234,8 +212,8 @@ def test_a_probe_that_the_budget_keeps_back_in_the_end_leaves_the_next_one_to(
     clock.advance(5.0)
     arrive = Call.arrive
 
-    def arrive_late(call: Call, *, is_probe: bool) -> None:
-        arrive(call, is_probe=is_probe)
+    def arrive_late(call: Call, keys: tuple[int, ...], *, is_probe: bool) -> None:
+        arrive(call, keys, is_probe=is_probe)
         clock.advance(80.0 if call.backend == 0 else 0.0)  # so that what is left is kept for the second
 
     monkeypatch.setattr(Call, "arrive", arrive_late)

@@ -1,320 +1,188 @@
-"""Which key a backend sends, and where."""
+"""A backend with several keys: one that is rejected, spent or limited gives way to the next, in later calls too."""
 
-import asyncio
-import itertools
-import json
-from collections.abc import Iterator
+import pickle
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import anthropic
-import httpx
-import httpx2
 import pytest
 
 import rungwise
-from rungwise import Anthropic, Client, ConfigurationError, OpenAIChat, OpenAIResponses
-from rungwise.adapters.wires.http_backend import HttpBackend
+from rungwise import Client, Limits, OpenAIChat, Policy, Prices, replay, verify
+from rungwise.core import BackendHealth
 from rungwise.testing import ReceivedRequest, ScriptedReply
-from support import modes, protocols
-from support.protocols import encoded
-from support.raw_server import Peer, RawServer
+from support.modes import Caller
+from support.remembering import Clock, steps
 
-KEY = "key-of-the-environment-9d2f"
-TEXT = "In the reeds."
+ANSWER, OTHER = ScriptedReply(text="In the reeds."), ScriptedReply(text="On the island.")
+REJECTED, DENIED, SPENT = (ScriptedReply(status=status) for status in (401, 403, 402))
+LIMITED = ScriptedReply(status=429, headers={"retry-after": "40"})
+DOWN = ScriptedReply(status=503)
 
-
-@pytest.fixture
-def anywhere(serve: Any) -> Iterator[tuple[Any, httpx.Client]]:
-    """Send what goes to any host to one server on this machine."""
-    provider = serve(ScriptedReply(text=TEXT))
-    here = httpx.URL(provider.base_url)
-
-    class Here(httpx.HTTPTransport):
-        def handle_request(self, request: httpx.Request) -> httpx.Response:
-            request.url = request.url.copy_with(scheme="http", host=here.host, port=here.port)
-            return super().handle_request(request)
-
-    with httpx.Client(transport=Here()) as http:
-        yield provider, http
+Answers = Callable[[ReceivedRequest], ScriptedReply]
 
 
-BEDROCK = "AWS_BEARER_TOKEN_BEDROCK"
+def by_key(answers: Mapping[str, ScriptedReply]) -> Answers:
+    """Answer each key in its own way."""
+    return lambda request: answers[request.headers["authorization"].removeprefix("Bearer ")]
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize(
-    ("kind", "url", "variable"),
-    [
-        (OpenAIChat, "https://api.perplexity.ai", "PERPLEXITY_API_KEY"),
-        (OpenAIChat, "https://bedrock-runtime.us-west-2.amazonaws.com/openai/v1", BEDROCK),
-        (OpenAIChat, "https://bedrock-mantle.us-east-1.api.aws/v1", BEDROCK),
-        (OpenAIResponses, "https://bedrock-mantle.us-east-1.api.aws/v1", BEDROCK),
-        (Anthropic, "https://bedrock-mantle.us-east-1.api.aws/anthropic/v1", BEDROCK),
-    ],
-)
-def test_a_key_of_the_environment_is_sent_to_its_host(
-    monkeypatch: pytest.MonkeyPatch, anywhere: Any, kind: type[HttpBackend], url: str, variable: str
+def keys_sent(server: Any) -> list[str]:
+    return [request.headers["authorization"].removeprefix("Bearer ") for request in server.requests]
+
+
+@pytest.mark.parametrize("wrong", [REJECTED, SPENT, LIMITED], ids=["rejected", "spent", "limited"])
+def test_the_next_key_is_used_at_once_and_by_later_calls_first(
+    mode: str, serve: Any, backend_of: Any, wrong: ScriptedReply
 ) -> None:
-    provider, http = anywhere
-    monkeypatch.setenv(variable, KEY)
-    with Client(kind("m", base_url=url), http=http) as client:
-        assert client.call("Where do herons nest?").text == TEXT
-    (request,) = provider.requests
-    header = request.headers.get("x-api-key") or request.headers["authorization"].removeprefix("Bearer ")
-    assert header == KEY
+    clock, server = Clock(), serve(by_key({"one": wrong, "two": ANSWER}))
+    chain = [backend_of(server, api_key=["one", "two"], name="lake")]
+    with Caller(mode, chain, **clock.options) as caller:
+        began = clock.now
+        result = caller.ask()
+        assert (result.text, clock.now) == (ANSWER.text, began)
+        later = caller.ask()
+        assert later.journal.steps[0].note == "with key number 2"
+        health = caller.client.health()
+    assert keys_sent(server) == ["one", "two", "two"]
+    assert steps(result)[1] == f"{'failed_transiently' if wrong is LIMITED else 'failed_permanently'} lake"
+    assert result.journal.steps[2].source == "rotate"
+    assert (health["lake, key number 1"].state, health["lake, key number 2"]) == ("open", BackendHealth())
+    assert replay(result.journal).outcome == replay(later.journal).outcome == "done"
 
 
-@pytest.mark.sampled(1)
+def test_a_key_that_was_limited_is_used_again_when_its_time_has_come(mode: str, serve: Any, backend_of: Any) -> None:
+    answers = {"one": LIMITED, "two": ANSWER}
+    clock, server = Clock(), serve(lambda request: by_key(answers)(request))
+    with Caller(mode, [backend_of(server, api_key=["one", "two"])], **clock.options) as caller:
+        caller.ask()
+        answers["one"] = ANSWER
+        for seconds in (39.0, 1.1):
+            clock.advance(seconds)
+            caller.ask()
+    assert keys_sent(server) == ["one", "two", "two", "one"]
+
+
+def test_every_key_is_tried_before_the_next_backend_and_each_once(mode: str, serve: Any, backend_of: Any) -> None:
+    server, second = serve(REJECTED), serve(OTHER)
+    chain = [backend_of(server, api_key=["one", "two", "three"]), backend_of(second, name="second")]
+    with Caller(mode, chain, **Clock().options) as caller:
+        assert [caller.ask().text for _ in range(3)] == [OTHER.text] * 3
+    assert keys_sent(server) == ["one", "two", "three"]
+
+
+def test_where_every_key_is_limited_the_last_one_is_waited_for(mode: str, serve: Any, backend_of: Any) -> None:
+    clock, began = Clock(), 1000.0
+    server = serve(lambda request: ANSWER if clock.now >= began + 40 else LIMITED)
+    with Caller(mode, [backend_of(server, api_key=["one", "two"])], **clock.options) as caller:
+        result = caller.ask()
+    assert (result.text, clock.now) == (ANSWER.text, began + 40)
+    assert keys_sent(server) == ["one", "two", "two"]
+
+
+def test_an_outage_is_no_fault_of_a_key(mode: str, serve: Any, backend_of: Any) -> None:
+    server = serve(DOWN)
+    policy = Policy(limits=Limits(retries=2))
+    chain = [backend_of(server, api_key=["one", "two"])]
+    with Caller(mode, chain, policy=policy, **Clock().options) as caller, pytest.raises(rungwise.Failed):
+        caller.ask()
+    assert keys_sent(server) == ["one"] * 3
+
+
+def test_what_every_key_is_denied_speaks_of_the_request(mode: str, serve: Any, backend_of: Any) -> None:
+    server = serve(lambda request: DENIED if "secret" in str(request.body) else ANSWER)
+    with Caller(mode, [backend_of(server, api_key=["one", "two", "three"], name="lake")], **Clock().options) as caller:
+        with pytest.raises(rungwise.Failed):
+            caller.ask("a secret")
+        assert {health.state for health in caller.client.health().values()} == {"closed"}
+        caller.ask()
+    assert keys_sent(server) == ["one", "two", "three", "one"]
+
+
+def test_what_one_key_is_denied_speaks_of_that_key(mode: str, serve: Any, backend_of: Any) -> None:
+    server = serve(by_key({"one": DENIED, "two": ANSWER}))
+    with Caller(mode, [backend_of(server, api_key=["one", "two"], name="lake")], **Clock().options) as caller:
+        caller.ask()
+        assert caller.client.health()["lake, key number 1"].state == "open"
+        caller.ask()
+    assert keys_sent(server) == ["one", "two", "two"]
+
+
+def test_without_memory_each_call_begins_with_the_first_key(mode: str, serve: Any, backend_of: Any) -> None:
+    server = serve(by_key({"one": REJECTED, "two": ANSWER}))
+    with Caller(mode, [backend_of(server, api_key=["one", "two"])], **{**Clock().options, "health": None}) as caller:
+        caller.ask()
+        caller.ask()
+    assert keys_sent(server) == ["one", "two"] * 2
+
+
+def test_keys_may_come_from_functions(mode: str, serve: Any, backend_of: Any) -> None:
+    asked: list[str] = []
+
+    def key_of(name: str) -> Any:
+        def plain() -> str:
+            asked.append(name)
+            return name
+
+        async def later() -> str:
+            return plain()
+
+        return later if mode.startswith("a") else plain
+
+    server = serve(by_key({"one": LIMITED, "two": ANSWER}))
+    with Caller(mode, [backend_of(server, api_key=[key_of("one"), key_of("two")])], **Clock().options) as caller:
+        caller.ask()
+    assert keys_sent(server) == asked == ["one", "two"]
+
+
+def test_a_call_never_goes_back_to_a_key_and_its_certificate_holds(serve: Any, backend_of: Any) -> None:
+    server, second = serve(REJECTED), serve(REJECTED)
+    chain = [backend_of(server, api_key=["one", "two", "three"]), backend_of(second, api_key="four", name="second")]
+    worst = {case.name: case for case in verify(Policy(), chain).worst}
+    with pytest.raises(rungwise.Failed) as failed:
+        Client(chain, **Clock().options).call("Where?")
+    assert keys_sent(server) == ["one", "two", "three"]
+    assert failed.value.result.attempts == 4 <= worst["attempts"].value
+    assert verify(Policy(), chain).limits["rotations"] == 2
+
+
+def test_a_policy_may_forbid_it(serve: Any, backend_of: Any) -> None:
+    server = serve(REJECTED)
+    with pytest.raises(rungwise.Failed):
+        Client([backend_of(server, api_key=["one", "two"])], policy=Policy(limits=Limits(rotations=0))).call("Where?")
+    assert keys_sent(server) == ["one"]
+
+
 @pytest.mark.parametrize(
-    ("url", "variable"),
+    ("keys", "says"),
     [
-        ("https://bedrock-runtime-evil.s3.amazonaws.com/openai/v1", BEDROCK),
-        ("https://bedrock-runtime-evil.us-east-1.elb.amazonaws.com/openai/v1", BEDROCK),
-        ("https://api.perplexity.ai.example.org", "PERPLEXITY_API_KEY"),
-        ("https://api.minimaxi.io/v1", "MINIMAX_API_KEY"),
+        ([], "api_key must hold 1 to 100 keys, not 0"),
+        (["one", "one"], r"api_key\[1\] is the same key as api_key\[0\]"),
+        (["one", None], r"api_key\[1\] must be a string, or a function that returns one"),
+        (["one", ["two"]], r"api_key\[1\] must be a string"),
+        (["one", " two"], r"api_key\[1\] has blanks around it"),
+        (["one", 2], r"api_key\[1\] must be a string, a function"),
+        ([f"key {n}" for n in range(101)], "1 to 100 keys, not 101"),
     ],
 )
-def test_nothing_is_sent_to_a_host_that_looks_like_it(
-    monkeypatch: pytest.MonkeyPatch, anywhere: Any, url: str, variable: str
-) -> None:
-    provider, http = anywhere
-    monkeypatch.setenv(variable, KEY)
-    with pytest.raises(ConfigurationError, match="api_key is missing"):
-        Client(OpenAIChat("m", base_url=url))
-    elsewhere = OpenAIChat("n", base_url=provider.base_url)
-    with Client([OpenAIChat("m", base_url=url), elsewhere], http=http) as client:
-        assert client.call("Where do herons nest?").text == TEXT  # passed over: a backend without a key is unusable
-    (request,) = provider.requests
-    assert (request.body["model"], KEY in str(request.headers)) == ("n", False)
+def test_a_malformed_list_of_keys_is_refused_and_not_shown(keys: Any, says: str) -> None:
+    with pytest.raises(rungwise.ConfigurationError, match=says) as refused:
+        OpenAIChat("model", api_key=keys)
+    assert "two" not in str(refused.value)
 
 
-# a function that returns the key
-
-FRESH = "token-2-5a1e"
-
-
-def only(key: str, reply: ScriptedReply) -> Any:
-    """Answer requests with this key, and any other with 401."""
-
-    def answer(request: ReceivedRequest) -> ScriptedReply:
-        return reply if key in str(request.headers) else ScriptedReply(status=401)
-
-    return answer
+def test_no_key_of_several_is_ever_shown() -> None:
+    backend = OpenAIChat("model", api_key=["first-secret", "second-secret"], prices=Prices(1, 2))
+    assert "secret" not in f"{backend!r} {backend.name} {backend.identities} {backend.pool!r}"
+    assert all(backend.is_secret(word) for word in ("first-secret", "second-secret"))
+    with pytest.raises(TypeError):
+        pickle.dumps(backend)
 
 
-def tokens(*, is_async: bool) -> tuple[Any, list[str]]:
-    """Return a function that returns `token-1...`, then `token-2...` and so on, and what it has returned."""
-    numbers, given = itertools.count(1), list[str]()
-
-    def key() -> str:
-        given.append(f"token-{next(numbers)}-5a1e")
-        return given[-1]
-
-    async def async_key() -> str:
-        await asyncio.sleep(0)
-        return key()
-
-    return (async_key if is_async else key), given
+def test_a_placeholder_among_the_keys_is_a_problem_of_the_backend() -> None:
+    assert "placeholder" in (OpenAIChat("model", api_key=["a-real-key-of-some-length", "sk-..."]).problem or "")
 
 
-def sent_keys(provider: Any) -> list[str]:
-    names = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
-    return [
-        next(request.headers[name] for name in names if name in request.headers).removeprefix("Bearer ")
-        for request in provider.requests
-    ]
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("is_async", [False, True], ids=["", "async"])
-def test_a_function_is_asked_once_more_after_a_401(api: str, mode: str, serve: Any, is_async: bool) -> None:
-    if is_async and not mode.startswith("a"):
-        return
-    key, given = tokens(is_async=is_async)
-    provider = serve(only(FRESH, ScriptedReply(text=TEXT)))
-    backend = protocols.backend(api, provider.base_url, api_key=key)
-    waits: list[float] = []
-    with Client(backend, **modes.options_of(mode), **modes.waits_into(waits)) as client:
-        result = modes.ask(client, mode, "Where do herons nest?")
-    assert (result.text, sent_keys(provider), given) == (TEXT, ["token-1-5a1e", FRESH], ["token-1-5a1e", FRESH])
-    taken = [(step.event, step.target, step.note) for step in result.journal.steps if step.event == "rejected_fixably"]
-    assert taken == [("rejected_fixably", "repair", "key")]
-    first, second = [request.body for request in provider.requests]
-    assert first == second
-    assert FRESH not in repr(backend) + result.journal.to_json()
-    assert rungwise.replay(rungwise.Journal.from_json(result.journal.to_json())).outcome == "done"
-
-
-def test_a_second_401_is_final_and_the_next_backend_begins_anew(mode: str, serve: Any) -> None:
-    first, second = serve(only("never", ScriptedReply())), serve(only(FRESH, ScriptedReply(text=TEXT)))
-    chain = [
-        OpenAIChat(name, base_url=each.base_url, api_key=tokens(is_async=False)[0], name=name)
-        for name, each in (("one", first), ("two", second))
-    ]
-    with Client(chain, **modes.options_of(mode), **modes.waits_into([])) as client:
-        assert modes.ask(client, mode, "Where?").text == TEXT
-    assert (len(first.requests), len(second.requests)) == (2, 2)
-
-
-def test_a_key_that_is_no_function_is_not_asked_again(mode: str, serve: Any) -> None:
-    provider = serve(only("never", ScriptedReply()))
-    backend = OpenAIChat("m", base_url=provider.base_url, api_key=KEY)
-    failed = pytest.raises(rungwise.Failed, match="check this backend's API key")
-    with Client(backend, **modes.options_of(mode)) as client, failed:
-        modes.ask(client, mode, "Where?")
-    assert len(provider.requests) == 1
-
-
-async def hangs() -> str:
-    await asyncio.sleep(3600)
-    return KEY
-
-
-async def returns_nothing() -> Any:
-    return None
-
-
-@pytest.mark.parametrize(
-    ("mode", "key", "words"),
-    [
-        ("call", hangs, "only async calls"),
-        ("call", lambda: None, "must return a key, not NoneType"),
-        ("acall", returns_nothing, "must return a key, not NoneType"),
-        ("call", lambda: f"{KEY}\n", "blanks"),
-    ],
-)
-def test_a_function_that_returns_no_key_is_refused(mode: str, serve: Any, key: Any, words: str) -> None:
-    provider = serve(ScriptedReply(text=TEXT))
-    backend = OpenAIChat("m", base_url=provider.base_url, api_key=key)
-    refused = pytest.raises(ConfigurationError, match=words)
-    with Client(backend, **modes.options_of(mode)) as client, refused as raised:
-        modes.ask(client, mode, "Where?")
-    assert KEY not in str(raised.value)
-    assert provider.requests == []
-
-
-def raising(error: Exception, *, is_async: bool, then: str | None = None) -> Any:
-    """Return a function that raises, each time or only the first."""
-    asked = itertools.count()
-
-    def key() -> str:
-        if then is None or next(asked) == 0:
-            raise error
-        return then
-
-    async def async_key() -> str:
-        return key()
-
-    return async_key if is_async else key
-
-
-def test_a_function_that_raises_costs_its_backend_alone_and_is_quoted_nowhere(mode: str, serve: Any) -> None:
-    first, second = serve(ScriptedReply(text=TEXT)), serve(ScriptedReply(text=TEXT))
-    key = raising(RuntimeError(f"no token for {FRESH}"), is_async=mode.startswith("a"))
-    chain = [
-        OpenAIChat("one", base_url=first.base_url, api_key=key),
-        OpenAIChat("two", base_url=second.base_url, api_key=KEY),
-    ]
-    with Client(chain, **modes.options_of(mode)) as client:
-        result = modes.ask(client, mode, "Where?")
-    assert (result.text, first.requests, sent_keys(second)) == (TEXT, [], [KEY])
-    assert [step.reason for step in result.journal.steps if step.reason] == ["auth"]
-    with Client(chain[0], **modes.options_of(mode)) as client, pytest.raises(rungwise.Failed) as failed:
-        modes.ask(client, mode, "Where?")
-    error = failed.value
-    assert "check this backend's API key" in str(error)
-    assert FRESH not in f"{error} {error.result!r} {error.result.cause} {error.result.journal.to_json()}"
-    assert error.result.usage.output_tokens == 0
-
-
-def test_a_function_that_cannot_reach_its_server_is_asked_again(mode: str, serve: Any) -> None:
-    provider = serve(ScriptedReply(text=TEXT))
-    key = raising(httpx.ConnectError("refused"), is_async=mode.startswith("a"), then=FRESH)
-    waits: list[float] = []
-    backend = OpenAIChat("m", base_url=provider.base_url, api_key=key)
-    with Client(backend, **modes.options_of(mode), **modes.waits_into(waits)) as client:
-        assert modes.ask(client, mode, "Where?").text == TEXT
-    assert (sent_keys(provider), len(waits)) == ([FRESH], 1)
-
-
-def test_a_function_that_hangs_ends_with_the_time_of_the_call(serve: Any) -> None:
-    provider = serve(ScriptedReply(text=TEXT))
-    policy = rungwise.Policy(budget=rungwise.Budget(seconds=0.3), limits=rungwise.Limits(retries=0))
-    backend = OpenAIChat("m", base_url=provider.base_url, api_key=hangs)
-    with Client(backend, policy=policy) as client, pytest.raises(rungwise.CallError):
-        asyncio.run(client.acall("Where?"))
-    assert provider.requests == []
-
-
-# Claude elsewhere, as the official client asks for it
-
-VERTEX = "/v1/projects/p1/locations/europe-west1"
-TOKEN = "eyJ0eXAiOiJKV1QifQ.eyJhdWQiOiJ4In0.c2lnbmF0dXJl"
-ASKED = {"max_tokens": 50, "messages": [{"role": "user", "content": "Where?"}]}
-MESSAGE = {
-    **{"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn"},
-    "content": [{"type": "text", "text": TEXT}],
-    "usage": {"input_tokens": 1, "output_tokens": 1},
-}
-
-
-def theirs(make: Any) -> httpx2.Request:
-    """Return what the official client sends."""
-    seen: list[httpx2.Request] = []
-
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        seen.append(request)
-        return httpx2.Response(200, json=MESSAGE)
-
-    make(httpx2.Client(transport=httpx2.MockTransport(answer))).messages.create(model="claude-opus-4-8", **ASKED)
-    return seen[0]
-
-
-@pytest.mark.parametrize("where", ["vertex", "azure by token", "azure by key"])
-def test_claude_elsewhere_is_asked_as_the_official_client_asks(where: str) -> None:
-    given = {"vertex": "ya29.token", "azure by token": TOKEN, "azure by key": KEY}[where]
-    if where == "vertex":
-        url = f"https://europe-west1-aiplatform.googleapis.com{VERTEX}/publishers/anthropic"
-        request = theirs(
-            lambda http: anthropic.AnthropicVertex(
-                region="europe-west1", project_id="p1", access_token=given, http_client=http
-            )
-        )
-    else:
-        url = "https://res.services.ai.azure.com/anthropic/v1"
-        how = {"api_key": given} if where == "azure by key" else {"azure_ad_token_provider": lambda: given}
-        request = theirs(lambda http: anthropic.AnthropicFoundry(resource="res", http_client=http, **how))
-    ours = encoded(
-        Anthropic("claude-opus-4-8", base_url=url, api_key=lambda: given), ASKED["messages"][0], max_tokens=50
-    )
-    assert ours.url == str(request.url)
-    assert json.loads(ours.body) == json.loads(request.content)
-    differs = {
-        name
-        for name in {*map(str.lower, ours.headers), *request.headers}
-        if not name.startswith("x-stainless") and ours.headers.get(name) != request.headers.get(name)
-    }
-    # The transport and the name of the client apart: the client asks for its own version of the API, and sends a key
-    # under both of the names that Azure takes.
-    own = {"vertex": set(), "azure by token": {"anthropic-version"}, "azure by key": {"anthropic-version", "api-key"}}
-    assert differs - {"accept", "accept-encoding", "connection", "content-length", "host", "user-agent"} == own[where]
-
-
-@pytest.mark.sampled(1)
-def test_claude_on_vertex_is_asked_over_http(mode: str) -> None:
-    body = json.dumps(MESSAGE).encode()
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
-
-    def answer(peer: Peer) -> None:
-        for _ in peer.requests():
-            peer.send(head + body)
-
-    with RawServer(answer) as server:
-        base = server.base_url.removesuffix("/v1") + f"{VERTEX}/publishers/anthropic"
-        backend = Anthropic("claude-opus-4-8", base_url=base, api_key=lambda: "ya29.t")
-        with Client(backend, **modes.options_of(mode)) as client:
-            assert modes.ask(client, mode, "Where?").text == TEXT
-    (sent,) = server.requests
-    assert f"POST {VERTEX}/publishers/anthropic/models/claude-opus-4-8:".encode() in sent
-    assert b"authorization: Bearer ya29.t" in sent
-    assert b'"model"' not in sent
+def test_a_backend_with_one_of_the_keys_is_a_duplicate_and_one_with_another_is_none() -> None:
+    pool, same, other = (OpenAIChat("model", api_key=key) for key in (["one", "two"], "two", "three"))
+    assert not pool.identities.isdisjoint(same.identities)
+    assert pool.identities.isdisjoint(other.identities)

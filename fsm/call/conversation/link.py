@@ -12,11 +12,14 @@ from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import FLAG, NAMES, TEXT, Forms, check_object, or_null
 from rungwise.fsm.values.checks import is_flag, is_number, is_text, is_whole, must, or_none
-from rungwise.fsm.values.fields import brief_repr, instance, number
+from rungwise.fsm.values.fields import brief_repr, instance, number, whole
 from rungwise.fsm.values.label import label
 
 HIGHEST_PRICE = 1e12
 """No price may exceed this."""
+
+MOST_KEYS: Final = 100
+"""The most keys of one backend."""
 
 
 def _price(instance: object, attribute: Any, value: Any) -> None:
@@ -51,6 +54,7 @@ class Link(Protocol):
     - `renews_key` tells whether it asks for its key before each request, so that one with a 401 is sent once more.
     - `hides_cuts` tells whether it calls a reply whole that its output cap has cut.
     - `prefills_with(parameters)` tells whether the backend prefills in a request with these parameters.
+    - `keys` is the number of its keys, if it is not 1: `Send.key` says which of them is used.
     """
 
     @property
@@ -147,6 +151,7 @@ class PlainLink:
         default=Factory(lambda link: frozenset({("name", str(link.name))}), takes_self=True)
     )
     losses: tuple[str, ...] = field(default=(), converter=_as_tuple, validator=_sentences)
+    keys: int = field(default=1, validator=whole(1, MOST_KEYS))
 
     __repr__ = brief_repr
 
@@ -163,6 +168,17 @@ class PlainLink:
     def shapes(self) -> Shapes:
         """The neutral form."""
         return NEUTRAL
+
+
+def others_of(link: Link) -> tuple[int, ...]:
+    """Return the keys of a backend beside the first, by index."""
+    keys: int = getattr(link, "keys", 1)
+    return () if keys == 1 else tuple(range(1, keys))
+
+
+def most_keys(links: Iterable[Link]) -> int:
+    """Return how many keys a backend has at most."""
+    return max([getattr(link, "keys", 1) for link in links])
 
 
 def _names(value: Iterable[str]) -> Any:

@@ -239,6 +239,7 @@ class Send:
         unsigned: whether no signature is sent, not even the backend's own: it has rejected one.
         restore_reasoning: whether each assistant turn must carry its reasoning, or a stand-in for it.
         headers, parameters, tools: what this backend gets of those of the request.
+        key: index of the key, where the backend has several.
     """
 
     rung: str
@@ -264,6 +265,7 @@ class Send:
     tools: tuple[Mapping[str, Any], ...] = field(
         default=Factory(lambda send: send.request.tools, takes_self=True), repr=False
     )
+    key: int = 0
 
     @property
     def has_tools(self) -> bool:

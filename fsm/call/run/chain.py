@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from rungwise.fsm.call.conversation.link import Link
+from rungwise.fsm.call.conversation.link import Link, others_of
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import ConfigurationError
 
 
 class Chain:
-    """Walk along the backends, forward only."""
+    """Walk along the backends, and the keys of each, forward only."""
 
-    __slots__ = ("index", "is_at_end", "link", "links", "shapes")
+    __slots__ = ("index", "is_at_end", "key", "keys_left", "link", "links", "most_keys", "shapes")
 
     def __init__(self, links: tuple[Link, ...]) -> None:
-        self.links = links
+        self.links, self.most_keys = links, 1
+        for link in links:
+            if (keys := getattr(link, "keys", 1)) > self.most_keys:
+                self.most_keys = keys
         self.move_to(0)
 
     @classmethod
@@ -57,6 +60,11 @@ class Chain:
         """Make another backend the current one."""
         self.index, self.link, self.is_at_end = index, self.links[index], index + 1 == len(self.links)
         self.shapes = shapes_of(self.link)
+        self.key, self.keys_left = 0, () if self.most_keys == 1 else others_of(self.link)
+
+    def use_keys(self, keys: Sequence[int]) -> None:
+        """Use the first of some keys of the current backend, by index, and the others where a call rotates."""
+        self.key, self.keys_left = keys[0], tuple(keys[1:])
 
     def next_usable(self) -> int | None:
         """Return the index of the next usable backend that is not the current one under another name, if any."""

@@ -47,9 +47,9 @@ class Position(Run):
     __slots__ = ()
 
     @classmethod
-    def of(cls, policy: Policy, backends: int) -> Position:
+    def of(cls, policy: Policy, chain: Chain) -> Position:
         """Return the position of a call that has not begun."""
-        limits = policy.limits.bounded(policy.table.limits, backends)  # which are in the order of the counters
+        limits = policy.limits.bounded(policy.table.limits, len(chain.links), chain.most_keys)  # in the table's order
         return cls(policy.table, tuple(limits.values()), policy.table.start, [0] * len(limits))
 
     @property
@@ -145,7 +145,7 @@ class CallContext:
         spending.given_deadline = deadline
         backends = Chain.of(NO_CHAIN if chain is None else chain, needs_prices=spending.needs_prices)
         links = backends.links
-        position = Position.of(policy, len(links))
+        position = Position.of(policy, backends)
         setting = Setting(
             policy,
             Links(links),

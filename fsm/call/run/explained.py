@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import asdict
 
+from rungwise.fsm.call.conversation.link import most_keys
 from rungwise.fsm.call.run.digest import digest_of_call, money_of
 from rungwise.fsm.call.run.journal import Journal, Setting
 from rungwise.fsm.call.table import CALL
@@ -34,7 +35,7 @@ def page_of_call(path: Path) -> Page:
     """Make the page of a recorded call in parts, to be embedded in the page of a turn."""
     setting: Setting = path.record.setting
     setup = Setup(
-        limits=setting.policy.limits.bounded(path.table.limits, len(setting.chain)),
+        limits=setting.policy.limits.bounded(path.table.limits, len(setting.chain), most_keys(setting.chain)),
         budget=asdict(setting.policy.budget),
     )
     return explain_page(path, setup, digest=digest_of_call(path), money=tuple(money_of(path)))

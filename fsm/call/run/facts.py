@@ -27,6 +27,9 @@ EMPTY = frozenset(SWITCH_EVENTS[EMPTY_REPLY])
 """The events of a reply without an answer."""
 
 
+OF_KEYS = frozenset({"auth", "billing", "rate_limit"})
+"""The failures that another key may not have."""
+
 FAILED_PROBE = frozenset({"interrupted", "fell_silent", "failed_transiently"})
 """The events after which a call leaves a backend at once that it has asked to see whether it is back."""
 
@@ -66,6 +69,7 @@ class FactFinder:
             "has_compactor": context.has_compactor,
             "has_next_backend": context.chain.next_usable() is not None,
             "connection_was_stale": observation.failure is not None and observation.failure.is_stale,
+            "other_key_free": observation.evidence.reason in OF_KEYS and len(context.chain.keys_left) > 0,
             "asks_for_little": proposal.for_backend.asks_for_little,
             "same_wrong_again": observation.is_wrong and _same_wrong(observation, previous),
             "throttled": self._is_throttled(observation),

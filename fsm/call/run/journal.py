@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _DEADLINES = ("deadline", "within_deadline")
 
-_UNSAID: dict[str, Any] = {"streams": False, "losses": ()}
+_UNSAID: dict[str, Any] = {"streams": False, "losses": (), "keys": 1}
 """What a backend of the user's own may not say of itself; None of the rest."""
 
 
@@ -206,7 +206,7 @@ _LINK = forms_of(
 _PRICES = forms_of(Prices)
 
 
-_LATER = ("expects_json", "streams", "first_token", "thinks_for", "stall", "losses")
+_LATER = ("expects_json", "streams", "first_token", "thinks_for", "stall", "losses", "keys")
 """What journals of earlier releases do not tell of a backend."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from attrs import evolve
 
@@ -19,12 +19,14 @@ from rungwise.fsm.call.budget.reserve import (
 )
 from rungwise.fsm.call.budget.shared import Share
 from rungwise.fsm.call.conversation.for_backend import ForBackend, Proposal, with_json_instruction
+from rungwise.fsm.call.conversation.link import others_of
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
 from rungwise.fsm.call.conversation.transcript import Composed
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.outcome import Outcome
 from rungwise.fsm.call.run.recording import Recorder
+from rungwise.fsm.call.table import ROTATE
 from rungwise.fsm.errors import IllegalEvent
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.text.contents import is_blank
@@ -124,6 +126,11 @@ class Proposer:
         """Tell whether it is the first attempt at a backend, which is made also of what is kept for others."""
         return self.context.position.state in (self.context.policy.table.start, "fallback")
 
+    def arrives(self) -> bool:
+        """Tell whether it is the first attempt at a backend, or with a key."""
+        state = self.context.position.state
+        return state in (self.context.policy.table.start, "fallback", ROTATE.name)
+
     def _cap(self, asked: int | None, prompt_tokens: int) -> int | None:
         """Return the output cap in tokens: what was asked for, raised by the rungs, and what can be paid for of it."""
         is_first = self.is_first()
@@ -178,6 +185,9 @@ class Proposer:
 OPEN = "open until "
 """How the note of a backend begins that is not asked because of what is remembered of it."""
 
+KEY = "with key number {}"
+"""The note of the first attempt with a key that is not the first one of its backend."""
+
 PROBE = "asked to see whether it is back"
 """The note of an attempt at a backend that was not asked for a while."""
 
@@ -212,19 +222,32 @@ class Sender:
         return self.proposed is not None and self.proposed.send.needs_compaction
 
     @property
-    def arrivals(self) -> tuple[int, ...]:
-        """Return the backend at which the proposal arrives, and those to which it can turn instead; see `Call`."""
+    def arrivals(self) -> tuple[tuple[int, int], ...]:
+        """Return where the proposal arrives, and those to which it can turn instead; see `Call`."""
         chain = self.context.chain
-        if self.proposed is None or self._arrived_at == chain.index or not self._proposer.is_first():
+        if self.proposed is None or self._arrived_at == chain.index or not self._proposer.arrives():
             return ()
-        if chain.is_at_end:
-            return (chain.index,)
-        can_leave = self.context.position.state == "fallback" or fallbacks_left(self.context) > 0
-        return (chain.index, *(index for index, _ in chain.to_come())) if can_leave else (chain.index,)
+        here: tuple[tuple[int, int], ...] = ((chain.index, chain.key),)
+        if chain.keys_left:
+            here += tuple([(chain.index, key) for key in chain.keys_left])
+        if chain.is_at_end or not (self.context.position.state == "fallback" or fallbacks_left(self.context) > 0):
+            return here
+        return (*here, *((index, key) for index, link in chain.to_come() for key in (0, *others_of(link))))
 
-    def arrive(self, *, is_probe: bool) -> None:
-        """Note that the backend at which the proposal arrives may be asked."""
+    def arrive(self, keys: Sequence[int], *, is_probe: bool) -> None:
+        """Note that the backend at which the proposal arrives may be asked, with the first of these keys."""
         self._arrived_at, self.is_probe = self.context.chain.index, is_probe
+        if self.context.chain.keys_left or keys[0]:
+            self.context.chain.use_keys(keys)
+
+    def turn(self, rung: str) -> None:
+        """Turn to the next backend, or to the next key of this one, if the rung is to do so."""
+        chain = self.context.chain
+        if rung == "fallback":
+            self._recorder.skip(rung, self.context.fall_back())
+        elif rung == ROTATE.name:
+            self._arrived_at = -1
+            chain.use_keys(chain.keys_left or (chain.key,))  # a replay learns from the attempt which it was
 
     def found_open(self, why: str) -> Send | None:
         """Leave a backend that is not asked now, with nothing sent, and propose what another is sent."""
@@ -295,9 +318,14 @@ class Sender:
             return None
         if self.is_probe and self._arrived_at == self.context.chain.index:  # else the budget has led elsewhere
             granted = evolve(granted, is_probe=True)
-        self._arrived_at, self.is_probe = self.context.chain.index, False
+        chain = self.context.chain
+        self._arrived_at, self.is_probe = chain.index, False
+        notes = [PROBE if granted.is_probe else None, self.context.send_note()]
+        if chain.key:
+            granted = evolve(granted, send=evolve(granted.send, key=chain.key))
+            notes.insert(0, KEY.format(chain.key + 1) if self._proposer.arrives() else None)
         self.proposed, self.in_flight = None, granted
-        note = "; ".join(filter(None, (PROBE if granted.is_probe else None, self.context.send_note()))) or None
+        note = "; ".join(filter(None, notes)) or None
         self._recorder.record(self.context.position.fire("sent"), proposal=granted, note=note)
         return granted.send
 

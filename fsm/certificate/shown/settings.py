@@ -34,7 +34,10 @@ SHARES = {
     "reserve.share": "{} of the budget",
     "results_share": "{} of the window",
 }
-UNLIMITED = {"limits.fallbacks": "as many as the chain has", "reserve.seconds": "its share"}
+FURTHER = {"fallbacks": "backend", "rotations": "key"}
+"""What limits these counters, where a policy does not."""
+
+UNLIMITED = {**{f"limits.{name}": "as many as the chain has" for name in FURTHER}, "reserve.seconds": "its share"}
 
 SAYS = {
     "budget.attempts": "requests in all",
@@ -107,7 +110,7 @@ def settings_of(policy: Policy | TurnPolicy, *, hides_off: bool = False) -> Sett
 
 
 def limits_of(policy: Policy | TurnPolicy) -> Limits:
-    """Return the limit of each counter of a policy's table; None means one for each further backend."""
+    """Return the limit of each counter of a policy's table; None means one for each further backend or key."""
     table = table_of(policy)
     return {name: policy.limits.get(name, limit) for name, limit in table.limits.items()}
 
@@ -166,7 +169,7 @@ def _detail(rung: Rung, limit: int | None, waits: Waits | None) -> str:
     """Write a rung's limit and waits for a picture: `×3 · 2→60 s`."""
     if limit == 0:
         return "off"
-    times = "×1 per backend" if limit is None else f"×{limit}"
+    times = f"×1 per {FURTHER.get(rung.counter, 'backend')}" if limit is None else f"×{limit}"
     series = _series(rung, waits)
     if waits is None or series is None:
         return times
@@ -186,7 +189,11 @@ def span(base: float, cap: float) -> str:
 def _in_words(rung: Rung, limit: int | None, waits: Waits | None) -> str:
     if limit == 0:
         return f"never: the limit of {rung.counter} is 0"
-    often = {None: "once for each further backend", 1: "at most once", 2: "at most twice"}
+    often = {
+        None: f"once for each further {FURTHER.get(rung.counter, 'backend')}",
+        1: "at most once",
+        2: "at most twice",
+    }
     times = often.get(limit, f"at most {limit} times")
     series = _series(rung, waits)
     if series is None or waits is None:

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.link import Link, Prices
+from rungwise.fsm.call.conversation.link import Link, Prices, most_keys
 from rungwise.fsm.call.conversation.reply import Discard, PartialValue, Reasoning, Text
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.conversation.verdict import Verdict
@@ -101,8 +101,8 @@ class EndedCall:
 
     @cached_property
     def limits(self) -> Mapping[str, int]:
-        """Return the limit of each counter, the fallbacks bounded by the chain."""
-        return self.policy.limits.bounded(self.table.limits, len(self.chain))
+        """Return the limit of each counter, as far as the chain allows."""
+        return self.policy.limits.bounded(self.table.limits, len(self.chain), most_keys(self.chain))
 
     def links(self, name: str) -> list[Link]:
         """Return the backends of a name."""

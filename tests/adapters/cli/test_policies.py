@@ -10,6 +10,7 @@ import click
 import pytest
 
 import rungwise
+from rungwise.adapters.cli.backends import chain_in
 from rungwise.adapters.cli.chains import read_price_list
 from rungwise.adapters.cli.policies import POLICY
 from rungwise.testing import ScriptedReply
@@ -238,3 +239,30 @@ def test_ask_prices_each_backend_by_its_model(ours: Path, rungwise_provider: Any
     for model, cost in (("gpt-5", 1.25), ("other", 2.0), ("unknown", None)):
         asked = ("ask", "Why?", "--base-url", provider.base_url, "--model", model, "--policy", "p.toml", "--json")
         assert json.loads(invoke(*asked).stdout)["cost"] == (cost and pytest.approx(cost, rel=1e-4))
+
+
+def test_a_chain_may_name_several_variables_with_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEY_A", "one")
+    monkeypatch.setenv("KEY_B", "two")
+    backend = chain_in("a", [{"model": "m", "key_env": ["KEY_A", "KEY_B"]}], lambda model: None)[0]
+    assert [each.is_secret("two") for each in backend.pool] == [False, True]
+    assert backend.keys == 2
+
+
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [
+        (["KEY_A", "KEY_C"], "KEY_C is not set in the environment"),
+        (["KEY_A", "sk-not-a-name"], "key_env takes the name of an environment variable"),
+        (["KEY_A", "KEY_A"], r"api_key\[1\] is the same key as api_key\[0\]"),
+        ([], "key_env must be a string"),
+        (["KEY_A", 3], "key_env must be a string"),
+    ],
+)
+def test_variables_that_hold_no_keys_are_refused(
+    variables: list[Any], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY_A", "one")
+    with pytest.raises(rungwise.ConfigurationError, match=says) as refused:
+        chain_in("a", [{"model": "m", "key_env": variables}], lambda model: None)
+    assert "sk-not-a-name" not in str(refused.value)

@@ -83,7 +83,7 @@ def told(call: Call) -> str:
 
 
 def bound(policy: Policy, backends: int) -> float:
-    found = worst_cases(policy, {**policy.limits, "fallbacks": backends - 1}, [None] * backends, None, None)
+    found = worst_cases(policy, policy.limits.bounded(policy.table.limits, backends), [None] * backends, None, None)
     return next(each.value for each in found if each.name == "seconds")
 
 

@@ -59,7 +59,7 @@ def work_of_attempts(call: Call, came: Reply | Failure, *, keeps_clocks: bool) -
     return counts
 
 
-@pytest.mark.parametrize(("came", "most"), [(FAILED, 380), (EMPTY, 445)], ids=["failures", "empties"])
+@pytest.mark.parametrize(("came", "most"), [(FAILED, 390), (EMPTY, 445)], ids=["failures", "empties"])
 def test_an_attempt_after_another_makes_few_calls_of_functions(came: Reply | Failure, most: int) -> None:
     first, second = (Call(REQUEST, Policy(budget=TWENTY, limits=PATIENT), ONE) for _ in range(2))
     work_of_attempts(first, came, keeps_clocks=False)  # which builds the machine, and the table's sentences at its end
@@ -116,4 +116,4 @@ def test_a_call_that_waits_holds_about_three_thousand_bytes() -> None:
     finally:
         tracemalloc.stop()
     # From Python 3.12 on, an object that can be referred to weakly holds two words for that, and not one.
-    assert bytes_held < (3_400 if sys.version_info < (3, 12) else 3_500)  # other threads add to it
+    assert bytes_held < (3_500 if sys.version_info < (3, 12) else 3_600)  # other threads add to it

@@ -46,7 +46,7 @@ def test_the_default_policy_is_proved(chain: int, configurations: int) -> None:
         "the next backend is reached",
         "the figures hold with health and without",
     ]
-    assert len(certificate.overlaps) == 120
+    assert len(certificate.overlaps) == 128
     assert [each.row for each in certificate.rows] == list(CALL.rows)
 
 

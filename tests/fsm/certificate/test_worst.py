@@ -41,7 +41,7 @@ HINTS = sum(map(message_tokens, (Hints().placeholder, Hints().nudge, Hints().con
 
 
 def limits_of(policy: Policy, fallbacks: int) -> dict[str, int]:
-    return {**policy.limits, "fallbacks": fallbacks}
+    return dict(policy.limits.bounded(policy.table.limits, fallbacks + 1))
 
 
 @cache

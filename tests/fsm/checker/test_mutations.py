@@ -51,6 +51,7 @@ ONLY_WITH: Mapping[str, frozenset[str]] = {
     "reserve_left": frozenset({"ran_out"}),
     "throttled": frozenset({"interrupted", "fell_silent", "malformed", "failed_transiently"}) | EMPTY,
     "connection_was_stale": frozenset({"failed_transiently"}),
+    "other_key_free": frozenset({"failed_transiently", "failed_permanently", "interrupted"}),
 }
 """The facts that hold with some events alone."""
 
@@ -71,6 +72,7 @@ TOGETHER = {
     ("added_text", "has_prior_answer"): frozenset(CALL.events),
     ("same_empty_again", "has_prior_answer"): frozenset(CALL.events),
     ("connection_was_stale", "overran"): frozenset(CALL.events),
+    ("connection_was_stale", "other_key_free"): frozenset(CALL.events),
     ("added_text", "asks_for_little"): frozenset({"interrupted", "fell_silent"}),  # of which nothing is kept
 }
 """The pairs of facts that never hold together, each with the events of which that is true."""
@@ -131,6 +133,7 @@ COMES_BACK: Mapping[str, Reply | Failure] = {
     "torn_tools": Reply(tool_calls=CUT_CALL, interrupted=True),
     "torn_circles": Reply(CIRCLES, interrupted=True),
     "torn_by_500": Reply("Part {number}. ", interrupted=True, failure=Failure("server_error")),
+    "torn_limited": Reply("Part {number}. ", interrupted=True, failure=Failure("rate_limit")),
     "torn_by_401": Reply(interrupted=True, failure=Failure("auth")),
     "odd_finish": Reply("A text.", stop_reason="unknown", stop_raw="weird"),
     "no_shape": Failure("malformed"),
@@ -203,6 +206,7 @@ class Expectation:
     kept: str | None = None
     sends: int | None = None
     backends: int = 1
+    keys: int = 1
     second_is_unusable: bool = False
     tool_result: bool = False
     prior_answer: str | None = None
@@ -244,6 +248,7 @@ class Expectation:
             PlainLink(
                 f"backend {n}",
                 problem=problem if n == 1 else None,
+                keys=self.keys,
                 expects_json=self.json or (bool(n) and self.fallback_expects_json),
                 prices=rungwise.Prices(self.prices[n], self.prices[n]) if self.prices else None,
             )

@@ -31,6 +31,7 @@ def test_a_proof_says_what_a_row_takes_and_refills() -> None:
     assert switch.refills == (
         "retries",
         "resends",
+        "rotations",
         "reasks",
         "nudges",
         "prefills",
@@ -156,7 +157,7 @@ def test_overlaps_name_the_pairs_that_order_decides() -> None:
     pairs = {(first.event, first.guard, second.guard) for first, second in overlaps(CALL)}
     assert ("failed_transiently", "must_switch", "may_retry") in pairs
     assert ("interrupted", "may_resume", "may_retry") not in pairs
-    assert len(pairs) == 110
+    assert len(pairs) == 117
 
 
 def test_a_guard_finds_what_it_needs_also_through_a_fact_that_follows_from_others() -> None:

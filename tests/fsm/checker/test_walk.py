@@ -41,9 +41,10 @@ def test_the_size_of_the_walk_and_its_properties() -> None:
     seen: list[int] = []
     walked = walk(CALL, ONES, progress=seen.append, repeats=False)
     assert [each.name for each in walked.properties] == [*PROPERTIES, GOAL]
-    assert len(walked.configurations) == 12301
-    assert seen == [*range(1000, 12_301, 1000)]
-    assert len(walk(CALL, {**ONES, "fallbacks": 0}).configurations) == 6153
+    assert len(walked.configurations) == 26637
+    assert seen == [*range(1000, 26_637, 1000)]
+    assert len(walk(CALL, {**ONES, "rotations": 0}).configurations) == 12301
+    assert len(walk(CALL, {**ONES, "rotations": 0, "fallbacks": 0}).configurations) == 6153
     assert len(walk(CALL, limits()).configurations) == 10  # nothing to spend: ask, await and the outcomes
 
 

@@ -141,7 +141,7 @@ def test_a_derived_table_is_drawn(format: Format, view: View) -> None:
 
 def example() -> list[Row]:
     """Run the example of the README on the shipped machine."""
-    run, rows = Run.at_start(CALL, {**DEFAULT_POLICY.limits, "fallbacks": 0}), []
+    run, rows = Run.at_start(CALL, DEFAULT_POLICY.limits.bounded(CALL.limits, 1)), []
     for event in ("sent", "came_empty", "sent", "only_reasoned", "sent", "truncated", "sent", "answered"):
         cut = ("added_text", "has_text") if event == "truncated" else ()
         rows.append(run.fire(event, ("wait_fits", *cut)))

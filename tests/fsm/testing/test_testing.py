@@ -334,7 +334,10 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
         (testing.replies(), Reply("An answer.", stop_reason="stop", stop_raw="stop")),
         (strategies.headers(), {}),
         (strategies.usages(), rungwise.Usage()),
-        (callers.limits(), rungwise.Limits(**{**dict.fromkeys(rungwise.Limits(), 0), "fallbacks": None})),
+        (
+            callers.limits(),
+            rungwise.Limits(**{**dict.fromkeys(rungwise.Limits(), 0), "rotations": None, "fallbacks": None}),
+        ),
         (testing.scripts_of_replies(), [Reply("An answer.", stop_reason="stop", stop_raw="stop")]),
         (callers.chains(), [ScriptedLink("backend-1")]),
         (strategies.chunkings(b"whole"), [b"whole"]),
@@ -622,12 +625,12 @@ def test_the_recorder_tells_paths_rows_and_the_worst() -> None:
     for script in ([ANSWER], [ANSWER], [EMPTY]):
         coverage.record(EndedCall.of(testing.run(SMALL, script), certificate=certificate))
     assert (coverage.paths, coverage.distinct) == (3, 2)
-    assert coverage.states == (5, 21)
+    assert coverage.states == (5, 22)
     attempts, waiting = coverage.extremes
     assert (attempts.amount, attempts.rungs) == (2.0, ("ask", "reask", "exhausted"))
     assert (waiting.amount, waiting.certified) == (1.0, certificate.worst[1].value)
     rows = len(rungwise.CALL.rows)
-    told = f"3 paths, 2 of them different; 5 of 21 states and 5 of {rows} rows; at worst 2 of 15 attempts"
+    told = f"3 paths, 2 of them different; 5 of 22 states and 5 of {rows} rows; at worst 2 of 15 attempts"
     assert coverage.summary().startswith(told)
     coverage.reset()
     assert (coverage.paths, coverage.table_rows, coverage.extremes) == (0, (), ())
