@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.stores.memory import MemoryStore
+from rungwise.adapters.stores.quotas import Quotas, quota_of
+from rungwise.adapters.stores.store import Store
 from rungwise.adapters.stores.watch import Watch
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.budget.throttle import RetryThrottle
@@ -189,19 +191,28 @@ def check_policy(policy: object) -> Policy:
     return policy
 
 
-def watch_of(health: object, store: object, clock: Clock, wall_clock: Clock) -> Watch | None:
-    """Return what remembers the health of backends by some rules, in memory or behind a URL; None for None."""
+def shared_of(
+    health: object, store: object, clock: Clock, wall_clock: Clock, chain: Iterable[object]
+) -> tuple[Watch | None, Quotas | None]:
+    """Return what remembers the health of backends by some rules, None for None, and what counts their quotas, if any.
+
+    Both are in memory, or behind a URL.
+    """
     if store is not None and not isinstance(store, str):
         raise ConfigurationError(f"store must be a URL such as redis://localhost:6379/0, not {type(store).__name__}")
-    if health is None:
-        return None
-    if not isinstance(health, Health):
+    if health is not None and not isinstance(health, Health):
         raise ConfigurationError(f"health must be a Health, or None, not {type(health).__name__}")
+    has_quotas = any(map(quota_of, chain))
+    if health is None and not has_quotas:
+        return None, None
     if store is None:
-        return Watch(MemoryStore(clock), health, wall_clock)
-    from rungwise.adapters.stores.redis_store import RedisStore  # an extra
+        kept: Store = MemoryStore(clock)
+    else:
+        from rungwise.adapters.stores.redis_store import RedisStore  # an extra
 
-    return Watch(RedisStore(store, clock), health, wall_clock)
+        kept = RedisStore(store, clock)
+    watch = None if health is None else Watch(kept, health, wall_clock)
+    return watch, Quotas(kept, wall_clock) if has_quotas else None
 
 
 def throttle_of(share: object) -> RetryThrottle | None:

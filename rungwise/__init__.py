@@ -34,7 +34,6 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise import core as core
     from rungwise import fsm as fsm
     from rungwise import testing as testing
-    from rungwise.adapters.check import Check as Check
     from rungwise.adapters.client import Client as Client
     from rungwise.adapters.gateway.asgi import asgi as asgi
     from rungwise.adapters.gateway.transport import Transport as Transport
@@ -84,6 +83,7 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.errors import RungwiseError as RungwiseError
     from rungwise.fsm.errors import ToolError as ToolError
     from rungwise.fsm.health.health import Health as Health
+    from rungwise.fsm.health.quota import Quota as Quota
     from rungwise.fsm.journal.record import Step as Step
     from rungwise.fsm.machine.declare import Fact as Fact
     from rungwise.fsm.machine.declare import Rung as Rung

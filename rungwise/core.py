@@ -26,6 +26,7 @@ from rungwise.lazy import lazy_names
 
 if TYPE_CHECKING:  # the list of public names; each is imported when it is first used
     from rungwise.adapters.check import BackendCheck as BackendCheck
+    from rungwise.adapters.check import Check as Check
     from rungwise.adapters.http.streams import AsyncStream as AsyncStream
     from rungwise.adapters.http.streams import Stream as Stream
     from rungwise.adapters.options import CallOptions as CallOptions
@@ -52,6 +53,7 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.call.conversation.request import TurnContext as TurnContext
     from rungwise.fsm.call.run.delivery import StreamEvent as StreamEvent
     from rungwise.fsm.call.run.recording import Observer as Observer
+    from rungwise.fsm.call.run.sending import Needs as Needs
     from rungwise.fsm.errors import BrokenMachine as BrokenMachine
     from rungwise.fsm.errors import IllegalEvent as IllegalEvent
     from rungwise.fsm.errors import TableError as TableError

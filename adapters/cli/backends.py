@@ -21,6 +21,7 @@ from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.registry import APIS, WIRES
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.health.quota import Quota
 from rungwise.fsm.values.label import close_to, did_you_mean, short
 
 OPENAI: Final = "https://api.openai.com/v1"
@@ -122,7 +123,8 @@ def chain_in(
     name: str, tables: Sequence[Mapping[str, Any]], prices: Callable[[str], Prices | None]
 ) -> list[HttpBackend]:
     """Make the backends of a chain from its tables in a file; `prices` is asked for those of the other models."""
-    targets, own = [], []
+    targets: list[Target] = []
+    own: list[dict[str, Any]] = []
     for number, table in enumerate(tables, 1):
         where = f"chain.{name}: backend {number}"
         for key, value in table.items():
@@ -130,7 +132,7 @@ def chain_in(
                 raise ConfigurationError(f"{where}: {short(key)} is unknown; {did_you_mean(key, _KEYS, _KEYS_HINT)}")
             if key == "key_env" and isinstance(value, list) and value and all(isinstance(each, str) for each in value):
                 continue
-            if key != "prices" and not isinstance(value, str):
+            if key not in ("prices", "quota") and not isinstance(value, str):
                 raise ConfigurationError(f"{where}: {key} must be a string, not {short(value)}")
         api = table.get("api", "openai")
         if api not in APIS:
@@ -138,15 +140,26 @@ def chain_in(
         variables = table.get("key_env")
         variables = ",".join(variables) if isinstance(variables, list) else variables
         targets.append(Listed(api, table.get("base_url"), table["model"], variables, is_fallback=number > 1))
-        own.append(pair_of(table["prices"], where) if "prices" in table else None)
+        own.append({"prices": pair_of(table["prices"], where)} if "prices" in table else {})
+        if "quota" in table:
+            own[-1]["quota"] = _quota_of(table["quota"], where)
     try:
         chain = chain_of(targets, prices)
     except click.ClickException as error:
         raise ConfigurationError(f"chain.{name}: {error.message}") from None
-    return [attrs.evolve(each, prices=price or each.prices) for each, price in zip(chain, own, strict=True)]
+    return [attrs.evolve(each, **settings) for each, settings in zip(chain, own, strict=True)]
 
 
-_KEYS: Final = ("api", "model", "base_url", "key_env", "prices")
+def _quota_of(value: object, where: str) -> Quota:
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{where}: quota must be a table such as {{concurrent = 20}}, not {short(value)}")
+    try:
+        return Quota(**value)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{where}: {error}") from None
+
+
+_KEYS: Final = ("api", "model", "base_url", "key_env", "prices", "quota")
 _KEYS_HINT: Final = f"it must be one of {', '.join(_KEYS)}"
 
 

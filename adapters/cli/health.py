@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import click
@@ -12,7 +12,9 @@ from attrs import frozen
 from rungwise.adapters.cli.options import store_option
 from rungwise.adapters.cli.output import bad_input, live, put
 from rungwise.fsm.health.health import BackendHealth, Health
+from rungwise.fsm.health.quota import MINUTE
 from rungwise.fsm.health.table import HALF_OPEN, OPEN
+from rungwise.fsm.values.checks import LARGEST, is_number
 from rungwise.fsm.values.label import label
 from rungwise.fsm.values.moments import write_moment
 
@@ -28,6 +30,7 @@ class BackendLine:
     Arguments:
         key: the last characters of a digest of its URL, model and key.
         asked_again: when, in RFC 3339, where it is not asked now.
+        quota: what is used of it.
     """
 
     name: str
@@ -35,20 +38,20 @@ class BackendLine:
     state: str
     asked_again: str | None
     why: str
+    quota: str
 
     @classmethod
-    def of(cls, name: str, digest: str, health: BackendHealth) -> BackendLine:
+    def of(cls, name: str, digest: str, health: BackendHealth, quota: str) -> BackendLine:
         """Make it of what is remembered; whoever writes to the store may have put anything in there."""
         moment = write_moment(health.until) if health.state == OPEN else None
-        return cls(
-            str(label(name, NAME_LENGTH) or "?"), digest[-4:], health.state, moment, str(label(health.why) or "")
-        )
+        name, why = str(label(name, NAME_LENGTH) or "?"), str(label(health.why) or "")
+        return cls(name, digest[-4:], health.state, moment, why, quota)
 
     @property
     def row(self) -> tuple[str, ...]:
         """Return its line of the table."""
         again = self.asked_again or ("when the call that tries it has ended" if self.state == HALF_OPEN else "")
-        return self.name, self.key, self.state.replace("_", " "), again, self.why
+        return self.name, self.key, self.state.replace("_", " "), again, self.why, self.quota
 
 
 @click.command(short_help="Show which backends are down, as the processes that share a store remember it.")
@@ -94,17 +97,31 @@ def health(store: str, as_json: bool, watch: bool) -> int:
 def _look(store: Any) -> Sequence[BackendLine]:
     from rungwise.adapters.stores.store import perform
 
-    listed = perform(store, store.listed())
+    listed = {key.digest: (key.name, health) for key, health in perform(store, store.listed())}
+    meters = {key.digest: (key.name, meter) for key, meter in perform(store, store.metered()).items()}
     if store.is_away:
         bad_input("the store cannot be reached: is there a Redis server behind --store?")
     now, rules = store.now(), Health()
-    return sorted(
-        [BackendLine.of(key.name, key.digest, each.at(now, rules)) for key, each in listed], key=lambda each: each.row
-    )
+    lines = []
+    for digest in {*listed, *meters}:
+        name, health = listed.get(digest, (meters.get(digest, ("",))[0], BackendHealth()))
+        lines.append(BackendLine.of(name, digest, health.at(now, rules), _quota(meters.get(digest, ("", {}))[1])))
+    return sorted(lines, key=lambda each: each.row)
+
+
+def _quota(meter: Mapping[str, Any]) -> str:
+    """Say what is used of a quota; whoever writes to the store may have put anything in there."""
+    out, waiting = (len(each) if isinstance(each := meter.get(name), list) else 0 for name in ("leases", "queue"))
+    used = {
+        name: value - meter["now"] for name in ("requests", "tokens") if is_number(value := meter.get(name), 0, LARGEST)
+    }
+    shares = [f"{min(seconds / MINUTE, 9.99):.0%} of the {name}" for name, seconds in used.items() if seconds > 0]
+    parts = [f"{out} out" if out else "", f"{waiting} waiting" if waiting else "", *shares]
+    return ", ".join(filter(None, parts))
 
 
 def _table(found: Sequence[BackendLine]) -> str:
-    rows = [("backend", "key", "state", "asked again", "why"), *(each.row for each in found)]
+    rows = [("backend", "key", "state", "asked again", "why", "quota"), *(each.row for each in found)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join(lines if found else ["nothing is remembered of any backend"]) + "\n"

@@ -17,6 +17,7 @@ from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnResponse
 from rungwise.adapters.http.sync_driver import Compactor, Driver, needs_fresh, partial, seen_of
 from rungwise.adapters.http.waiting import CallEnded, WakeUp, check, within
+from rungwise.adapters.stores.quotas import CallQuota
 from rungwise.adapters.stores.watch import CallHealth
 from rungwise.adapters.wires.backend import pool_of
 from rungwise.adapters.wires.endpoint import asking_for_key
@@ -54,6 +55,7 @@ class AsyncDriver(Driver):
     async def stream(self, call: Call) -> AsyncGenerator[StreamEvent, None]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
         exchange, is_fresh, health = None, False, CallHealth(self.watch, self.chain)
+        quota = CallQuota(self.quotas, self.chain)
         try:
             send = call.begin(self.clock(), self.throttle)
             while send is not None:
@@ -66,7 +68,10 @@ class AsyncDriver(Driver):
                     if has_place and (admitted := await health.aadmit(call, send)) is not send:
                         send = admitted
                         continue
-                    send = call.sending(self.clock() if has_place else self.when_late(send))
+                    if has_place and (admitted := await quota.aadmit(call, send)) is not send:
+                        send = admitted
+                        continue
+                    send = call.sending(self.clock() if has_place else self.when_late(send), quota.waited)
                     if send is None:
                         break
                     health.sent(send)
@@ -82,6 +87,7 @@ class AsyncDriver(Driver):
                     finding = await self.found(judged, self.cancellation, self.deadline(send))
                 send, is_fresh = call.receive(reply, self.clock(), finding), needs_fresh(reply, is_fresh)
                 await health.asettle(seen_of(call, exchange))
+                await quota.asettle(call.last, exchange.received)
                 exchange = None
                 for event in call.drain():
                     yield event
@@ -92,6 +98,7 @@ class AsyncDriver(Driver):
             raise
         finally:
             await health.asettle(None)
+            await quota.asettle(None, {})
         for event in call.drain():
             yield event
 

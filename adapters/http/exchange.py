@@ -115,6 +115,7 @@ class Exchange:
     # Headers that replace any others of their names; the names are in lower case.
     deadline_headers: Mapping[str, str] = NO_HEADERS
     keyed: Backend | None = field(default=None, init=False)
+    received: Mapping[str, str] = field(default=NO_HEADERS, init=False)  # the headers of the response
     decoder: Decoder | None = field(default=None, init=False)
     _decode: Decode | None = field(default=plain, init=False)
     _size: int = field(default=0, init=False)
@@ -150,7 +151,7 @@ class Exchange:
         Arguments:
             is_decoded: whether the HTTP client decompresses the body itself.
         """
-        self._decode = plain if is_decoded else encoding_of(headers)
+        self.received, self._decode = headers, plain if is_decoded else encoding_of(headers)
         if self._decode is None:
             self._failure = UNREADABLE
         if not has_date(headers):

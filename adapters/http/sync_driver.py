@@ -16,6 +16,7 @@ from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.own import OwnHttp
 from rungwise.adapters.http.waiting import CallEnded, check, run, until_set
+from rungwise.adapters.stores.quotas import CallQuota, Quotas
 from rungwise.adapters.stores.watch import CallHealth, Watch
 from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.budget.throttle import RetryThrottle
@@ -48,6 +49,7 @@ class Driver:
     stream_calls: bool  # whether to stream the replies of calls that are not streams, if the backend can
     deadlines: Deadlines  # the deadline header, and the time of day
     watch: Watch | None  # what calls share of the health of backends, or None
+    quotas: Quotas | None  # what they share of their quotas, or None
     throttle: RetryThrottle | None  # what their retries are drawn from, or None
 
     def seconds_left(self, send: Send) -> float | None:
@@ -139,6 +141,7 @@ class SyncDriver(Driver):
     def stream(self, call: Call) -> Generator[StreamEvent]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
         exchange, is_fresh, health = None, False, CallHealth(self.watch, self.chain)
+        quota = CallQuota(self.quotas, self.chain)
         try:
             send = call.begin(self.clock(), self.throttle)
             while send is not None:
@@ -151,7 +154,10 @@ class SyncDriver(Driver):
                     if has_place and (admitted := health.admit(call, send)) is not send:
                         send = admitted
                         continue
-                    send = call.sending(self.clock() if has_place else self.when_late(send))
+                    if has_place and (admitted := quota.admit(call, send)) is not send:
+                        send = admitted
+                        continue
+                    send = call.sending(self.clock() if has_place else self.when_late(send), quota.waited)
                     if send is None:
                         break
                     health.sent(send)
@@ -164,6 +170,7 @@ class SyncDriver(Driver):
                     finding = self.verdicts.found(judged, self.cancellation, self.deadline(send))
                 send, is_fresh = call.receive(reply, self.clock(), finding), needs_fresh(reply, is_fresh)
                 health.settle(seen_of(call, exchange))
+                quota.settle(call.last, exchange.received)
                 exchange = None
                 yield from call.drain()
         except CallEnded:
@@ -173,6 +180,7 @@ class SyncDriver(Driver):
             raise
         finally:
             health.settle(None)
+            quota.settle(None, {})
             self.verdicts.close()
         yield from call.drain()
 

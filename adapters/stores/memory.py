@@ -6,12 +6,14 @@ import os
 import random
 import threading
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
 
 from rungwise.adapters.stores.store import Command, Work
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom, choose
+from rungwise.fsm.health.quota import Claim, Quota, QuotaMeter, Settlement
 
 UNKNOWN: Final = BackendHealth()
 FIRST: Final = Choice(0)
@@ -28,6 +30,7 @@ class MemoryStore:
         self.now = clock
         self.draw = random.random
         self._known: dict[Hashable, BackendHealth] = {}
+        self._meters: defaultdict[Hashable, QuotaMeter] = defaultdict(QuotaMeter)
         self._lock = threading.Lock()
         _all.add(self)
 
@@ -66,12 +69,26 @@ class MemoryStore:
         with self._lock:
             return [self._known.get(key, UNKNOWN) for key in keys]
 
+    def take(self, key: Hashable, quota: Quota, claim: Claim) -> Work[tuple[float, bool]]:
+        """Let an attempt through; see `Store.take`."""
+        yield from ()
+        with self._lock:
+            return self._meters[key].take(quota, claim, self.now())
+
+    def pay(self, key: Hashable, quota: Quota, paid: Settlement) -> Work[None]:
+        """Count what an attempt has used; see `Store.pay`."""
+        yield from ()
+        with self._lock:
+            self._meters[key].settle(quota, paid, self.now())
+
     def execute(self, command: Command) -> Any:
         """Answer nothing: no operation asks a server."""
 
     def begin_anew(self) -> None:
-        """Replace the lock in a forked child, and call back the parent's probes, whose ends it will not see."""
+        """Replace the lock in a forked child, and call back the parent's attempts, whose ends it will not see."""
         self._lock = threading.Lock()
+        for meter in self._meters.values():
+            meter.leases, meter.queue = {}, {}
         self._known = {key: health.without_probe() for key, health in self._known.items()}
 
 

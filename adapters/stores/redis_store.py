@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
+import os
+import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -17,10 +19,12 @@ import orjson
 from attrs import asdict, fields_dict, frozen
 
 from rungwise.adapters.stores.memory import UNKNOWN, MemoryStore
+from rungwise.adapters.stores.scripts import EPOCH, PAY, READ, SWAP, TAKE
 from rungwise.adapters.stores.store import Command, Work
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom, choose
+from rungwise.fsm.health.quota import FORGOTTEN, POLL, Claim, Quota, Settlement
 from rungwise.fsm.health.table import STATES
 from rungwise.fsm.values.checks import LARGEST, is_number, is_whole
 
@@ -36,32 +40,8 @@ KEPT: Final = 3_600.0
 TRIES: Final = 8
 """How often a change is tried that others come before."""
 
-LARGEST_VALUE: Final = 4_096
+LARGEST_VALUE: Final = 2**20
 """Characters of a value that are read; what is longer is none of ours."""
-
-VALUE: Final = """
-local function value_of(key)
-  local value = redis.pcall('GET', key) -- an error is a table, and a key of another type none of ours
-  return type(value) == 'string' and value or ''
-end
-"""
-
-READ: Final = f"""{VALUE}
-local found = redis.call('TIME')
-for i = 1, #KEYS do
-  found[#found + 1] = value_of(KEYS[i])
-end
-return found
-"""
-
-SWAP: Final = f"""{VALUE}
-local value = value_of(KEYS[1])
-if value ~= ARGV[1] then
-  return {{0, value}}
-end
-redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
-return {{1, ARGV[2]}}
-"""
 
 
 @frozen
@@ -101,7 +81,9 @@ class RedisStore:
         except ValueError:  # whose message may hold a password
             raise ConfigurationError("store must be a URL such as redis://localhost:6379/0") from None
         self._error = redis.RedisError
-        self._scripts = {"read": self._redis.register_script(READ), "swap": self._redis.register_script(SWAP)}
+        scripts = {"read": READ, "swap": SWAP, "take": TAKE, "pay": PAY}
+        self._scripts = {name: self._redis.register_script(script) for name, script in scripts.items()}
+        self._process, self._processes = f"{os.getpid()} {secrets.token_hex(8)}", 1  # that were seen in the last minute
         self._clock, self._namespace = clock, namespace
         self._offset = 0.0  # of the server's clock from ours
         self._local = MemoryStore(clock)
@@ -155,6 +137,26 @@ class RedisStore:
             if after == known or (yield from self._swapped(key, after)) is not False:
                 return
 
+    def take(self, key: StoreKey, quota: Quota, claim: Claim) -> Work[tuple[float, bool]]:
+        """Let an attempt through; see `Store.take`."""
+        sizes = claim.tokens, claim.longest, claim.lease, self._process, FORGOTTEN, POLL, key.name
+        answer = yield from self._count("take", key, quota, claim.attempt, *sizes)
+        if answer is None:
+            return (yield from self._local.take(key, quota.shared_by(self._processes), claim))
+        wait, is_given, self._processes = float(answer[0]), bool(answer[1]), max(int(answer[2]), 1)
+        return wait, is_given
+
+    def pay(self, key: StoreKey, quota: Quota, paid: Settlement) -> Work[None]:
+        """Count what an attempt has used; see `Store.pay`."""
+        yield from self._local.pay(key, quota.shared_by(self._processes), paid)
+        sizes = paid.unused, paid.requests_left, paid.tokens_left, paid.asked_wait
+        yield from self._count("pay", key, quota, paid.attempt, *sizes)
+
+    def _count(self, script: str, key: StoreKey, quota: Quota, *arguments: object) -> Work[Any]:
+        values = (quota.requests_per_minute, quota.tokens_per_minute, quota.concurrent, *arguments)
+        name = f"{self._namespace}:quota:{key.digest}"
+        return (yield from self._asked((script, [name], ["" if each is None else each for each in values])))
+
     def read(self, keys: Sequence[StoreKey]) -> Work[Sequence[BackendHealth]]:
         """Return what is remembered of some backends."""
         known = yield from self._known(keys)
@@ -169,6 +171,14 @@ class RedisStore:
             return []
         names = [_value(self._seen.get(key, "")).get("name", "") for key in keys]
         return [(StoreKey(key.digest, str(name)), health) for key, name, health in zip(keys, names, known, strict=True)]
+
+    def metered(self) -> Work[dict[StoreKey, dict[str, Any]]]:
+        """Return the meter of each backend with a quota as the server keeps it, and a moment on its clock."""
+        names = (yield from self._asked(("scan", f"{self._namespace}:quota:*"))) or ()
+        seconds, microseconds, *values = (yield from self._asked(("read", list(names), []))) or (0, 0)
+        meters = {name.rpartition(":")[2]: _value(value) for name, value in zip(names, values, strict=False)}
+        now = int(seconds) - EPOCH + int(microseconds) / 1e6
+        return {StoreKey(digest, str(each.get("name", ""))): {**each, "now": now} for digest, each in meters.items()}
 
     @property
     def is_away(self) -> bool:

@@ -14,6 +14,7 @@ import anyio.to_thread
 
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom
+from rungwise.fsm.health.quota import Claim, Quota, Settlement
 
 T = TypeVar("T")
 Command = tuple[Any, ...]
@@ -42,6 +43,12 @@ class Store(Protocol):
 
     def read(self, keys: Sequence[Any]) -> Work[Sequence[BackendHealth]]:
         """Return what is remembered of some backends."""
+
+    def take(self, key: Any, quota: Quota, claim: Claim) -> Work[tuple[float, bool]]:
+        """Let an attempt through, if it need not wait for too long; see `QuotaMeter.take`."""
+
+    def pay(self, key: Any, quota: Quota, paid: Settlement) -> Work[None]:
+        """Count what an attempt has used; see `QuotaMeter.settle`."""
 
     def execute(self, command: Command) -> Any:
         """Send a command to the server, and wait for its answer."""

@@ -47,6 +47,7 @@ from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Request, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.health.quota import Quota
 from rungwise.fsm.values.checks import is_flag, must
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
 
@@ -71,6 +72,7 @@ class HttpBackend(Declared):
         parameters: fields for each body, in this protocol's form; those of a `rungwise.core.Request` win.
         capabilities: what you know of this model and server; it overrides the capability table.
         prices: what a million tokens cost.
+        quota: how many requests and tokens a minute, and how many requests at once, it may receive with one key.
         streams: whether the server can stream. Use False if it cannot, or if it streams only finished replies.
         first_token: seconds to wait for the first content of a stream, whatever the policy says; None asks the policy.
         stall: seconds to wait between two pieces of content; None asks the policy.
@@ -102,6 +104,7 @@ class HttpBackend(Declared):
         default=None, alias="capabilities", kw_only=True, repr=False, validator=optional(Capabilities)
     )
     prices: Prices | None = field(default=None, kw_only=True, validator=optional(Prices))
+    quota: Quota | None = field(default=None, kw_only=True, repr=False, validator=optional(Quota))
     _streams: bool = field(
         default=True, alias="streams", kw_only=True, repr=False, validator=must("True or False", is_flag)
     )

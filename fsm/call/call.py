@@ -33,12 +33,13 @@ from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.delivery import Delivery, StreamEvent, check_delta
 from rungwise.fsm.call.run.facts import FactFinder, own_facts_of
 from rungwise.fsm.call.run.judging import Judge, with_finding
-from rungwise.fsm.call.run.observe import observe, observe_cancel
+from rungwise.fsm.call.run.observe import observe_cancel
 from rungwise.fsm.call.run.outcome import Outcome
+from rungwise.fsm.call.run.reading import ReplyReader
 from rungwise.fsm.call.run.recording import Observer, Recorder
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.call.run.sending import Sender
-from rungwise.fsm.errors import ConfigurationError, IllegalEvent
+from rungwise.fsm.call.run.sending import Needs, Sender
+from rungwise.fsm.errors import IllegalEvent
 from rungwise.fsm.failures.failure import Failure
 
 
@@ -68,7 +69,7 @@ class Call:
     """
 
     __slots__ = (
-        *("__weakref__", "_context", "_counter", "_delivery", "_facts", "_jitter", "_outcome", "_read", "_recorder"),
+        *("__weakref__", "_context", "_counter", "_delivery", "_facts", "_jitter", "_outcome", "_reader", "_recorder"),
         *("_sender", "is_streaming", "journal", "policy", "position", "request", "spending", "turn"),
     )
 
@@ -113,7 +114,7 @@ class Call:
         self._facts = FactFinder(context)
         self._outcome = Outcome(context, self._recorder)
         self._sender = Sender(context, self._counter, self._recorder, self._outcome)
-        self._read: tuple[Reply | Failure, Observation] | None = None  # what came back last, for verdicts to judge
+        self._reader = ReplyReader(context, self._counter, self._delivery)
 
     def __repr__(self) -> str:
         position = getattr(self, "position", None)  # a debugger may show a call that is not yet built
@@ -202,6 +203,14 @@ class Call:
         """
         return self._sender.arrivals
 
+    def needs(self) -> Needs:
+        """Return what the proposed send needs of the quota of its backend.
+
+        Raises:
+            IllegalEvent: nothing waits to be sent.
+        """
+        return self._sender.needs()
+
     def found_open(self, why: str, now: float | None = None) -> Send | None:
         """Leave the current backend, which is not to be asked now, and return what another is sent; None at the end.
 
@@ -210,7 +219,7 @@ class Call:
             now: the time, as for `sending`.
 
         Raises:
-            IllegalEvent: nothing waits to be sent, or no backend follows.
+            IllegalEvent: nothing waits to be sent.
         """
         self.spending.pass_time(now)
         return self._sender.found_open(why)
@@ -224,14 +233,18 @@ class Call:
         """
         self._sender.arrive(keys, is_probe=is_probe)
 
-    def sending(self, now: float | None = None) -> Send | None:
+    def sending(self, now: float | None = None, waited: float = 0.0) -> Send | None:
         """Note that the wait is over, and return what goes out now; None if it can no longer be afforded.
 
         A driver that does not call this is taken to have sent at once. Under a shared budget it must, and send what
         this returns, which may have a smaller cap. What other calls hold meanwhile cannot be afforded; see `reserve`.
+
+        Arguments:
+            now: the time.
+            waited: the seconds that the quota of the backend took of it, for the journal.
         """
         self.spending.pass_time(now)
-        return self._sender.send_out()
+        return self._sender.send_out(waited)
 
     def clocks(self, *, streams: bool = True) -> Clocks:
         """Return the clocks of the attempt in flight, for a driver that keeps them; only in streams silence counts.
@@ -274,7 +287,7 @@ class Call:
             ConfigurationError: this is neither a reply nor a failure.
         """
         gathered = self._context.transcript.answer.gathered
-        return self._context.judge.judged(self._observed(reply), gathered)
+        return self._context.judge.judged(self._reader.read(reply, self._sender), gathered)
 
     def receive(self, reply: Reply | Failure, now: float | None = None, finding: Finding | None = None) -> Send | None:
         """Take what came back and return the next thing to send; None when the call has ended.
@@ -289,28 +302,16 @@ class Call:
             ConfigurationError: this is neither a reply nor a failure, or a fact of your own is no bool or raises; the
                 call is as it was.
         """
-        observation = self._observed(reply)
-        proposal, gathered = self._sender.ensure_sent(), self._context.transcript.answer.gathered
+        observation = self._reader.read(reply, self._sender)
+        proposal, gathered = self._sender.in_flight, self._context.transcript.answer.gathered
+        assert proposal is not None  # or nothing could have been read
         self.spending.pass_time(now)
         if finding is not None and observation.is_answer:
             observation = with_finding(observation, finding, gathered)
         own_facts = own_facts_of(self.position.table, observation, gathered)
-        self._read = None
+        self._reader.last = None
         self._gather(observation)
         return self._advance(observation, self._facts.find(observation, self._outcome.last, proposal) + own_facts)
-
-    def _observed(self, reply: Reply | Failure) -> Observation:
-        """Observe what came back, once; an answer is checked."""
-        if not isinstance(reply, (Reply, Failure)):
-            raise ConfigurationError(f"reply must be a Reply or a Failure, not {type(reply).__name__}")
-        proposal, transcript = self._sender.ensure_sent(), self._context.transcript
-        if self._read is None or self._read[0] is not reply:
-            delivered = self._delivery.close()
-            observation = observe(
-                reply, proposal=proposal, transcript=transcript, counter=self._counter, delivered=delivered
-            )
-            self._read = reply, self._context.judge.checked(observation, proposal, transcript.answer.gathered)
-        return self._read[1]
 
     def observed(self, observation: Observation, facts: tuple[str, ...], now: float) -> Send | None:
         """Take a recorded observation with the facts that held, as a replay does. Return the next thing to send."""

@@ -110,7 +110,7 @@ def verify(
         certificate = evolve(
             certificate,
             properties=(*certificate.properties, next_backend, _unasked(calls.table)),
-            worst=worst_cases(calls, limits, prices, max_tokens, input_tokens, assistant_turns, response_format),
+            worst=worst_cases(calls, limits, prices, max_tokens, input_tokens, assistant_turns, response_format, chain),
             kept=_reserved(calls, limits, len(backends)) if next_backend.holds else None,
         )
     if isinstance(policy, Policy):

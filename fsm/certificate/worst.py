@@ -18,7 +18,7 @@ from rungwise.fsm.call.budget.estimate import STAND_IN_TOKENS
 from rungwise.fsm.call.budget.metering import COUNTED_BESIDE, most_counted
 from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.clocks.waiting import RAISING, cap_of, longest_wait
-from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.conversation.link import Link, Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.facts import EMPTY
 from rungwise.fsm.call.table import MAY_ASK, RESEND
@@ -44,9 +44,11 @@ def worst_cases(
     input_tokens: int | None,
     assistant_turns: int | None = None,  # by default as many as the input can hold
     response_format: Mapping[str, Any] | None = None,  # which `input_tokens` counts
+    chain: int | Sequence[Link] = 1,  # whose quotas an attempt may wait for
 ) -> tuple[WorstCase, ...]:
     """Compute the worst cases of a policy."""
-    search = _CallSearch(policy, limits, prices, max_tokens, input_tokens, assistant_turns, response_format)
+    has_quota = not isinstance(chain, int) and any(getattr(link, "quota", None) for link in chain)
+    search = _CallSearch(policy, limits, prices, max_tokens, input_tokens, assistant_turns, response_format, has_quota)
     return (
         search.worst("attempts", lambda spent: 1, 1, None, "every request that goes out"),
         _waits(search),
@@ -78,6 +80,7 @@ class _CallSearch:
     input_tokens: int | None
     assistant_turns: int | None
     response_format: Mapping[str, Any] | None
+    has_quota: bool
     table: Table = field(init=False)
     moves: tuple[Move, ...] = field(init=False)
     openings: Sequence[Move] = field(init=False)
@@ -174,6 +177,7 @@ class _CallSearch:
 def _waits(search: _CallSearch) -> WorstCase:
     weight, longest = _weight_of_wait(search)
     note = "waits between attempts, with the most jitter and the longest requested waits; without the attempts"
+    note += "; before each attempt as long for the quota of its backend" if search.has_quota else ""
     case = search.worst("waiting seconds", weight, longest, "seconds", note, _kind)
     return evolve(case, note=f"{case.note}; {NEVER_ALL}") if case.ended_by == "budget.seconds" else case
 
@@ -181,12 +185,13 @@ def _waits(search: _CallSearch) -> WorstCase:
 def _weight_of_wait(search: _CallSearch) -> tuple[Weight, float]:
     """Return a weight of an attempt by the wait before it, and the longest such wait."""
     waits = search.policy.waits
+    for_quota = waits.longest_asked if search.has_quota else 0.0
 
     def weight(spent: Any) -> float:
         rung = search.table.rung(spent.rung)
         if rung is None:
-            return 0.0
-        return longest_wait(waits, rung, getattr(spent, rung.counter) if rung.wait else 1, spent.kind)
+            return for_quota
+        return for_quota + longest_wait(waits, rung, getattr(spent, rung.counter) if rung.wait else 1, spent.kind)
 
     kinds = ("", *MAY_ASK)
     last = (SimpleNamespace(rung=rung, kind=kind, **search.limits) for rung in search.table.rungs for kind in kinds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import attrs
@@ -18,13 +19,16 @@ from rungwise.fsm.call.conversation.verdict import Finding
 from rungwise.fsm.call.policy import MOST_ATTEMPTS, Budget, Policy
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.call.run.sending import KEY, OPEN, PROBE
+from rungwise.fsm.call.run.sending import KEY, OPEN, PROBE, QUOTA
 from rungwise.fsm.errors import IllegalEvent, JournalMismatch
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import OF_EVIDENCE, Evidence, Step
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.usage import Usage
+
+WAITED = QUOTA.replace("{:.4g}", r"([\d.e+-]{1,10})")
+"""The beginning of the note of an attempt that waited for a quota."""
 
 
 def check_alike(was: Step, now: Step) -> None:
@@ -203,14 +207,16 @@ def _repeat(call: Call, step: Step) -> None:
         call.found_open(step.note or "", step.at)
     elif step.event in ("sent", "ran_out"):
         arrive_again(call, step)
-        call.sending(step.at)
+        waited = re.match(WAITED, step.note or "")
+        call.sending(step.at, float(waited[1]) if waited else 0.0)
     else:
         call.observed(observation_of(step, call.backend), step.facts, step.at)
 
 
 def is_left(step: Step) -> bool:
     """Tell whether a call left a backend at a step because it was not asked then."""
-    return step.event == "found_open" or (step.event == SKIPPED and (step.note or "").startswith(OPEN))
+    is_open = (step.note or "").startswith(OPEN)
+    return step.event == "found_open" or (step.event in (SKIPPED, "ran_out") and is_open)
 
 
 def arrive_again(call: Call, step: Step) -> None:

@@ -1,5 +1,6 @@
 """What one process has met, the others know: through a real Redis server, by the provider's own count."""
 
+import re
 import subprocess
 import sys
 import threading
@@ -138,11 +139,30 @@ def test_the_command_shows_what_is_remembered(lake: Lake, redis_url: str) -> Non
     Client(chain, store=redis_url, sleep=lambda seconds: None).call("Where?")
     told = invoke("health", "--store", redis_url)
     head, line = told.stdout.splitlines()
-    assert (told.exit_code, head.split()) == (1, ["backend", "key", "state", "asked", "again", "why"])
+    assert (told.exit_code, head.split()) == (1, ["backend", "key", "state", "asked", "again", "why", "quota"])
     name, key, state, _, why = line.split(maxsplit=4)
     assert (name, len(key), state, why) == ("primary", 4, "open", "503, 2 in a row")
     assert "sk-1f3870be274f6c49" not in line
     assert '"state": "open"' in invoke("health", "--store", redis_url, "--json").stdout
+
+
+def test_the_command_shows_what_is_used_of_a_quota(lake: Lake, redis_url: str) -> None:
+    lake.reply = ANSWER
+    chain = [attrs.evolve(lake.chain[0], quota=rungwise.Quota(requests_per_minute=4, concurrent=2))]
+    Client(chain, store=redis_url).call("Where?")
+    told = invoke("health", "--store", redis_url)
+    assert told.exit_code == 0
+    assert re.match(r"primary +\w+ +closed +2[345]% of the requests$", told.stdout.splitlines()[1])
+
+
+@pytest.mark.parametrize(
+    "meter", ["3", '{"requests": "x", "leases": 3, "queue": {}}', '{"requests": 1e99, "name": []}']
+)
+def test_a_meter_that_somebody_else_wrote_is_shown_as_nothing(redis_url: str, meter: str) -> None:
+    with redis.Redis.from_url(redis_url) as client:
+        client.set("rungwise:quota:x", meter)
+    told = invoke("health", "--store", redis_url)
+    assert (told.exit_code, told.stdout.splitlines()[1].split()[2:]) == (0, ["closed"])
 
 
 def test_the_command_says_what_is_wrong() -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypedDict, Unpack, assert_type
 import httpx
 
 import rungwise
+from rungwise.core import Check
 
 
 def build() -> rungwise.Client:
@@ -85,7 +86,7 @@ def options(client: rungwise.Client, **given: Unpack[rungwise.core.CallOptions])
     client.call("hello", policy=rungwise.Policy.interactive())
     found: dict[str, str] = client.discover()
     print(found)
-    check: rungwise.Check = client.check("hello", temperature=0.2)
+    check: Check = client.check("hello", temperature=0.2)
     backend: rungwise.core.BackendCheck = check.backends[0]
     print(check.is_clean, backend.name, backend.problem, backend.losses, backend.unknowns)
     lessons: rungwise.core.Lessons = rungwise.core.LEARNED.of([("localhost:8000", "model")])

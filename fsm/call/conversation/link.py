@@ -55,6 +55,7 @@ class Link(Protocol):
     - `hides_cuts` tells whether it calls a reply whole that its output cap has cut.
     - `prefills_with(parameters)` tells whether the backend prefills in a request with these parameters.
     - `keys` is the number of its keys, if it is not 1: `Send.key` says which of them is used.
+    - `quota` is a `rungwise.Quota` that many calls share, if it has one; see `Call.needs`.
     """
 
     @property

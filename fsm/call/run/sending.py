@@ -1,186 +1,30 @@
-"""What a call is about to send: the messages with what the rungs add, the cap, and whether the budgets allow it."""
+"""What goes out, and to whom: a call asks, waits for its turn, and goes elsewhere where a budget or a store says so."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from attrs import evolve
 
-from rungwise.fsm.call.budget.budget import NOTHING_RESERVED
 from rungwise.fsm.call.budget.counting import TokenCounter
 from rungwise.fsm.call.budget.reserve import (
     can_pay_another,
-    count_money,
-    enter,
     fallbacks_left,
-    shortfall_of_reserve,
-    shortfall_of_shared_reserve,
 )
-from rungwise.fsm.call.budget.shared import Share
-from rungwise.fsm.call.conversation.for_backend import ForBackend, Proposal, with_json_instruction
+from rungwise.fsm.call.conversation.for_backend import Proposal
 from rungwise.fsm.call.conversation.link import others_of
 from rungwise.fsm.call.conversation.observation import Observation
-from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
-from rungwise.fsm.call.conversation.transcript import Composed
+from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.outcome import Outcome
+from rungwise.fsm.call.run.proposing import Proposer
 from rungwise.fsm.call.run.recording import Recorder
 from rungwise.fsm.call.table import ROTATE
 from rungwise.fsm.errors import IllegalEvent
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.text.contents import is_blank
-
-
-class Proposer:
-    """Work out what the next attempt sends."""
-
-    __slots__ = ("_for_backend", "context", "counter")
-
-    def __init__(self, context: CallContext, counter: TokenCounter) -> None:
-        self.context, self.counter = context, counter
-        self._for_backend: ForBackend | None = None
-
-    def propose(self, wait: float, *, is_compacted: bool = False) -> Proposal:
-        """Return what the current rung sends.
-
-        Arguments:
-            is_compacted: whether the compactor that the rung waits for has run, or will not run at all.
-        """
-        context, resolved = self.context, self._for_backend
-        transcript, chain, spending, rung = context.transcript, context.chain, context.spending, context.position.state
-        link = chain.link
-        if resolved is None or resolved.backend != chain.index:
-            resolved = ForBackend.of(context.request, chain, context.policy.handful, context.judge.returns)
-            self._for_backend = resolved
-        dropped = resolved.dropped(transcript.changes.dropped)
-        needs_compaction = rung == "compact" and not is_compacted
-        prompt = cap = None
-        if needs_compaction:  # what it sends, and what that costs, is known when the compactor has run
-            composed = Composed(transcript.messages)
-        else:
-            prefills = resolved.prefills and chain.index not in transcript.changes.without_prefill
-            composed = transcript.compose(chain.shapes, prefills, link.echoes)
-            if resolved.expects_json:
-                hints = context.policy.hints
-                composed = with_json_instruction(composed, resolved.request, link, hints, chain.shapes, dropped)
-            composed = evolve(composed, added_tokens=composed.added_tokens + resolved.schema_tokens)
-            if spending.needs_prices:
-                prompt = self.counter.prompt(composed.messages, composed.added_tokens)
-            cap = self._cap(resolved.max_tokens, prompt or 0)
-        send = Send(
-            rung=rung,
-            backend=chain.index,
-            wait=wait,
-            messages=composed.messages,
-            max_tokens=cap,
-            request=context.request,
-            prefill=composed.prefill,
-            dropped=dropped,
-            lower_reasoning=transcript.changes.lower_reasoning,
-            portable=transcript.changes.portable,
-            unsigned="reasoning_signature" in transcript.changes.repaired,
-            deadline=spending.deadline(),
-            needs_compaction=needs_compaction,
-            added_tokens=composed.added_tokens,
-            must_cut=spending.needs_cap,
-            restore_reasoning=transcript.changes.restore_reasoning,
-            headers=resolved.headers,
-            parameters=resolved.request.parameters,
-            tools=resolved.tools,
-        )
-        return Proposal(send, composed.reading, resolved, prompt)
-
-    def shortfall(self, proposal: Proposal, wait: float) -> str | None:
-        """Name the part of a budget that does not allow an attempt, if any."""
-        context, cap = self.context, proposal.send.max_tokens
-        spending, share = context.spending, context.spending.share
-        shortfall = spending.spent(context.position.attempts)  # first: what nobody has left is kept for nobody
-        if shortfall is None and context.reserved is not NOTHING_RESERVED:
-            shortfall = shortfall_of_reserve(context, cap, wait, is_first=self.is_first())
-        shortfall = shortfall or spending.shortfall(wait, cap)
-        if shortfall is None and share is not None:  # last, for a replay knows of it only what came of it
-            shortfall = None if self.is_first() else shortfall_of_shared_reserve(context)
-            prices = context.chain.link.prices
-            shortfall = shortfall or share.shortfall(spending.now, wait, proposal.prompt_tokens, prices)
-        return shortfall
-
-    def reserve(self, proposal: Proposal, wake: Callable[[], None]) -> bool:
-        """Reserve an attempt under a shared budget; tell whether there is nothing to wait for. See `Call.reserve`."""
-        share = self.context.spending.share
-        if share is None or self.shortfall(proposal, 0.0) is not None:
-            return True  # or the call ends when it is said to be sending
-        return share.reserve(proposal.send.max_tokens, proposal.prompt_tokens, self.context.chain.link.prices, wake)
-
-    def granted(self, proposal: Proposal, share: Share) -> Proposal | str:
-        """Return what may go out of a proposal under a shared budget, or why nothing may."""
-        cap = proposal.send.max_tokens
-        shortfall = share.send(cap, proposal.prompt_tokens, self.context.chain.link.prices)
-        if shortfall is not None:
-            return shortfall
-        if share.cap == cap or cap is None:
-            return proposal
-        return evolve(proposal, send=evolve(proposal.send, max_tokens=share.cap))
-
-    def is_first(self) -> bool:
-        """Tell whether it is the first attempt at a backend, which is made also of what is kept for others."""
-        return self.context.position.state in (self.context.policy.table.start, "fallback")
-
-    def arrives(self) -> bool:
-        """Tell whether it is the first attempt at a backend, or with a key."""
-        state = self.context.position.state
-        return state in (self.context.policy.table.start, "fallback", ROTATE.name)
-
-    def _cap(self, asked: int | None, prompt_tokens: int) -> int | None:
-        """Return the output cap in tokens: what was asked for, raised by the rungs, and what can be paid for of it."""
-        is_first = self.is_first()
-        context, transcript = self.context, self.context.transcript
-        wanted = context.position.cap(context.policy, asked)
-        share = context.spending.share
-        if share is not None and wanted is None and share.needs_cap:
-            wanted = context.policy.base_cap  # or one call would reserve all that there is
-        if is_first:
-            enter(context, wanted or context.policy.base_cap, prompt_tokens)
-        elif context.reserved is not NOTHING_RESERVED:
-            count_money(context, wanted or context.policy.base_cap, prompt_tokens)
-        cap = self._paid(wanted, prompt_tokens, is_first=is_first) if context.spending.needs_cap else wanted
-        if transcript.changes.largest_output is not None and cap is not None:
-            cap = min(cap, transcript.changes.largest_output)
-        available = transcript.changes.available_tokens
-        if available is not None:
-            cap = available if cap is None else min(cap, available)
-        # A backend that takes it by no name is sent none.
-        return None if transcript.changes.dropped and transcript.changes.dropped.issuperset(CAP_PARAMETERS) else cap
-
-    def _paid(self, wanted: int | None, prompt_tokens: int, *, is_first: bool) -> int | None:
-        """Return what the budgets can pay for of an output cap, besides what is kept for the backends to come.
-
-        Arguments:
-            is_first: whether it is the first attempt at the backend: who comes first is asked first.
-        """
-        context, share = self.context, self.context.spending.share
-        spending, prices = context.spending, context.chain.link.prices
-        cap = spending.lowered(wanted, prompt_tokens, prices, context.reserved)
-        if is_first and cap is not None and cap < 1:
-            context.reserved = evolve(context.reserved, output_tokens=0, money=0, money_each=0)
-            cap = spending.lowered(wanted, prompt_tokens, prices, context.reserved)
-        if wanted is None and cap is not None:  # an attempt that breaks off must not keep all that there is
-            cap = max(min(cap, context.policy.base_cap), cap // 2)
-        if share is not None and cap is not None and cap < 1:  # it is the call's own budget that allows no more
-            context.reserved = evolve(context.reserved, shared_tokens=0, shared_money=0)
-        elif share is not None and cap is not None:
-            own, cap = cap, self._shared_lowered(share, cap, prompt_tokens)
-            if is_first and cap is not None and cap < 1:
-                context.reserved = evolve(context.reserved, shared_tokens=0, shared_money=0, shared_money_each=0)
-                cap = self._shared_lowered(share, own, prompt_tokens)
-        return cap
-
-    def _shared_lowered(self, share: Share, cap: int | None, prompt_tokens: int) -> int | None:
-        """Lower a cap to what the shared budgets can pay for, besides what is reserved there."""
-        reserved, prices = self.context.reserved, self.context.chain.link.prices
-        tokens, money = reserved.shared_tokens, reserved.shared_money
-        return share.lowered(cap, prompt_tokens, prices, reserved_tokens=tokens, reserved_money=money)
-
 
 OPEN = "open until "
 """How the note of a backend begins that is not asked because of what is remembered of it."""
@@ -188,8 +32,30 @@ OPEN = "open until "
 KEY = "with key number {}"
 """The note of the first attempt with a key that is not the first one of its backend."""
 
+QUOTA = "waited {:.4g} s for the quota"
+"""The note of an attempt that other calls had to leave room for."""
+
 PROBE = "asked to see whether it is back"
 """The note of an attempt at a backend that was not asked for a while."""
+
+JUST_BEFORE = 1e-3
+"""Seconds by which a wait ends before the call would."""
+
+
+class Needs(NamedTuple):
+    """Hold what an attempt needs of a quota.
+
+    Arguments:
+        backend, key: whom it would go to, by index.
+        tokens: of its prompt and of a reply as long as its cap.
+        longest: the seconds that it can wait.
+    """
+
+    backend: int
+    key: int
+    tokens: int
+    longest: float
+
 
 NO_REPLY = Observation(evidence=Evidence(event="ran_out"))
 
@@ -249,14 +115,29 @@ class Sender:
             self._arrived_at = -1
             chain.use_keys(chain.keys_left or (chain.key,))  # a replay learns from the attempt which it was
 
+    def needs(self) -> Needs:
+        """Return what the proposal needs of the quota of its backend; see `Call`."""
+        context, send = self.context, self._waiting.send
+        spending, waits = context.spending, context.policy.waits
+        ends = [each for each in (context.reserved.ends_after, spending.limit) if each is not None]
+        longest = min([waits.longest_asked, *(end - spending.elapsed - JUST_BEFORE for end in ends)])
+        prompt = self._proposer.counter.prompt(send.messages, send.added_tokens)
+        cap = context.policy.base_cap if send.max_tokens is None else send.max_tokens
+        return Needs(context.chain.index, context.chain.key, prompt + cap, longest)
+
+    @property
+    def _waiting(self) -> Proposal:
+        if self.proposed is None:
+            raise IllegalEvent(f"nothing waits to be sent in state {self.context.position.state!r}")
+        return self.proposed
+
     def found_open(self, why: str) -> Send | None:
         """Leave a backend that is not asked now, with nothing sent, and propose what another is sent."""
-        context, position, proposal = self.context, self.context.position, self.proposed
-        if proposal is None:
-            raise IllegalEvent(f"nothing waits to be sent in state {position.state!r}")
+        context, position, proposal = self.context, self.context.position, self._waiting
+        if position.state == "fallback" and context.chain.next_usable() is None:
+            self._run_out(proposal, why)
+            return None
         if position.state == "fallback":
-            if context.chain.next_usable() is None:
-                raise IllegalEvent("no backend follows to which the call can turn")
             self._recorder.skip(position.state, [(context.chain.link, why)], proposal)
         else:
             facts = self._facts_of_leaving()
@@ -303,8 +184,8 @@ class Sender:
         self.proposed = self._proposer.propose(wait)
         return self._affordable(wait)
 
-    def send_out(self) -> Send | None:
-        """Let the proposal go out, if it can still be afforded, and return what is sent."""
+    def send_out(self, waited: float = 0.0) -> Send | None:
+        """Let the proposal go out, if it can still be afforded, and return what is sent; see `Call.sending`."""
         self._skip_compaction()
         share = self.context.spending.share
         if share is not None or self.context.spending.elapsed > self._affordable_until:
@@ -321,6 +202,8 @@ class Sender:
         chain = self.context.chain
         self._arrived_at, self.is_probe = chain.index, False
         notes = [PROBE if granted.is_probe else None, self.context.send_note()]
+        if waited:
+            notes.insert(0, QUOTA.format(waited))
         if chain.key:
             granted = evolve(granted, send=evolve(granted.send, key=chain.key))
             notes.insert(0, KEY.format(chain.key + 1) if self._proposer.arrives() else None)

@@ -266,3 +266,23 @@ def test_variables_that_hold_no_keys_are_refused(
     with pytest.raises(rungwise.ConfigurationError, match=says) as refused:
         chain_in("a", [{"model": "m", "key_env": variables}], lambda model: None)
     assert "sk-not-a-name" not in str(refused.value)
+
+
+def test_a_chain_may_give_a_backend_a_quota() -> None:
+    table = {"model": "m", "base_url": "http://localhost:1/v1", "quota": {"requests_per_minute": 500, "concurrent": 20}}
+    backend = chain_in("a", [table], lambda model: None)[0]
+    assert backend.quota == rungwise.Quota(requests_per_minute=500, concurrent=20)
+
+
+@pytest.mark.parametrize(
+    ("quota", "says"),
+    [
+        (3, "chain.a: backend 1: quota must be a table such as"),
+        ({"concurrent": 0}, "chain.a: backend 1: Quota.concurrent must be a whole number from 1"),
+        ({"concurent": 2}, "concurrent"),
+        ({}, "Quota needs requests_per_minute, tokens_per_minute or concurrent"),
+    ],
+)
+def test_a_malformed_quota_of_a_chain_is_refused(quota: Any, says: str) -> None:
+    with pytest.raises(rungwise.ConfigurationError, match=says):
+        chain_in("a", [{"model": "m", "base_url": "http://localhost:1/v1", "quota": quota}], lambda model: None)

@@ -13,12 +13,13 @@ import pytest
 import redis
 from attrs import evolve
 
-from rungwise import ConfigurationError, Health, OpenAIChat
+from rungwise import ConfigurationError, Health, OpenAIChat, Quota
 from rungwise.adapters.stores.memory import MemoryStore
 from rungwise.adapters.stores.redis_store import AWAY, RedisStore
 from rungwise.adapters.stores.store import perform
 from rungwise.core import BackendHealth, PlainLink
 from rungwise.fsm.health.health import NO_SYMPTOM, Choice, Symptom
+from rungwise.fsm.health.quota import POLL, Claim, Settlement
 from support.redis_server import RedisServer
 
 pytestmark = pytest.mark.usefixtures("redis_server")
@@ -284,3 +285,93 @@ def test_whoever_looks_sees_what_is_remembered(redis_url: str) -> None:
 def test_a_url_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="such as redis://localhost:6379/0"):
         RedisStore(url, time.monotonic)
+
+
+# quotas
+
+
+class Metered(Process):
+    """Do what the calls of one process do with a quota."""
+
+    def take(self, name: str, quota: Quota, tokens: int = 0, longest: float = 1000.0) -> tuple[float, bool]:
+        claim = Claim(name, tokens, longest, LEASE)
+        taken: tuple[float, bool] = perform(self.store, self.store.take(self.keys[0], quota, claim))
+        return taken
+
+    def pay(self, name: str, quota: Quota, **paid: Any) -> None:
+        perform(self.store, self.store.pay(self.keys[0], quota, Settlement(name, **paid)))
+
+
+@pytest.fixture
+def metered(process: Process) -> Metered:
+    return Metered(process.store)
+
+
+def near(wait: float) -> Any:
+    """Compare with a wait that is a little shorter by now."""
+    return pytest.approx(wait, abs=0.5)
+
+
+def test_a_minute_s_requests_go_at_once_and_the_others_in_turn(metered: Metered) -> None:
+    quota = Quota(requests_per_minute=3)
+    taken = [metered.take(name, quota) for name in "aaabcde"]
+    assert [is_given for _, is_given in taken] == [True] * 7
+    assert [wait for wait, _ in taken] == [0, 0, 0, 0, 0, near(20), near(40)]
+    assert metered.take("f", quota, longest=50.0) == (near(60), False)
+    metered.pay("a", quota, asked_wait=100.0)
+    assert metered.take("f", quota) == (near(100), True)
+
+
+def test_tokens_are_counted_by_the_cap_and_given_back(metered: Metered) -> None:
+    quota = Quota(tokens_per_minute=600)
+    assert metered.take("a", quota, 600) == (0.0, True)
+    assert metered.take("b", quota, 100, longest=1.0) == (near(10), False)
+    for _ in range(2):
+        metered.pay("a", quota, unused=500)
+    assert metered.take("b", quota, 500) == (near(0), True)
+    metered.pay("b", quota, tokens_left=0, requests_left=0)
+    assert metered.take("c", quota, 300) == (near(30), True)
+
+
+def test_so_many_are_out_at_once_and_the_others_wait_in_turn(metered: Metered) -> None:
+    quota = Quota(concurrent=2)
+    assert [metered.take(name, quota) for name in "aabcd"] == [
+        (0, True),
+        (0, True),
+        (0, True),
+        (POLL, False),
+        (POLL, False),
+    ]
+    metered.pay("a", quota)
+    assert [metered.take(name, quota) for name in "dcd"] == [(POLL, False), (0.0, True), (POLL, False)]
+    metered.pay("d", quota)  # which gives up
+    metered.pay("b", quota)
+    assert metered.take("e", quota) == (0.0, True)
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    ["", "nonsense", "[]", '{"leases": 3, "queue": [[1]], "requests": "x"}', '{"leases": [["a", "b"]]}', "1" * 9999],
+)
+def test_a_meter_that_is_none_of_ours_counts_as_nothing(redis_url: str, foreign: str) -> None:
+    metered, server = Metered(RedisStore(redis_url, time.monotonic)), redis.Redis.from_url(redis_url)
+    name = f"rungwise:quota:{metered.keys[0].digest}"
+    server.set(name, foreign)
+    assert metered.take("a", Quota(concurrent=1)) == (0.0, True)
+    assert 0 < server.ttl(name) <= 3600
+    server.delete(name)
+    server.rpush(name, "of another type")
+    assert metered.take("a", Quota(concurrent=1)) == (0.0, True)
+
+
+def test_while_the_server_is_away_each_process_has_its_share(redis_server: RedisServer, redis_url: str) -> None:
+    processes = [Metered(RedisStore(redis_url, time.monotonic)) for _ in range(2)]
+    quota = Quota(requests_per_minute=4, concurrent=4)
+    for name, process in zip("abc", (*processes, processes[0]), strict=True):
+        process.take(name, quota)
+    redis_server.kill()
+    assert [wait for wait, _ in (processes[0].take(name, quota) for name in "def")] == [0, 0, POLL]
+    assert processes[1].take("g", quota) == (0.0, True)
+    redis_server.start()
+    time.sleep(AWAY)
+    assert [processes[0].take(name, quota)[1] for name in "hi"] == [True, False]  # a, b and c are still out

@@ -1,0 +1,115 @@
+"""What runs in Redis, each in one step. Values that are none of ours count as nothing."""
+
+from typing import Final
+
+VALUE: Final = """
+local function value_of(key)
+  local value = redis.pcall('GET', key) -- an error is a table, and a key of another type none of ours
+  return type(value) == 'string' and value or ''
+end
+"""
+
+READ: Final = f"""{VALUE}
+local found = redis.call('TIME')
+for i = 1, #KEYS do
+  found[#found + 1] = value_of(KEYS[i])
+end
+return found
+"""
+"""Return the server's time, and the value of each key."""
+
+SWAP: Final = f"""{VALUE}
+local value = value_of(KEYS[1])
+if value ~= ARGV[1] then
+  return {{0, value}}
+end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+return {{1, ARGV[2]}}
+"""
+"""Write a value if nobody has written another; return whether, and the value."""
+
+EPOCH: Final = 1_700_000_000
+"""The moment from which meters count, in seconds since 1970."""
+
+METER: Final = f"""{VALUE}
+local time = redis.call('TIME')
+local now = time[1] - {EPOCH} + time[2] / 1000000 -- few digits: JSON keeps fourteen
+local is_json, meter = pcall(cjson.decode, value_of(KEYS[1]))
+if not is_json or type(meter) ~= 'table' then meter = {{}} end
+for _, name in ipairs({{'leases', 'queue', 'peers'}}) do -- pairs of what, and until when
+  local kept = {{}}
+  for _, pair in ipairs(type(meter[name]) == 'table' and meter[name] or {{}}) do
+    if type(pair) == 'table' and type(pair[1]) == 'string' and type(pair[2]) == 'number' and pair[2] > now then
+      kept[#kept + 1] = pair
+    end
+  end
+  meter[name] = kept
+end
+for _, name in ipairs({{'requests', 'tokens'}}) do
+  if type(meter[name]) ~= 'number' then meter[name] = 0 end
+end
+local function place_of(list, what)
+  for i = 1, #list do
+    if list[i][1] == what then return i end
+  end
+end
+local function put(list, what, expiry)
+  local place = place_of(list, what) or #list + 1
+  list[place] = {{what, expiry}}
+  return place
+end
+local function drop(list, what)
+  local place = place_of(list, what)
+  if place then table.remove(list, place) end
+  return place
+end
+local function save()
+  redis.call('SET', KEYS[1], cjson.encode(meter), 'PX', 3600000)
+end
+local quota = {{requests = tonumber(ARGV[1]), tokens = tonumber(ARGV[2]), concurrent = tonumber(ARGV[3])}}
+local attempt = ARGV[4]
+"""
+
+TAKE: Final = f"""{METER}
+local units, longest, lease = {{requests = 1, tokens = tonumber(ARGV[5])}}, tonumber(ARGV[6]), tonumber(ARGV[7])
+put(meter.peers, ARGV[8], now + 60)
+meter.name, meter.quota = ARGV[11], {{ARGV[1], ARGV[2], ARGV[3]}}
+local wait, is_given = 0, 1
+if not place_of(meter.leases, attempt) then
+  if quota.concurrent and put(meter.queue, attempt, now + tonumber(ARGV[9])) > quota.concurrent - #meter.leases then
+    wait, is_given = tonumber(ARGV[10]), 0
+  else
+    local even = {{}}
+    for name, count in pairs(units) do
+      even[name] = quota[name] and math.max(meter[name], now) + count * 60 / quota[name] or meter[name]
+      wait = math.max(wait, even[name] - 60 - now)
+    end
+    drop(meter.queue, attempt)
+    if wait > longest then
+      is_given = 0
+    else
+      meter.requests, meter.tokens = even.requests, even.tokens
+      put(meter.leases, attempt, now + wait + lease)
+    end
+  end
+end
+save()
+return {{tostring(wait), is_given, #meter.peers}}
+"""
+"""Do what `QuotaMeter.take` does; return the wait, whether it is granted, and the processes of the last minute."""
+
+PAY: Final = f"""{METER}
+local left = {{requests = tonumber(ARGV[6]), tokens = tonumber(ARGV[7])}}
+drop(meter.queue, attempt)
+if drop(meter.leases, attempt) and quota.tokens then
+  meter.tokens = meter.tokens - tonumber(ARGV[5]) * 60 / quota.tokens
+end
+for name, count in pairs(left) do
+  if quota[name] then meter[name] = math.max(meter[name], now + 60 * (1 - count / quota[name])) end
+end
+if tonumber(ARGV[8]) then
+  meter.requests = math.max(meter.requests, now + ARGV[8] + 60 - (quota.requests and 60 / quota.requests or 0))
+end
+save()
+"""
+"""Do what `QuotaMeter.settle` does."""

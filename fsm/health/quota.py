@@ -1,0 +1,152 @@
+"""How many requests and tokens a backend may receive a minute, and how many requests at once, shared by many calls.
+
+The generic cell rate algorithm (ITU-T I.371): of a rate is kept one number, the moment at which what was let through
+would have come if it had come evenly. A minute's worth may come early, as from the bucket of tokens that providers say
+they use. What does not fit yet is let through all the same, for a moment to come, so that callers are served in turn.
+A request that is out holds a lease; those that wait for one stand in a queue.
+
+Everything here is pure, and the store in Redis does the same in a script.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import Factory, define, evolve, field, frozen, validators
+
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.fields import explains_arguments, whole
+
+MINUTE: Final = 60.0
+"""Seconds in which a quota of so many a minute may be used up, and in which it is full again."""
+
+POLL: Final = 0.05
+"""Seconds after which somebody asks again who waits for a request to end."""
+
+FORGOTTEN: Final = 2.0
+"""Seconds after which somebody has left the queue who does not ask again."""
+
+MOST: Final = 10**12
+
+
+@explains_arguments
+@frozen(kw_only=True)
+class Quota:
+    """Say how much a backend may receive with one key. None is no limit.
+
+    Arguments:
+        requests_per_minute: how many requests.
+        tokens_per_minute: how many tokens: of the prompts, and of the replies as long as their caps allow; what a reply
+            has left of its cap is given back.
+        concurrent: how many requests at once.
+
+    Raises:
+        ConfigurationError: a value is no whole number above 0, or all are None.
+    """
+
+    requests_per_minute: int | None = field(default=None, validator=validators.optional(whole(1, MOST)))
+    tokens_per_minute: int | None = field(default=None, validator=validators.optional(whole(1, MOST)))
+    concurrent: int | None = field(default=None, validator=validators.optional(whole(1, MOST)))
+
+    def __attrs_post_init__(self) -> None:
+        if (self.requests_per_minute, self.tokens_per_minute, self.concurrent) == (None, None, None):
+            raise ConfigurationError("Quota needs requests_per_minute, tokens_per_minute or concurrent")
+
+    def shared_by(self, processes: int) -> Quota:
+        """Return what each of several processes may use that do not know of each other."""
+        parts = (self.requests_per_minute, self.tokens_per_minute, self.concurrent)
+        requests, tokens, concurrent = (None if each is None else max(each // processes, 1) for each in parts)
+        return evolve(self, requests_per_minute=requests, tokens_per_minute=tokens, concurrent=concurrent)
+
+
+@frozen
+class Claim:
+    """Hold what an attempt asks of a quota.
+
+    Arguments:
+        attempt: what identifies it; the same attempt is counted once.
+        tokens: how many it may use.
+        longest: the seconds that it can wait.
+        lease: the seconds after which it is lost, if nobody reports its end.
+    """
+
+    attempt: str
+    tokens: int
+    longest: float
+    lease: float
+
+
+@frozen
+class Settlement:
+    """Hold what is known of a quota after an attempt.
+
+    Arguments:
+        attempt: what identifies it.
+        unused: the tokens that it has not used of those it asked for.
+        requests_left, tokens_left: what the provider says is left; None if it does not.
+        asked_wait: the seconds for which the provider asked to be left alone; None if it did not.
+    """
+
+    attempt: str
+    unused: int = 0
+    requests_left: int | None = None
+    tokens_left: int | None = None
+    asked_wait: float | None = None
+
+
+@define
+class QuotaMeter:
+    """Hold what is used of the quota of one backend with one key; all times are those of one clock.
+
+    Arguments:
+        requests, tokens: when what was let through would have come if it had come evenly.
+        leases: the attempts that are let through, each with the moment when it is lost.
+        queue: the attempts that wait for another to end, in turn, each with the moment when it has left.
+    """
+
+    requests: float = 0.0
+    tokens: float = 0.0
+    leases: dict[str, float] = Factory(dict)
+    queue: dict[str, float] = Factory(dict)
+
+    def take(self, quota: Quota, claim: Claim, now: float) -> tuple[float, bool]:
+        """Let an attempt through, if it need not wait for too long.
+
+        Returns:
+            The seconds to wait, and whether it may go out then; otherwise it may ask again then.
+        """
+        self.leases = {attempt: until for attempt, until in self.leases.items() if until > now}
+        self.queue = {attempt: until for attempt, until in self.queue.items() if until > now}
+        if claim.attempt in self.leases:
+            return 0.0, True
+        if quota.concurrent is not None:
+            self.queue[claim.attempt] = now + FORGOTTEN  # which keeps its place
+            if list(self.queue).index(claim.attempt) >= quota.concurrent - len(self.leases):
+                return POLL, False
+        requests = _later(self.requests, 1, quota.requests_per_minute, now)
+        tokens = _later(self.tokens, claim.tokens, quota.tokens_per_minute, now)
+        wait = max(requests - MINUTE - now, tokens - MINUTE - now, 0.0)
+        self.queue.pop(claim.attempt, None)
+        if wait > claim.longest:
+            return wait, False
+        self.requests, self.tokens = requests, tokens
+        self.leases[claim.attempt] = now + wait + claim.lease
+        return wait, True
+
+    def settle(self, quota: Quota, paid: Settlement, now: float) -> None:
+        """Count what an attempt has used, and believe the provider where it says that less is left."""
+        self.queue.pop(paid.attempt, None)
+        if self.leases.pop(paid.attempt, None) is not None and quota.tokens_per_minute is not None:
+            self.tokens -= paid.unused * MINUTE / quota.tokens_per_minute
+        if paid.requests_left is not None and quota.requests_per_minute is not None:
+            self.requests = max(self.requests, now + MINUTE * (1 - paid.requests_left / quota.requests_per_minute))
+        if paid.tokens_left is not None and quota.tokens_per_minute is not None:
+            self.tokens = max(self.tokens, now + MINUTE * (1 - paid.tokens_left / quota.tokens_per_minute))
+        if paid.asked_wait is not None:
+            one = 0.0 if quota.requests_per_minute is None else MINUTE / quota.requests_per_minute
+            self.requests = max(self.requests, now + paid.asked_wait + MINUTE - one)
+
+
+def _later(even: float, units: int, rate: int | None, now: float) -> float:
+    """Return when everything would have come, with some units more."""
+    return even if rate is None else max(even, now) + units * MINUTE / rate

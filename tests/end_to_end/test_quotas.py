@@ -1,0 +1,203 @@
+"""A backend with a quota receives no more than that: calls wait in turn, or go elsewhere where that takes long."""
+
+import multiprocessing
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+import rungwise
+from rungwise import Budget, Client, Limits, OpenAIChat, Policy, Quota, Waits, replay, verify
+from rungwise.testing import ReceivedRequest, ScriptedReply
+from support.modes import Caller
+from support.remembering import Clock, steps
+
+ANSWER, OTHER = ScriptedReply(text="In the reeds."), ScriptedReply(text="On the island.")
+DOWN = ScriptedReply(status=503)
+MINUTE = Quota(requests_per_minute=2)
+
+
+def options(clock: Clock, **more: Any) -> dict[str, Any]:
+    return {**clock.options, "wall_clock": lambda: 0.0, **more}
+
+
+def test_what_does_not_fit_into_the_minute_waits_for_it(mode: str, serve: Any, backend_of: Any) -> None:
+    clock, server = Clock(), serve(ANSWER)
+    with Caller(mode, [backend_of(server, quota=MINUTE)], **options(clock)) as caller:
+        waits = []
+        for _ in range(4):
+            began = clock.now
+            result = caller.ask()
+            waits.append(round(clock.now - began, 3))
+    assert waits == [0.0, 0.0, 30.0, 30.0]
+    assert len(server.requests) == 4
+    assert result.journal.steps[0].note == "waited 30 s for the quota"
+    assert (replay(result.journal).outcome, result.journal.steps[0].at) == ("done", 30.0)
+
+
+def test_what_would_wait_for_too_long_goes_to_the_next_backend(mode: str, serve: Any, backend_of: Any) -> None:
+    clock, server, second = Clock(), serve(ANSWER), serve(OTHER)
+    chain = [backend_of(server, name="first", quota=MINUTE), backend_of(second, name="second")]
+    with Caller(mode, chain, policy=Policy(waits=Waits(longest_asked=10.0)), **options(clock)) as caller:
+        results = [caller.ask() for _ in range(3)]
+    assert [result.text for result in results] == [ANSWER.text, ANSWER.text, OTHER.text]
+    assert steps(results[2]) == ["found_open first", "sent second", "answered second"]
+    assert results[2].journal.steps[0].note == "open until 1970-01-01T00:00:30.000Z: its quota is used up"
+    assert replay(results[2].journal).outcome == "done"
+    assert len(server.requests) == 2
+
+
+def test_so_does_a_retry(mode: str, serve: Any, backend_of: Any) -> None:
+    clock, server, second = Clock(), serve(DOWN), serve(OTHER)
+    quota = Quota(requests_per_minute=1)
+    chain = [backend_of(server, name="first", quota=quota), backend_of(second, name="second")]
+    with Caller(mode, chain, policy=Policy(waits=Waits(longest_asked=10.0)), **options(clock)) as caller:
+        result = caller.ask()
+    assert steps(result)[2:] == ["found_open first", "sent second", "answered second"]
+    assert replay(result.journal).outcome == "done"
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_where_nobody_follows_the_call_ends_and_says_why(mode: str, behind: bool, serve: Any, backend_of: Any) -> None:
+    server, first = serve(ANSWER), serve(ScriptedReply(status=404))
+    chain = [backend_of(server, name="last", quota=Quota(requests_per_minute=1))]
+    chain = [backend_of(first, name="first"), *chain] if behind else chain
+    with Caller(mode, chain, policy=Policy(waits=Waits(longest_asked=10.0)), **options(Clock())) as caller:
+        caller.ask()
+        with pytest.raises(rungwise.OverBudget if behind else rungwise.Failed, match="its quota is used up") as ended:
+            caller.ask()
+    assert len(server.requests) == 1
+    assert replay(ended.value.result.journal).outcome == ended.value.result.outcome
+
+
+def test_a_wait_that_the_budget_has_no_time_for_is_not_begun(mode: str, serve: Any, backend_of: Any) -> None:
+    clock, server = Clock(), serve(ANSWER)
+    policy = Policy(budget=Budget(seconds=20.0))
+    with Caller(mode, [backend_of(server, quota=MINUTE)], policy=policy, **options(clock)) as caller:
+        caller.ask()
+        caller.ask()
+        began = clock.now
+        with pytest.raises(rungwise.Failed):
+            caller.ask()
+        assert clock.now == began
+
+
+def test_tokens_count_as_the_cap_allows_and_as_they_were_used(mode: str, serve: Any, backend_of: Any) -> None:
+    clock, server = (
+        Clock(),
+        serve(ScriptedReply(text="In the reeds.", usage={"prompt_tokens": 50, "completion_tokens": 50})),
+    )
+    with Caller(mode, [backend_of(server, quota=Quota(tokens_per_minute=1000))], **options(clock)) as caller:
+        for _ in range(9):
+            caller.ask(max_tokens=100, headers={})
+        assert clock.now == pytest.approx(1000.0, abs=0.1)
+        caller.ask(max_tokens=900)
+    assert clock.now == pytest.approx(1000.0 + 60 * 0.8, abs=3.0)
+
+
+def test_the_provider_s_own_count_is_believed(mode: str, serve: Any, backend_of: Any) -> None:
+    clock = Clock()
+    server = serve(ScriptedReply(text="In the reeds.", headers={"x-ratelimit-remaining-requests": "0"}))
+    with Caller(mode, [backend_of(server, quota=Quota(requests_per_minute=6))], **options(clock)) as caller:
+        caller.ask()
+        began = clock.now
+        caller.ask()
+    assert clock.now - began == pytest.approx(10.0)
+
+
+def test_each_key_has_a_quota_of_its_own_and_health_may_be_off(mode: str, serve: Any, backend_of: Any) -> None:
+    clock = Clock()
+    server = serve(lambda request: ScriptedReply(status=401) if "one" in request.headers["authorization"] else ANSWER)
+    chain = [backend_of(server, api_key=["one", "two"], quota=Quota(requests_per_minute=1))]
+    with Caller(mode, chain, **options(clock, health=None)) as caller:
+        caller.ask()
+    assert (clock.now, len(server.requests)) == (1000.0, 2)
+
+
+def test_an_attempt_that_the_caller_ends_leaves_its_place(serve: Any, backend_of: Any) -> None:
+    began, cancellation = threading.Event(), rungwise.Cancellation()
+
+    def answer(request: ReceivedRequest) -> ScriptedReply:
+        if not began.is_set():
+            began.set()
+            return ScriptedReply(text="Late.", delay=30.0)
+        return ANSWER
+
+    server = serve(answer)
+    client = Client([backend_of(server, quota=Quota(concurrent=1))])
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(client.call, "Where?", cancellation=cancellation)
+        assert began.wait(10)
+        second = pool.submit(client.call, "Where?")
+        cancellation.cancel()
+        with pytest.raises(rungwise.Cancelled):
+            first.result(10)
+        assert second.result(10).text == ANSWER.text
+
+
+class Doors:
+    """Answer with 429 what comes while so many requests are being answered, and count."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.inside, self.refused = most, 0, 0
+        self.lock = threading.Lock()
+
+    def answer(self, request: ReceivedRequest) -> ScriptedReply:
+        with self.lock:
+            if self.inside >= self.most:
+                self.refused += 1
+                return ScriptedReply(status=429, headers={"retry-after": "1"})
+            self.inside += 1
+        time.sleep(0.05)
+        with self.lock:
+            self.inside -= 1
+        return ANSWER
+
+
+def test_forty_calls_at_once_never_meet_a_limit_that_the_quota_knows(serve: Any, backend_of: Any) -> None:
+    doors = Doors(5)
+    server = serve(doors.answer)
+    client = Client([backend_of(server, quota=Quota(concurrent=4))])
+    with ThreadPoolExecutor(40) as pool:
+        results = list(pool.map(lambda _: client.call("Where?"), range(40)))
+    assert {result.text for result in results} == {ANSWER.text}
+    assert (doors.refused, len(server.requests)) == (0, 40)
+
+
+def call_often(base_url: str, store: str, count: int) -> None:
+    backend = OpenAIChat("model", base_url=base_url, api_key="key", quota=Quota(concurrent=4))
+    client = Client([backend], store=store, policy=Policy(limits=Limits(retries=0)))
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(lambda _: client.call("Where?").text, range(count))) == {ANSWER.text}
+
+
+def test_eight_processes_never_exceed_it_together(serve: Any, redis_server: Any, redis_url: str) -> None:
+    doors = Doors(5)
+    server = serve(doors.answer)
+    processes = [
+        multiprocessing.get_context("spawn").Process(target=call_often, args=(server.base_url, redis_url, 12))
+        for _ in range(8)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0] * 8
+    assert (doors.refused, len(server.requests)) == (0, 96)
+
+
+def test_the_certificate_counts_the_wait_for_it(serve: Any, backend_of: Any) -> None:
+    server, policy = serve(ANSWER), Policy(budget=Budget(attempts=5, seconds=None))
+    waits = []
+    for quota in (None, MINUTE):
+        proved = verify(policy, [backend_of(server, quota=quota)])
+        waits.append(next(case for case in proved.worst if case.name == "waiting seconds").value)
+    assert waits[1] == waits[0] + 5 * policy.waits.longest_asked
+
+
+@pytest.mark.parametrize("quota", [3, {"concurrent": 2}, Quota])
+def test_anything_but_a_quota_is_refused(quota: Any) -> None:
+    with pytest.raises(rungwise.ConfigurationError, match="quota must be of type Quota, or None"):
+        OpenAIChat("model", quota=quota)

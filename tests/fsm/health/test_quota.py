@@ -1,0 +1,144 @@
+"""Whatever calls ask of a quota, the backend receives no more than that, and they are served in turn."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rungwise import ConfigurationError, Quota
+from rungwise.fsm.health.quota import FORGOTTEN, MINUTE, POLL, Claim, QuotaMeter, Settlement
+
+LEASE = 100.0
+NEVER = float("inf")
+
+
+def claim(name: str, tokens: int = 0, longest: float = NEVER) -> Claim:
+    return Claim(name, tokens, longest, LEASE)
+
+
+class Bucket:
+    """Count as a provider does: so much is there at first, and comes back each minute, and no more fits."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.left, self.at = size, float(size), 0.0
+
+    def take(self, units: int, at: float) -> None:
+        self.left = min(self.size, self.left + (at - self.at) * self.size / MINUTE) - units
+        self.at = at
+        assert self.left >= -1e-6
+
+
+STEPS = st.lists(st.tuples(st.floats(0, 20), st.integers(0, 900), st.floats(0, 90)), max_size=60)
+
+
+@given(STEPS, st.integers(1, 30), st.integers(900, 5_000))
+def test_a_provider_never_finds_its_bucket_empty_and_callers_are_served_in_turn(
+    steps: list[tuple[float, int, float]], requests: int, tokens: int
+) -> None:
+    quota, meter, now = Quota(requests_per_minute=requests, tokens_per_minute=tokens), QuotaMeter(), 1000.0
+    of_requests, of_tokens, last = Bucket(requests), Bucket(tokens), 0.0
+    for number, (passes, units, longest) in enumerate(steps):
+        now += passes
+        wait, is_given = meter.take(quota, claim(str(number), units, longest), now)
+        assert is_given == (wait <= longest)
+        if is_given:
+            assert now + wait >= last
+            last = now + wait
+            of_requests.take(1, last)
+            of_tokens.take(units, last)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["take", "end", "lose"]), st.integers(0, 9)), max_size=80), st.integers(1, 4))
+def test_no_more_are_out_at_once_and_who_came_first_goes_first(steps: list[tuple[str, int]], most: int) -> None:
+    quota, meter, now = Quota(concurrent=most), QuotaMeter(), 0.0
+    out: set[str] = set()
+    waiting: list[str] = []
+    for what, number in steps:
+        name, now = str(number), now + 0.01
+        if what == "take":
+            wait, is_given = meter.take(quota, claim(name), now)
+            if name not in out and name not in waiting:
+                waiting.append(name)
+            assert is_given == (name in out or waiting.index(name) < most - len(out))
+            assert wait == (0.0 if is_given else POLL)
+            if is_given and name in waiting:
+                waiting.remove(name)
+                out.add(name)
+        elif what == "end":
+            meter.settle(quota, Settlement(name), now)
+            out.discard(name)
+            waiting = [each for each in waiting if each != name]
+        assert len(meter.leases) == len(out) <= most
+
+
+def test_who_does_not_come_back_has_left_the_queue_and_a_lost_attempt_frees_its_place() -> None:
+    quota, meter = Quota(concurrent=1), QuotaMeter()
+    assert meter.take(quota, claim("first"), 0.0) == (0.0, True)
+    assert meter.take(quota, claim("second"), 1.0) == (POLL, False)
+    assert meter.take(quota, claim("third"), 1.1) == (POLL, False)
+    meter.settle(quota, Settlement("first"), 1.2)
+    assert meter.take(quota, claim("third"), 1.3) == (POLL, False)  # the second is still there
+    assert meter.take(quota, claim("third"), 1.0 + FORGOTTEN) == (0.0, True)
+    assert meter.take(quota, claim("fourth"), 2.0 + FORGOTTEN + LEASE) == (0.0, True)
+
+
+def test_an_attempt_is_counted_once() -> None:
+    quota, meter = Quota(requests_per_minute=1), QuotaMeter()
+    assert meter.take(quota, claim("one"), 0.0) == meter.take(quota, claim("one"), 0.0) == (0.0, True)
+    assert meter.take(quota, claim("two"), 0.0) == (60.0, True)
+
+
+def test_what_waits_for_too_long_takes_nothing() -> None:
+    quota, meter = Quota(requests_per_minute=1), QuotaMeter()
+    meter.take(quota, claim("one"), 0.0)
+    assert meter.take(quota, claim("two", longest=30.0), 0.0) == (60.0, False)
+    assert meter.take(quota, claim("three"), 30.0) == (30.0, True)
+
+
+def test_what_a_reply_leaves_of_its_cap_is_given_back_once() -> None:
+    quota, meter = Quota(tokens_per_minute=1000), QuotaMeter()
+    meter.take(quota, claim("one", 1000), 0.0)
+    for _ in range(2):
+        meter.settle(quota, Settlement("one", unused=900), 0.0)
+    assert meter.take(quota, claim("two", 900), 0.0) == (0.0, True)
+    assert meter.take(quota, claim("three", 100), 0.0)[0] == pytest.approx(6.0)
+
+
+@pytest.mark.parametrize(
+    ("paid", "wait"),
+    [
+        (Settlement("x"), 0.0),
+        (Settlement("x", requests_left=0), 6.0),
+        (Settlement("x", requests_left=1), 0.0),
+        (Settlement("x", requests_left=500), 0.0),
+        (Settlement("x", tokens_left=100), 54.0),
+        (Settlement("x", tokens_left=10**12), 0.0),
+        (Settlement("x", asked_wait=20.0), 20.0),
+    ],
+)
+def test_the_provider_is_believed_where_it_says_that_less_is_left(paid: Settlement, wait: float) -> None:
+    quota, meter = Quota(requests_per_minute=10, tokens_per_minute=1000), QuotaMeter()
+    meter.settle(quota, paid, 0.0)
+    assert meter.take(quota, claim("one", 1000), 0.0)[0] == pytest.approx(wait)
+    assert meter.take(quota, claim("two", 1000), 0.0)[0] >= 60.0  # it is never believed that more is
+
+
+def test_the_provider_is_believed_where_only_requests_at_once_are_counted() -> None:
+    quota, meter = Quota(concurrent=3), QuotaMeter()
+    meter.settle(quota, Settlement("x", requests_left=0, tokens_left=0, asked_wait=20.0), 5.0)
+    assert meter.take(quota, claim("one"), 5.0)[0] == pytest.approx(20.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({}, "Quota needs requests_per_minute, tokens_per_minute or concurrent"),
+        ({"concurrent": 0}, "Quota.concurrent must be a whole number from 1"),
+        ({"requests_per_minute": 2.5}, "Quota.requests_per_minute must be a whole number"),
+        ({"tokens_per_minute": True}, "Quota.tokens_per_minute must be a whole number"),
+    ],
+)
+def test_a_malformed_quota_is_refused(values: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        Quota(**values)
