@@ -14,6 +14,7 @@ from rungwise.adapters.http.growing import growing
 from rungwise.adapters.http.running import Connections, LoopCalls
 from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
 from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, check_policy, hide_headers, request_of
+from rungwise.adapters.stores.budgets import BudgetStore
 from rungwise.adapters.stores.quotas import Quotas
 from rungwise.adapters.stores.watch import Watch
 from rungwise.adapters.tools.judging import Verdicts, found_async
@@ -51,6 +52,7 @@ class Drivers:
     _stream_calls: bool
     _watch: Watch | None
     _quotas: Quotas | None
+    _budgets: BudgetStore | None
     _throttle: RetryThrottle | None
 
     def health(self) -> dict[str, BackendHealth]:
@@ -126,6 +128,7 @@ class Drivers:
             "stream_calls": self._stream_calls,
             "watch": self._watch,
             "quotas": self._quotas,
+            "budgets": self._budgets,
             "throttle": self._throttle,
         }
 

@@ -17,6 +17,7 @@ from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnResponse
 from rungwise.adapters.http.sync_driver import Compactor, Driver, needs_fresh, partial, seen_of
 from rungwise.adapters.http.waiting import CallEnded, WakeUp, check, within
+from rungwise.adapters.stores.budgets import CallBudget
 from rungwise.adapters.stores.quotas import CallQuota
 from rungwise.adapters.stores.watch import CallHealth
 from rungwise.adapters.wires.backend import pool_of
@@ -55,7 +56,7 @@ class AsyncDriver(Driver):
     async def stream(self, call: Call) -> AsyncGenerator[StreamEvent, None]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
         exchange, is_fresh, health = None, False, CallHealth(self.watch, self.chain)
-        quota = CallQuota(self.quotas, self.chain)
+        quota, budget = CallQuota(self.quotas, self.chain), CallBudget(self.budgets)
         try:
             send = call.begin(self.clock(), self.throttle)
             while send is not None:
@@ -69,6 +70,9 @@ class AsyncDriver(Driver):
                         send = admitted
                         continue
                     if has_place and (admitted := await quota.aadmit(call, send)) is not send:
+                        send = admitted
+                        continue
+                    if has_place and (admitted := await budget.aadmit(call, send)) is not send:
                         send = admitted
                         continue
                     send = call.sending(self.clock() if has_place else self.when_late(send), quota.waited)
@@ -88,6 +92,7 @@ class AsyncDriver(Driver):
                 send, is_fresh = call.receive(reply, self.clock(), finding), needs_fresh(reply, is_fresh)
                 await health.asettle(seen_of(call, exchange))
                 await quota.asettle(call.last, exchange.received)
+                await budget.asettle()
                 exchange = None
                 for event in call.drain():
                     yield event
@@ -99,6 +104,7 @@ class AsyncDriver(Driver):
         finally:
             await health.asettle(None)
             await quota.asettle(None, {})
+            await budget.asettle()
         for event in call.drain():
             yield event
 

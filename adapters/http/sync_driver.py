@@ -16,6 +16,7 @@ from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.own import OwnHttp
 from rungwise.adapters.http.waiting import CallEnded, check, run, until_set
+from rungwise.adapters.stores.budgets import BudgetStore, CallBudget
 from rungwise.adapters.stores.quotas import CallQuota, Quotas
 from rungwise.adapters.stores.watch import CallHealth, Watch
 from rungwise.adapters.wires.backend import Backend
@@ -50,6 +51,7 @@ class Driver:
     deadlines: Deadlines  # the deadline header, and the time of day
     watch: Watch | None  # what calls share of the health of backends, or None
     quotas: Quotas | None  # what they share of their quotas, or None
+    budgets: BudgetStore | None  # where budgets with names are kept, or None
     throttle: RetryThrottle | None  # what their retries are drawn from, or None
 
     def seconds_left(self, send: Send) -> float | None:
@@ -141,7 +143,7 @@ class SyncDriver(Driver):
     def stream(self, call: Call) -> Generator[StreamEvent]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
         exchange, is_fresh, health = None, False, CallHealth(self.watch, self.chain)
-        quota = CallQuota(self.quotas, self.chain)
+        quota, budget = CallQuota(self.quotas, self.chain), CallBudget(self.budgets)
         try:
             send = call.begin(self.clock(), self.throttle)
             while send is not None:
@@ -155,6 +157,9 @@ class SyncDriver(Driver):
                         send = admitted
                         continue
                     if has_place and (admitted := quota.admit(call, send)) is not send:
+                        send = admitted
+                        continue
+                    if has_place and (admitted := budget.admit(call, send)) is not send:
                         send = admitted
                         continue
                     send = call.sending(self.clock() if has_place else self.when_late(send), quota.waited)
@@ -171,6 +176,7 @@ class SyncDriver(Driver):
                 send, is_fresh = call.receive(reply, self.clock(), finding), needs_fresh(reply, is_fresh)
                 health.settle(seen_of(call, exchange))
                 quota.settle(call.last, exchange.received)
+                budget.settle()
                 exchange = None
                 yield from call.drain()
         except CallEnded:
@@ -181,6 +187,7 @@ class SyncDriver(Driver):
         finally:
             health.settle(None)
             quota.settle(None, {})
+            budget.settle()
             self.verdicts.close()
         yield from call.drain()
 

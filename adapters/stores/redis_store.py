@@ -18,15 +18,19 @@ from typing import Any, Final
 import orjson
 from attrs import asdict, fields_dict, frozen
 
+from rungwise.adapters.stores.budgets import Answer
 from rungwise.adapters.stores.memory import UNKNOWN, MemoryStore
-from rungwise.adapters.stores.scripts import EPOCH, PAY, READ, SWAP, TAKE
+from rungwise.adapters.stores.scripts import EPOCH, HOLD, PAID, PAY, READ, SWAP, TAKE
 from rungwise.adapters.stores.store import Command, Work
+from rungwise.fsm.call.budget.ledger import Ledger
+from rungwise.fsm.call.budget.prices import Paid
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom, choose
 from rungwise.fsm.health.quota import FORGOTTEN, POLL, Claim, Quota, Settlement
 from rungwise.fsm.health.table import STATES
 from rungwise.fsm.values.checks import LARGEST, is_number, is_whole
+from rungwise.fsm.values.money import UNITS
 
 TIMEOUT: Final = 0.5
 """Seconds to wait for an answer of the server, and for a connection to it."""
@@ -39,6 +43,9 @@ KEPT: Final = 3_600.0
 
 TRIES: Final = 8
 """How often a change is tried that others come before."""
+
+MICRO: Final = UNITS // 10**6
+"""Units of money that are counted as one in the server, whose numbers hold fifteen digits; always rounded up."""
 
 LARGEST_VALUE: Final = 2**20
 """Characters of a value that are read; what is longer is none of ours."""
@@ -81,7 +88,7 @@ class RedisStore:
         except ValueError:  # whose message may hold a password
             raise ConfigurationError("store must be a URL such as redis://localhost:6379/0") from None
         self._error = redis.RedisError
-        scripts = {"read": READ, "swap": SWAP, "take": TAKE, "pay": PAY}
+        scripts = {"read": READ, "swap": SWAP, "take": TAKE, "pay": PAY, "hold": HOLD, "paid": PAID}
         self._scripts = {name: self._redis.register_script(script) for name, script in scripts.items()}
         self._process, self._processes = f"{os.getpid()} {secrets.token_hex(8)}", 1  # that were seen in the last minute
         self._clock, self._namespace = clock, namespace
@@ -151,6 +158,30 @@ class RedisStore:
         yield from self._local.pay(key, quota.shared_by(self._processes), paid)
         sizes = paid.unused, paid.requests_left, paid.tokens_left, paid.asked_wait
         yield from self._count("pay", key, quota, paid.attempt, *sizes)
+
+    def hold(self, attempt: str, lease: float, reserved: Paid, ledgers: Sequence[Ledger]) -> Work[Answer]:
+        """Hold what an attempt may use of budgets; see `BudgetStore.hold`."""
+        most = [each.budget.attempts for each in ledgers], [each.budget.output_tokens for each in ledgers]
+        money = [None if each.most_money is None else each.most_money // MICRO for each in ledgers]
+        ceilings = ["" if each is None else each for level in zip(*most, money, strict=True) for each in level]
+        arguments = [attempt, lease, reserved.tokens, -(-reserved.money // MICRO), *ceilings]
+        answer = yield from self._asked(("hold", self._budgets(ledgers), arguments))
+        if answer is None:
+            return None
+        levels = [answer[place : place + 4] for place in range(1, len(answer), 4)]
+        return bool(answer[0]), [
+            (Paid(int(attempts), int(tokens), int(money) * MICRO), float(age))
+            for attempts, tokens, money, age in levels
+        ]
+
+    def paid(self, attempt: str, paid: Paid, ledgers: Sequence[Ledger]) -> Work[None]:
+        """Count what an attempt has paid; see `BudgetStore.paid`."""
+        arguments = [attempt, paid.attempts, paid.tokens, -(-paid.money // MICRO)]
+        yield from self._asked(("paid", self._budgets(ledgers), arguments))
+
+    def _budgets(self, ledgers: Sequence[Ledger]) -> list[str]:
+        digests = [hashlib.sha256(ledger.name.encode()).hexdigest()[:32] for ledger in ledgers]
+        return [f"{self._namespace}:budget:{digest}" for digest in digests]
 
     def _count(self, script: str, key: StoreKey, quota: Quota, *arguments: object) -> Work[Any]:
         values = (quota.requests_per_minute, quota.tokens_per_minute, quota.concurrent, *arguments)

@@ -113,3 +113,80 @@ end
 save()
 """
 """Do what `QuotaMeter.settle` does."""
+
+BUDGETS: Final = f"""{VALUE}
+local time = redis.call('TIME')
+local now = time[1] - {EPOCH} + time[2] / 1000000
+local names, budgets = {{'attempts', 'tokens', 'money'}}, {{}}
+for level = 1, #KEYS do
+  local is_json, budget = pcall(cjson.decode, value_of(KEYS[level]))
+  if not is_json or type(budget) ~= 'table' then budget = {{}} end
+  for _, name in ipairs(names) do
+    if type(budget[name]) ~= 'number' then budget[name] = 0 end
+  end
+  if type(budget.began) ~= 'number' then budget.began = now end
+  local kept = {{}}
+  for _, hold in ipairs(type(budget.holds) == 'table' and budget.holds or {{}}) do -- attempt, until when, and how much
+    local is_ours = type(hold) == 'table' and type(hold[1]) == 'string' and type(hold[2]) == 'number'
+    if is_ours and type(hold[3]) == 'number' and type(hold[4]) == 'number' then
+      if hold[2] > now then
+        kept[#kept + 1] = hold
+      else -- nobody knows what became of it, so it has used all that it held
+        budget.attempts, budget.tokens = budget.attempts + 1, budget.tokens + hold[3]
+        budget.money = budget.money + hold[4]
+      end
+    end
+  end
+  budget.holds = kept
+  budgets[level] = budget
+end
+local function drop(budget, attempt)
+  for i = 1, #budget.holds do
+    if budget.holds[i][1] == attempt then
+      table.remove(budget.holds, i)
+      return true
+    end
+  end
+end
+local attempt, answer = ARGV[1], {{0}}
+local function save()
+  for level = 1, #KEYS do
+    local budget = budgets[level]
+    redis.call('SET', KEYS[level], cjson.encode(budget), 'PX', 604800000)
+    for _, name in ipairs(names) do answer[#answer + 1] = string.format('%.0f', budget[name]) end
+    answer[#answer + 1] = tostring(now - budget.began)
+  end
+  return answer
+end
+"""
+
+HOLD: Final = f"""{BUDGETS}
+local lease, amounts = tonumber(ARGV[2]), {{attempts = 1, tokens = tonumber(ARGV[3]), money = tonumber(ARGV[4])}}
+local fits = 1
+for level, budget in ipairs(budgets) do
+  drop(budget, attempt)
+  for place, name in ipairs(names) do
+    local most, all = tonumber(ARGV[4 + 3 * (level - 1) + place]), budget[name] + amounts[name]
+    for _, hold in ipairs(budget.holds) do all = all + (place == 1 and 1 or hold[place + 1]) end
+    if most and all > most then fits = 0 end
+  end
+end
+if fits == 1 then
+  for _, budget in ipairs(budgets) do
+    budget.holds[#budget.holds + 1] = {{attempt, now + lease, amounts.tokens, amounts.money}}
+  end
+end
+answer[1] = fits
+return save()
+"""
+"""Hold an attempt on every level or on none; return whether, and what is paid of each level since it began."""
+
+PAID: Final = f"""{BUDGETS}
+for level, budget in ipairs(budgets) do
+  if drop(budget, attempt) then
+    for place, name in ipairs(names) do budget[name] = budget[name] + tonumber(ARGV[1 + place]) end
+  end
+end
+return save()
+"""
+"""Give back what an attempt held, and count what it has paid; one that holds nothing was counted before."""

@@ -15,7 +15,15 @@ from typing import Literal
 from attrs import define, field
 
 from rungwise.fsm.call.budget.metering import most_counted, reserve_of
-from rungwise.fsm.call.budget.prices import LARGEST_PRICED_CAP, Charges, bought, dearest_prompt, price_of_output
+from rungwise.fsm.call.budget.prices import (
+    LARGEST_PRICED_CAP,
+    NOTHING_PAID,
+    Charges,
+    Paid,
+    bought,
+    dearest_prompt,
+    price_of_output,
+)
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.values.money import units_of
@@ -35,10 +43,16 @@ class Ledger(Charges):
         overran: the cap that a provider ignored, in tokens; nothing is reserved after that.
         holders, unsent: how many attempts hold something, and how many of these have not gone out.
         held_tokens, held_money: what they hold; money in units.
+        is_stored, continues: whether a store keeps it, and whether calls go on without one that cannot be reached.
+        others, told: what calls of other processes have paid, and of this one as far as the store knows.
     """
 
     budget: Budget
     name: str
+    is_stored: bool = False
+    continues: bool = False
+    others: Paid = NOTHING_PAID
+    told: Paid = NOTHING_PAID
     most_money: int | None = field(init=False)
     began: float | None = None
     attempts: int = 0
@@ -82,20 +96,21 @@ class Ledger(Charges):
         """Return the output tokens that are left; see `most` for `with_held`."""
         if self.budget.output_tokens is None:
             return LARGEST_PRICED_CAP
-        tokens = self.budget.output_tokens - self.charged_tokens - (self.held_tokens if with_held else 0)
+        tokens = self.budget.output_tokens - self.charged_tokens - self.others.tokens
+        tokens -= self.held_tokens if with_held else 0
         return tokens - reserve_of(tokens) if tokens > 0 else 0
 
     def _most_of_money(self, input_tokens: int, prices: Prices | None, *, with_held: bool, reserved: int = 0) -> int:
         if self.most_money is None or prices is None:
             return LARGEST_PRICED_CAP
-        spent = self.charged_money + (self.held_money if with_held else 0)
+        spent = self.charged_money + self.others.money + (self.held_money if with_held else 0)
         money = self.most_money - reserved - spent - dearest_prompt(input_tokens, prices)
         tokens = bought(money, prices) if money > 0 else 0
         return tokens - reserve_of(tokens)
 
     def shortfall(self, input_tokens: int, prices: Prices | None) -> str | None:
         """Name the ceiling that allows no further attempt even if calls give back all that they hold, if any."""
-        if self.attempts - self.unsent >= self.budget.attempts:
+        if self.attempts + self.others.attempts - self.unsent >= self.budget.attempts:
             return f"all {self.budget.attempts} attempts of {self.name} are used"
         if self.overran is not None:
             longer = f"a reply under {self.name} was longer than its output cap of {self.overran} tokens"
@@ -110,6 +125,15 @@ class Ledger(Charges):
         """Tell whether its time is up at a moment of the drivers' clock."""
         deadline = self.deadline
         return deadline is not None and at >= deadline
+
+    def note_others(self, paid: Paid, began: float) -> None:
+        """Note what all processes have paid together, and when the first of them began, on the drivers' clock."""
+        self.others = Paid(*(max(all_paid - own, 0) for all_paid, own in zip(paid, self.told, strict=True)))
+        self.began = began if self.began is None else min(self.began, began)
+
+    def note_told(self, paid: Paid) -> None:
+        """Note that what an attempt of this process has paid is known to the others."""
+        self.told = Paid(*map(sum, zip(self.told, paid, strict=True)))
 
     def hold(self, tokens: int, money: int) -> None:
         """Set aside one attempt, and what it may use."""
@@ -137,6 +161,7 @@ class Reservation:
         state: `held` and `sent` hold an attempt that has not gone out, or has; `idle` holds nothing.
         cap: the requested output cap in tokens, then the granted one; None for none.
         tokens, money: what is held beside the attempt; money in units.
+        paid: what was paid in the end.
     """
 
     ledgers: tuple[Ledger, ...]
@@ -148,6 +173,7 @@ class Reservation:
     tokens: int = 0
     money: int = 0
     wake: Callable[[], None] | None = None
+    paid: Paid | None = None
 
     def decide(self) -> Ledger | None:
         """Hold what is requested, or refuse it; return the ledger whose holders must settle first, if any.
@@ -162,7 +188,7 @@ class Reservation:
                 return None
             cap = min(cap, ledger.most(self.input_tokens, self.prices, with_held=False))
         for ledger in self.ledgers:
-            is_short = ledger.attempts >= ledger.budget.attempts
+            is_short = ledger.attempts + ledger.others.attempts >= ledger.budget.attempts
             if is_short or cap > ledger.most(self.input_tokens, self.prices, with_held=True):
                 self.shortfall = f"other calls hold what is left of {ledger.name}"
                 return ledger
@@ -194,10 +220,13 @@ class Reservation:
             usage, charged: as in `Charges.add`.
             overran: the cap that it ignored, if it did.
         """
+        first = self.ledgers[0]
+        before = first.charged_tokens, first.charged_money
         for ledger in self.ledgers:
             ledger.add(usage, charged, prices)
             if overran is not None and ledger.rests_on_caps:
                 ledger.overran = overran
+        self.paid = Paid(1, first.charged_tokens - before[0], first.charged_money - before[1])
         self.give_back()
 
     def give_back(self) -> None:
@@ -270,6 +299,10 @@ class ReservationQueue:
     def catch_up(self) -> None:
         """Finish the tasks that others have left, and wait for the one that runs."""
         self._do(lambda: None, waits=True)
+
+    def note(self, change: Callable[[], object]) -> None:
+        """Change what ledgers know, while nobody else does."""
+        self._do(lambda: (change(), None)[1], waits=True)
 
     def _queue(self, reservation: Reservation) -> None:
         reservation.state = "waiting"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final, NamedTuple
+
 from attrs import define, field
 
 from rungwise.fsm.call.conversation.link import Prices
@@ -51,6 +53,17 @@ def price_of(usage: Usage, prices: Prices) -> int:
     created = prices.input if prices.cache_creation is None else prices.cache_creation
     priced = ((plain, prices.input), (usage.cache_read_tokens, read), (usage.cache_creation_tokens, created))
     return output + sum([tokens * price_of_token(price) for tokens, price in priced])
+
+
+class Paid(NamedTuple):
+    """Hold what attempts have paid: their number, the output tokens, and the units of money."""
+
+    attempts: int = 0
+    tokens: int = 0
+    money: int = 0
+
+
+NOTHING_PAID: Final = Paid()
 
 
 @define(eq=False, repr=False, weakref_slot=False)

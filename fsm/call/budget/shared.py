@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from attrs import define, field, setters
 
@@ -33,15 +33,19 @@ class SharedBudget:
     Arguments:
         budget: the ceilings of all calls together; the seconds count from the beginning of the first one.
         within: the budget that this one is a part of.
-        name: what causes call it.
+        name: what causes call it. Clients with a store keep a budget with a name there, so that the calls of many
+            processes, one after the other as well, share it by that name for as long as it is used once a week.
+        without_store: what calls do if that store cannot be reached: "refuse", or "continue" with what this process
+            has spent.
 
     Raises:
-        ConfigurationError: `budget` or `within` is of another type, or the budgets are nested too deep.
+        ConfigurationError: a value is of another type, or the budgets are nested too deep.
     """
 
     budget: Budget = field(on_setattr=setters.frozen)
     within: SharedBudget | None = field(default=None, on_setattr=setters.frozen)
     name: str = field(default="", kw_only=True, on_setattr=setters.frozen)
+    without_store: Literal["refuse", "continue"] = field(default="refuse", kw_only=True, on_setattr=setters.frozen)
     _ledger: Ledger = field(init=False)
     _ledgers: tuple[Ledger, ...] = field(init=False)
     _queue: ReservationQueue = field(init=False)
@@ -53,9 +57,12 @@ class SharedBudget:
         check_within(within)
         if not isinstance(self.name, str):
             raise ConfigurationError(f"name must be a text, not {type(self.name).__name__}")
+        if self.without_store not in ("refuse", "continue"):
+            raise ConfigurationError(f"without_store must be 'refuse' or 'continue', not {short(self.without_store)}")
         if within is not None and len(within._ledgers) >= MOST_LEVELS:
             raise ConfigurationError(f"shared budgets must not stand more than {MOST_LEVELS} deep within one another")
-        self._ledger = Ledger(budget, self.name or f"the {'' if within is None else 'inner '}shared budget")
+        name = self.name or f"the {'' if within is None else 'inner '}shared budget"
+        self._ledger = Ledger(budget, name, bool(self.name), self.without_store == "continue")
         self._ledgers = (self._ledger, *(() if within is None else within._ledgers))
         self._queue = ReservationQueue() if within is None else within._queue
 
@@ -146,6 +153,7 @@ class Share:
     shared: SharedBudget
     _queue: ReservationQueue
     _reservation: Reservation
+    refusal: str | None = field(default=None, init=False)  # why a store lets nothing go out, if it does not
     needs_cap: bool = field(init=False)
     needs_prices: bool = field(init=False)
     _last: list[Reservation] = field(init=False)
@@ -167,6 +175,20 @@ class Share:
     def cap(self) -> int | None:
         """The granted output cap in tokens; None if none was requested and none is needed."""
         return self._reservation.cap
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether a store keeps any of the budgets."""
+        return any(ledger.is_stored for ledger in self._reservation.ledgers)
+
+    @property
+    def held(self) -> Reservation | None:
+        """What the call holds of an attempt that has not gone out, if it does."""
+        return self._reservation if self._reservation.state == "held" else None
+
+    def note(self, change: Callable[[], object]) -> None:
+        """Change what ledgers know, while nobody else does."""
+        self._queue.note(change)
 
     def late_at(self, at: float) -> str | None:
         """Name the time that would be up at a moment of the driver's clock, if any."""
@@ -203,7 +225,7 @@ class Share:
 
     def shortfall(self, now: float, wait: float, input_tokens: int | None, prices: Prices | None) -> str | None:
         """Name the ceiling that allows no attempt after a wait, if any; see `SharedBudget.shortfall`."""
-        return self.late_at(now + wait) or self.shared._shortfall(input_tokens or 0, prices)
+        return self.late_at(now + wait) or self.shared._shortfall(input_tokens or 0, prices) or self.refusal
 
     def has_left(self, now: float) -> bool:
         """Tell whether any attempt might go out now."""
@@ -228,6 +250,9 @@ class Share:
         """Mark an attempt as gone out, reserving it first if need be; return why it must not go out, if so."""
         self.reserve(cap, input_tokens, prices)
         reservation = self._reservation
+        if self.refusal is not None:
+            self.withdraw()
+            return self.refusal
         self._queue.send(reservation)
         if reservation.state == "sent":
             return None

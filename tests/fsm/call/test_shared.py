@@ -15,6 +15,7 @@ from rungwise import Budget, Journal, Policy, Prices, SharedBudget, Usage
 from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request
 from rungwise.fsm.call.budget.ledger import Ledger
 from rungwise.fsm.call.budget.metering import most_counted
+from rungwise.fsm.call.budget.prices import Paid
 from rungwise.testing import run
 from support.sharing import PRICED, answer, begun, over_budget, sent, spend, waiting
 
@@ -432,6 +433,40 @@ def test_a_reservation_ignores_what_another_thread_has_yet_to_settle() -> None:
     assert (shared._ledger.holders, shared.usage.output_tokens) == (1, 30)
     call.receive(answer(5), 7.0)
     assert (shared._ledger.holders, shared.usage.output_tokens) == (0, 35)
+
+
+def test_what_an_attempt_has_paid_is_known_as_soon_as_the_ledgers_are_free() -> None:
+    shared = SharedBudget(Budget(output_tokens=700))
+    share, in_hand, go_on = shared.share(), threading.Event(), threading.Event()
+    assert share.reserve(100, 10, None)
+    reservation = share.held
+    assert reservation is not None
+    assert share.send(100, 10, None) is None
+
+    def hold() -> None:
+        share.note(lambda: in_hand.set() or go_on.wait(10))
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert in_hand.wait(10)
+    share.settle(Usage(10, 20), Usage(10, 20), None, None)
+    assert reservation.paid is None
+    go_on.set()
+    share.note(lambda: None)
+    assert reservation.paid == (1, 20, 0)
+    holder.join()
+
+
+def test_what_others_have_paid_counts_but_not_what_they_were_told_of_this_process() -> None:
+    shared = SharedBudget(Budget(attempts=3, output_tokens=700, money=1.0), name="nightly")
+    ledger = shared._ledger
+    ledger.note_told(Paid(1, 20, 5))
+    ledger.note_others(Paid(3, 50, 9), began=-10.0)
+    assert (ledger.others, ledger.began) == (Paid(2, 30, 4), -10.0)
+    ledger.note_others(Paid(0, 0, 0), began=5.0)
+    assert (ledger.others, ledger.began) == (Paid(), -10.0)
+    ledger.note_others(Paid(4, 0, 0), began=5.0)
+    assert shared.shortfall(0.0, prices=Prices(1.0, 1.0)) == "all 3 attempts of nightly are used"
 
 
 def test_what_wakes_one_call_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
