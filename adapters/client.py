@@ -128,8 +128,7 @@ class Client(Drivers):
         self._deadlines = Deadlines(clock, checked_clock(wall_clock), header_name(deadline_header))
         self._clock, self._async_sleep = clock, checked_waits(async_sleep)
         self._sleep = None if sleep is None else checked_sleep(sleep)
-        shared = shared_of(health, store, clock, checked_clock(wall_clock), self.chain)
-        self._watch, self._quotas, self._budgets = shared
+        self._shared = shared_of(health, store, clock, checked_clock(wall_clock), self.chain)
         self._throttle = throttle_of(retry_share)
         check_chain(self.chain)
         Chain.of(self.chain, needs_prices=policy.budget.money is not None)

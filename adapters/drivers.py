@@ -14,9 +14,7 @@ from rungwise.adapters.http.growing import growing
 from rungwise.adapters.http.running import Connections, LoopCalls
 from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
 from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, check_policy, hide_headers, request_of
-from rungwise.adapters.stores.budgets import BudgetStore
-from rungwise.adapters.stores.quotas import Quotas
-from rungwise.adapters.stores.watch import Watch
+from rungwise.adapters.stores.sharing import Shared
 from rungwise.adapters.tools.judging import Verdicts, found_async
 from rungwise.adapters.turn.options import OF_TURNS, Planned, TurnOptions
 from rungwise.adapters.wires.backend import Backend
@@ -50,14 +48,13 @@ class Drivers:
     _async_sleep: Callable[[float], Awaitable[object]]
     _largest_reply: int
     _stream_calls: bool
-    _watch: Watch | None
-    _quotas: Quotas | None
-    _budgets: BudgetStore | None
+    _shared: Shared | None
     _throttle: RetryThrottle | None
 
     def health(self) -> dict[str, BackendHealth]:
         """Return what the calls of this client remember of each backend, by its name; nothing without `health=`."""
-        return {} if self._watch is None else self._watch.seen(self.chain)
+        watch = None if self._shared is None else self._shared.watch
+        return {} if watch is None else watch.seen(self.chain)
 
     def _new(self, messages: Messages, options: CallOptions, returns: Any, *, is_streaming: bool) -> Call:
         hide_headers(options)
@@ -126,9 +123,7 @@ class Drivers:
             "largest_reply": self._largest_reply,
             "deadlines": self._deadlines,
             "stream_calls": self._stream_calls,
-            "watch": self._watch,
-            "quotas": self._quotas,
-            "budgets": self._budgets,
+            "shared": self._shared,
             "throttle": self._throttle,
         }
 

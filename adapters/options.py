@@ -12,7 +12,8 @@ from typing import Any, Final
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.stores.budgets import BudgetStore
 from rungwise.adapters.stores.memory import MemoryStore
-from rungwise.adapters.stores.quotas import Quotas, quota_of
+from rungwise.adapters.stores.quotas import quota_of
+from rungwise.adapters.stores.sharing import Shared
 from rungwise.adapters.stores.watch import Watch
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.budget.throttle import RetryThrottle
@@ -191,18 +192,15 @@ def check_policy(policy: object) -> Policy:
     return policy
 
 
-def shared_of(
-    health: object, store: object, clock: Clock, wall_clock: Clock, chain: Iterable[object]
-) -> tuple[Watch | None, Quotas | None, BudgetStore | None]:
-    """Return what remembers the health of backends by some rules, what counts their quotas, and what keeps budgets.
-
-    The first two are in memory, or behind a URL; only there are budgets kept. Each is None where nobody needs it.
-    """
+def shared_of(health: object, store: object, clock: Clock, wall_clock: Clock, chain: Iterable[object]) -> Shared | None:
+    """Return what calls share, in memory or behind a URL: health by some rules, quotas, and only there budgets."""
     if store is not None and not isinstance(store, str):
         raise ConfigurationError(f"store must be a URL such as redis://localhost:6379/0, not {type(store).__name__}")
     if health is not None and not isinstance(health, Health):
         raise ConfigurationError(f"health must be a Health, or None, not {type(health).__name__}")
     has_quotas = any(map(quota_of, chain))
+    if health is None and store is None and not has_quotas:
+        return None
     budgets: BudgetStore | None = None
     if store is not None:
         from rungwise.adapters.stores.redis_store import RedisStore  # an extra
@@ -210,7 +208,7 @@ def shared_of(
         budgets = RedisStore(store, clock)
     kept = MemoryStore(clock) if budgets is None else budgets
     watch = None if health is None else Watch(kept, health, wall_clock)
-    return watch, Quotas(kept, wall_clock) if has_quotas else None, budgets
+    return Shared(kept, watch, has_quotas, budgets, wall_clock)
 
 
 def throttle_of(share: object) -> RetryThrottle | None:

@@ -17,9 +17,7 @@ from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnResponse
 from rungwise.adapters.http.sync_driver import Compactor, Driver, needs_fresh, partial, seen_of
 from rungwise.adapters.http.waiting import CallEnded, WakeUp, check, within
-from rungwise.adapters.stores.budgets import CallBudget
-from rungwise.adapters.stores.quotas import CallQuota
-from rungwise.adapters.stores.watch import CallHealth
+from rungwise.adapters.stores.sharing import ALONE
 from rungwise.adapters.wires.backend import pool_of
 from rungwise.adapters.wires.endpoint import asking_for_key
 from rungwise.fsm.call.call import Call
@@ -55,8 +53,8 @@ class AsyncDriver(Driver):
 
     async def stream(self, call: Call) -> AsyncGenerator[StreamEvent, None]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
-        exchange, is_fresh, health = None, False, CallHealth(self.watch, self.chain)
-        quota, budget = CallQuota(self.quotas, self.chain), CallBudget(self.budgets)
+        exchange, is_fresh = None, False
+        sharing = ALONE if self.shared is None else self.shared.of_call(self.chain)
         try:
             send = call.begin(self.clock(), self.throttle)
             while send is not None:
@@ -66,19 +64,13 @@ class AsyncDriver(Driver):
                     break
                 # This waits for other calls, not for the backend, so no limit of an attempt counts here.
                 async with self.http.place(self.seconds_left(send), self.cancellation) as has_place:
-                    if has_place and (admitted := await health.aadmit(call, send)) is not send:
+                    if has_place and (admitted := await sharing.aadmit(call, send)) is not send:
                         send = admitted
                         continue
-                    if has_place and (admitted := await quota.aadmit(call, send)) is not send:
-                        send = admitted
-                        continue
-                    if has_place and (admitted := await budget.aadmit(call, send)) is not send:
-                        send = admitted
-                        continue
-                    send = call.sending(self.clock() if has_place else self.when_late(send), quota.waited)
+                    send = call.sending(self.clock() if has_place else self.when_late(send), sharing.waited)
                     if send is None:
                         break
-                    health.sent(send)
+                    sharing.sent(send)
                     for event in call.drain():
                         yield event
                     exchange = self.exchange(send, call, is_fresh=is_fresh)
@@ -90,9 +82,7 @@ class AsyncDriver(Driver):
                 if (judged := call.judging(reply)) is not None:
                     finding = await self.found(judged, self.cancellation, self.deadline(send))
                 send, is_fresh = call.receive(reply, self.clock(), finding), needs_fresh(reply, is_fresh)
-                await health.asettle(seen_of(call, exchange))
-                await quota.asettle(call.last, exchange.received)
-                await budget.asettle()
+                await sharing.asettle(seen_of(call, exchange), call.last, exchange.received)
                 exchange = None
                 for event in call.drain():
                     yield event
@@ -102,9 +92,7 @@ class AsyncDriver(Driver):
             error.result = call.cancel(self.clock(), partial(exchange))  # type: ignore[attr-defined]
             raise
         finally:
-            await health.asettle(None)
-            await quota.asettle(None, {})
-            await budget.asettle()
+            await sharing.asettle(None, None, {})
         for event in call.drain():
             yield event
 

@@ -16,9 +16,7 @@ from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.own import OwnHttp
 from rungwise.adapters.http.waiting import CallEnded, check, run, until_set
-from rungwise.adapters.stores.budgets import BudgetStore, CallBudget
-from rungwise.adapters.stores.quotas import CallQuota, Quotas
-from rungwise.adapters.stores.watch import CallHealth, Watch
+from rungwise.adapters.stores.sharing import ALONE, Shared
 from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.budget.throttle import RetryThrottle
 from rungwise.fsm.call.call import Call
@@ -49,9 +47,7 @@ class Driver:
     largest_reply: int  # stop reading a reply after this many bytes
     stream_calls: bool  # whether to stream the replies of calls that are not streams, if the backend can
     deadlines: Deadlines  # the deadline header, and the time of day
-    watch: Watch | None  # what calls share of the health of backends, or None
-    quotas: Quotas | None  # what they share of their quotas, or None
-    budgets: BudgetStore | None  # where budgets with names are kept, or None
+    shared: Shared | None  # what calls share: health, quotas, budgets with names
     throttle: RetryThrottle | None  # what their retries are drawn from, or None
 
     def seconds_left(self, send: Send) -> float | None:
@@ -142,8 +138,8 @@ class SyncDriver(Driver):
 
     def stream(self, call: Call) -> Generator[StreamEvent]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
-        exchange, is_fresh, health = None, False, CallHealth(self.watch, self.chain)
-        quota, budget = CallQuota(self.quotas, self.chain), CallBudget(self.budgets)
+        exchange, is_fresh = None, False
+        sharing = ALONE if self.shared is None else self.shared.of_call(self.chain)
         try:
             send = call.begin(self.clock(), self.throttle)
             while send is not None:
@@ -153,19 +149,13 @@ class SyncDriver(Driver):
                     break
                 # This waits for other calls, not for the backend, so no limit of an attempt counts here.
                 with self.http.place(self.seconds_left(send), self.cancellation) as has_place:
-                    if has_place and (admitted := health.admit(call, send)) is not send:
+                    if has_place and (admitted := sharing.admit(call, send)) is not send:
                         send = admitted
                         continue
-                    if has_place and (admitted := quota.admit(call, send)) is not send:
-                        send = admitted
-                        continue
-                    if has_place and (admitted := budget.admit(call, send)) is not send:
-                        send = admitted
-                        continue
-                    send = call.sending(self.clock() if has_place else self.when_late(send), quota.waited)
+                    send = call.sending(self.clock() if has_place else self.when_late(send), sharing.waited)
                     if send is None:
                         break
-                    health.sent(send)
+                    sharing.sent(send)
                     yield from call.drain()
                     exchange = self.exchange(send, call, is_fresh=is_fresh)
                     yield from self._exchange(exchange, send, call)
@@ -174,9 +164,7 @@ class SyncDriver(Driver):
                 if (judged := call.judging(reply)) is not None:
                     finding = self.verdicts.found(judged, self.cancellation, self.deadline(send))
                 send, is_fresh = call.receive(reply, self.clock(), finding), needs_fresh(reply, is_fresh)
-                health.settle(seen_of(call, exchange))
-                quota.settle(call.last, exchange.received)
-                budget.settle()
+                sharing.settle(seen_of(call, exchange), call.last, exchange.received)
                 exchange = None
                 yield from call.drain()
         except CallEnded:
@@ -185,9 +173,7 @@ class SyncDriver(Driver):
             error.result = call.cancel(self.clock(), partial(exchange))  # type: ignore[attr-defined]
             raise
         finally:
-            health.settle(None)
-            quota.settle(None, {})
-            budget.settle()
+            sharing.settle(None, None, {})
             self.verdicts.close()
         yield from call.drain()
 

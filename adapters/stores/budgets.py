@@ -8,7 +8,7 @@ from typing import Protocol
 
 from attrs import define, evolve, field
 
-from rungwise.adapters.stores.store import Store, Work, aperform, perform
+from rungwise.adapters.stores.store import Store, Work
 from rungwise.adapters.stores.watch import LONGEST_ATTEMPT, MARGIN
 from rungwise.fsm.call.budget.ledger import Ledger, Reservation
 from rungwise.fsm.call.budget.prices import Paid
@@ -35,39 +35,18 @@ class BudgetStore(Store, Protocol):
 
 @define(eq=False)
 class CallBudget:
-    """Follow one call. Without a store it lets everything pass."""
+    """Follow one call."""
 
-    store: BudgetStore | None
+    store: BudgetStore
     _share: Share | None = field(default=None, init=False)
     _held: tuple[str, Reservation] | None = field(default=None, init=False)
 
-    def admit(self, call: Call, send: Send) -> Send | None:
+    def admit(self, call: Call, send: Send) -> Work[Send | None]:
         """Return `send` itself if it may go out now; else the same with a wait, after which to ask again."""
-        if self.store is None or call.spending.share is None:
-            return send
-        return perform(self.store, self._admit(self.store, call, send))
-
-    async def aadmit(self, call: Call, send: Send) -> Send | None:
-        """Do the same in an event loop."""
-        if self.store is None or call.spending.share is None:
-            return send
-        return await aperform(self.store, self._admit(self.store, call, send))
-
-    def settle(self) -> None:
-        """Report what the attempt has paid, if one is held and was settled in this process."""
-        if self.store is not None and self._held is not None:
-            perform(self.store, self._settle(self.store))
-
-    async def asettle(self) -> None:
-        """Do the same in an event loop."""
-        if self.store is not None and self._held is not None:
-            await aperform(self.store, self._settle(self.store))
-
-    def _admit(self, store: BudgetStore, call: Call, send: Send) -> Work[Send | None]:
         share = self._share = call.spending.share
         reservation = None if share is None else share.held
         if self._held is not None and self._held[1] is not reservation:
-            yield from self._settle(store)  # the budget has led elsewhere
+            yield from self.settle()  # the budget has led elsewhere
         if share is None or self._held is not None:
             return send
         ledgers = [] if reservation is None else _stored(reservation)
@@ -76,7 +55,7 @@ class CallBudget:
             share.refusal = UNHELD if reservation is None and share.is_stored else None
             return send
         attempt, lease = secrets.token_hex(8), (call.policy.timeouts.total or LONGEST_ATTEMPT) + MARGIN
-        answer = yield from store.hold(attempt, lease, Paid(1, reservation.tokens, reservation.money), ledgers)
+        answer = yield from self.store.hold(attempt, lease, Paid(1, reservation.tokens, reservation.money), ledgers)
         away = next((each.name for each in ledgers if not each.continues), None) if answer is None else None
         share.refusal = None if away is None else f"the store that keeps {away} cannot be reached"
         if answer is None:
@@ -88,13 +67,14 @@ class CallBudget:
         share.withdraw()
         return evolve(send, wait=POLL, needs_compaction=False)
 
-    def _settle(self, store: BudgetStore) -> Work[None]:
-        assert self._held is not None
-        assert self._share is not None
+    def settle(self) -> Work[None]:
+        """Report what the attempt has paid, if one is held."""
+        if self._held is None or self._share is None:
+            return
         (attempt, reservation), self._held = self._held, None
         # Here, for another thread may still have to settle it; and before the store knows, or it counts as of others.
         self._share.note(lambda: _tell(reservation))
-        yield from store.paid(attempt, reservation.paid or Paid(), _stored(reservation))
+        yield from self.store.paid(attempt, reservation.paid or Paid(), _stored(reservation))
 
 
 def _note(ledgers: Sequence[Ledger], levels: Sequence[tuple[Paid, float]], now: float) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import define, evolve, field, frozen
 
-from rungwise.adapters.stores.store import Store, Work, aperform, perform
+from rungwise.adapters.stores.store import Store, Work
 from rungwise.adapters.stores.watch import LONGEST_ATTEMPT, MARGIN
 from rungwise.adapters.wires.backend import Backend, pool_of
 from rungwise.fsm.call.call import Call
@@ -30,18 +30,6 @@ def quota_of(backend: object) -> Quota | None:
 
 
 @frozen
-class Quotas:
-    """Hold what the calls of one client share.
-
-    Arguments:
-        wall_clock: returns the seconds since 1970, for journals.
-    """
-
-    store: Store
-    wall_clock: Callable[[], float]
-
-
-@frozen
 class Place:
     """Hold the room that an attempt was given."""
 
@@ -53,62 +41,43 @@ class Place:
 
 @define(eq=False)
 class CallQuota:
-    """Follow one call. Without quotas it lets everything pass.
+    """Follow one call.
 
     Arguments:
         chain: the backends of the call.
     """
 
-    quotas: Quotas | None
+    store: Store
+    wall_clock: Callable[[], float]
     chain: Sequence[Backend]
     waited: float = field(default=0.0, init=False)  # seconds, before the attempt that is next
     _place: Place | None = field(default=None, init=False)
     _is_given: bool = field(default=False, init=False)
 
-    def admit(self, call: Call, send: Send) -> Send | None:
+    def admit(self, call: Call, send: Send) -> Work[Send | None]:
         """Return `send` itself if it may go out now; else what is to be waited for, or where the call turns instead."""
-        if self.quotas is None:
-            return send
-        return perform(self.quotas.store, self._admit(self.quotas, call, send))
-
-    async def aadmit(self, call: Call, send: Send) -> Send | None:
-        """Do the same in an event loop."""
-        if self.quotas is None:
-            return send
-        return await aperform(self.quotas.store, self._admit(self.quotas, call, send))
-
-    def settle(self, observation: Observation | None, headers: Mapping[str, str]) -> None:
-        """Report what the attempt has used: None if it never went out, or nothing came of it."""
-        if self.quotas is not None and self._place is not None:
-            perform(self.quotas.store, self._settle(self.quotas, observation, headers))
-
-    async def asettle(self, observation: Observation | None, headers: Mapping[str, str]) -> None:
-        """Do the same in an event loop."""
-        if self.quotas is not None and self._place is not None:
-            await aperform(self.quotas.store, self._settle(self.quotas, observation, headers))
-
-    def _admit(self, quotas: Quotas, call: Call, send: Send) -> Work[Send | None]:
         needs = call.needs()
         where = needs.backend, needs.key
         if self._place is not None and self._place.where != where:
-            yield from self._settle(quotas, None, {}, was_sent=False)  # the budget has led elsewhere
+            yield from self.settle(None, {}, was_sent=False)  # the budget has led elsewhere
         if self._is_given or (quota := quota_of(self.chain[needs.backend])) is None:
             return send
         if self._place is None:
             lease = (call.policy.timeouts.total or LONGEST_ATTEMPT) + MARGIN
-            key = quotas.store.key_of(pool_of(self.chain[needs.backend])[needs.key])
+            key = self.store.key_of(pool_of(self.chain[needs.backend])[needs.key])
             self._place = Place(where, key, quota, Claim(secrets.token_hex(8), needs.tokens, needs.longest, lease))
         place, left = self._place, self._place.claim.longest - self.waited
-        wait, self._is_given = yield from quotas.store.take(place.key, quota, evolve(place.claim, longest=left))
+        wait, self._is_given = yield from self.store.take(place.key, quota, evolve(place.claim, longest=left))
         if wait > left:
-            yield from self._settle(quotas, None, {}, was_sent=False)
-            return call.found_open(f"{OPEN}{write_moment(quotas.wall_clock() + wait)}: its quota is used up")
+            yield from self.settle(None, {}, was_sent=False)
+            return call.found_open(f"{OPEN}{write_moment(self.wall_clock() + wait)}: its quota is used up")
         self.waited += wait
         return evolve(send, wait=wait, needs_compaction=False) if wait else send
 
-    def _settle(
-        self, quotas: Quotas, observation: Observation | None, headers: Mapping[str, str], *, was_sent: bool = True
+    def settle(
+        self, observation: Observation | None, headers: Mapping[str, str], *, was_sent: bool = True
     ) -> Work[None]:
+        """Report what the attempt has used; without an observation all that it asked for, if it was sent at all."""
         place, self._place, self._is_given, self.waited = self._place, None, False, 0.0
         if place is None:
             return
@@ -122,7 +91,7 @@ class CallQuota:
             tokens_left=_count(headers, TOKENS_LEFT),
             asked_wait=asked_wait,
         )
-        yield from quotas.store.pay(place.key, place.quota, paid)
+        yield from self.store.pay(place.key, place.quota, paid)
 
 
 def _count(headers: Mapping[str, str], names: Sequence[str]) -> int | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from rungwise.adapters.stores.store import Store, Work, aperform, perform
+from rungwise.adapters.stores.store import Store, Work, perform
 from rungwise.adapters.wires.backend import Backend, pool_of
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.link import Link
@@ -22,8 +22,6 @@ from rungwise.fsm.values.moments import write_moment
 
 DENIED = 403
 """The status of a failure that speaks of the key, or of the request: a model, a region or a feature."""
-
-NOTHING = (None, None, None)
 
 Report = tuple[Any, Symptom, float, bool]
 """What an attempt has shown of a backend with one of its keys: which, what, when it was sent, whether as a probe."""
@@ -74,13 +72,13 @@ class Watch:
 
 @define(eq=False)
 class CallHealth:
-    """Follow one call. Without a watch it lets everything pass.
+    """Follow one call: where it may turn to, and what each attempt shows.
 
     Arguments:
         chain: the backends of the call.
     """
 
-    watch: Watch | None
+    watch: Watch
     chain: Sequence[Backend]
     _place: tuple[int, int] | None = field(default=None, init=False)  # where the call is: a backend and its key
     _key_there: Any = field(default=None, init=False)
@@ -89,46 +87,13 @@ class CallHealth:
     _sent_at: float = field(default=0.0, init=False)
     _denied: tuple[int, list[Report]] | None = field(default=None, init=False)  # by a backend, one key after the other
 
-    def admit(self, call: Call, send: Send) -> Send | None:
-        """Return what the call sends, to the first backend that may be asked; None if that ended the call."""
-        if self.watch is None or not (places := call.arrivals):
-            return send
-        return perform(self.watch.store, self._admit(self.watch, call, send, places))
-
-    async def aadmit(self, call: Call, send: Send) -> Send | None:
-        """Do the same in an event loop."""
-        if self.watch is None or not (places := call.arrivals):
-            return send
-        return await aperform(self.watch.store, self._admit(self.watch, call, send, places))
-
-    def sent(self, send: Send) -> None:
-        """Note that an attempt goes out."""
-        if self.watch is not None:
-            if self._place != (send.backend, send.key):  # the budget has led elsewhere
-                self._place = send.backend, send.key
-                self._key_there = self._key_of(self.watch, *self._place)
-            self._key, self._sent_at = self._key_there, self.watch.store.now()
-
-    def settle(self, observation: Observation | None) -> None:
-        """Report what the attempt has shown of its backend: None for nothing. Without one, nothing happens."""
-        if self.watch is not None and (self._key, self._probe, self._denied) != NOTHING:
-            perform(self.watch.store, self._settle(self.watch, observation))
-
-    async def asettle(self, observation: Observation | None) -> None:
-        """Do the same in an event loop."""
-        if self.watch is not None and (self._key, self._probe, self._denied) != NOTHING:
-            await aperform(self.watch.store, self._settle(self.watch, observation))
-
-    def _key_of(self, watch: Watch, backend: int, key: int) -> Any:
-        link = self.chain[backend]
-        pool = getattr(link, "pool", ())
-        return watch.store.key_of(pool[key] if pool else link)
-
-    def _admit(self, watch: Watch, call: Call, send: Send, places: tuple[tuple[int, int], ...]) -> Work[Send | None]:
+    def admit(self, call: Call, send: Send, places: tuple[tuple[int, int], ...]) -> Work[Send | None]:
+        """Return what the call sends, to the first of some places that may be asked; None if that ended the call."""
+        watch = self.watch
         following: Send | None = send
         lease = (call.policy.timeouts.total or LONGEST_ATTEMPT) + MARGIN
         while following is not None and places:
-            keys = [self._key_of(watch, *place) for place in places]
+            keys = [self._key_of(*place) for place in places]
             choice, known = yield from watch.store.choose(keys, watch.rules, lease)
             chosen, key = places[choice.place]
             passed = zip(places[: choice.place], known, strict=False) if choice.place else ()
@@ -144,11 +109,19 @@ class CallHealth:
                 call.arrive((key, *(_free(chosen, later, known) if later else ())), is_probe=choice.is_probe)
                 break
             if choice.is_probe:  # the budget does not pay for it
-                yield from self._settle(watch, None)
+                yield from self.settle(None)
             places = call.arrivals
         return following
 
-    def _settle(self, watch: Watch, observation: Observation | None) -> Work[None]:
+    def sent(self, send: Send) -> None:
+        """Note that an attempt goes out."""
+        if self._place != (send.backend, send.key):  # the budget has led elsewhere
+            self._place = send.backend, send.key
+            self._key_there = self._key_of(*self._place)
+        self._key, self._sent_at = self._key_there, self.watch.store.now()
+
+    def settle(self, observation: Observation | None) -> Work[None]:
+        """Report what the attempt has shown of its backend: None for nothing. Without one, nothing happens."""
         symptom = NO_SYMPTOM if observation is None else symptom_of(observation)
         key, probe, self._key, self._probe = self._key, self._probe, None, None
         reports = [(key, symptom, self._sent_at, key == probe)] if key is not None else []
@@ -157,7 +130,12 @@ class CallHealth:
         if self._denied is not None or (observation is not None and observation.failure is not None):
             reports = self._after_denials(observation, reports)
         for where, shown, sent_at, was_probe in reports:
-            yield from watch.store.note(where, shown, watch.rules, sent_at=sent_at, was_probe=was_probe)
+            yield from self.watch.store.note(where, shown, self.watch.rules, sent_at=sent_at, was_probe=was_probe)
+
+    def _key_of(self, backend: int, key: int) -> Any:
+        link = self.chain[backend]
+        pool = getattr(link, "pool", ())
+        return self.watch.store.key_of(pool[key] if pool else link)
 
     def _after_denials(self, observation: Observation | None, reports: list[Report]) -> list[Report]:
         """Hold a denial back until it is known whether another key of the backend gets it, too.

@@ -254,8 +254,9 @@ class CaseRunner:
             **http,
         )
         for backend in client.chain[: case.opens]:
-            assert client._watch is not None
-            client._watch.remember(backend, DOWN)
+            assert client._shared is not None
+            assert client._shared.watch is not None
+            client._shared.watch.remember(backend, DOWN)
         return client
 
 

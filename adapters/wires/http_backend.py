@@ -120,6 +120,11 @@ class HttpBackend(Declared):
     pool: tuple[Self, ...] = field(init=False, eq=False, repr=False)
     """This backend with each of its keys, if it has several."""
     keys: int = field(init=False, eq=False, repr=False)
+    places: frozenset[tuple[str, str]] = field(init=False, eq=False, repr=False)
+    """What identifies the server, whatever the key: the host and the base URL, each with the model."""
+    provider: str = field(init=False, eq=False, repr=False)
+    """The owner of signatures and encrypted blocks in its replies: protocol, host and model, since some hosts serve a
+    model in several protocols, each with its own form of signatures."""
     capabilities: Capabilities = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -141,6 +146,8 @@ class HttpBackend(Declared):
             _identities=frozenset(
                 {(endpoint.place, who), (endpoint.root, who)}.union(*(each.identities for each in self.pool))
             ),
+            places=frozenset(((endpoint.place, self.model), (endpoint.root, self.model))),
+            provider=f"{self.API}:{endpoint.place}/{self.model}",
             capabilities=own.or_else(capabilities_of(self.API, self.base_url, self.model)),
         )
 
@@ -223,11 +230,6 @@ class HttpBackend(Declared):
     def digest(self) -> str:
         """Return what identifies the backend with its key in every process; it reveals neither."""
         return fingerprint({**self._sent_headers, "at": f"{self.root} {self.model}"}, salt=b"rungwise")
-
-    @property
-    def places(self) -> frozenset[tuple[str, str]]:
-        """Return what identifies the server, whatever the key: the host and the base URL, each with the model."""
-        return frozenset(((self._endpoint.place, self.model), (self._endpoint.root, self.model)))
 
     @property
     def root(self) -> str:
@@ -331,14 +333,6 @@ class HttpBackend(Declared):
     def shapes(self) -> Form:
         """Return the form of its conversations."""
         return self.FORM
-
-    @property
-    def provider(self) -> str:
-        """Name the owner of signatures and encrypted blocks in this backend's replies: protocol, host and model.
-
-        The protocol is included: some hosts serve a model in several, each with its own form of signatures.
-        """
-        return f"{self.API}:{self._endpoint.place}/{self.model}"
 
     def encode(self, send: Send, *, stream: bool) -> HttpRequest:
         """Write the HTTP request of one attempt.

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Capabilities, Check, Client, Gemini, OpenAIChat
+from rungwise import Capabilities, Client, Gemini, OpenAIChat
 from rungwise.adapters.check import check_request
-from rungwise.core import BackendCheck, PlainLink, Request
+from rungwise.core import BackendCheck, Check, PlainLink, Request
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
 PDF = {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AA=="}}

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import logging
 import re
 import shlex
 import tomllib
@@ -87,11 +88,15 @@ def run_page(path: Path, namespace: Mapping[str, Any], checks: Mapping[str, Call
     parsers = [CodeBlockParser(language, evaluator=evaluator) for language, evaluator in checks.items()]
     parsed = Sybil(parsers=[*parsers, SkipParser()], path=str(path.parent)).parse(path)
     parsed.namespace.update(namespace)
-    count = 0
-    for example in parsed.examples():
-        with suppress(SkipTest):  # a block says itself why it is skipped
-            example.evaluate()
-        count += 1
+    count, logger = 0, logging.getLogger("rungwise")
+    level = logger.level
+    try:
+        for example in parsed.examples():
+            with suppress(SkipTest):  # a block says itself why it is skipped
+                example.evaluate()
+            count += 1
+    finally:
+        logger.setLevel(level)  # which a page shows how to change
     return count
 
 
