@@ -56,11 +56,12 @@ class CallQuota:
 
     def admit(self, call: Call, send: Send) -> Work[Send | None]:
         """Return `send` itself if it may go out now; else what is to be waited for, or where the call turns instead."""
-        needs = call.needs()
-        where = needs.backend, needs.key
+        quota = quota_of(self.chain[call.backend])
+        needs = None if quota is None else call.needs()
+        where = None if needs is None else (needs.backend, needs.key)
         if self._place is not None and self._place.where != where:
             yield from self.settle(None, {}, was_sent=False)  # the budget has led elsewhere
-        if self._is_given or (quota := quota_of(self.chain[needs.backend])) is None:
+        if quota is None or needs is None or where is None or self._is_given:
             return send
         if self._place is None:
             lease = (call.policy.timeouts.total or LONGEST_ATTEMPT) + MARGIN

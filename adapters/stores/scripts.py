@@ -54,9 +54,7 @@ local function place_of(list, what)
   end
 end
 local function put(list, what, expiry)
-  local place = place_of(list, what) or #list + 1
-  list[place] = {{what, expiry}}
-  return place
+  list[place_of(list, what) or #list + 1] = {{what, expiry}}
 end
 local function drop(list, what)
   local place = place_of(list, what)
@@ -76,9 +74,15 @@ put(meter.peers, ARGV[8], now + 60)
 meter.name, meter.quota = ARGV[11], {{ARGV[1], ARGV[2], ARGV[3]}}
 local wait, is_given = 0, 1
 if not place_of(meter.leases, attempt) then
-  if quota.concurrent and put(meter.queue, attempt, now + tonumber(ARGV[9])) > quota.concurrent - #meter.leases then
-    wait, is_given = tonumber(ARGV[10]), 0
+  local place = quota.concurrent and (place_of(meter.queue, attempt) or #meter.queue + 1)
+  if place then
+    wait = tonumber(ARGV[10]) * (1 + math.floor((place - 1) / (2 * quota.concurrent)))
+    put(meter.queue, attempt, now + wait + tonumber(ARGV[9]))
+  end
+  if place and place > quota.concurrent - #meter.leases then
+    is_given = 0
   else
+    wait = 0
     local even = {{}}
     for name, count in pairs(units) do
       even[name] = quota[name] and math.max(meter[name], now) + count * 60 / quota[name] or meter[name]

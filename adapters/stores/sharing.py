@@ -89,11 +89,11 @@ class Sharing:
         admitted: Send | None = send
         if self.health is not None and (places := call.arrivals):
             admitted = yield from self.health.admit(call, send, places)
-        if self.quota is not None and admitted is send:
-            admitted = yield from self.quota.admit(call, send)
-            self.waited = self.quota.waited
         if self.budget is not None and admitted is send:
             admitted = yield from self.budget.admit(call, send)
+        if self.quota is not None and admitted is send:  # last, for others wait for a place that nobody uses
+            admitted = yield from self.quota.admit(call, send)
+            self.waited = self.quota.waited
         return admitted
 
     def _settle(self, seen: Observation | None, last: Observation | None, headers: Mapping[str, str]) -> Work[None]:

@@ -32,7 +32,7 @@ from rungwise.adapters.testing.wire_checks import check_answer, check_requests
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.fsm.call.conversation.for_backend import longest_json_instruction
-from rungwise.fsm.call.conversation.link import PlainLink, Prices
+from rungwise.fsm.call.conversation.link import PlainLink, Prices, most_keys
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy, Timeouts
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.certificate.certificate import Certificate
@@ -209,11 +209,12 @@ class Fuzzer(Search):
             self._certificates[None, None, priced_alike, self.policy] = proved
         if key not in self._certificates:
             proved = next(iter(self._certificates.values()))
-            limits = policy.limits.bounded(policy.table.limits, len(priced))
+            chain = self._runner.chain(prices=priced)
+            limits = policy.limits.bounded(policy.table.limits, len(priced), most_keys(chain))
             self._certificates[key] = attrs.evolve(
                 proved,
                 limits=limits,
-                chain=tuple(link.name for link in self._runner.chain(prices=priced)),
+                chain=tuple(link.name for link in chain),
                 max_tokens=max_tokens,
                 input_tokens=input_tokens,
                 worst=worst_cases(policy, limits, priced, max_tokens, input_tokens),

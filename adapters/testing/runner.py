@@ -179,13 +179,13 @@ class CaseRunner:
         self._stack.close()
 
     def chain(self, prefill: Any = "no", prices: Sequence[Prices] = ()) -> list[OpenAIChat]:
-        """Return the backends, one for each price."""
+        """Return the backends, one for each price; the second has two keys."""
         return [
             OpenAIChat(
                 f"model-{number}",
                 name=f"backend-{number}",
                 base_url=self._provider.base_url,
-                api_key=KEY,
+                api_key=[KEY, f"{KEY}-second"] if number == 2 else KEY,
                 prefill=prefill,
                 prices=price,
                 headers={RUN: str(self._run)},

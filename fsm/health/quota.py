@@ -21,10 +21,10 @@ MINUTE: Final = 60.0
 """Seconds in which a quota of so many a minute may be used up, and in which it is full again."""
 
 POLL: Final = 0.05
-"""Seconds after which somebody asks again who waits for a request to end."""
+"""Seconds after which somebody asks again who is among the first to wait for a request to end."""
 
 FORGOTTEN: Final = 2.0
-"""Seconds after which somebody has left the queue who does not ask again."""
+"""Seconds after that at which somebody has left the queue who has not asked again."""
 
 MOST: Final = 10**12
 
@@ -120,9 +120,11 @@ class QuotaMeter:
         if claim.attempt in self.leases:
             return 0.0, True
         if quota.concurrent is not None:
-            self.queue[claim.attempt] = now + FORGOTTEN  # which keeps its place
-            if list(self.queue).index(claim.attempt) >= quota.concurrent - len(self.leases):
-                return POLL, False
+            place = list(self.queue).index(claim.attempt) if claim.attempt in self.queue else len(self.queue)
+            wait = POLL * (1 + place // (2 * quota.concurrent))  # those far behind ask seldom
+            self.queue[claim.attempt] = now + wait + FORGOTTEN  # which keeps its place
+            if place >= quota.concurrent - len(self.leases):
+                return wait, False
         requests = _later(self.requests, 1, quota.requests_per_minute, now)
         tokens = _later(self.tokens, claim.tokens, quota.tokens_per_minute, now)
         wait = max(requests - MINUTE - now, tokens - MINUTE - now, 0.0)
