@@ -208,7 +208,7 @@ def shared_of(health: object, store: object, clock: Clock, wall_clock: Clock, ch
         budgets = RedisStore(store, clock)
     kept = MemoryStore(clock) if budgets is None else budgets
     watch = None if health is None else Watch(kept, health, wall_clock)
-    return Shared(kept, watch, has_quotas, budgets, wall_clock)
+    return Shared(kept, watch, has_quotas, budgets)
 
 
 def throttle_of(share: object) -> RetryThrottle | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import define, evolve, field, frozen
@@ -14,9 +14,8 @@ from rungwise.adapters.wires.backend import Backend, pool_of
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.request import Send
-from rungwise.fsm.call.run.sending import OPEN
+from rungwise.fsm.call.run.sending import FULL, Needs
 from rungwise.fsm.health.quota import Claim, Quota, Settlement
-from rungwise.fsm.values.moments import write_moment
 
 REQUESTS_LEFT = ("x-ratelimit-remaining-requests", "anthropic-ratelimit-requests-remaining")
 TOKENS_LEFT = ("x-ratelimit-remaining-tokens", "anthropic-ratelimit-tokens-remaining")
@@ -48,9 +47,9 @@ class CallQuota:
     """
 
     store: Store
-    wall_clock: Callable[[], float]
     chain: Sequence[Backend]
     waited: float = field(default=0.0, init=False)  # seconds, before the attempt that is next
+    was_sent: bool = field(default=False, init=False)  # whether that went out
     _place: Place | None = field(default=None, init=False)
     _is_given: bool = field(default=False, init=False)
 
@@ -58,36 +57,51 @@ class CallQuota:
         """Return `send` itself if it may go out now; else what is to be waited for, or where the call turns instead."""
         quota = quota_of(self.chain[call.backend])
         needs = None if quota is None else call.needs()
-        where = None if needs is None else (needs.backend, needs.key)
+        where = None if needs is None else (needs.backend, needs.keys[0])
         if self._place is not None and self._place.where != where:
-            yield from self.settle(None, {}, was_sent=False)  # the budget has led elsewhere
-        if quota is None or needs is None or where is None or self._is_given:
+            yield from self.settle(None, {})  # the budget has led elsewhere
+        if quota is None or needs is None or self._is_given:
             return send
-        if self._place is None:
-            lease = (call.policy.timeouts.total or LONGEST_ATTEMPT) + MARGIN
-            key = self.store.key_of(pool_of(self.chain[needs.backend])[needs.key])
-            self._place = Place(where, key, quota, Claim(secrets.token_hex(8), needs.tokens, needs.longest, lease))
-        place, left = self._place, self._place.claim.longest - self.waited
-        wait, self._is_given = yield from self.store.take(place.key, quota, evolve(place.claim, longest=left))
+        if self._place is None and len(needs.keys) > 1:
+            for place, key in enumerate(needs.keys):  # the first with room, or the first
+                wait = yield from self._take(call, quota, needs, key, 0.0)
+                if self._is_given and place:
+                    call.arrive(needs.keys[place:], is_probe=False)
+                if self._is_given:
+                    return send
+                yield from self.settle(None, {})
+        left = needs.longest - self.waited
+        wait = yield from self._take(call, quota, needs, needs.keys[0], left)
         if wait > left:
-            yield from self.settle(None, {}, was_sent=False)
-            return call.found_open(f"{OPEN}{write_moment(self.wall_clock() + wait)}: its quota is used up")
+            yield from self.settle(None, {})
+            return call.found_open(f"{FULL}; {wait:.3g} s are more than the call can wait")
         self.waited += wait
         return evolve(send, wait=wait, needs_compaction=False) if wait else send
 
-    def settle(
-        self, observation: Observation | None, headers: Mapping[str, str], *, was_sent: bool = True
-    ) -> Work[None]:
-        """Report what the attempt has used; without an observation all that it asked for, if it was sent at all."""
-        place, self._place, self._is_given, self.waited = self._place, None, False, 0.0
+    def _take(self, call: Call, quota: Quota, needs: Needs, key: int, longest: float) -> Work[float]:
+        """Ask for room with a key, and return the seconds to wait."""
+        if self._place is None:
+            lease = (call.policy.timeouts.total or LONGEST_ATTEMPT) + MARGIN
+            claim = Claim(secrets.token_hex(8), needs.tokens, longest, lease)
+            link = pool_of(self.chain[needs.backend])[key]
+            self._place = Place((needs.backend, key), self.store.key_of(link), quota, claim)
+        place = self._place
+        wait, self._is_given = yield from self.store.take(place.key, quota, evolve(place.claim, longest=longest))
+        return wait
+
+    def settle(self, observation: Observation | None, headers: Mapping[str, str]) -> Work[None]:
+        """Report what the attempt has used: all that it asked for if it went out and was broken off, else nothing."""
+        place, was_sent = self._place, self.was_sent
+        self._place, self._is_given, self.waited, self.was_sent = None, False, 0.0, False
         if place is None:
             return
-        used, asked_wait = place.claim.tokens if was_sent else 0, None  # all, of an attempt that was broken off
+        used, asked_wait = place.claim.tokens if was_sent else 0, None
         if observation is not None:
             used, asked_wait = observation.evidence.usage.total_tokens, observation.evidence.asked_wait
         paid = Settlement(
             place.claim.attempt,
             unused=place.claim.tokens - used,
+            was_sent=was_sent,
             requests_left=_count(headers, REQUESTS_LEFT),
             tokens_left=_count(headers, TOKENS_LEFT),
             asked_wait=asked_wait,

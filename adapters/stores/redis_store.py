@@ -156,7 +156,7 @@ class RedisStore:
     def pay(self, key: StoreKey, quota: Quota, paid: Settlement) -> Work[None]:
         """Count what an attempt has used; see `Store.pay`."""
         yield from self._local.pay(key, quota.shared_by(self._processes), paid)
-        sizes = paid.unused, paid.requests_left, paid.tokens_left, paid.asked_wait
+        sizes = paid.unused, paid.requests_left, paid.tokens_left, paid.asked_wait, int(paid.was_sent)
         yield from self._count("pay", key, quota, paid.attempt, *sizes)
 
     def hold(self, attempt: str, lease: float, reserved: Paid, ledgers: Sequence[Ledger]) -> Work[Answer]:

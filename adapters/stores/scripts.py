@@ -105,8 +105,9 @@ return {{tostring(wait), is_given, #meter.peers}}
 PAY: Final = f"""{METER}
 local left = {{requests = tonumber(ARGV[6]), tokens = tonumber(ARGV[7])}}
 drop(meter.queue, attempt)
-if drop(meter.leases, attempt) and quota.tokens then
-  meter.tokens = meter.tokens - tonumber(ARGV[5]) * 60 / quota.tokens
+if drop(meter.leases, attempt) then
+  if quota.tokens then meter.tokens = meter.tokens - ARGV[5] * 60 / quota.tokens end
+  if quota.requests and ARGV[9] == '0' then meter.requests = meter.requests - 60 / quota.requests end
 end
 for name, count in pairs(left) do
   if quota[name] then meter[name] = math.max(meter[name], now + 60 * (1 - count / quota[name])) end

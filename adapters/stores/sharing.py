@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from attrs import define, field, frozen
 
@@ -25,21 +25,19 @@ class Shared:
         watch: what is remembered of the health of backends.
         has_quotas: whether any backend has one.
         budgets: where budgets with names are kept.
-        wall_clock: returns the seconds since 1970, for journals.
     """
 
     store: Store
     watch: Watch | None
     has_quotas: bool
     budgets: BudgetStore | None
-    wall_clock: Callable[[], float]
 
     def of_call(self, chain: Sequence[Backend]) -> Sharing:
         """Return what follows a call."""
         return Sharing(
             self.store,
             None if self.watch is None else CallHealth(self.watch, chain),
-            CallQuota(self.store, self.wall_clock, chain) if self.has_quotas else None,
+            CallQuota(self.store, chain) if self.has_quotas else None,
             None if self.budgets is None else CallBudget(self.budgets),
         )
 
@@ -67,6 +65,8 @@ class Sharing:
         """Note that an attempt goes out."""
         if self.health is not None:
             self.health.sent(send)
+        if self.quota is not None:
+            self.quota.was_sent = True
 
     def settle(self, seen: Observation | None, last: Observation | None, headers: Mapping[str, str]) -> None:
         """Report an attempt.

@@ -112,6 +112,7 @@ ROTATE = Rung(
     "rotate",
     limit=None,
     holds="other_key_free",
+    change=changes.ask_for_key,
     unit="rotation",
     says="the same backend may be asked with another key",
     does="using another key",

@@ -83,12 +83,14 @@ class Settlement:
     Arguments:
         attempt: what identifies it.
         unused: the tokens that it has not used of those it asked for.
+        was_sent: whether it went out at all.
         requests_left, tokens_left: what the provider says is left; None if it does not.
         asked_wait: the seconds for which the provider asked to be left alone; None if it did not.
     """
 
     attempt: str
     unused: int = 0
+    was_sent: bool = True
     requests_left: int | None = None
     tokens_left: int | None = None
     asked_wait: float | None = None
@@ -138,8 +140,11 @@ class QuotaMeter:
     def settle(self, quota: Quota, paid: Settlement, now: float) -> None:
         """Count what an attempt has used, and believe the provider where it says that less is left."""
         self.queue.pop(paid.attempt, None)
-        if self.leases.pop(paid.attempt, None) is not None and quota.tokens_per_minute is not None:
+        was_counted = self.leases.pop(paid.attempt, None) is not None
+        if was_counted and quota.tokens_per_minute is not None:
             self.tokens -= paid.unused * MINUTE / quota.tokens_per_minute
+        if was_counted and not paid.was_sent and quota.requests_per_minute is not None:
+            self.requests -= MINUTE / quota.requests_per_minute
         if paid.requests_left is not None and quota.requests_per_minute is not None:
             self.requests = max(self.requests, now + MINUTE * (1 - paid.requests_left / quota.requests_per_minute))
         if paid.tokens_left is not None and quota.tokens_per_minute is not None:

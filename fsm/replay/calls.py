@@ -19,7 +19,7 @@ from rungwise.fsm.call.conversation.verdict import Finding
 from rungwise.fsm.call.policy import MOST_ATTEMPTS, Budget, Policy
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.call.run.sending import KEY, OPEN, PROBE, QUOTA
+from rungwise.fsm.call.run.sending import FULL, KEY, OPEN, PROBE, QUOTA
 from rungwise.fsm.errors import IllegalEvent, JournalMismatch
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.path import SKIPPED
@@ -215,7 +215,7 @@ def _repeat(call: Call, step: Step) -> None:
 
 def is_left(step: Step) -> bool:
     """Tell whether a call left a backend at a step because it was not asked then."""
-    is_open = (step.note or "").startswith(OPEN)
+    is_open = (step.note or "").startswith((OPEN, FULL))
     return step.event == "found_open" or (step.event in (SKIPPED, "ran_out") and is_open)
 
 

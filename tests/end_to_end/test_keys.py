@@ -134,6 +134,22 @@ def test_keys_may_come_from_functions(mode: str, serve: Any, backend_of: Any) ->
     assert keys_sent(server) == asked == ["one", "two"]
 
 
+def test_a_function_is_asked_once_more_before_the_next_key_is_used(mode: str, serve: Any, backend_of: Any) -> None:
+    server = serve(by_key({"one": REJECTED, "two": REJECTED, "three": ANSWER}))
+
+    def key_of(name: str) -> Any:
+        async def later() -> str:
+            return name
+
+        return later if mode.startswith("a") else lambda: name
+
+    chain = [backend_of(server, api_key=[key_of("one"), key_of("two"), key_of("three")])]
+    with Caller(mode, chain, **Clock().options) as caller:
+        result = caller.ask()
+    assert keys_sent(server) == ["one", "one", "two", "two", "three"]
+    assert replay(result.journal).outcome == "done"
+
+
 def test_a_call_never_goes_back_to_a_key_and_its_certificate_holds(serve: Any, backend_of: Any) -> None:
     server, second = serve(REJECTED), serve(REJECTED)
     chain = [backend_of(server, api_key=["one", "two", "three"]), backend_of(second, api_key="four", name="second")]

@@ -44,7 +44,7 @@ def test_what_would_wait_for_too_long_goes_to_the_next_backend(mode: str, serve:
         results = [caller.ask() for _ in range(3)]
     assert [result.text for result in results] == [ANSWER.text, ANSWER.text, OTHER.text]
     assert steps(results[2]) == ["found_open first", "sent second", "answered second"]
-    assert results[2].journal.steps[0].note == "open until 1970-01-01T00:00:30.000Z: its quota is used up"
+    assert results[2].journal.steps[0].note == "its quota is used up; 30 s are more than the call can wait"
     assert replay(results[2].journal).outcome == "done"
     assert len(server.requests) == 2
 
@@ -114,6 +114,35 @@ def test_each_key_has_a_quota_of_its_own_and_health_may_be_off(mode: str, serve:
     with Caller(mode, chain, **options(clock, health=None)) as caller:
         caller.ask()
     assert (clock.now, len(server.requests)) == (1000.0, 2)
+
+
+def test_the_next_key_is_used_where_the_first_one_has_no_room(mode: str, serve: Any, backend_of: Any) -> None:
+    clock, server = Clock(), serve(ANSWER)
+    chain = [backend_of(server, api_key=["one", "two"], quota=Quota(requests_per_minute=1))]
+    with Caller(mode, chain, **options(clock)) as caller:
+        results = [caller.ask() for _ in range(3)]
+    assert [request.headers["authorization"][-3:] for request in server.requests] == ["one", "two", "one"]
+    assert (clock.now, results[1].journal.steps[0].note) == (1060.0, "with key number 2")
+    assert all(replay(result.journal).outcome == "done" for result in results)
+
+
+def test_who_stops_waiting_has_used_nothing(serve: Any, backend_of: Any, redis_url: str) -> None:
+    server = serve(ANSWER)
+    for store in (None, redis_url):
+        quota = Quota(requests_per_minute=60, tokens_per_minute=100_000)
+        client = Client([backend_of(server, quota=quota)], store=store)
+        for _ in range(60):
+            client.call("Where?")
+        cancellations = [rungwise.Cancellation() for _ in range(6)]
+        with ThreadPoolExecutor(6) as pool:
+            waiting = [pool.submit(client.call, "Where?", cancellation=each) for each in cancellations]
+            time.sleep(0.1)
+            for each in cancellations:
+                each.cancel()
+            assert sum(isinstance(each.exception(10), rungwise.Cancelled) for each in waiting) >= 5
+        began = time.monotonic()
+        client.call("Where?")
+        assert time.monotonic() - began < 2.5
 
 
 def test_an_attempt_that_the_caller_ends_leaves_its_place(serve: Any, backend_of: Any) -> None:

@@ -92,6 +92,11 @@ class Changes:
         self.doubted_at = None if self.doubted_at is None else 0
 
 
+def ask_for_key(changes: Changes, observation: Observation) -> None:
+    """Let the function of the next key be asked once more, too."""
+    changes.repaired -= {"key"}
+
+
 def forget_seed(changes: Changes, observation: Observation) -> None:
     """Drop the reasoning that was seeded."""
     changes.seed = ""

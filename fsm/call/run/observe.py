@@ -226,8 +226,8 @@ def _observe_failure(
     if send.max_tokens is not None and rejected and without(transcript.changes, rejected) >= {*CAP_PARAMETERS}:
         repair = None  # without a cap that the backend takes, nothing would bound its answer
     event = event_of_failure(failure)
-    if resolved.renews_key and failure.status == 401:
-        event, repair = "rejected_fixably", None if "key" in transcript.changes.repaired else "key"
+    if resolved.renews_key and failure.status == 401 and "key" not in transcript.changes.repaired:
+        event, repair = "rejected_fixably", "key"
     found = failure.found if event == "malformed" else None
     return Observation(evidence=_evidence(event, usage, proposal, failure, repair=repair), found=found, **sent)
 

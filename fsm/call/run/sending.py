@@ -29,6 +29,9 @@ from rungwise.fsm.text.contents import is_blank
 OPEN = "open until "
 """How the note of a backend begins that is not asked because of what is remembered of it."""
 
+FULL = "its quota is used up"
+"""How the note of a backend begins that has no room for another request."""
+
 KEY = "with key number {}"
 """The note of the first attempt with a key that is not the first one of its backend."""
 
@@ -46,13 +49,14 @@ class Needs(NamedTuple):
     """Hold what an attempt needs of a quota.
 
     Arguments:
-        backend, key: whom it would go to, by index.
+        backend: whom it would go to, by index.
+        keys: the key that it would use, and those that it could use instead.
         tokens: of its prompt and of a reply as long as its cap.
         longest: the seconds that it can wait.
     """
 
     backend: int
-    key: int
+    keys: tuple[int, ...]
     tokens: int
     longest: float
 
@@ -123,7 +127,9 @@ class Sender:
         longest = min([waits.longest_asked, *(end - spending.elapsed - JUST_BEFORE for end in ends)])
         prompt = self._proposer.counter.prompt(send.messages, send.added_tokens)
         cap = context.policy.base_cap if send.max_tokens is None else send.max_tokens
-        return Needs(context.chain.index, context.chain.key, prompt + cap, longest)
+        chain = context.chain
+        keys = (chain.key, *(chain.keys_left if self._proposer.arrives() else ()))
+        return Needs(chain.index, keys, prompt + cap, longest)
 
     @property
     def _waiting(self) -> Proposal:

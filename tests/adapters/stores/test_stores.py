@@ -333,6 +333,15 @@ def test_tokens_are_counted_by_the_cap_and_given_back(metered: Metered) -> None:
     assert metered.take("c", quota, 300) == (near(30), True)
 
 
+def test_what_never_went_out_gives_back_its_request_too(metered: Metered) -> None:
+    quota = Quota(requests_per_minute=1, tokens_per_minute=600)
+    assert metered.take("a", quota, 600) == (0.0, True)
+    for _ in range(2):
+        metered.pay("a", quota, unused=600, was_sent=False)
+    assert metered.take("b", quota, 600) == (near(0), True)
+    assert metered.take("c", quota) == (near(60), True)
+
+
 def test_so_many_are_out_at_once_and_the_others_wait_in_turn(metered: Metered) -> None:
     quota = Quota(concurrent=2)
     assert [metered.take(name, quota) for name in "aabcd"] == [
