@@ -37,9 +37,8 @@ class Target:
     api: str
     url: str | None  # None: the provider's own
     model: str
-    key_env: str | None = (
-        None  # several with commas; "" for a server that takes none; None: what the provider's own client reads
-    )
+    # Several with commas. "" for a server that takes none; None for what the provider's own client reads.
+    key_env: str | None = None
     is_fallback: bool = field(default=True, kw_only=True)
 
     @property

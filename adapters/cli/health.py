@@ -97,19 +97,20 @@ def health(store: str, as_json: bool, watch: bool) -> int:
 def _look(store: Any) -> Sequence[BackendLine]:
     from rungwise.adapters.stores.store import perform
 
-    listed = {key.digest: (key.name, health) for key, health in perform(store, store.listed())}
-    meters = {key.digest: (key.name, meter) for key, meter in perform(store, store.metered()).items()}
+    known = {key.digest: (key.name, health) for key, health in perform(store, store.listed())}
+    meters = {key.digest: (key.name, meter) for key, meter in perform(store, store.metered())}
     if store.is_away:
         bad_input("the store cannot be reached: is there a Redis server behind --store?")
     now, rules = store.now(), Health()
     lines = []
-    for digest in {*listed, *meters}:
-        name, health = listed.get(digest, (meters.get(digest, ("",))[0], BackendHealth()))
-        lines.append(BackendLine.of(name, digest, health.at(now, rules), _quota(meters.get(digest, ("", {}))[1])))
+    for digest in known.keys() | meters.keys():
+        metered_as, meter = meters.get(digest, ("", {}))
+        name, health = known.get(digest, (metered_as, BackendHealth()))
+        lines.append(BackendLine.of(name, digest, health.at(now, rules), _used(meter)))
     return sorted(lines, key=lambda each: each.row)
 
 
-def _quota(meter: Mapping[str, Any]) -> str:
+def _used(meter: Mapping[str, Any]) -> str:
     """Say what is used of a quota; whoever writes to the store may have put anything in there."""
     out, waiting = (len(each) if isinstance(each := meter.get(name), list) else 0 for name in ("leases", "queue"))
     used = {

@@ -73,7 +73,7 @@ class CallBudget:
             return
         (attempt, reservation), self._held = self._held, None
         # Here, for another thread may still have to settle it; and before the store knows, or it counts as of others.
-        self._share.note(lambda: _tell(reservation))
+        self._share.note(lambda: _report(reservation))
         yield from self.store.paid(attempt, reservation.paid or Paid(), _stored(reservation))
 
 
@@ -82,9 +82,9 @@ def _note(ledgers: Sequence[Ledger], levels: Sequence[tuple[Paid, float]], now: 
         ledger.note_others(paid, now - age)
 
 
-def _tell(reservation: Reservation) -> None:
+def _report(reservation: Reservation) -> None:
     for ledger in _stored(reservation):
-        ledger.note_told(reservation.paid or Paid())
+        ledger.note_reported(reservation.paid or Paid())
 
 
 def _stored(reservation: Reservation) -> list[Ledger]:

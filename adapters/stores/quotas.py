@@ -63,11 +63,11 @@ class CallQuota:
         if quota is None or needs is None or self._is_given:
             return send
         if self._place is None and len(needs.keys) > 1:
-            for place, key in enumerate(needs.keys):  # the first with room, or the first
-                wait = yield from self._take(call, quota, needs, key, 0.0)
-                if self._is_given and place:
-                    call.arrive(needs.keys[place:], is_probe=False)
+            for number, key in enumerate(needs.keys):  # the first with room; without any, the first
+                yield from self._take(call, quota, needs, key, 0.0)
                 if self._is_given:
+                    if number:
+                        call.arrive(needs.keys[number:], is_probe=False)
                     return send
                 yield from self.settle(None, {})
         left = needs.longest - self.waited

@@ -203,13 +203,13 @@ class RedisStore:
         names = [_value(self._seen.get(key, "")).get("name", "") for key in keys]
         return [(StoreKey(key.digest, str(name)), health) for key, name, health in zip(keys, names, known, strict=True)]
 
-    def metered(self) -> Work[dict[StoreKey, dict[str, Any]]]:
-        """Return the meter of each backend with a quota as the server keeps it, and a moment on its clock."""
+    def metered(self) -> Work[Sequence[tuple[StoreKey, dict[str, Any]]]]:
+        """Return the meter of each backend with a quota as the server keeps it, and the moment `now` on its clock."""
         names = (yield from self._asked(("scan", f"{self._namespace}:quota:*"))) or ()
         seconds, microseconds, *values = (yield from self._asked(("read", list(names), []))) or (0, 0)
-        meters = {name.rpartition(":")[2]: _value(value) for name, value in zip(names, values, strict=False)}
         now = int(seconds) - EPOCH + int(microseconds) / 1e6
-        return {StoreKey(digest, str(each.get("name", ""))): {**each, "now": now} for digest, each in meters.items()}
+        meters = zip([name.rpartition(":")[2] for name in names], map(_value, values), strict=False)
+        return [(StoreKey(digest, str(meter.get("name", ""))), {**meter, "now": now}) for digest, meter in meters]
 
     @property
     def is_away(self) -> bool:

@@ -14,9 +14,8 @@ from rungwise.fsm.values.label import short
 LARGEST_LIMIT = 1_000
 """The largest limit and budget of attempts: a person can still check a policy of that size."""
 
-
-GIVEN = ("fallbacks", "rotations")
-"""The counters that the chain bounds: by its backends, and by the keys of each."""
+BY_CHAIN = {"fallbacks": "backend", "rotations": "key"}
+"""The counters that the chain bounds, each by what follows there."""
 
 
 class Limits(Mapping[str, "int | None"]):
@@ -38,7 +37,7 @@ class Limits(Mapping[str, "int | None"]):
         if values:
             raise ConfigurationError(f"Limits takes its limits by name, as in Limits(retries={short(values[0])})")
         for name, limit in limits.items():
-            if not is_whole(limit, 0, LARGEST_LIMIT) and not (name in GIVEN and limit is None):
+            if not is_whole(limit, 0, LARGEST_LIMIT) and not (name in BY_CHAIN and limit is None):
                 raise ConfigurationError(
                     f"Limits.{name} must be a whole number from 0 to {LARGEST_LIMIT}, not {short(limit)}"
                 )

@@ -27,8 +27,7 @@ from rungwise.fsm.journal.record import OF_EVIDENCE, Evidence, Step
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.usage import Usage
 
-WAITED = QUOTA.replace("{:.4g}", r"([\d.e+-]{1,10})")
-"""The beginning of the note of an attempt that waited for a quota."""
+WAITED = re.compile(QUOTA.replace("{:.4g}", r"([\d.e+-]{1,10})"))
 
 
 def check_alike(was: Step, now: Step) -> None:
@@ -206,9 +205,7 @@ def _repeat(call: Call, step: Step) -> None:
     if is_left(step):
         call.found_open(step.note or "", step.at)
     elif step.event in ("sent", "ran_out"):
-        arrive_again(call, step)
-        waited = re.match(WAITED, step.note or "")
-        call.sending(step.at, float(waited[1]) if waited else 0.0)
+        send_again(call, step, step.at)
     else:
         call.observed(observation_of(step, call.backend), step.facts, step.at)
 
@@ -219,12 +216,14 @@ def is_left(step: Step) -> bool:
     return step.event == "found_open" or (step.event in (SKIPPED, "ran_out") and is_open)
 
 
-def arrive_again(call: Call, step: Step) -> None:
-    """Arrive at a backend as a recorded call did that has sent something there."""
+def send_again(call: Call, step: Step, at: float) -> None:
+    """Send as a recorded call did: with the same key, as a probe or not, after the same wait for a quota."""
+    notes = (step.note or "").split("; ")
     if call.arrivals:
-        notes = (step.note or "").split("; ")
         key = next((number for number in range(1, MOST_KEYS) if KEY.format(number + 1) in notes), 0)
         call.arrive((key,), is_probe=PROBE in notes)
+    waited = next(filter(None, map(WAITED.fullmatch, notes)), None)
+    call.sending(at, float(waited[1]) if waited else 0.0)
 
 
 def observation_of(step: Step, backend: int) -> Observation:

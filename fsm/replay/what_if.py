@@ -19,7 +19,7 @@ from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Table
-from rungwise.fsm.replay.calls import arrive_again, call_again, is_left, observation_of
+from rungwise.fsm.replay.calls import call_again, is_left, observation_of, send_again
 
 CUT_AT_CAP = frozenset({"truncated", "tools_truncated", "json_truncated", "reasoning_truncated"})
 """The events of a reply that was cut at its cap."""
@@ -205,8 +205,7 @@ class _Play:
         if is_left(was):
             return None
         if was.event in ("sent", "ran_out"):
-            arrive_again(call, was)
-            call.sending(at)
+            send_again(call, was, at)
             return None
         observation = observation_of(was, call.backend)
         if was.event == "cancelled":

@@ -14,7 +14,7 @@ from hypothesis.strategies import SearchStrategy
 
 from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, PlainLink, Prices
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnContext
-from rungwise.fsm.call.limits import GIVEN, LARGEST_LIMIT, Limits
+from rungwise.fsm.call.limits import BY_CHAIN, LARGEST_LIMIT, Limits
 from rungwise.fsm.call.policy import DEFAULT_POLICY, DEFAULT_SECONDS, SWITCH_AFTER, Budget, Policy, Reserve, Waits
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.machine.table import Table
@@ -73,7 +73,7 @@ def limits(*, most: int = MOST) -> SearchStrategy[Limits]:
     """Generate limits."""
     names = [name for name, limit in CALL.limits.items() if limit is not None]
     each: dict[str, SearchStrategy[Any]] = {name: st.integers(0, most) | st.integers(1, most) for name in names}
-    given = dict.fromkeys(GIVEN, st.one_of(st.none(), st.integers(0, most)))
+    given = dict.fromkeys(BY_CHAIN, st.one_of(st.none(), st.integers(0, most)))
     return st.builds(Limits, **each, **given)
 
 

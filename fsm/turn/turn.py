@@ -102,7 +102,7 @@ class Turn:
         self.policy, self.tools = policy, Toolbox.of(tools)
         if self.tools and "tools" in request.parameters:
             raise ConfigurationError("Request.parameters cannot set 'tools' beside the tools of the turn")
-        self.budget = SharedBudget(policy.budget, within, name="the turn's budget")
+        self.budget = SharedBudget(policy.budget, within, label="the turn's budget")
         self.position = Run.at_start(TURN, policy.limits)
         setting = TurnSetting(policy, has_compactor)
         self.journal = TurnJournal(table=TURN.name, counters=TURN.counters, contents=contents, setting=setting)

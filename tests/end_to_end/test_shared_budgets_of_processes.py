@@ -199,3 +199,14 @@ def test_eight_processes_spend_it_together_and_no_more(
 def test_what_to_do_without_it_is_one_of_two(without_store: Any) -> None:
     with pytest.raises(rungwise.ConfigurationError, match="without_store must be 'refuse' or 'continue'"):
         SharedBudget(Budget(), without_store=without_store)
+
+
+def test_the_budget_of_a_turn_is_its_own(serve: Any, backend_of: Any, redis_url: str) -> None:
+    server = serve(ANSWER)
+    client = Client([backend_of(server)], store=redis_url)
+    for _ in range(3):
+        result = client.turn("Where?", policy=rungwise.TurnPolicy(budget=Budget(attempts=1)))
+        assert result.text == ANSWER.text
+    assert len(server.requests) == 3
+    with redis.Redis.from_url(redis_url) as kept:
+        assert kept.keys("rungwise:budget:*") == []

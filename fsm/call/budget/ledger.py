@@ -44,7 +44,7 @@ class Ledger(Charges):
         holders, unsent: how many attempts hold something, and how many of these have not gone out.
         held_tokens, held_money: what they hold; money in units.
         is_stored, continues: whether a store keeps it, and whether calls go on without one that cannot be reached.
-        others, told: what calls of other processes have paid, and of this one as far as the store knows.
+        others, reported: what calls of other processes have paid, and what of this one is reported to the store.
     """
 
     budget: Budget
@@ -52,7 +52,7 @@ class Ledger(Charges):
     is_stored: bool = False
     continues: bool = False
     others: Paid = NOTHING_PAID
-    told: Paid = NOTHING_PAID
+    reported: Paid = NOTHING_PAID
     most_money: int | None = field(init=False)
     began: float | None = None
     attempts: int = 0
@@ -128,12 +128,12 @@ class Ledger(Charges):
 
     def note_others(self, paid: Paid, began: float) -> None:
         """Note what all processes have paid together, and when the first of them began, on the drivers' clock."""
-        self.others = Paid(*(max(all_paid - own, 0) for all_paid, own in zip(paid, self.told, strict=True)))
+        self.others = Paid(*(max(all_paid - own, 0) for all_paid, own in zip(paid, self.reported, strict=True)))
         self.began = began if self.began is None else min(self.began, began)
 
-    def note_told(self, paid: Paid) -> None:
-        """Note that what an attempt of this process has paid is known to the others."""
-        self.told = Paid(*map(sum, zip(self.told, paid, strict=True)))
+    def note_reported(self, paid: Paid) -> None:
+        """Note that it is reported to the store what an attempt of this process has paid."""
+        self.reported = Paid(*map(sum, zip(self.reported, paid, strict=True)))
 
     def hold(self, tokens: int, money: int) -> None:
         """Set aside one attempt, and what it may use."""
@@ -254,7 +254,7 @@ class ReservationQueue:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._tasks: deque[Callable[[], None]] = deque()
+        self._tasks: deque[Callable[[], object]] = deque()
         self._waiting: deque[Reservation] = deque()
         self._served: deque[Callable[[], None]] = deque()
         self._holding: set[Reservation] = set()
@@ -302,7 +302,7 @@ class ReservationQueue:
 
     def note(self, change: Callable[[], object]) -> None:
         """Change what ledgers know, while nobody else does."""
-        self._do(lambda: (change(), None)[1], waits=True)
+        self._do(change, waits=True)
 
     def _queue(self, reservation: Reservation) -> None:
         reservation.state = "waiting"
@@ -320,7 +320,7 @@ class ReservationQueue:
         reservation.give_back()
         self._holding.discard(reservation)
 
-    def _do(self, task: Callable[[], None], *, waits: bool) -> None:
+    def _do(self, task: Callable[[], object], *, waits: bool) -> None:
         """Do a task and serve those that wait; without `waits`, a task may be left to the thread that has the lock."""
         self._tasks.append(task)
         if self._lock._is_owned():  # type: ignore[attr-defined] # the garbage collector runs inside the loop below

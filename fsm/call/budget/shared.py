@@ -35,6 +35,7 @@ class SharedBudget:
         within: the budget that this one is a part of.
         name: what causes call it. Clients with a store keep a budget with a name there, so that the calls of many
             processes, one after the other as well, share it by that name for as long as it is used once a week.
+        label: what causes call a budget without a name, which no store keeps.
         without_store: what calls do if that store cannot be reached: "refuse", or "continue" with what this process
             has spent.
 
@@ -45,6 +46,7 @@ class SharedBudget:
     budget: Budget = field(on_setattr=setters.frozen)
     within: SharedBudget | None = field(default=None, on_setattr=setters.frozen)
     name: str = field(default="", kw_only=True, on_setattr=setters.frozen)
+    label: str = field(default="", kw_only=True, on_setattr=setters.frozen)
     without_store: Literal["refuse", "continue"] = field(default="refuse", kw_only=True, on_setattr=setters.frozen)
     _ledger: Ledger = field(init=False)
     _ledgers: tuple[Ledger, ...] = field(init=False)
@@ -55,14 +57,15 @@ class SharedBudget:
         if not isinstance(budget, Budget):
             raise ConfigurationError(f"budget must be a Budget, not {type(budget).__name__}")
         check_within(within)
-        if not isinstance(self.name, str):
-            raise ConfigurationError(f"name must be a text, not {type(self.name).__name__}")
+        for name in ("name", "label"):
+            if not isinstance(getattr(self, name), str):
+                raise ConfigurationError(f"{name} must be a text, not {type(getattr(self, name)).__name__}")
         if self.without_store not in ("refuse", "continue"):
             raise ConfigurationError(f"without_store must be 'refuse' or 'continue', not {short(self.without_store)}")
         if within is not None and len(within._ledgers) >= MOST_LEVELS:
             raise ConfigurationError(f"shared budgets must not stand more than {MOST_LEVELS} deep within one another")
-        name = self.name or f"the {'' if within is None else 'inner '}shared budget"
-        self._ledger = Ledger(budget, name, bool(self.name), self.without_store == "continue")
+        called = self.name or self.label or f"the {'' if within is None else 'inner '}shared budget"
+        self._ledger = Ledger(budget, called, bool(self.name), self.without_store == "continue")
         self._ledgers = (self._ledger, *(() if within is None else within._ledgers))
         self._queue = ReservationQueue() if within is None else within._queue
 

@@ -41,8 +41,8 @@ QUOTA = "waited {:.4g} s for the quota"
 PROBE = "asked to see whether it is back"
 """The note of an attempt at a backend that was not asked for a while."""
 
-JUST_BEFORE = 1e-3
-"""Seconds by which a wait ends before the call would."""
+LEFT_OVER = 1e-3
+"""Seconds that must be left after a wait, or the attempt would not go out."""
 
 
 class Needs(NamedTuple):
@@ -124,12 +124,12 @@ class Sender:
         context, send = self.context, self._waiting.send
         spending, waits = context.spending, context.policy.waits
         ends = [each for each in (context.reserved.ends_after, spending.limit) if each is not None]
-        longest = min([waits.longest_asked, *(end - spending.elapsed - JUST_BEFORE for end in ends)])
+        longest = min([waits.longest_asked, *(end - spending.elapsed - LEFT_OVER for end in ends)])
         prompt = self._proposer.counter.prompt(send.messages, send.added_tokens)
         cap = context.policy.base_cap if send.max_tokens is None else send.max_tokens
         chain = context.chain
         keys = (chain.key, *(chain.keys_left if self._proposer.arrives() else ()))
-        return Needs(chain.index, keys, prompt + cap, longest)
+        return Needs(chain.index, keys, prompt + cap, max(longest, 0.0))
 
     @property
     def _waiting(self) -> Proposal:

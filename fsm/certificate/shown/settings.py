@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from rungwise.fsm.call.clocks.waiting import backoff
-from rungwise.fsm.call.limits import LARGEST_LIMIT
+from rungwise.fsm.call.limits import BY_CHAIN, LARGEST_LIMIT
 from rungwise.fsm.call.policy import EMPTY_REPLY, Budget, Policy, Waits
 from rungwise.fsm.call.run.facts import EMPTY
 from rungwise.fsm.certificate.verified import duration, number_text
@@ -34,10 +34,7 @@ SHARES = {
     "reserve.share": "{} of the budget",
     "results_share": "{} of the window",
 }
-FURTHER = {"fallbacks": "backend", "rotations": "key"}
-"""What limits these counters, where a policy does not."""
-
-UNLIMITED = {**{f"limits.{name}": "as many as the chain has" for name in FURTHER}, "reserve.seconds": "its share"}
+UNLIMITED = {**{f"limits.{name}": "as many as the chain has" for name in BY_CHAIN}, "reserve.seconds": "its share"}
 
 SAYS = {
     "budget.attempts": "requests in all",
@@ -169,7 +166,7 @@ def _detail(rung: Rung, limit: int | None, waits: Waits | None) -> str:
     """Write a rung's limit and waits for a picture: `×3 · 2→60 s`."""
     if limit == 0:
         return "off"
-    times = f"×1 per {FURTHER.get(rung.counter, 'backend')}" if limit is None else f"×{limit}"
+    times = f"×1 per {BY_CHAIN.get(rung.counter, 'backend')}" if limit is None else f"×{limit}"
     series = _series(rung, waits)
     if waits is None or series is None:
         return times
@@ -190,7 +187,7 @@ def _in_words(rung: Rung, limit: int | None, waits: Waits | None) -> str:
     if limit == 0:
         return f"never: the limit of {rung.counter} is 0"
     often = {
-        None: f"once for each further {FURTHER.get(rung.counter, 'backend')}",
+        None: f"once for each further {BY_CHAIN.get(rung.counter, 'backend')}",
         1: "at most once",
         2: "at most twice",
     }

@@ -460,7 +460,7 @@ def test_what_an_attempt_has_paid_is_known_as_soon_as_the_ledgers_are_free() -> 
 def test_what_others_have_paid_counts_but_not_what_they_were_told_of_this_process() -> None:
     shared = SharedBudget(Budget(attempts=3, output_tokens=700, money=1.0), name="nightly")
     ledger = shared._ledger
-    ledger.note_told(Paid(1, 20, 5))
+    ledger.note_reported(Paid(1, 20, 5))
     ledger.note_others(Paid(3, 50, 9), began=-10.0)
     assert (ledger.others, ledger.began) == (Paid(2, 30, 4), -10.0)
     ledger.note_others(Paid(0, 0, 0), began=5.0)
