@@ -15,7 +15,12 @@ from rungwise.fsm.machine.run import Run, machine_of
 
 COUNTERS = CALL.counters
 ONES = dict.fromkeys(COUNTERS, 1)
-VECTORS = [dict(zip(COUNTERS, vector, strict=True)) for vector in product((0, 1), repeat=len(COUNTERS))]
+ALL_VECTORS = [dict(zip(COUNTERS, vector, strict=True)) for vector in product((0, 1), repeat=len(COUNTERS))]
+# A second key doubles the walk, and is reached by one rung: every sixteenth vector has one.
+VECTORS = [
+    *(each for each in ALL_VECTORS if not each["rotations"]),
+    *[each for each in ALL_VECTORS if each["rotations"]][::16],
+]
 PLEAD = Rung("plead", unit="plea", hint="Please.")
 
 

@@ -140,7 +140,7 @@ def cost(policy: Policy, given: Mapping[str, int], prices: Sequence[Prices], max
         widest = [cap(count, given["enlargements"]) for count in range(attempt.continuations + 1)]
         own = cap(attempt.continuations, attempt.enlargements)
         tokens = prompt + sum(widest[:-1]) + (attempt.fallbacks + attempt.compactions) * widest[-1]
-        if attempt.rung in ("retry", "prefill", "enlarge", "repair", "compact"):
+        if attempt.rung in ("retry", "rotate", "prefill", "enlarge", "repair", "compact"):
             tokens += given["prefills"] * own
         if attempt.rung == "ask":  # a turn of the caller's own at the end may have to be gone on from
             tokens += message_tokens(Hints().continuation)

@@ -345,10 +345,24 @@ def test_random_turns_are_honest() -> None:
     fuzz(100, 1)
 
 
+REFUSED = Failure("content_policy")
+STRICT = evolve(ONCE, call=evolve(ONCE.of_calls, after_refusal="end"))
+SELDOM = [
+    (STRICT, script(calling("look_up"), calling("look_up"), REFUSED)),
+    (STRICT, script(calling("look_up", text=TEXT), calling("look_up"), REFUSED)),
+    (evolve(SMALL, budget=Budget(seconds=6)), evolve(SHORTENED, latency=6.0)),
+]
+"""Turns by hand, for rows that thousands of random ones do not take."""
+
+
 @pytest.mark.slowest
 @pytest.mark.full
 def test_every_row_is_taken_by_random_turns_and_all_are_honest() -> None:
     coverage = Coverage()
+    for policy, played in SELDOM:
+        seen = SeenTurn(testing.run_turn(policy, played, chain=1))
+        honesty.check_turn(seen)
+        honesty.record_turn(coverage, seen)
     for start in range(MOST_BATCHES):
         fuzz(100, start, coverage)
         missing = [str(row) for row in rows() if row not in coverage.rows]
