@@ -82,8 +82,11 @@ class Drivers:
         return SyncDriver(http=http, sleep=sleep, verdicts=Verdicts(), **self._settings(ending, timeouts))
 
     def _async_driver(self, running: LoopCalls, ending: Cancellation, timeouts: Timeouts) -> AsyncDriver:
+        return AsyncDriver(**self._async_settings(running, ending, timeouts))
+
+    def _async_settings(self, running: LoopCalls, ending: Cancellation, timeouts: Timeouts) -> dict[str, Any]:
         http, sleep = self._connections.http_of(running), self._async_sleep
-        return AsyncDriver(http=http, sleep=sleep, found=found_async, **self._settings(ending, timeouts))
+        return {"http": http, "sleep": sleep, "found": found_async, **self._settings(ending, timeouts)}
 
     def _stream_turn(
         self, planned: Planned, own: Cancellation, cancellation: Cancellation | None

@@ -15,6 +15,7 @@ each name with its arguments, units and errors. `rungwise.adapters` (messages, c
 * **To call models**: a `Client` runs calls (`Client.call`, `Client.stream`; `Client.acall`, `Client.astream` in an
   event loop) and turns with tools (`Client.turn`, `Client.stream_turn`, `Client.aturn`, `Client.astream_turn`). The
   options that all backends share are those of `rungwise.adapters.wires.http_backend.HttpBackend`.
+* **To outlive the process**: a `Durable` keeps calls in SQLite or Postgres; whoever is alive goes on with them.
 * **Beneath the SDK that you have**: `Transport` and `asgi` turn its requests into calls of a client.
 * **To review a policy**: `verify` proves its worst case, `draw_policy` draws it, `diff_policies` compares two, and
   `replay` runs a journal again. `CALL` is the table that Rungwise ships.
@@ -35,6 +36,7 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise import fsm as fsm
     from rungwise import testing as testing
     from rungwise.adapters.client import Client as Client
+    from rungwise.adapters.durable.durable import Durable as Durable
     from rungwise.adapters.gateway.asgi import asgi as asgi
     from rungwise.adapters.gateway.transport import Transport as Transport
     from rungwise.adapters.http.cancellation import Cancellation as Cancellation
@@ -75,7 +77,6 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.call.run.result import Result as Result
     from rungwise.fsm.call.run.result import VerdictError as VerdictError
     from rungwise.fsm.call.table import CALL as CALL
-    from rungwise.fsm.certificate.certificate import Certificate as Certificate
     from rungwise.fsm.certificate.shown.pictures import draw_policy as draw_policy
     from rungwise.fsm.certificate.verify import verify as verify
     from rungwise.fsm.errors import ConfigurationError as ConfigurationError

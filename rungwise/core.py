@@ -8,8 +8,9 @@
   servers taught about their models.
 * A `Table` consists of `Row`s, which follow from `rungwise.Rung`s, `Event`s, `rungwise.Fact`s, `Guard`s, `Effect`s, and
   the `Entry` of a rung in a ladder. `rungwise.CALL`, `TURN` and `HEALTH` are the tables that Rungwise ships.
-* For annotations: a message as a mapping (`PlainMessage`), a `Part` of a `rungwise.Message`, `StreamEvent` and
-  `TurnEvent`, and `Observer`, a function that is called with each step.
+* For annotations: what `rungwise.verify` returns (`Certificate`), the `Handle` of a durable call, a message as a
+  mapping (`PlainMessage`), a `Part` of a `rungwise.Message`, `StreamEvent` and `TurnEvent`, and `Observer`, a function
+  that is called with each step.
 
 The core does no I/O, so nothing ties it to HTTP. This is a whole driver:
 
@@ -27,6 +28,7 @@ from rungwise.lazy import lazy_names
 if TYPE_CHECKING:  # the list of public names; each is imported when it is first used
     from rungwise.adapters.check import BackendCheck as BackendCheck
     from rungwise.adapters.check import Check as Check
+    from rungwise.adapters.durable.durable import Handle as Handle
     from rungwise.adapters.http.streams import AsyncStream as AsyncStream
     from rungwise.adapters.http.streams import Stream as Stream
     from rungwise.adapters.options import CallOptions as CallOptions
@@ -54,6 +56,7 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.call.run.delivery import StreamEvent as StreamEvent
     from rungwise.fsm.call.run.recording import Observer as Observer
     from rungwise.fsm.call.run.sending import Needs as Needs
+    from rungwise.fsm.certificate.certificate import Certificate as Certificate
     from rungwise.fsm.errors import BrokenMachine as BrokenMachine
     from rungwise.fsm.errors import IllegalEvent as IllegalEvent
     from rungwise.fsm.errors import TableError as TableError

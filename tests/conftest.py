@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from support.postgres_server import PostgresServer
 from support.redis_server import RedisServer
 from support.sampling import mark_the_rest_as_full
 
@@ -46,6 +47,13 @@ def redis_server() -> Iterator[RedisServer]:
     """Start a Redis server. On a busy machine it may answer late; one that was killed refuses at once."""
     with pytest.MonkeyPatch.context() as patch, RedisServer() as server:
         patch.setattr("rungwise.adapters.stores.redis_store.TIMEOUT", 20.0)
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """Start a Postgres server."""
+    with PostgresServer() as server:
         yield server
 
 

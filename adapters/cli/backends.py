@@ -6,13 +6,13 @@ import functools
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import click
 from attrs import field, frozen
 
-from rungwise.adapters.cli.chains import pair_of
+from rungwise.adapters.cli.chains import pair_of, read_health, read_price_list
 from rungwise.adapters.cli.options import choice_option, text
 from rungwise.adapters.cli.output import bad_input
 from rungwise.adapters.wires.classes import backend_class
@@ -20,9 +20,14 @@ from rungwise.adapters.wires.endpoint import read_url, shown_url, variables_of
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.registry import APIS, WIRES
 from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.health.quota import Quota
 from rungwise.fsm.values.label import close_to, did_you_mean, short
+from rungwise.fsm.values.toml import read_toml, text_of_file
+
+if TYPE_CHECKING:
+    from rungwise.adapters.client import Client
 
 OPENAI: Final = "https://api.openai.com/v1"
 VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
@@ -160,6 +165,37 @@ def _quota_of(value: object, where: str) -> Quota:
 
 _KEYS: Final = ("api", "model", "base_url", "key_env", "prices", "quota")
 _KEYS_HINT: Final = f"it must be one of {', '.join(_KEYS)}"
+
+
+def clients_in(path: str, **options: Any) -> dict[str, Client]:
+    """Return a client for each chain of a file, all with the policy there.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or something in it is not of its form.
+    """
+    text = text_of_file(path)
+    policy, chains = Policy.from_toml(text, source=path), read_toml(text).get("chain", {})
+    try:
+        if not isinstance(chains, Mapping) or not chains:
+            raise ConfigurationError("there is no chain: begin each backend of one with [[chain.default]]")
+        prices, health = read_price_list(text), read_health(text)  # the first refuses what is no table
+        from rungwise.adapters.client import Client
+
+        return {
+            name: Client(chain_in(name, tables, prices.of), policy=policy, health=health, **options)
+            for name, tables in chains.items()
+        }
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+
+
+def client_in(path: str, chain: str | None, **options: Any) -> Client:
+    """Return the client of one chain: the one that is named, the only one, or `default`."""
+    clients = clients_in(path, **options)
+    name = chain or (next(iter(clients)) if len(clients) == 1 else "default")
+    if name not in clients:
+        bad_input(f"{path} has no chain {name!r}: name one with --chain, of {', '.join(clients)}")
+    return clients[name]
 
 
 def chain_of(

@@ -28,6 +28,8 @@ except KeyboardInterrupt:  # before main() runs, nothing else can catch it
 
 COMMANDS: Final[Mapping[str, str]] = {
     "ask": "rungwise.adapters.cli.ask",
+    "batch": "rungwise.adapters.cli.durable.batch",
+    "calls": "rungwise.adapters.cli.durable.calls",
     "check": "rungwise.adapters.cli.check",
     "demo": "rungwise.adapters.demo.command",
     "diagram": "rungwise.adapters.cli.diagram",
@@ -38,6 +40,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "proxy": "rungwise.adapters.cli.proxy",
     "serve": "rungwise.adapters.cli.serve",
     "verify": "rungwise.adapters.cli.verify",
+    "worker": "rungwise.adapters.cli.durable.worker",
 }
 """The module of each command, imported when the command runs."""
 

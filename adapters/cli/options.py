@@ -172,12 +172,16 @@ class ReturnsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore
 
     name = "returns"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Returns:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the type that a module holds, or the JSON schema in a file."""
-        from rungwise.fsm.schemas.returns import Returns, returns_of
+        from rungwise.fsm.schemas.returns import Returns
 
-        if isinstance(value, Returns):
-            return value
+        return value if isinstance(value, Returns) else self._read(value, param, ctx)[1]
+
+    def _read(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, Returns]:
+        """Return what a module or a file holds, and what checks an answer by it."""
+        from rungwise.fsm.schemas.returns import returns_of
+
         if IN_PYTHON.fullmatch(value) and not Path(value).exists():
             with prints_aside():
                 wanted = import_named(value, param, ctx)
@@ -192,7 +196,15 @@ class ReturnsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore
             bad_input(f"--returns: {value}: {error}")
         if returns is None:
             bad_input(f"--returns: {value} is None")
-        return returns
+        return wanted, returns
+
+
+class WantedParameter(ReturnsParameter):
+    """Read what an answer must be, as it stands in the file or the module, for other processes to find it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the type or the JSON schema."""
+        return self._read(value, param, ctx)[0] if isinstance(value, str) else value
 
 
 returns_option: Final = click.option(

@@ -11,14 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from rungwise.adapters.cli.backends import VARIABLE, chain_in
-from rungwise.adapters.cli.chains import read_health, read_price_list
+from rungwise.adapters.cli.backends import VARIABLE, clients_in
 from rungwise.adapters.cli.options import store_option
 from rungwise.adapters.cli.output import bad_input, note, put
 from rungwise.adapters.cli.serve import pointers, refuse_address
-from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.toml import read_toml, text_of_file
 
 if TYPE_CHECKING:
     import uvicorn
@@ -106,7 +102,8 @@ def proxy(
         bad_input(f"--host {host} can be reached by others: name the variable that holds a key with --client-key-env")
     if drain != drain:  # nan passes for any range
         bad_input("--drain must be a number of seconds")
-    clients = _clients_in(chains, max_connections, store)
+    _need_uvicorn()
+    clients = clients_in(chains, max_connections=max_connections, store=store)  # no request waits for a connection
     app = _app(clients, client_key_env, max_connections, hold=hold, forward=forward, journals=journals)
     try:
         listening = _listen(host, port)
@@ -119,6 +116,11 @@ def proxy(
     with contextlib.suppress(KeyboardInterrupt):
         _server(app, drain, max_connections).run(sockets=[listening])
     return 0
+
+
+def _need_uvicorn() -> None:
+    if find_spec("uvicorn") is None:
+        bad_input("the proxy needs the extra: pip install 'rungwise[proxy]'")
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -188,26 +190,6 @@ def _app(
 
     chains: dict[str, Any] = {**clients, **({"*": default} if default is not None else {})}
     return Proxy(Gateway(chains, hold, keep), key=key, most=most, forwards=forward, metrics=metrics)
-
-
-def _clients_in(path: str, most: int, store: str | None) -> dict[str, Client]:
-    """Return a client for each chain of a file, all with the policy there; no request waits for a connection."""
-    from rungwise.adapters.client import Client
-
-    if find_spec("uvicorn") is None:
-        bad_input("the proxy needs the extra: pip install 'rungwise[proxy]'")
-    text = text_of_file(path)
-    policy = Policy.from_toml(text, source=path)
-    chains = read_toml(text).get("chain", {})
-    try:
-        if not isinstance(chains, dict) or not chains:
-            raise ConfigurationError("there is no chain: begin each backend of one with [[chain.default]]")
-        prices = read_price_list(text)  # which refuses what is no table
-        options: dict[str, Any] = {"policy": policy, "max_connections": most, "store": store}
-        options["health"] = read_health(text)
-        return {name: Client(chain_in(name, tables, prices.of), **options) for name, tables in chains.items()}
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{path}: {error}") from None
 
 
 def _is_here(host: str) -> bool:

@@ -30,6 +30,7 @@ from rungwise.fsm.checker.structure import problems
 from rungwise.fsm.checker.walk import Walk, walk
 from rungwise.fsm.checker.walked import ALIVE
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.failure import Failure, event_of_failure
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.schemas.returns import returns_of
 from rungwise.fsm.turn.policy import TurnPolicy
@@ -42,6 +43,7 @@ HONEST = "honest endings"
 TERMINATES = "terminates for all limits"
 REACHED = "the next backend is reached"
 UNASKED = "the figures hold with health and without"
+CRASHES = "the figures hold over any number of crashes"
 
 HONEST_CALL = "only an answer is done, and gathered text never becomes an error"
 HONEST_TURN = "only an answer is finished, and nothing follows the summary or a round that repeats itself"
@@ -109,7 +111,7 @@ def verify(
         next_backend = _reached(calls)
         certificate = evolve(
             certificate,
-            properties=(*certificate.properties, next_backend, _unasked(calls.table)),
+            properties=(*certificate.properties, next_backend, _unasked(calls.table), _crashes(calls.table)),
             worst=worst_cases(calls, limits, prices, max_tokens, input_tokens, assistant_turns, response_format, chain),
             kept=_reserved(calls, limits, len(backends)) if next_backend.holds else None,
         )
@@ -272,6 +274,12 @@ def _unasked(table: Table) -> Property:
     if missing:
         detail = f"found_open is not counted in {', '.join(missing)}"
     return Property(UNASKED, not missing, detail, is_required=False)
+
+
+def _crashes(table: Table) -> Property:
+    event = event_of_failure(Failure("crashed"))
+    detail = f"an attempt of a durable call that a crash cuts off is {event}, counted and charged before it was sent"
+    return Property(CRASHES, bool(table.ladder(event, table.hub)), detail, is_required=False)
 
 
 def _ends_early(branch: Branch, ends: Collection[str]) -> bool:

@@ -13,7 +13,7 @@ Reason = Literal[
     "auth", "billing", "rate_limit", "overloaded", "server_error", "timeout", "connection", "unreachable",
     "certificate", "context_overflow", "payload_too_large", "output_cap", "prefill_unsupported",
     "parameter_unsupported", "reasoning_signature", "reasoning_missing", "failed_generation", "model_not_found",
-    "content_policy", "format", "malformed", "silence", "unknown",
+    "content_policy", "format", "malformed", "silence", "crashed", "unknown",
 ]  # fmt: skip
 """Why a request failed."""
 
@@ -22,7 +22,10 @@ _MUST_BE_SECONDS = must(
 )
 _MUST_BE_TOKENS = must("a whole number of tokens, or None", or_none(is_whole), names_class=True)
 
-_UNSENT: Final = frozenset(
+_UNHEARD: Final = ("timeout", "silence", "connection", "crashed")
+"""The reasons for which nobody heard what came of a request."""
+
+NEVER_SENT: Final = frozenset(
     {"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "InvalidURL", "KeyFunctionError"}
 )
 """The exceptions that come before anything was sent."""
@@ -72,9 +75,9 @@ class Failure:
         """Whether the provider may have worked on the request, although no usable answer came."""
         if self.reason == "malformed":
             return True  # an error has a shape and a status; what has neither may have been an answer
-        if self.status is not None or self.reason not in ("timeout", "silence", "connection") or self.is_stale:
+        if self.status is not None or self.reason not in _UNHEARD or self.is_stale:
             return False
-        return self.exception is None or not any(kind.__name__ in _UNSENT for kind in type(self.exception).__mro__)
+        return self.exception is None or not any(kind.__name__ in NEVER_SENT for kind in type(self.exception).__mro__)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave out the exception: those of HTTP clients cannot be pickled."""
@@ -88,7 +91,7 @@ KEY_HINT_REASONS: Final[frozenset[Reason]] = frozenset({"auth"})
 _REASONS: Final[dict[str, tuple[Reason, ...]]] = {
     "failed_transiently": (
         *("rate_limit", "overloaded", "server_error", "timeout", "connection", "unreachable"),
-        *("failed_generation", "unknown"),
+        *("failed_generation", "crashed", "unknown"),
     ),
     "failed_permanently": ("auth", "billing", "certificate", "model_not_found", "format"),
     "overflowed": ("context_overflow", "payload_too_large"),

@@ -214,13 +214,7 @@ class Record:
 
     def to_json(self) -> str:
         """Write the record as JSON."""
-        import orjson  # only written and read journals need it
-
-        document = self.to_document()
-        try:
-            return orjson.dumps(document, option=orjson.OPT_INDENT_2, default=_plain).decode()
-        except orjson.JSONEncodeError:  # JSON cannot hold a lone surrogate
-            return orjson.dumps(_mended(document), option=orjson.OPT_INDENT_2, default=_plain).decode()
+        return json_of(self.to_document(), is_indented=True)
 
     def _setting_document(self) -> dict[str, Any]:
         """Return the setting as plain values."""
@@ -288,6 +282,17 @@ class Record:
 _STEP = forms_of(Step, usage=OBJECT)
 _NEEDED = tuple(each.name for each in attrs.fields(Step) if each.default is attrs.NOTHING)
 _USAGE = forms_of(Usage)
+
+
+def json_of(document: Any, *, is_indented: bool = False) -> str:
+    """Write what journals hold as JSON; a lone surrogate, which it cannot hold, becomes a question mark."""
+    import orjson  # only written and read journals need it
+
+    option = orjson.OPT_INDENT_2 if is_indented else 0
+    try:
+        return orjson.dumps(document, option=option, default=_plain).decode()
+    except orjson.JSONEncodeError:
+        return orjson.dumps(_mended(document), option=option, default=_plain).decode()
 
 
 def _mended(value: Any) -> Any:

@@ -46,7 +46,7 @@ FLOORS = (
     {"adapters.check", "adapters.discovery"},
     {"adapters.drivers"},
     {"adapters.client"},
-    {"adapters.gateway"},
+    {"adapters.gateway", "adapters.durable"},
     {"adapters.provider"},
     {"adapters.testing"},
     {"adapters.cli"},

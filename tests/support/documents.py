@@ -36,7 +36,7 @@ ELSEWHERE: Final = frozenset(
 SHELL: Final = ("pip install ", "python3 -m venv ", "export ", "curl ", "uvicorn ", "pytest", ".ci/", "git ")
 """How other commands than ours begin."""
 
-SLOW: Final = ("demo", "serve", "proxy", "fuzz", "health")
+SLOW: Final = ("demo", "serve", "proxy", "fuzz", "health", "batch", "worker", "calls")
 """Commands whose options are checked, and that do not run: they take seconds, need a server, or end by Ctrl-C."""
 
 HOSTS: Final = {

@@ -46,6 +46,14 @@ def build() -> rungwise.Client:
     )
 
 
+async def keep(client: rungwise.Client) -> str:
+    with rungwise.Durable(client, "sqlite:///calls.sqlite", concurrency=20) as durable:
+        handle: rungwise.core.Handle = durable.start("b", "hello", returns={"type": "object"}, restart=True)
+        results = [durable.call("a", "hello", max_tokens=9), await durable.acall("c", "hello"), handle.result()]
+        durable.handle("b").cancel()
+        return durable.handle("a", returns=list[str]).status() + results[0].text + (await handle.aresult()).text
+
+
 def shorten(messages: tuple[rungwise.core.PlainMessage, ...]) -> Sequence[rungwise.core.PlainMessage]:
     return messages[-2:]
 

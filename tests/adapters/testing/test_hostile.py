@@ -13,12 +13,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise import Certificate, Client, OpenAIChat, testing
+from rungwise import Client, OpenAIChat, testing
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.testing import survival
 from rungwise.adapters.testing.fuzzing import Fuzzer, HostileCase, hurried
 from rungwise.adapters.testing.raw_server import RawServer
 from rungwise.adapters.testing.survival import _traced, peak_memory
+from rungwise.core import Certificate
 from rungwise.fsm.testing.hostile import raw, responses
 from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep, valid_reply
 from rungwise.fsm.testing.hostile.responses import HOSTILITIES

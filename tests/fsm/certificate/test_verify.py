@@ -45,6 +45,7 @@ def test_the_default_policy_is_proved(chain: int, configurations: int) -> None:
         "every configuration can still reach done",
         "the next backend is reached",
         "the figures hold with health and without",
+        "the figures hold over any number of crashes",
     ]
     assert len(certificate.overlaps) == 128
     assert [each.row for each in certificate.rows] == list(CALL.rows)

@@ -214,6 +214,7 @@ EVENTS = {
             "unreachable",
             "unknown",
             "failed_generation",
+            "crashed",
         ),
     ),
     "overflowed": ("context_overflow", "payload_too_large"),

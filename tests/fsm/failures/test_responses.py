@@ -38,7 +38,7 @@ def test_names_the_reason(reason: Reason, status: int | None, body: Any) -> None
 
 
 def test_every_reason_of_a_response_is_covered() -> None:
-    elsewhere = {"output_cap", "parameter_unsupported", "certificate", "silence", "unreachable"}
+    elsewhere = {"output_cap", "parameter_unsupported", "certificate", "silence", "unreachable", "crashed"}
     assert {reason for reason, _, _ in FLAT} | elsewhere == REASONS
 
 

@@ -1,0 +1,228 @@
+"""`rungwise batch`: the prompts of a file, each a durable call."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import click
+from attrs import define, field
+
+from rungwise.adapters.cli.options import WantedParameter
+from rungwise.adapters.cli.output import CANCELLED, bad_input, complain, counted, note, one_line
+
+if TYPE_CHECKING:
+    from rungwise.adapters.client import Client
+    from rungwise.adapters.durable.batch import LineResult
+
+EVERY: Final = 60.0
+"""Seconds between two lines of progress where stderr is no terminal."""
+
+SLOWEST: Final = 3
+"""How many of the slowest calls the summary names."""
+
+CHAIN_OPTION: Final = click.option(
+    "--chain", metavar="NAME", help="Which chain of the file.  [default: the only one, or default]"
+)
+CONCURRENCY_OPTION: Final = click.option(
+    "--concurrency",
+    type=click.IntRange(1, 10_000),
+    default=50,
+    show_default=True,
+    metavar="N",
+    help="How many calls run here at once.",
+)
+
+
+def database_option(text: str, *, required: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option `--database` of a command."""
+    return click.option("--database", metavar="URL", required=required, help=text)
+
+
+@click.command(short_help="Run the prompts of a file, and go on where an earlier run ended.")
+@click.argument("prompts", type=click.Path(exists=True, dir_okay=False))
+@click.option(
+    "--config",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="A TOML file with a policy and chains, as `rungwise proxy` takes it.",
+)
+@CHAIN_OPTION
+@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Where the answers go.")
+@database_option("Where the calls are kept: sqlite:///FILE or postgresql://...  [default: OUTPUT.sqlite]")
+@click.option(
+    "--name", metavar="NAME", help="Tells this batch from others in the database.  [default: the name of PROMPTS]"
+)
+@CONCURRENCY_OPTION
+@click.option(
+    "--returns",
+    type=WantedParameter(),
+    metavar="FILE|module:NAME",
+    help="What each answer must be: a JSON schema, or a type in Python.",
+)
+@click.option("--as-completed", is_flag=True, help="Write each answer as soon as it is there, in any order.")
+@click.option("--retry-failed", is_flag=True, help="Run those again that have failed.")
+@click.option(
+    "--enqueue",
+    is_flag=True,
+    help="Leave the calls to `rungwise worker`; the same command without it waits for the answers.",
+)
+def batch(
+    prompts: str,
+    config: str,
+    chain: str | None,
+    output: str | None,
+    database: str | None,
+    name: str | None,
+    concurrency: int,
+    returns: Any,
+    as_completed: bool,
+    retry_failed: bool,
+    enqueue: bool,
+) -> int:
+    """Run each prompt of PROMPTS, a file with a JSON object on each line, and write an object for each to OUTPUT.
+
+    A line has a `prompt`, or `messages`; what else it may have: `id`, `system`, `max_tokens`, `temperature`, `tools`
+    and the other options of a call. A line that cannot be read is reported with its number, and the rest goes on.
+
+    Ctrl-C, a crash or a lost machine costs nothing twice: the same command again goes on, and reads what has ended
+    from the database. That holds prompts and answers, and no keys.
+
+    \b
+    Exit codes:
+      0    every prompt has an answer
+      1    some have none: OUTPUT says why
+      2    bad input
+      130  Ctrl-C; run it again to go on
+
+    \b
+    Examples:
+      rungwise batch prompts.jsonl --config chains.toml -o answers.jsonl
+      rungwise batch prompts.jsonl --config chains.toml --database postgresql://host/db --enqueue
+    """
+    from rungwise.adapters.cli.backends import client_in
+
+    if output is None and not enqueue:
+        bad_input("name the file for the answers with --output")
+    if database is None and output is None:
+        bad_input("--enqueue needs a --database that the workers share")
+    seen = BatchProgress(_count_lines(prompts))
+    settings = {"enqueue": enqueue, "retry_failed": retry_failed, "in_order": not as_completed, "returns": returns}
+    url, name = database or f"sqlite:///{output}.sqlite", name or Path(prompts).stem
+    try:
+        with client_in(config, chain, max_connections=concurrency) as client, _writing(output) as file:
+            for answer in seen.shown(_answers(client, url, Path(prompts), name, concurrency, **settings)):
+                if file is not None:
+                    file.write(_line_of(answer))
+    except KeyboardInterrupt:
+        note("stopped; the same command goes on")
+        return CANCELLED
+    seen.sum_up()
+    return int(seen.failed > 0)
+
+
+def _answers(client: Client, url: str, prompts: Path, name: str, most: int, **settings: Any) -> Iterator[LineResult]:
+    from rungwise.adapters.durable.batch import Batch
+    from rungwise.adapters.durable.durable import Durable
+    from rungwise.adapters.durable.lines import read_lines
+
+    with Durable(client, url, concurrency=0 if settings["enqueue"] else most) as durable:
+        yield from Batch(durable, name, most, **settings).run(read_lines(prompts))
+
+
+def _count_lines(path: str) -> int:
+    """Count the lines of a file, blank ones too, without holding one."""
+    with open(path, "rb") as file:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(2**20), b""))
+
+
+@contextmanager
+def _writing(output: str | None) -> Iterator[IO[str] | None]:
+    """Write to a file beside the output, which takes its place at the end."""
+    if output is None:
+        yield None
+        return
+    part = Path(f"{output}.part")
+    try:
+        with part.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+        part.replace(output)
+    except OSError as error:
+        bad_input(f"{output} cannot be written ({error.strerror}): name a writable place")
+
+
+def _line_of(answer: LineResult) -> str:
+    from rungwise.adapters.cli.shown import as_mapping, calls_of
+    from rungwise.fsm.journal.record import json_of
+
+    result = answer.result
+    own: dict[str, Any] = {"outcome": None, "fault": answer.fault}
+    if result is not None:
+        own = as_mapping(result, result, {"tool_calls": calls_of(result.tool_calls)})
+    return json_of({"id": answer.line.id, "line": answer.line.number, **own}) + "\n"
+
+
+@define
+class BatchProgress:
+    """Show how far a batch is, and sum it up."""
+
+    total: int
+    done: int = 0
+    failed: int = 0
+    cost: float | None = 0.0
+    outcomes: Counter[str] = field(factory=Counter)
+    attempts: int = 0
+    slowest: list[tuple[float, str]] = field(factory=list)
+    began: float = field(factory=time.monotonic)
+
+    def shown(self, answers: Iterable[LineResult]) -> Iterator[LineResult]:
+        """Count answers as they come."""
+        from rungwise.adapters.cli.output import progress_bar
+
+        last = self.began
+        with progress_bar("batch") as bar:
+            task = None if bar is None else bar.add_task("", total=self.total)
+            for answer in answers:
+                self._count(answer)
+                if bar is not None and task is not None:
+                    bar.update(task, completed=self.done, description=self._so_far)
+                elif time.monotonic() - last >= EVERY:
+                    last = time.monotonic()
+                    note(f"{self.done} of about {self.total}; {self._so_far}")
+                yield answer
+
+    def sum_up(self) -> None:
+        """Write the summary to stderr."""
+        for outcome, count in self.outcomes.most_common():
+            note(f"{count:>9}  {outcome}")
+        slowest = ", ".join(f"{name} ({seconds:.1f} s)" for seconds, name in self.slowest)
+        note(f"{counted(self.attempts, 'attempt')}; cost: {self._cost}" + (f"; slowest: {slowest}" if slowest else ""))
+
+    @property
+    def _cost(self) -> str:
+        return "unknown: a backend has no prices" if self.cost is None else f"{self.cost:.4g}"
+
+    @property
+    def _so_far(self) -> str:
+        rate = self.done / max(time.monotonic() - self.began, 1e-9)
+        return f"cost so far: {self._cost}; {max(self.total - self.done, 0) / max(rate, 1e-9):.0f} s left"
+
+    def _count(self, answer: LineResult) -> None:
+        self.done += 1
+        result = answer.result
+        if result is None:
+            self.outcomes["cannot be run" if answer.fault else "left to workers"] += 1
+            if answer.fault:
+                self.failed += 1
+                complain(f"line {answer.line.number}: {one_line(answer.fault)}")
+            return
+        self.outcomes[result.outcome] += 1
+        self.failed += not result.is_success
+        self.attempts += result.attempts
+        self.cost = None if self.cost is None or result.cost is None else self.cost + result.cost
+        self.slowest = sorted([*self.slowest, (result.seconds, answer.line.id)], reverse=True)[:SLOWEST]

@@ -1,0 +1,58 @@
+"""`rungwise calls`: the durable calls of a database, what they cost, and how each went."""
+
+from __future__ import annotations
+
+import click
+
+from rungwise.adapters.cli.durable.batch import database_option
+from rungwise.adapters.cli.output import bad_input, note, put
+
+
+@click.command(short_help="List the durable calls of a database, or explain one.")
+@click.argument("id", required=False)
+@database_option("The database: sqlite:///FILE or postgresql://...", required=True)
+@click.option("--failed", is_flag=True, help="Only those that have ended without a success.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, metavar="N", help="The newest so many."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of calls, or the journal of one.")
+def calls(id: str | None, database: str, failed: bool, limit: int, as_json: bool) -> int:
+    """List calls, the newest first: id, status, attempts, cost, seconds and cause; or show the attempts of call ID.
+
+    \b
+    Exit codes:
+      0  shown
+      2  bad input: no such database, or no such call
+
+    \b
+    Examples:
+      rungwise calls --database sqlite:///answers.jsonl.sqlite --failed
+      rungwise calls --database sqlite:///answers.jsonl.sqlite prompts/17
+    """
+    from rungwise.adapters.durable.listing import StoredCalls
+
+    listing = StoredCalls(database)
+    if id is not None:
+        found = listing.one(id)
+        if found is None:
+            bad_input(f"there is no call {id!r} in this database")
+        if found.journal is None:
+            bad_input(f"{id} has not ended: it is {found.status}")
+        if as_json:
+            put(found.journal.to_json() + "\n")
+        else:
+            from rungwise.adapters.cli.describe import brief_text
+            from rungwise.fsm.journal.path import path_of
+
+            put(brief_text(path_of(found.journal, found.journal.setting.policy.table)))
+        return 0
+    rows = listing.newest(limit, only_failed=failed)
+    if as_json:
+        from rungwise.fsm.journal.record import json_of
+
+        put(json_of([row.as_mapping() for row in rows], is_indented=True) + "\n")
+        return 0
+    put("".join(f"{line}\n" for line in listing.table(rows)))
+    if len(rows) == limit:
+        note(f"only the newest {limit}: --limit shows more")
+    return 0

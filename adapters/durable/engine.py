@@ -1,0 +1,184 @@
+"""DBOS in this process: one instance, in an event loop of its own, that takes on what dead processes have left.
+
+Recovery is DBOS's own only for the same executor. So each process is an executor of its own and holds a lock on its
+name (`owners.py`); the others look at the locks of those that own unfinished calls, and put what a dead one has left
+into the queue.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import anyio
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from attrs import define, field
+
+from rungwise.adapters.durable.owners import FileOwners, Owners, PostgresOwners, new_name
+from rungwise.fsm.errors import ConfigurationError, RungwiseError
+from rungwise.fsm.values.label import label
+
+T = TypeVar("T")
+
+HOME: Final = "home"
+"""The attribute of a workflow that names its queue: that of the processes which can run it."""
+
+VERSION: Final = "1"
+"""Of all workflows, for ever: with a version of DBOS's own, changed source would strand what an older one has begun."""
+
+POLL: Final = 0.1
+"""Seconds between two looks at the queue."""
+
+DEFAULT_CONCURRENCY: Final = 100
+"""How many workflows of a queue a process runs at once if nobody says otherwise."""
+
+LOOK: Final = 2.0
+"""Seconds between two looks for what dead processes have left."""
+
+THREADS: Final = 4
+"""Threads that talk to the database: more are slower (measured, on SQLite and Postgres)."""
+
+_logger = logging.getLogger("dbos")
+
+
+@define(eq=False)
+class Engine:
+    """Run workflows on one database.
+
+    Arguments:
+        url: `sqlite:///FILE` or `postgresql://...`.
+        home: the queue of this process; no other one has what this one cannot run.
+        concurrency: how many workflows of the queue run at once in a process, which DBOS keeps in the database: the
+            last one that says so decides for all. None says nothing, and with 0 this process takes none from it.
+    """
+
+    url: str
+    home: str
+    concurrency: int | None
+    name: str = field(factory=new_name, init=False)
+    _owners: Owners = field(init=False)  # from `open` on, here and below
+    _portal: BlockingPortal = field(init=False)
+    _end_loop: Callable[..., Any] = field(init=False)
+
+    def open(self) -> None:
+        """Start.
+
+        Raises:
+            ConfigurationError: this process runs DBOS already, or the database cannot be used.
+        """
+        self._owners = owners_of(self.url)
+        context = start_blocking_portal()
+        self._portal, self._end_loop = context.__enter__(), context.__exit__
+        try:
+            self._portal.call(self._launch)
+            self._owners.hold(self.name)  # now, for DBOS has made the database
+        except BaseException as error:
+            self.close()
+            if isinstance(error, Exception) and not isinstance(error, RungwiseError):
+                raise ConfigurationError(f"database: it cannot be used: {label(str(error), 200)}") from error
+            raise
+        self._portal.start_task_soon(self._look_for_ever)
+
+    def close(self) -> None:
+        """End what runs here, and leave it to the next process."""
+        from dbos import DBOS
+
+        self._portal.call(self._portal.stop, True)
+        self._end_loop(None, None, None)
+        if DBOS.executor_id == self.name:  # else it is the program's own
+            DBOS.destroy()
+        self._owners.close()
+
+    def run(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """Run a coroutine function in the loop of the engine, and return its result."""
+        return self._portal.call(function, *args)
+
+    def soon(self, function: Callable[..., Awaitable[T]], *args: Any) -> Future[T]:
+        """Start a coroutine function in the loop of the engine."""
+        return self._portal.start_task_soon(function, *args)
+
+    async def _launch(self) -> None:
+        """Launch DBOS in this loop, which it adopts for what it takes from its queue."""
+        from dbos import DBOS, DBOSPortableJSONSerializer
+
+        if not _logger.handlers:
+            _logger.addHandler(logging.NullHandler())  # or DBOS logs to stderr
+        DBOS(
+            config={
+                "name": "rungwise",
+                "system_database_url": self.url,
+                "executor_id": self.name,
+                "application_version": VERSION,
+                "serializer": DBOSPortableJSONSerializer(),
+                "max_executor_threads": THREADS,
+            }
+        )
+        if DBOS.executor_id != self.name:
+            raise ConfigurationError("this process runs DBOS for something else already, and it can run it only once")
+        # Or this process would take what only others can run.
+        DBOS.listen_queues([] if self.concurrency == 0 else [self.home])
+        DBOS.launch()
+        await DBOS.register_queue_async(
+            self.home,
+            worker_concurrency=self.concurrency or DEFAULT_CONCURRENCY,
+            polling_interval_sec=POLL,
+            on_conflict="always_update" if self.concurrency else "never_update",
+        )
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            try:
+                await anyio.to_thread.run_sync(self.take_over)
+            except Exception:
+                _logger.exception("cannot see which processes are alive")  # the database is away; it may come back
+            await anyio.sleep(LOOK)
+
+    def take_over(self) -> None:
+        """Put into the queue what dead processes have left."""
+        from dbos import DBOS
+
+        self._owners.hold(self.name)
+        pending = partial(DBOS.list_workflows, status="PENDING", load_input=False, load_output=False)
+        for name in {each.executor_id or "" for each in pending()} - {self.name}:
+            with self._owners.seized(name) as is_dead:
+                for left in pending(executor_id=name) if is_dead else ():
+                    DBOS.resume_workflow(left.workflow_id, queue_name=(left.attributes or {}).get(HOME, self.home))
+
+
+def check_exists(url: str) -> None:
+    """Raise a ConfigurationError if the file of a database is not there; reading it would make an empty one."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("postgresql", "postgres") and not _path_of(url).is_file():
+        raise ConfigurationError(f"database: there is no file {_path_of(url)}")
+
+
+def owners_of(url: str) -> Owners:
+    """Return what tells which processes of a database are alive; prepare the database.
+
+    Raises:
+        ConfigurationError: the URL is of neither kind.
+    """
+    parts = urlsplit(url)
+    if parts.scheme in ("postgresql", "postgres"):
+        return PostgresOwners(url)
+    path = _path_of(url)
+    try:
+        with sqlite3.connect(path) as connection:
+            connection.execute("PRAGMA journal_mode=wal")  # lasts, and doubles the speed
+    except sqlite3.Error as error:
+        raise ConfigurationError(f"database: {path} cannot be opened: {error}") from None
+    return FileOwners(path.with_name(f"{path.name}.owners"))
+
+
+def _path_of(url: str) -> Path:
+    parts = urlsplit(url)
+    path = Path(unquote(parts.path.removeprefix("/")))
+    if parts.scheme != "sqlite" or parts.netloc or not path.name or path.name == ":memory:":
+        raise ConfigurationError("database must be a URL such as sqlite:///rungwise.sqlite or postgresql://host/name")
+    return path

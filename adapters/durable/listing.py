@@ -1,0 +1,114 @@
+"""The calls of a database, read without running any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import orjson
+from attrs import asdict, define, frozen
+
+from rungwise.adapters.durable.durable import STATUS, UNFINISHED, WORKFLOW, need_dbos
+from rungwise.adapters.durable.engine import check_exists
+from rungwise.adapters.durable.forms import Plain
+from rungwise.fsm.call.run.journal import Journal
+from rungwise.fsm.call.run.result import SUCCESSES
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.label import label
+
+COLUMNS = ("call", "status", "attempts", "cost", "seconds", "cause")
+
+
+@frozen
+class StoredCall:
+    """A call of a database.
+
+    Arguments:
+        status: the outcome, or "waiting", "running", "cancelled", or "broken" if it could not be run.
+        cause: why it did not simply succeed.
+        journal: how it went, if it has ended.
+    """
+
+    id: str
+    status: str
+    attempts: int | None = None
+    cost: float | None = None
+    seconds: float | None = None
+    cause: str | None = None
+    journal: Journal | None = None
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """Return its line of the table; whoever writes to the database may have put anything in there."""
+        numbers = [self.attempts, self.cost, None if self.seconds is None else round(self.seconds, 1)]
+        texts = [self.id, self.status, *("" if each is None else f"{each:.6g}" for each in numbers), self.cause or ""]
+        return tuple(str(label(text, 100) or "") for text in texts)
+
+    def as_mapping(self) -> Plain:
+        """Return it as plain values, without its journal."""
+        return {name: value for name, value in asdict(self, recurse=False).items() if name != "journal"}
+
+
+@define(eq=False)
+class StoredCalls:
+    """Read the calls of a database.
+
+    Raises:
+        ConfigurationError: the extra `durable` is not installed, or there is no such database.
+    """
+
+    url: str
+
+    def __attrs_post_init__(self) -> None:
+        need_dbos()
+        check_exists(self.url)
+
+    def one(self, id: str) -> StoredCall | None:
+        """Return a call; None if there is none of this id."""
+        return next(iter(self._found(workflow_ids=[id])), None)
+
+    def newest(self, most: int, *, only_failed: bool = False) -> Sequence[StoredCall]:
+        """Return the newest calls."""
+        found = []
+        for call in self._found(sort_desc=True):
+            if not only_failed or call.status not in (*UNFINISHED, *SUCCESSES):
+                found.append(call)
+                if len(found) == most:
+                    break
+        return found
+
+    @staticmethod
+    def table(calls: Iterable[StoredCall]) -> Iterator[str]:
+        """Yield the lines of a table."""
+        rows = [COLUMNS, *(call.row for call in calls)]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+        for row in rows:
+            yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+    def _found(self, **which: Any) -> Iterator[StoredCall]:
+        from dbos import DBOSClient
+
+        client, offset = DBOSClient(system_database_url=self.url), 0
+        try:
+            while page := client.list_workflows(name=WORKFLOW, load_input=False, limit=500, offset=offset, **which):
+                yield from map(_read, page)
+                offset += len(page)
+        finally:
+            client.destroy()
+
+
+def _read(status: Any) -> StoredCall:
+    if status.status != "SUCCESS":
+        cause = None if status.error is None else str(status.error)
+        return StoredCall(status.workflow_id, STATUS.get(status.status, "broken"), cause=cause)
+    try:
+        plain = orjson.loads(status.output)
+        own = {name: plain[name] for name in ("attempts", "cost", "seconds", "cause")}
+        return StoredCall(status.workflow_id, plain["outcome"], **own, journal=Journal.from_document(plain["journal"]))
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        ConfigurationError,
+    ):  # whoever writes to the database may put anything in
+        return StoredCall(status.workflow_id, "broken", cause="what the database holds of it is no call of Rungwise's")

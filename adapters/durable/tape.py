@@ -1,0 +1,195 @@
+"""What a call was told, recorded so that another process can take the call to where it was.
+
+The core is pure: a call that is told the same again is in the same state again. So the record of a call, its tape, is
+the list of what its driver told it, each entry with the time. What the driver drew or found out beside that (jitter,
+facts that depend on other calls) is recorded with it. Two things follow. Nothing is decided anew after a crash. And an
+attempt whose end is not on the tape was cut off by a crash, for an attempt is recorded before it is sent: the call is
+told so once, as `crashed`, which is charged like any attempt that nobody heard of again. It counts as an attempt, so
+what the certificate says holds over any number of crashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from rungwise.adapters.durable.forms import Plain, plain_finding, plain_reply, read_finding, read_reply
+from rungwise.fsm.call.budget.prices import price_of
+from rungwise.fsm.call.budget.throttle import RetryThrottle
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.conversation.link import Lessons
+from rungwise.fsm.call.conversation.observation import Observation
+from rungwise.fsm.call.conversation.plain import stored
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import Request, Send
+from rungwise.fsm.call.conversation.verdict import Finding
+from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.errors import JournalMismatch
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.money import as_money
+
+CRASHED: Final = Failure("crashed")
+"""What is known of an attempt that was in flight when its process ended."""
+
+Entry = Plain
+"""One thing that a call was told: `did` names the method, `now` is the time on the clock of the call."""
+
+
+class RecordedCall(Call):
+    """A call that records what it is told. The arguments are those of `Call`."""
+
+    __slots__ = ("_draws", "_held", "_jitter_of_driver", "_retold", "tape")
+
+    def __init__(self, request: Request, *args: Any, jitter: Callable[[], float], **kwargs: Any) -> None:
+        self.tape: list[Entry] = []
+        self._draws: list[float] = []  # those of the last reply
+        self._held: tuple[str, ...] = ()  # the facts that held then
+        self._jitter_of_driver = jitter
+        self._retold: Entry | None = None  # the entry that the call is being told again
+        super().__init__(request, *args, jitter=self._draw, **kwargs)
+
+    def restore(self, tape: Iterable[Entry]) -> Send | None:
+        """Tell a new call what is on a tape, and return what waits to be sent; None if the call has ended.
+
+        Raises:
+            JournalMismatch: the call does not do again what is on the tape.
+        """
+        send: Send | None = None
+        observer, self._recorder.observer = self._recorder.observer, None  # which another process has told of all this
+        for number, entry in enumerate(tape, start=1):
+            try:
+                send = self._retell(entry, send)
+            except JournalMismatch:
+                raise
+            except Exception as error:
+                what = f"entry {number} ({entry.get('did')!r}) of its record is not what this call can be told"
+                raise JournalMismatch(f"{what}: {type(error).__name__}") from error
+            self.tape.append(entry)
+        self._recorder.observer = observer
+        return send
+
+    @staticmethod
+    def setting_of(tape: Sequence[Entry]) -> Plain:
+        """Return the arguments that a call had which began as a tape says."""
+        lessons = [Lessons.from_mapping(each, "lessons") for each in tape[0]["lessons"]]
+        return {"deadline": tape[0]["deadline"], "lessons": lessons or None}
+
+    @property
+    def is_in_flight(self) -> bool:
+        """Tell whether an attempt was sent and has not ended."""
+        return self._sender.in_flight is not None
+
+    @property
+    def spent(self) -> Plain:
+        """Return what is spent of its budget; an attempt in flight counts as if it were cut off now."""
+        spending, flying, prices = self.spending, self._sender.in_flight, self.link.prices
+        tokens, money = spending.charged_tokens, spending.charged_money
+        if flying is not None:
+            usage, _ = self._counter.usage_of(flying, None, CRASHED)
+            tokens, money = tokens + usage.output_tokens, money + (price_of(usage, prices) if prices else 0)
+        amounts = {"attempts": self.position.attempts, "seconds": spending.elapsed}
+        return {**amounts, "output_tokens": tokens, "money": as_money(money)}
+
+    def begin(self, now: float = 0.0, throttle: RetryThrottle | None = None) -> Send | None:
+        """Start the call; see `Call`."""
+        send = super().begin(now, throttle)
+        lessons = [each.to_mapping() for each in self.journal.setting.lessons]
+        self._note("begin", now, deadline=self.spending.given_deadline, lessons=lessons)
+        return send
+
+    def resume(self, now: float, deadline: float | None) -> None:
+        """Note that another process goes on with the call, and where its deadline is on the clock of the call."""
+        self.spending.given_deadline = deadline
+        self._note("resume", now, deadline=deadline)
+
+    def found_open(self, why: str, now: float | None = None) -> Send | None:
+        """Leave a backend; see `Call`."""
+        send = super().found_open(why, now)
+        self._note("open", now, why=why)
+        return send
+
+    def arrive(self, keys: Sequence[int] = (0,), *, is_probe: bool) -> None:
+        """Note that the backend may be asked; see `Call`."""
+        super().arrive(keys, is_probe=is_probe)
+        self._note("arrive", None, keys=list(keys), is_probe=is_probe)
+
+    def sending(self, now: float | None = None, waited: float = 0.0) -> Send | None:
+        """Let what waits go out; see `Call`."""
+        send = super().sending(now, waited)
+        self._note("send", now, waited=waited, sent=_sent(send))
+        return send
+
+    def receive(self, reply: Reply | Failure, now: float | None = None, finding: Finding | None = None) -> Send | None:
+        """Take what came back; see `Call`."""
+        self._draws = []
+        send = super().receive(reply, now, finding)
+        held = {"facts": list(self._held), "draws": self._draws}
+        self._note("receive", now, reply=plain_reply(reply), finding=plain_finding(finding), **held)
+        return send
+
+    def compacted(self, messages: Sequence[Any], now: float | None = None) -> Send | None:
+        """Take the messages of the compactor; see `Call`."""
+        send = super().compacted(messages, now)
+        self._note("compact", now, messages=[stored(message) for message in Request(messages).messages])
+        return send
+
+    def cancel(self, now: float | None = None, partial: Reply | None = None) -> Result:
+        """End the call; see `Call`."""
+        was_over = self.is_over
+        result = super().cancel(now, partial)
+        if not was_over:
+            self._note("cancel", now, reply=None if partial is None else plain_reply(partial))
+        return result
+
+    def _note(self, did: str, now: float | None, **values: Any) -> None:
+        self.tape.append({"did": did, "now": now, **values})
+
+    def _draw(self) -> float:
+        if self._retold is not None:
+            number: float = self._retold["draws"].pop(0)
+            return number
+        self._draws.append(self._jitter_of_driver())
+        return self._draws[-1]
+
+    def _advance(self, observation: Observation, facts: tuple[str, ...]) -> Send | None:
+        self._held = facts if self._retold is None else tuple(self._retold["facts"])
+        return super()._advance(observation, self._held)
+
+    def _retell(self, entry: Entry, send: Send | None) -> Send | None:
+        """Tell the call one entry again, without recording it again."""
+        did, now = entry["did"], entry["now"]
+        if did == "begin":
+            return super().begin(now)
+        if did == "open":
+            return super().found_open(entry["why"], now)
+        if did == "resume":
+            self.spending.given_deadline = entry["deadline"]
+            return send
+        if did == "arrive":
+            super().arrive(entry["keys"], is_probe=entry["is_probe"])
+            return send
+        if did == "send":
+            send = super().sending(now, entry["waited"])
+            if _sent(send) != entry["sent"]:
+                raise JournalMismatch(
+                    f"the record says that {entry['sent']} was sent, and now it would be {_sent(send)}"
+                )
+            return send
+        if did == "compact":
+            return super().compacted(entry["messages"], now)
+        if did == "cancel":
+            super().cancel(now, None if entry["reply"] is None else read_reply(entry["reply"]))  # type: ignore[arg-type]
+            return None
+        return self._receive_again(entry)
+
+    def _receive_again(self, entry: Entry) -> Send | None:
+        self._retold = {"facts": entry["facts"], "draws": [*entry["draws"]]}
+        try:
+            return super().receive(read_reply(entry["reply"]), entry["now"], read_finding(entry["finding"]))
+        finally:
+            self._retold = None
+
+
+def _sent(send: Send | None) -> Any:
+    """Return what a tape holds of a send, to be compared."""
+    return None if send is None else [send.rung, send.backend, send.key, send.max_tokens]

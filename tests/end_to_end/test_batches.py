@@ -1,0 +1,130 @@
+"""`rungwise batch`, `worker` and `calls`: killed and run again, nothing is paid twice, and the order is kept."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rungwise.testing import ReceivedRequest, ScriptedReply
+
+HEAD = '[[chain.default]]\nmodel = "m"\nkey_env = ""\nprices = [1, 2]\nbase_url = '
+
+
+def answer(request: ReceivedRequest) -> ScriptedReply:
+    text = request.body["messages"][-1]["content"]
+    return ScriptedReply(status=400) if text == "bad" else ScriptedReply(text=f"on {text}", delay=0.05)
+
+
+@pytest.fixture
+def server(serve: Any) -> Any:
+    return serve(answer)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, server: Any) -> Path:
+    """Return a folder with a file of chains and twenty prompts."""
+    (tmp_path / "chains.toml").write_text(f'{HEAD}"{server.base_url}"\n')
+    (tmp_path / "prompts.jsonl").write_text("".join(f'{{"prompt": "{number}"}}\n' for number in range(20)))
+    return tmp_path
+
+
+def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "rungwise", *arguments]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run(folder: Path, *arguments: str) -> tuple[int | None, str, str]:
+    process = start(folder, *arguments)
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+BATCH = ("batch", "prompts.jsonl", "--config", "chains.toml", "-o", "answers.jsonl", "--concurrency", "4")
+
+
+def answers(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "answers.jsonl").read_text().splitlines()]
+
+
+def until(condition: Any) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_killed_batch_goes_on_and_pays_only_for_what_was_in_flight(folder: Path, server: Any) -> None:
+    killed = start(folder, *BATCH)
+    until(lambda: len(server.requests) >= 10)
+    killed.kill()
+    killed.wait()
+    assert not (folder / "answers.jsonl").exists()
+    assert run(folder, *BATCH)[0] == 0
+    assert [each["text"] for each in answers(folder)] == [f"on {number}" for number in range(20)]
+    assert 20 <= len(server.requests) <= 24
+    known = len(server.requests)
+    code, _, err = run(folder, *BATCH, "--as-completed")
+    assert (code, len(server.requests)) == (0, known)
+    assert "20  done" in err
+
+
+def test_lines_that_cannot_be_read_are_named_and_failures_are_left_until_they_are_asked_for(
+    folder: Path, server: Any
+) -> None:
+    (folder / "prompts.jsonl").write_text('{"id": "a", "prompt": "1"}\nnonsense\n{"id": "b", "prompt": "bad"}\n')
+    for options, asked in (((), 2), ((), 2), (("--retry-failed",), 3)):
+        code, _, err = run(folder, *BATCH, *options)
+        assert (code, len(server.requests)) == (1, asked)
+        assert "rungwise: line 2: it is not JSON" in err
+    first, unread, failed = answers(folder)
+    assert (first["id"], first["outcome"], first["line"]) == ("a", "done", 1)
+    assert "not JSON" in unread["fault"]
+    assert (failed["outcome"], failed["failures"][0]["status"]) == ("failed", 400)
+    database = ("--database", "sqlite:///answers.jsonl.sqlite")
+    assert "prompts/b" in run(folder, "calls", *database, "--failed")[1]
+    assert "prompts/a" not in run(folder, "calls", *database, "--failed")[1]
+    assert "call done" in run(folder, "calls", *database, "prompts/a")[1]
+    assert json.loads(run(folder, "calls", *database, "prompts/a", "--json")[1])["outcome"] == "done"
+
+
+def test_workers_share_a_queue_and_go_on_for_one_that_is_killed(
+    folder: Path, server: Any, postgres_server: Any
+) -> None:
+    url = postgres_server.new_database()
+    shared = ("prompts.jsonl", "--config", "chains.toml", "--database", url)
+    code, _, err = run(folder, "batch", *shared, "--enqueue")
+    assert (code, len(server.requests)) == (0, 0), err
+    workers = [start(folder, "worker", *shared[1:], "--concurrency", "3") for _ in range(2)]
+    until(lambda: len(server.requests) >= 5)
+    workers[0].kill()
+    workers[0].communicate()
+    code, _, err = run(folder, "batch", *shared, "-o", "answers.jsonl")
+    assert code == 0, err
+    assert [each["text"] for each in answers(folder)] == [f"on {number}" for number in range(20)]
+    assert 20 <= len(server.requests) <= 23
+    workers[1].terminate()
+    assert workers[1].communicate(timeout=60)[1].startswith("waiting for calls")
+    assert workers[1].returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (BATCH[:4], "--output"),
+        (("batch", "prompts.jsonl", "--config", "chains.toml", "--enqueue"), "--database"),
+        ((*BATCH, "--chain", "nobody"), "has no chain 'nobody'"),
+        ((*BATCH, "--database", "mysql://here"), "database must be a URL"),
+        (("calls", "--database", "sqlite:///nothing.sqlite"), "there is no file nothing.sqlite"),
+        (("worker", "--config", "prompts.jsonl", "--database", "sqlite:///x.sqlite"), "prompts.jsonl"),
+    ],
+)
+def test_bad_input_is_named(folder: Path, arguments: tuple[str, ...], says: str) -> None:
+    code, _, err = run(folder, *arguments)
+    assert code == 2
+    assert err.startswith("rungwise: ")
+    assert says in err
+    assert err.count("\n") == 1

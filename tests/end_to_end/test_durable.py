@@ -1,0 +1,258 @@
+"""Calls that outlive their process: run once per id, resumed where they stood, and never dearer than is proved."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from rungwise import Budget, Client, ConfigurationError, Failed, Limits, OpenAIChat, Policy, Waits, replay
+from rungwise.adapters.durable.durable import Durable
+from rungwise.core import Reply
+from rungwise.testing import ScriptedReply
+from support import durable_child
+
+ANSWER, DOWN, SILENT = ScriptedReply(text="In the reeds."), ScriptedReply(status=503), ScriptedReply(hang=True)
+MESSAGES = "Where do herons nest?"
+SHORT = Policy(waits=Waits(retry_base=0.01, retry_cap=0.01, overload_cap=0.01))
+KEY = "sk-secret-5e884898da28"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'calls.sqlite'}"
+    return str(request.getfixturevalue("postgres_server").new_database())
+
+
+class Opened:
+    """Open a database again and again, as one process after another does."""
+
+    def __init__(self, database: str, chain: Any) -> None:
+        self.database, self.chain = database, chain
+
+    def __call__(self, **options: Any) -> Durable:
+        return Durable(Client(self.chain, **{"policy": SHORT, "jitter": lambda: 0.0, **options}), self.database)
+
+
+@pytest.fixture
+def opened(database: str) -> Any:
+    return lambda *chain: Opened(database, chain)
+
+
+def child(server: Any, database: str, *ids: str, **given: Any) -> "subprocess.Popen[str]":
+    plain = {"url": server.base_url, "database": database, "ids": ids, "messages": MESSAGES, **given}
+    command = [sys.executable, durable_child.__file__, json.dumps(plain)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def same(server: Any) -> OpenAIChat:
+    """Return the backend of the child."""
+    return OpenAIChat("m", base_url=server.base_url, api_key="sk-of-the-child")
+
+
+def until(condition: Any, seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def events(result: Any) -> list[str]:
+    return [step.event for step in result.journal.steps if step.event != "sent"]
+
+
+def test_an_id_is_run_once_in_this_process_and_the_next(serve: Any, backend_of: Any, opened: Any) -> None:
+    server = serve(DOWN, ANSWER)
+    open_ = opened(backend_of(server))
+    with open_() as durable:
+        first = durable.call("herons", MESSAGES, max_tokens=50)
+        assert durable.call("herons", MESSAGES, max_tokens=50) == first
+    with open_() as durable:
+        again = durable.call("herons", MESSAGES, max_tokens=50)
+        assert durable.handle("herons").status() == "done"
+    assert again == first
+    assert again.text == "In the reeds."
+    assert events(again) == ["failed_transiently", "answered"]
+    assert replay(again.journal).outcome == "done"
+    assert [request.body["messages"] for request in server.requests] == [[{"role": "user", "content": MESSAGES}]] * 2
+
+
+def test_a_failure_is_kept_too(serve: Any, backend_of: Any, opened: Any) -> None:
+    server = serve(DOWN)
+    for _ in range(2):
+        once = Policy(limits=Limits(retries=0))
+        with opened(backend_of(server))(policy=once) as durable, pytest.raises(Failed, match="HTTP 503") as caught:
+            durable.call("herons", MESSAGES)
+    assert caught.value.result.attempts == len(server.requests) == 1
+
+
+def test_another_request_is_no_old_result(serve: Any, backend_of: Any, opened: Any) -> None:
+    server = serve(ANSWER)
+    with opened(backend_of(server))() as durable:
+        durable.call("herons", MESSAGES)
+        for changed in ({"max_tokens": 7}, {"policy": Policy()}, {"returns": {"type": "object"}}):
+            with pytest.raises(ConfigurationError, match="the id of another request"):
+                durable.call("herons", MESSAGES, **changed)
+        with pytest.raises(ConfigurationError, match="the id of another request"):
+            durable.start("herons", "What do they eat?")
+    assert len(server.requests) == 1
+
+
+def test_what_a_killed_process_had_in_flight_counts_once_at_its_cap(
+    serve: Any, backend_of: Any, opened: Any, database: str
+) -> None:
+    server, policy = (
+        serve(SILENT, ANSWER),
+        "[budget]\noutput_tokens = 1000\n[waits]\nretry_base = 0.01\nretry_cap = 0.01",
+    )
+    killed = child(server, database, "herons", policy=policy, options={"max_tokens": 200})
+    until(lambda: server.requests)
+    killed.kill()
+    killed.wait()
+    with opened(same(server))(policy=Policy.from_toml(policy)) as durable:
+        result = durable.call("herons", MESSAGES, max_tokens=200)
+    assert events(result) == ["failed_transiently", "answered"]
+    assert (result.journal.steps[1].reason, result.journal.steps[1].usage.output_tokens) == ("crashed", 200)
+    assert result.attempts == len(server.requests) == 2
+    assert result.usage.output_tokens > 200
+    assert replay(result.journal).outcome == "done"
+
+
+MOMENTS = range(9)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_process_that_dies_between_any_two_writes_costs_no_more_than_is_proved(
+    moment: int, serve: Any, backend_of: Any, opened: Any, database: str
+) -> None:
+    server = serve(DOWN, ScriptedReply(text=""), ANSWER)
+    policy = "[budget]\nattempts = 8\n[waits]\nretry_base = 0.01\nreask_base = 0.01\nretry_cap = 0.01\nreask_cap = 0.01"
+    died = child(server, database, "herons", die_at=moment, policy=policy)
+    said, _ = died.communicate(timeout=60)
+    known = len(server.requests)
+    with opened(same(server))(policy=Policy.from_toml(policy)) as durable:
+        result = durable.call("herons", MESSAGES)
+    crashed = [step.reason for step in result.journal.steps].count("crashed")
+    assert (died.returncode, said) in ((9, ""), (0, "In the reeds.\n"))
+    assert result.text == "In the reeds."
+    assert crashed <= 1
+    assert len(server.requests) <= result.attempts <= len(server.requests) + crashed <= 8
+    assert known <= len(server.requests) <= 4
+    assert replay(result.journal).outcome == "done"
+
+
+def test_a_survivor_goes_on_with_what_a_dead_process_has_left(
+    serve: Any, backend_of: Any, opened: Any, database: str
+) -> None:
+    server = serve(SILENT, SILENT, ANSWER)
+    with opened(same(server))(policy=Policy()) as durable:
+        killed = child(server, database, "one", "two")
+        until(lambda: len(server.requests) == 2)
+        assert durable.handle("one").status() == "running"
+        killed.kill()
+        killed.wait()
+        results = [durable.handle(id).result() for id in ("one", "two")]
+    assert [result.text for result in results] == ["In the reeds."] * 2
+    assert [result.attempts for result in results] == [2, 2]
+    assert len(server.requests) == 4
+
+
+def test_a_living_process_keeps_its_calls(serve: Any, backend_of: Any, opened: Any, database: str) -> None:
+    server = serve(ScriptedReply(text="In the reeds.", delay=4.0))
+    living = child(server, database, "herons")
+    until(lambda: server.requests)
+    with opened(same(server))(policy=Policy()) as durable:
+        durable._engine.take_over()
+        assert durable.call("herons", MESSAGES).attempts == 1
+    assert living.communicate(timeout=60)[0] == "In the reeds.\n"
+    assert len(server.requests) == 1
+
+
+def test_a_changed_policy_is_refused_or_started_again_on_what_is_left(
+    serve: Any, backend_of: Any, opened: Any, database: str
+) -> None:
+    server = serve(DOWN, SILENT, ANSWER)
+    killed = child(server, database, "herons")
+    until(lambda: len(server.requests) == 2)
+    killed.kill()
+    killed.wait()
+    with opened(same(server))(policy=Policy(budget=Budget(attempts=3))) as durable:
+        with pytest.raises(ConfigurationError, match="changed since this call began"):
+            durable.call("herons", MESSAGES)
+        assert durable.handle("herons").status() in ("running", "waiting")  # for a process that can run it
+        result = durable.call("herons", MESSAGES, restart=True)
+        assert durable.call("herons", MESSAGES, restart=True) == result
+    assert result.text == "In the reeds."
+    assert result.journal.setting.policy.budget.attempts == 1
+    assert len(server.requests) == 3
+
+
+def test_a_call_is_cancelled_by_its_handle(serve: Any, backend_of: Any, opened: Any) -> None:
+    server = serve(SILENT)
+    with opened(backend_of(server))() as durable:
+        handle = durable.start("herons", MESSAGES)
+        until(lambda: server.requests)
+        handle.cancel()
+        with pytest.raises(Exception, match="cancelled") as caught:
+            handle.result()
+        assert caught.value.result.outcome == handle.status() == "cancelled"
+
+
+class Place(BaseModel):
+    where: str
+
+
+def is_short(reply: Reply, place: Place) -> str | None:
+    return None if len(place.where) < 12 else "say it in one word"
+
+
+def test_values_and_verdicts_are_found_by_their_path(serve: Any, backend_of: Any, opened: Any) -> None:
+    long, short = ScriptedReply(text='{"where": "among the reeds"}'), ScriptedReply(text='{"where": "reeds"}')
+    server = serve(long, short)
+    with opened(backend_of(server))() as durable:
+        result = durable.call("herons", MESSAGES, returns=Place, verdict=is_short)
+        listed = durable.call("list", MESSAGES, returns=dict[str, str])
+        with pytest.raises(ConfigurationError, match="must stand at the top of a module"):
+            durable.start("local", MESSAGES, verdict=lambda reply: None)
+    assert result.value == Place(where="reeds")
+    assert events(result) == ["answered_wrongly", "answered"]
+    assert listed.value == {"where": "reeds"}
+
+
+def test_the_database_holds_no_key(serve: Any, backend_of: Any, opened: Any, tmp_path: Path) -> None:
+    server = serve(ScriptedReply(status=401), ANSWER)
+    with opened(backend_of(server, api_key=KEY), backend_of(server, name="second", api_key=KEY + "2"))() as durable:
+        durable.call("herons", MESSAGES)
+        with pytest.raises(ConfigurationError, match="the database holds no keys"):
+            durable.call("key", MESSAGES, headers={"Authorization": KEY})
+    for file in tmp_path.iterdir():
+        assert KEY.encode() not in file.read_bytes()
+
+
+NONSENSE: dict[str, tuple[Any, str]] = {
+    "no id": (lambda durable: durable.start("", MESSAGES), "id of a call"),
+    "a long id": (lambda durable: durable.start("x" * 201, MESSAGES), "id of a call"),
+    "an unknown id": (lambda durable: durable.handle("nobody"), "there is no call"),
+    "within": (lambda durable: durable.start("x", MESSAGES, within=object()), "cannot have within="),
+    "a second one": (lambda durable: Durable(durable._client, "sqlite:///other.sqlite"), "one Durable at a time"),
+}
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_nonsense_is_refused(name: str, serve: Any, backend_of: Any, opened: Any) -> None:
+    do, says = NONSENSE[name]
+    with opened(backend_of(serve(ANSWER)))() as durable, pytest.raises(ConfigurationError, match=says):
+        do(durable)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "sqlite://", "sqlite:///:memory:", "mysql://here/x", "sqlite:////no/such/place.db"]
+)
+def test_a_database_that_cannot_be_is_refused(url: str, serve: Any, backend_of: Any) -> None:
+    with pytest.raises(ConfigurationError, match="database"):
+        Durable(Client(backend_of(serve(ANSWER))), url)
