@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
-from attrs import field, frozen
+from attrs import frozen
 
-from rungwise.adapters.durable.tape import RecordedCall
 from rungwise.adapters.http.async_driver import AsyncDriver
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.fsm.call.call import Call
@@ -17,20 +16,9 @@ from rungwise.fsm.call.run.delivery import StreamEvent
 
 @frozen
 class DurableDriver(AsyncDriver):
-    """Run a call over HTTP, and save its tape where a crash would lose something.
+    """Run a call over HTTP, and save its tape where a crash would lose something."""
 
-    Arguments:
-        save: writes what is new on the tape.
-        resumed: what a call that was resumed waits to send.
-    """
-
-    save: Callable[[], Awaitable[None]]
-    resumed: Send | None = field(default=None)
-
-    def begin(self, call: Call) -> Send | None:
-        """Start a call, or go on with one that was resumed."""
-        assert isinstance(call, RecordedCall)
-        return self.resumed if call.tape else super().begin(call)
+    save: Callable[[], Awaitable[None]]  # writes what is new on the tape
 
     async def _make_ready(self, call: Call, send: Send) -> bool:
         if call.last is not None:  # or nothing has come yet that could be lost in a wait

@@ -38,10 +38,11 @@ Entry = Plain
 class RecordedCall(Call):
     """A call that records what it is told. The arguments are those of `Call`."""
 
-    __slots__ = ("_draws", "_held", "_jitter_of_driver", "_retold", "tape")
+    __slots__ = ("_draws", "_held", "_jitter_of_driver", "_retold", "resumed", "tape")
 
     def __init__(self, request: Request, *args: Any, jitter: Callable[[], float], **kwargs: Any) -> None:
         self.tape: list[Entry] = []
+        self.resumed: Send | None = None  # what it waits to send, once it was restored
         self._draws: list[float] = []  # those of the last reply
         self._held: tuple[str, ...] = ()  # the facts that held then
         self._jitter_of_driver = jitter
@@ -91,7 +92,9 @@ class RecordedCall(Call):
         return {**amounts, "output_tokens": tokens, "money": as_money(money)}
 
     def begin(self, now: float = 0.0, throttle: RetryThrottle | None = None) -> Send | None:
-        """Start the call; see `Call`."""
+        """Start the call, or go on with one that was restored; see `Call`."""
+        if self.tape:
+            return self.resumed
         send = super().begin(now, throttle)
         lessons = [each.to_mapping() for each in self.journal.setting.lessons]
         self._note("begin", now, deadline=self.spending.given_deadline, lessons=lessons)

@@ -17,7 +17,7 @@ from rungwise.adapters.durable.driver import DurableDriver
 from rungwise.adapters.durable.forms import Plain, plain_request, plain_result, read_request
 from rungwise.adapters.durable.tape import CRASHED, RecordedCall
 from rungwise.adapters.http.cancellation import Cancellation, either
-from rungwise.fsm.call.conversation.request import Request, Send
+from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.policy import Budget, Policy
 from rungwise.fsm.call.run.journal import read_policy
 from rungwise.fsm.call.run.overrides import with_overrides
@@ -143,14 +143,14 @@ async def run_work(
         verdict=[found(path, "the verdict") for path in asked["verdicts"]] or None,
         returns=_read_returns(asked["returns"]),
     )
-    resumed: Send | None = None
     if tape:
-        resumed = call.restore(tape)
+        waiting = call.restore(tape)
         call.resume(now(), _on(now, wall, work["deadline"]))
         if call.is_in_flight:
-            resumed = call.receive(CRASHED, now())
-        elif resumed is not None:
-            resumed = evolve(resumed, wait=max(resumed.wait - (wall() - read[-1]["at"]), 0.0))
+            waiting = call.receive(CRASHED, now())
+        elif waiting is not None:
+            waiting = evolve(waiting, wait=max(waiting.wait - (wall() - read[-1]["at"]), 0.0))
+        call.resumed = waiting
     saved = len(tape)
 
     async def save_new() -> None:
@@ -163,7 +163,7 @@ async def run_work(
     with either(running.cancellation, ending) as both:
         settings = client._async_settings(running, both, call.policy.timeouts)
         settings |= {"clock": now, "deadlines": evolve(client._deadlines, clock=now)}
-        return json_of(plain_result(await DurableDriver(**settings, save=save_new, resumed=resumed).run(call)))
+        return json_of(plain_result(await DurableDriver(**settings, save=save_new).run(call)))
 
 
 def left_of(budget: Budget, spent: Mapping[str, float]) -> Budget:

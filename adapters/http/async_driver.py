@@ -56,7 +56,7 @@ class AsyncDriver(Driver):
         exchange, is_fresh = None, False
         sharing = ALONE if self.shared is None else self.shared.of_call(self.chain)
         try:
-            send = self.begin(call)
+            send = call.begin(self.clock(), self.throttle)
             while send is not None:
                 is_ready = await self._make_ready(call, send)
                 if not is_ready or (call.spending.share is not None and not await self._reserve(call, send)):

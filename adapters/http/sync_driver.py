@@ -50,10 +50,6 @@ class Driver:
     shared: Shared | None  # what calls share: health, quotas, budgets with names
     throttle: RetryThrottle | None  # what their retries are drawn from, or None
 
-    def begin(self, call: Call) -> Send | None:
-        """Start a call and return the first thing to send."""
-        return call.begin(self.clock(), self.throttle)
-
     def seconds_left(self, send: Send) -> float | None:
         """Return the seconds until the deadline, or None without one."""
         return None if send.deadline is None else max(send.deadline - self.clock(), 0.0)
@@ -145,7 +141,7 @@ class SyncDriver(Driver):
         exchange, is_fresh = None, False
         sharing = ALONE if self.shared is None else self.shared.of_call(self.chain)
         try:
-            send = self.begin(call)
+            send = call.begin(self.clock(), self.throttle)
             while send is not None:
                 self._make_ready(call, send)
                 if call.spending.share is not None and not self._reserve(call, send):

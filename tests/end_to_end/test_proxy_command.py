@@ -13,7 +13,8 @@ import attrs
 import httpx
 import pytest
 
-from rungwise.adapters.cli.proxy import _app, _clients_in
+from rungwise.adapters.cli.backends import clients_in
+from rungwise.adapters.cli.proxy import _app
 from rungwise.adapters.provider.handler import render
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import protocols, sdks
@@ -187,12 +188,12 @@ def test_an_address_of_nobody_is_refused(host: str, tmp_path: Path, monkeypatch:
 def test_the_options_reach_the_application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BACKEND_KEY", protocols.KEY)
     path = chains(tmp_path, "http://127.0.0.1:9/v1")
-    app = _app(_clients_in(str(path), 3, None), None, 3, hold=True, forward=True, journals=None)
+    app = _app(clients_in(str(path), max_connections=3), None, 3, hold=True, forward=True, journals=None)
     assert (app.gateway.hold, app.forwards, app.most, app.key) == (True, True, 3, None)
     assert {*app.gateway.chains} == {"default", "other", "*"}
     assert app.gateway.chains["*"] is app.gateway.chains["default"]
     path.write_text(path.read_text().replace("chain.default", "chain.another"))
-    app = _app(_clients_in(str(path), 3, None), None, 3, hold=False, forward=False, journals=None)
+    app = _app(clients_in(str(path), max_connections=3), None, 3, hold=False, forward=False, journals=None)
     assert {*app.gateway.chains} == {"another", "other"}, "which of them an unknown model means, nobody knows"
 
 

@@ -10,7 +10,6 @@ from attrs import evolve
 
 from rungwise import (
     Budget,
-    Certificate,
     ConfigurationError,
     Hints,
     Limits,
@@ -22,7 +21,7 @@ from rungwise import (
     Usage,
     verify,
 )
-from rungwise.core import Effect, Failure, Guard, PlainLink, Reply, Request, Table, Turn
+from rungwise.core import Certificate, Effect, Failure, Guard, PlainLink, Reply, Request, Table, Turn
 from rungwise.fsm.call.budget.estimate import message_tokens
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.conversation.parts import ToolCall
@@ -56,7 +55,7 @@ def test_the_default_policy_of_a_turn_is_proved_on_all_its_limits() -> None:
     assert [each.row for each in certificate.rows] == list(TURN.rows)
     assert {each.verdict for each in certificate.rows} == {"proved"}
     of_call = [each.name for each in certificate.call.properties]
-    assert [each.name for each in certificate.properties][:-1] == of_call[:-3]
+    assert [each.name for each in certificate.properties][:-1] == of_call[:-4]
     assert certificate.properties[-1].name == "every configuration can still reach finished"
 
 
