@@ -40,7 +40,6 @@ class Batch:
         retry_failed: whether those that have failed are run again.
         in_order: whether answers come in the order of the lines.
         returns: what every answer must be.
-        options: of every call.
     """
 
     durable: Durable
@@ -50,7 +49,6 @@ class Batch:
     retry_failed: bool = False
     in_order: bool = True
     returns: Any = None
-    options: dict[str, Any] = field(factory=dict)
     _places: anyio.Semaphore = field(init=False)
 
     def run(self, lines: Iterable[PromptLine]) -> Iterator[LineResult]:
@@ -81,7 +79,7 @@ class Batch:
                 handle = await self.durable._begin(
                     f"{self.name}/{line.id}",
                     line.request,
-                    self.options,
+                    {},
                     self.returns,
                     enqueue=self.enqueue,
                     retry_failed=self.retry_failed,

@@ -13,7 +13,7 @@ import orjson
 from attrs import frozen
 
 from rungwise.adapters.client import Client
-from rungwise.adapters.durable.engine import HOME, POLL, Engine
+from rungwise.adapters.durable.engine import HOME, POLL, WORKFLOW, Engine
 from rungwise.adapters.durable.forms import Plain, read_result
 from rungwise.adapters.durable.work import CHANGED, SAVE, digest_of, is_same_setting, run_work, setting_of, work_of
 from rungwise.adapters.http.cancellation import Cancellation
@@ -30,8 +30,6 @@ from rungwise.fsm.values.label import short
 
 LONGEST_ID: Final = 200
 """Characters of an id."""
-
-WORKFLOW: Final = "rungwise.call"
 
 STATUS: Final = {"ENQUEUED": "waiting", "DELAYED": "waiting", "PENDING": "running", "CANCELLED": "cancelled"}
 

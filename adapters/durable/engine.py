@@ -26,6 +26,9 @@ from rungwise.fsm.values.label import label
 
 T = TypeVar("T")
 
+WORKFLOW: Final = "rungwise.call"
+"""The name of the workflow of calls; a program may have workflows of its own in the database."""
+
 HOME: Final = "home"
 """The attribute of a workflow that names its queue: that of the processes which can run it."""
 
@@ -144,8 +147,9 @@ class Engine:
         from dbos import DBOS
 
         self._owners.hold(self.name)
-        pending = partial(DBOS.list_workflows, status="PENDING", load_input=False, load_output=False)
-        for name in {each.executor_id or "" for each in pending()} - {self.name}:
+        of_calls: dict[str, Any] = {"name": WORKFLOW, "status": "PENDING", "load_input": False, "load_output": False}
+        pending = partial(DBOS.list_workflows, **of_calls)
+        for name in {each.executor_id for each in pending() if each.executor_id} - {self.name}:
             with self._owners.seized(name) as is_dead:
                 for left in pending(executor_id=name) if is_dead else ():
                     DBOS.resume_workflow(left.workflow_id, queue_name=(left.attributes or {}).get(HOME, self.home))

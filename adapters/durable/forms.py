@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from rungwise.fsm.call.conversation.parts import Message, ToolCall
-from rungwise.fsm.call.conversation.plain import read_stored, stored
+from rungwise.fsm.call.conversation.plain import MARK, VERSION, read_stored, stored
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
@@ -24,7 +24,8 @@ Plain = dict[str, Any]
 _OF_REPLY: Final = ("final_text", "model", "interrupted", "halted", "stop_reason", "stop_raw", "refusal")
 _OF_FAILURE: Final = [each.name for each in attrs.fields(Failure) if each.name != "exception"]
 _OF_RESULT: Final = (
-    *("outcome", "text", "final_text", "reasoning", "cost", "seconds", "attempts", "backend", "cause", "overran"),
+    *("outcome", "text", "final_text", "reasoning", "cause"),
+    *("cost", "seconds", "attempts", "backend", "overran"),
 )
 
 
@@ -122,7 +123,7 @@ def _changed(instance: Any, names: Any = None) -> Plain:
 
 
 def _read_parts(parts: Any) -> Any:
-    return read_stored({"rungwise": 1, "role": "assistant", "parts": parts}, "the database").parts
+    return read_stored({MARK: VERSION, "role": "assistant", "parts": parts}, "the database").parts
 
 
 def _plain_failure(failure: Failure) -> Plain:

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 from attrs import asdict, define, frozen
 
-from rungwise.adapters.durable.durable import STATUS, UNFINISHED, WORKFLOW, need_dbos
-from rungwise.adapters.durable.engine import check_exists
+from rungwise.adapters.durable.durable import STATUS, UNFINISHED, need_dbos
+from rungwise.adapters.durable.engine import WORKFLOW, check_exists
 from rungwise.adapters.durable.forms import Plain
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.run.result import SUCCESSES
@@ -105,10 +105,5 @@ def _read(status: Any) -> StoredCall:
         plain = orjson.loads(status.output)
         own = {name: plain[name] for name in ("attempts", "cost", "seconds", "cause")}
         return StoredCall(status.workflow_id, plain["outcome"], **own, journal=Journal.from_document(plain["journal"]))
-    except (
-        ValueError,
-        LookupError,
-        TypeError,
-        ConfigurationError,
-    ):  # whoever writes to the database may put anything in
+    except (ValueError, LookupError, TypeError, ConfigurationError):  # anybody may have written it
         return StoredCall(status.workflow_id, "broken", cause="what the database holds of it is no call of Rungwise's")

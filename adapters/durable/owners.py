@@ -85,7 +85,7 @@ class FileOwners:
     def _lock(self, name: str) -> Any:
         from filelock import FileLock
 
-        return FileLock(self.folder / Path(name).name)
+        return FileLock(self.folder / Path(name).name, thread_local=False)
 
     def _remove(self, name: str) -> None:
         with suppress(OSError):  # another process looks at it, too
@@ -100,13 +100,11 @@ class PostgresOwners:
 
     url: str
     _session: Any = field(default=None, init=False)
-    _name: str = field(default="", init=False)
 
     def hold(self, name: str) -> None:
         """Take the lock of this process, or take it again in a new session."""
         import psycopg
 
-        self._name = name
         try:
             if self._session is not None:
                 self._session.execute("SELECT 1")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dbos import DBOS
 from pydantic import BaseModel
 
 from rungwise import Budget, Client, ConfigurationError, Failed, Limits, OpenAIChat, Policy, Waits, replay
@@ -171,6 +172,39 @@ def test_a_living_process_keeps_its_calls(serve: Any, backend_of: Any, opened: A
         assert durable.call("herons", MESSAGES).attempts == 1
     assert living.communicate(timeout=60)[0] == "In the reeds.\n"
     assert len(server.requests) == 1
+
+
+THEIRS = """
+import os, sys
+from dbos import DBOS
+DBOS(config={"name": "rungwise", "system_database_url": sys.argv[1]})
+@DBOS.workflow(name="theirs")
+def theirs():
+    os._exit(9)
+DBOS.launch()
+theirs()
+"""
+
+
+def test_what_a_program_of_somebody_else_has_left_is_not_touched(
+    serve: Any, backend_of: Any, opened: Any, database: str
+) -> None:
+    assert subprocess.run([sys.executable, "-c", THEIRS, database], timeout=60).returncode == 9
+    with opened(same(serve(ANSWER)))() as durable:
+        durable._engine.take_over()
+        [left] = DBOS.list_workflows(name="theirs")
+    assert (left.status, left.executor_id, left.queue_name) == ("PENDING", "local", None)
+
+
+def test_a_program_that_runs_dbos_keeps_it(serve: Any, backend_of: Any, opened: Any, tmp_path: Path) -> None:
+    DBOS(config={"name": "theirs", "system_database_url": f"sqlite:///{tmp_path}/theirs.sqlite"})
+    try:
+        DBOS.launch()
+        with pytest.raises(ConfigurationError, match="runs DBOS for something else"):
+            opened(same(serve(ANSWER)))()
+        assert DBOS.list_workflows() == []
+    finally:
+        DBOS.destroy()
 
 
 def test_a_changed_policy_is_refused_or_started_again_on_what_is_left(

@@ -25,6 +25,13 @@ EVERY: Final = 60.0
 SLOWEST: Final = 3
 """How many of the slowest calls the summary names."""
 
+CONFIG_OPTION: Final = click.option(
+    "--config",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="A TOML file with a policy and chains, as `rungwise proxy` takes it.",
+)
 CHAIN_OPTION: Final = click.option(
     "--chain", metavar="NAME", help="Which chain of the file.  [default: the only one, or default]"
 )
@@ -45,13 +52,7 @@ def database_option(text: str, *, required: bool = False) -> Callable[[Callable[
 
 @click.command(short_help="Run the prompts of a file, and go on where an earlier run ended.")
 @click.argument("prompts", type=click.Path(exists=True, dir_okay=False))
-@click.option(
-    "--config",
-    required=True,
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="A TOML file with a policy and chains, as `rungwise proxy` takes it.",
-)
+@CONFIG_OPTION
 @CHAIN_OPTION
 @click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Where the answers go.")
 @database_option("Where the calls are kept: sqlite:///FILE or postgresql://...  [default: OUTPUT.sqlite]")

@@ -7,18 +7,12 @@ import threading
 
 import click
 
-from rungwise.adapters.cli.durable.batch import CHAIN_OPTION, CONCURRENCY_OPTION, database_option
+from rungwise.adapters.cli.durable.batch import CHAIN_OPTION, CONCURRENCY_OPTION, CONFIG_OPTION, database_option
 from rungwise.adapters.cli.output import note
 
 
 @click.command(short_help="Run the calls that wait in a database.")
-@click.option(
-    "--config",
-    required=True,
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="The file of chains that the calls were given with.",
-)
+@CONFIG_OPTION
 @CHAIN_OPTION
 @database_option("The database: postgresql://..., or sqlite:///FILE on one machine.", required=True)
 @CONCURRENCY_OPTION
