@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import frozen
 
 from rungwise.adapters.cli.backends import Target, chain_of, chain_options
 from rungwise.adapters.cli.chains import check_prices, price_list
@@ -24,8 +23,8 @@ from rungwise.adapters.cli.options import (
     text,
 )
 from rungwise.adapters.cli.output import bad_input, is_terminal, note, prints_aside, require_stdout
-from rungwise.adapters.cli.policies import METAVAR, TOOLS_POLICY, default_of, default_policy
-from rungwise.adapters.cli.run import JOURNAL_LOST, Answer, JournalFile, Shown, answer_to_stdout, ctrl_c_cancels
+from rungwise.adapters.cli.policies import METAVAR, TOOLS_POLICY, default_of
+from rungwise.adapters.cli.run import JOURNAL_LOST, Answer, Shown, answer_to_stdout, ctrl_c_cancels, writing_journal
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
@@ -143,95 +142,74 @@ def ask(context: click.Context, /, prompt: str | None, tools: str | None, **opti
         raise click.UsageError("--verbose is for tools: give --tools as well, or leave it out", context)
     [parameter] = [each for each in context.command.params if each.name == "tools"]
     toolbox = None if tools is None else TOOLS.convert(tools, parameter, context)
-    return _ask(Options(prompt=prompt, tools=toolbox, **options))
+    return _ask(prompt, toolbox, **options)
 
 
-@frozen(kw_only=True)
-class Options:
-    """Hold what the command was given."""
-
-    prompt: str | None
-    targets: tuple[Target, ...]
-    system: str | None
-    max_tokens: int | None
-    temperature: float | None
-    reasoning_effort: str | None
-    returns: Returns | None
-    policy: Policy | TurnPolicy | None
-    tools: Toolbox | None
-    verbose: bool
-    deadline: float | None
-    prices: Prices | None
-    discover: bool
-    no_stream: bool
-    as_json: bool
-    journal_file: str | None
-    store: str | None
-
-
-def _ask(options: Options) -> int:
+def _ask(
+    prompt: str | None,
+    tools: Toolbox | None,
+    *,
+    targets: tuple[Target, ...],
+    system: str | None,
+    returns: Returns | None,
+    policy: Policy | TurnPolicy | None,
+    verbose: bool,
+    deadline: float | None,
+    prices: Prices | None,
+    discover: bool,
+    no_stream: bool,
+    as_json: bool,
+    journal_file: str | None,
+    store: str | None,
+    **settings: Any,
+) -> int:
     from rungwise.adapters.cli.shown import ShownCall, ShownTurn
     from rungwise.adapters.client import Client
     from rungwise.fsm.call.conversation.request import Request
-    from rungwise.fsm.call.policy import Policy
+    from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 
     require_stdout()  # an answer that nobody gets is not paid for
-    prices = price_list(options.prices)
-    chain = chain_of(options.targets, prices.of)
-    policy = options.policy or default_of(turn=options.tools is not None)
+    chain = chain_of(targets, price_list(prices).of)
+    policy = policy or default_of(turn=tools is not None)
     for backend in chain:
         check_prices(policy, backend.prices, backend.model)
-    request = Request(
-        _messages(options),
-        max_tokens=options.max_tokens,
-        temperature=options.temperature,
-        reasoning_effort=options.reasoning_effort,
-    )
-    answer = Answer() if options.as_json else answer_to_stdout()
-    is_turn, is_verbose = options.tools is not None, options.verbose
-    display: Shown[Any] = ShownTurn(answer, is_verbose=is_verbose) if is_turn else ShownCall(answer)
-    of_calls = policy if isinstance(policy, Policy) else default_policy()
-    observer = display.step if options.no_stream else None
+    request = Request(_messages(prompt, system), **settings)
+    answer = Answer() if as_json else answer_to_stdout()
+    display: Shown[Any] = ShownCall(answer) if tools is None else ShownTurn(answer, is_verbose=verbose)
+    of_calls = policy if isinstance(policy, Policy) else DEFAULT_POLICY
+    observer = display.step if no_stream else None
+    of_turns: dict[str, Any] = {} if tools is None else {"tools": tools, "policy": policy}
     with (
-        Client(
-            chain, policy=of_calls, observer=observer, stream_calls=not options.no_stream, store=options.store
-        ) as client,
-        closing(JournalFile(options.journal_file)) as journal,
+        Client(chain, policy=of_calls, observer=observer, stream_calls=not no_stream, store=store) as client,
+        writing_journal(journal_file) as write_journal,
     ):
-        if options.discover:
+        if discover:
             for name, server in client.discover().items():
                 note(f"  {name} is {server}", dim=True)
-        _run(client, display, request, options, policy)
-        is_written = display.result is None or journal.write(display.result)
-    code = display.finish(as_json=options.as_json)
+        _run(client, display, request, streams=not no_stream, deadline=deadline, returns=returns, **of_turns)
+        is_written = display.result is None or write_journal(display.result)
+    code = display.finish(as_json=as_json)
     return code if is_written or code else JOURNAL_LOST
 
 
-def _run(client: Client, display: Shown[Any], request: Request, options: Options, policy: Policy | TurnPolicy) -> None:
-    with ExitStack() as stack:
-        cancellation = stack.enter_context(ctrl_c_cancels())  # not in the midst of a text, which would be written twice
-        arguments: dict[str, Any] = {"cancellation": cancellation, "deadline": options.deadline}
-        arguments["returns"] = options.returns
-        stream: Callable[..., Any] = client.stream
-        run: Callable[..., Any] = client.call
-        if options.tools is not None:
-            stack.enter_context(prints_aside())
-            arguments |= {"tools": options.tools, "policy": policy}
-            stream, run = client.stream_turn, client.turn
-        if options.no_stream:
-            display.wait(partial(run, request, **arguments))
+def _run(client: Client, display: Shown[Any], request: Request, *, streams: bool, **arguments: Any) -> None:
+    is_turn = "tools" in arguments
+    run: Callable[..., Any] = client.turn if is_turn else client.call
+    stream: Callable[..., Any] = client.stream_turn if is_turn else client.stream
+    # Ctrl-C comes not in the midst of a text, which would be written twice.
+    with ctrl_c_cancels() as cancellation, prints_aside() if is_turn else nullcontext():
+        if streams:
+            display.follow(partial(stream, request, cancellation=cancellation, **arguments))
         else:
-            display.follow(partial(stream, request, **arguments))
+            display.wait(partial(run, request, cancellation=cancellation, **arguments))
 
 
-def _messages(options: Options) -> list[dict[str, str]]:
-    prompt = options.prompt
+def _messages(prompt: str | None, system: str | None) -> list[dict[str, str]]:
     if prompt is None or prompt == "-":
         prompt = _piped(is_explicit=prompt == "-")
     if not prompt.strip():
         bad_input("the prompt is empty: write something to be answered")
-    system = [{"role": "system", "content": options.system}] if options.system else []
-    return [*system, {"role": "user", "content": prompt}]
+    return [*([{"role": "system", "content": system}] if system else []), {"role": "user", "content": prompt}]
 
 
 def _piped(*, is_explicit: bool) -> str:

@@ -33,11 +33,12 @@ OPENAI: Final = "https://api.openai.com/v1"
 VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
 """The form of an environment variable's name; anything else may be a key given by mistake."""
 SHAPE: Final = "URL#MODEL, URL#MODEL#KEYENV, API:MODEL or API:URL#MODEL"
+EXAMPLES: Final = "http://localhost:8000/v1#llama or anthropic:claude-sonnet-4-5"
 
 
 @frozen
 class Target:
-    """Name a backend as the command line does."""
+    """Name a backend as the command line does, or a table of `[[chain.NAME]]` in a file."""
 
     api: str
     url: str | None  # None: the provider's own
@@ -45,6 +46,7 @@ class Target:
     # Several with commas. "" for a server that takes none; None for what the provider's own client reads.
     key_env: str | None = None
     is_fallback: bool = field(default=True, kw_only=True)
+    is_listed: bool = field(default=False, kw_only=True)  # in a file
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -53,17 +55,13 @@ class Target:
 
     @property
     def option_of_key(self) -> str:
-        """Return the option that names its variable."""
-        return "--fallback" if self.is_fallback else "--api-key-env"
+        """Return the option that names its variable, or the key in its table."""
+        return "key_env" if self.is_listed else "--fallback" if self.is_fallback else "--api-key-env"
 
     @property
     def otherwise(self) -> str:
         """Say what else to do about a missing key."""
-        if self.is_fallback:
-            return (
-                "or name the variable that holds it, as in URL#MODEL#KEYENV (URL#MODEL# for a server that takes no key)"
-            )
-        return "or name the variable that holds it with --api-key-env ('' for a server that takes no key)"
+        return f"or name the variable that holds it{_NAMED_BY[self.option_of_key]}"
 
     @property
     def place(self) -> str:
@@ -74,6 +72,13 @@ class Target:
     def origin(self) -> str:
         """Return what a key belongs to: the scheme, the host and the port."""
         return read_url(self.place, "").origin
+
+
+_NAMED_BY: Final = {
+    "--api-key-env": " with --api-key-env ('' for a server that takes no key)",
+    "--fallback": ", as in URL#MODEL#KEYENV (URL#MODEL# for a server that takes no key)",
+    "key_env": ' with key_env ("" for a server that takes no key)',
+}
 
 
 def _check_url(url: str) -> str:
@@ -102,25 +107,8 @@ def _fallback(value: str) -> Target:
         begins = value.partition("#")[0]
         near = "" if "/" in begins or not colon else close_to(begins.partition(":")[0], APIS)
         problem = f"what begins with {shown_url(begins)} is not of the form {SHAPE}"
-        raise click.BadParameter(
-            f"{problem}, as in http://localhost:8000/v1#llama or anthropic:claude-sonnet-4-5{near}"
-        )
+        raise click.BadParameter(f"{problem}, as in {EXAMPLES}{near}")
     return Target(api, _check_url(place), *names)
-
-
-@frozen
-class Listed(Target):
-    """Name a backend as a file does, in a table of `[[chain.NAME]]`."""
-
-    @property
-    def option_of_key(self) -> str:
-        """Return the key of the table that names its variable."""
-        return "key_env"
-
-    @property
-    def otherwise(self) -> str:
-        """Say what else to do about a missing key."""
-        return 'or name the variable that holds it with key_env ("" for a server that takes no key)'
 
 
 def chain_in(
@@ -141,9 +129,9 @@ def chain_in(
         api = table.get("api", "openai")
         if api not in APIS:
             raise ConfigurationError(f"{where}: api must be one of {', '.join(APIS)}, not {short(api)}")
-        variables = table.get("key_env")
+        place, variables = table.get("base_url"), table.get("key_env")
         variables = ",".join(variables) if isinstance(variables, list) else variables
-        targets.append(Listed(api, table.get("base_url"), table["model"], variables, is_fallback=number > 1))
+        targets.append(Target(api, place, table["model"], variables, is_fallback=number > 1, is_listed=True))
         own.append({"prices": pair_of(table["prices"], where)} if "prices" in table else {})
         if "quota" in table:
             own[-1]["quota"] = _quota_of(table["quota"], where)
@@ -216,8 +204,14 @@ def chain_of(
 
 def _backend_of(target: Target, prices: Prices | None, *, needs_key: bool) -> HttpBackend:
     for name in target.variables:
-        if needs_key or not VARIABLE.fullmatch(name):
-            _check_set(name, target)
+        is_variable = VARIABLE.fullmatch(name)
+        if os.environ.get(name, "").strip() or (is_variable and not needs_key):
+            continue
+        if is_variable:
+            bad_input(f"{name} is not set in the environment: export it, {target.otherwise}")
+        bad_input(  # without a value that may be a key
+            f"{target.option_of_key} takes the name of an environment variable, not a key; what it was given names none"
+        )
     # "" would be a missing key; with None the backend looks for one itself.
     keys = [os.environ.get(name, "") for name in target.variables]
     key = keys if len(keys) > 1 else keys[0] if keys else None
@@ -232,16 +226,6 @@ def _backend_of(target: Target, prices: Prices | None, *, needs_key: bool) -> Ht
     if needs_key and backend.problem is not None:
         bad_input(_problem_text(backend.problem, target))
     return backend
-
-
-def _check_set(name: str, target: Target) -> None:
-    """Refuse a variable that is not set, without showing a value that may be a key."""
-    if not os.environ.get(name, "").strip():
-        if VARIABLE.fullmatch(name):
-            bad_input(f"{name} is not set in the environment: export it, {target.otherwise}")
-        bad_input(
-            f"{target.option_of_key} takes the name of an environment variable, not a key; what it was given names none"
-        )
 
 
 def _problem_text(problem: str, target: Target) -> str:

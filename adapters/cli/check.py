@@ -12,7 +12,6 @@ from rungwise.adapters.cli.options import TOKENS, TOOLS, read_json, returns_opti
 from rungwise.adapters.cli.output import bad_input, put
 
 if TYPE_CHECKING:
-    from rungwise.adapters.wires.http_backend import HttpBackend
     from rungwise.fsm.call.conversation.request import Request
 
 LOSES: Final = 1
@@ -62,22 +61,16 @@ def check(prompt: str, targets: tuple[Target, ...], **options: Any) -> int:
     """
     from rungwise.adapters.check import check_request
 
-    chain = chain_of(targets, lambda model: None, needs_all=False)
-    if options["discover"]:
-        chain = _discovered(chain)
+    chain: list[Any] = chain_of(targets, lambda model: None, needs_all=False)
+    if options["discover"] and not all(backend.problem for backend in chain):  # of which no client can be made
+        from rungwise.adapters.client import Client
+
+        with Client(chain) as client:
+            client.discover()
+            chain = list(client.chain)
     report = check_request(_request(prompt, chain, **options), chain)
     put(f"{report}\n")
     return 0 if report else LOSES
-
-
-def _discovered(chain: list[HttpBackend]) -> list[Any]:
-    from rungwise.adapters.client import Client
-
-    if all(backend.problem for backend in chain):  # of which no client can be made
-        return chain
-    with Client(chain) as client:
-        client.discover()
-        return list(client.chain)
 
 
 def _request(prompt: str, chain: list[Any], *, request_file: str | None, **options: Any) -> Request:
@@ -102,7 +95,6 @@ def _request(prompt: str, chain: list[Any], *, request_file: str | None, **optio
 
 
 def _read(file: str) -> dict[str, Any]:
-    """Read a body, or a list of messages, from a file."""
     report = read_json("--request", file)
     if isinstance(report, list):
         return {"messages": report}

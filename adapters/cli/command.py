@@ -26,21 +26,11 @@ try:
 except KeyboardInterrupt:  # before main() runs, nothing else can catch it
     sys.exit(130)
 
+_HERE: Final = ("ask", "check", "diagram", "diff", "explain", "fuzz", "health", "proxy", "serve", "verify")
 COMMANDS: Final[Mapping[str, str]] = {
-    "ask": "rungwise.adapters.cli.ask",
-    "batch": "rungwise.adapters.cli.durable.batch",
-    "calls": "rungwise.adapters.cli.durable.calls",
-    "check": "rungwise.adapters.cli.check",
+    **{name: f"rungwise.adapters.cli.{name}" for name in _HERE},
+    **{name: f"rungwise.adapters.cli.durable.{name}" for name in ("batch", "calls", "worker")},
     "demo": "rungwise.adapters.demo.command",
-    "diagram": "rungwise.adapters.cli.diagram",
-    "diff": "rungwise.adapters.cli.diff",
-    "explain": "rungwise.adapters.cli.explain",
-    "fuzz": "rungwise.adapters.cli.fuzz",
-    "health": "rungwise.adapters.cli.health",
-    "proxy": "rungwise.adapters.cli.proxy",
-    "serve": "rungwise.adapters.cli.serve",
-    "verify": "rungwise.adapters.cli.verify",
-    "worker": "rungwise.adapters.cli.durable.worker",
 }
 """The module of each command, imported when the command runs."""
 
@@ -51,7 +41,7 @@ FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """What is wrong with a file that takes nothing more."""
 
 
-class Commands(click.Group):
+class _Commands(click.Group):
     """Import a command when it runs, report every error on one line, and exit with a code that the help explains.
 
     So Ctrl-C during the import is caught, too.
@@ -65,7 +55,6 @@ class Commands(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run a command and exit with its code."""
         try:
             code = self._run(args=args, prog_name=prog_name, complete_var=complete_var, **extra)
         except KeyboardInterrupt:
@@ -104,7 +93,6 @@ class Commands(click.Group):
             return BAD_INPUT
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the commands."""
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -127,7 +115,7 @@ def _version(context: click.Context, parameter: click.Parameter, value: bool) ->
 
 
 @click.group(
-    cls=Commands,
+    cls=_Commands,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -77,6 +77,9 @@ def diagram(
       rungwise diagram policy.toml --off hide --view ladder
       rungwise diagram --check diagrams || rungwise diagram --write diagrams
     """
+    from rungwise.fsm.certificate.shown.page import play_policy
+    from rungwise.fsm.certificate.shown.pictures import draw_policy
+
     if write_to is not None and check is not None:
         bad_input("--write and --check exclude each other: give one of them")
     if (write_to or check) and output:
@@ -89,24 +92,15 @@ def diagram(
             return _check(policy, Path(check))
         if write_to is not None:
             return _write(policy, Path(write_to))
-        return _draw(policy, format, view, output, hides_off=off == "hide")
+        if format != "html":
+            write_out(output, draw_policy(policy, format, view, hides_off=off == "hide"))
+        elif view == "ladder":
+            bad_input("--format html shows the hub view, with the ladder of each event in it: leave --view out")
+        else:
+            write_out(output, play_policy(policy))
+        return 0
     except OSError as error:
         bad_input(f"{error.filename or write_to} cannot be written ({error.strerror}): name a writable place")
-
-
-def _draw(
-    policy: Policy | TurnPolicy, format: Format | Literal["html"], view: View, output: str | None, *, hides_off: bool
-) -> int:
-    from rungwise.fsm.certificate.shown.page import play_policy
-    from rungwise.fsm.certificate.shown.pictures import draw_policy
-
-    if format == "html" and view == "ladder":
-        bad_input("--format html shows the hub view, with the ladder of each event in it: leave --view out")
-    if format == "html":
-        write_out(output, play_policy(policy))
-    else:
-        write_out(output, draw_policy(policy, format, view, hides_off=hides_off))
-    return 0
 
 
 def _write(policy: Policy | TurnPolicy, directory: Path) -> int:

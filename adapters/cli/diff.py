@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.diagram import View
     from rungwise.fsm.replay.what_if import WhatIf
-    from rungwise.fsm.review.diff import PolicyDiff
     from rungwise.fsm.turn.policy import TurnPolicy
 
 Form = Literal["text", "html", "svg", "markdown"]
@@ -103,39 +102,24 @@ def diff(
       rungwise diff old.toml new.toml --journal monday.json --journal tuesday.json
       rungwise diff old.toml new.toml --turn
     """
+    from rungwise.fsm.diagram import draw
     from rungwise.fsm.review.diff import diff_policies
 
-    form = _form(format, output, markdown=markdown)
+    if markdown and format not in (None, "markdown"):
+        bad_input(f"--markdown and --format {format} exclude each other: give one of them")
+    form = "markdown" if markdown else format or SUFFIXES.get(Path(output or "").suffix.lower(), "text")
     prices = price_list(prices).dearest
     for policy in (old, new):
         check_prices(policy, prices)
     past = [_past(file, old, new) for file in journals]
     names = tuple(click.get_current_context().meta[f"{__name__}.{name}"] for name in ("old", "new"))
-    try:
-        changes = diff_policies(old, new, prices=prices, journals=past, names=names, **options)
-    except ConfigurationError as error:
-        bad_input(str(error))
-    text = _written(changes, form, view)
+    changes = diff_policies(old, new, prices=prices, journals=past, names=names, **options)
+    texts = {"text": changes.to_text, "html": changes.to_html, "markdown": changes.to_markdown}
+    text = draw(changes.picture, "svg", view) if form == "svg" else texts[form]()
     write_out(output, laid_out(text) if form == "text" and output is None else text)
     if output is not None:
         note(f"written: {safe(output)}")
     return 0
-
-
-def _form(format: Form | None, output: str | None, *, markdown: bool) -> Form:
-    if markdown and format not in (None, "markdown"):
-        bad_input(f"--markdown and --format {format} exclude each other: give one of them")
-    if markdown:
-        return "markdown"
-    return format or SUFFIXES.get(Path(output or "").suffix.lower(), "text")
-
-
-def _written(changes: PolicyDiff, form: Form, view: View) -> str:
-    from rungwise.fsm.diagram import draw
-
-    if form == "svg":
-        return draw(changes.picture, "svg", view)
-    return {"text": changes.to_text, "html": changes.to_html, "markdown": changes.to_markdown}[form]()
 
 
 def _past(file: str, old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> WhatIf:

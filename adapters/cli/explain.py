@@ -9,7 +9,7 @@ import click
 
 from rungwise.adapters.cli.options import BACKENDS, choice_option, output_option
 from rungwise.adapters.cli.output import bad_input, is_terminal, note, safe, write_out
-from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
+from rungwise.adapters.cli.policies import METAVAR, POLICY
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.files import bytes_of_file
 
@@ -67,20 +67,23 @@ def explain(
       rungwise explain steps.json --format svg --view ladder > steps.svg
       rungwise explain --play policy.toml --backends 3 -o play.html
     """
+    from rungwise.fsm.call.policy import DEFAULT_POLICY
+
+    policy = policy or DEFAULT_POLICY
     if play:
         from rungwise.fsm.certificate.shown.page import play_policy
 
         if format not in (None, "html"):
             bad_input(f"--play writes a page, not {format}: leave --format out")
         chosen = POLICY.convert(file, None, click.get_current_context()) if file else policy
-        text = play_policy(chosen or default_policy(), backends or 1)
+        text = play_policy(chosen, backends or 1)
     elif file is None:
         bad_input("give a JOURNAL.json from rungwise ask --journal, or --play")
     elif backends is not None:
         bad_input("--backends is for --play: a journal has its own chain")
     else:
         form = format or ("text" if output is None and is_terminal(sys.stdout) else "html")
-        text = _explained(file, policy or default_policy(), form, view)
+        text = _explained(file, policy, form, view)
     write_out(output, text)
     if output is not None:
         note(f"written: {safe(output)}")

@@ -181,7 +181,6 @@ def _progress(
 
 
 def _report(finding: FuzzFinding, output: str | None) -> int:
-    """Write the failing script."""
     complain(finding.what)
     for line in finding.case.describe():
         note(f"  {one_line(line)}")

@@ -40,13 +40,6 @@ class BackendLine:
     why: str
     quota: str
 
-    @classmethod
-    def of(cls, name: str, digest: str, health: BackendHealth, quota: str) -> BackendLine:
-        """Make it of what is remembered; whoever writes to the store may have put anything in there."""
-        moment = write_moment(health.until) if health.state == OPEN else None
-        name, why = str(label(name, NAME_LENGTH) or "?"), str(label(health.why) or "")
-        return cls(name, digest[-4:], health.state, moment, why, quota)
-
     @property
     def row(self) -> tuple[str, ...]:
         """Return its line of the table."""
@@ -106,7 +99,10 @@ def _look(store: Any) -> Sequence[BackendLine]:
     for digest in known.keys() | meters.keys():
         metered_as, meter = meters.get(digest, ("", {}))
         name, health = known.get(digest, (metered_as, BackendHealth()))
-        lines.append(BackendLine.of(name, digest, health.at(now, rules), _used(meter)))
+        health = health.at(now, rules)
+        moment = write_moment(health.until) if health.state == OPEN else None
+        name, why = str(label(name, NAME_LENGTH) or "?"), str(label(health.why) or "")  # anybody may have written them
+        lines.append(BackendLine(name, digest[-4:], health.state, moment, why, _used(meter)))
     return sorted(lines, key=lambda each: each.row)
 
 

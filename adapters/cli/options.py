@@ -136,13 +136,12 @@ def prices_option(whose: str) -> Callable[[Callable[..., Any]], Callable[..., An
     )
 
 
-class ToolsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+class _ToolsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     """Read tools."""
 
     name = "tools"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Toolbox:
-        """Return the tools that a module holds."""
         from rungwise.fsm.turn.tools import Tool, Toolbox
 
         if isinstance(value, Toolbox):
@@ -214,4 +213,4 @@ returns_option: Final = click.option(
     help="What the answer must be: a JSON schema, bare or as {name, schema}, or a type in Python. A wrong answer goes "
     "back to the model with the reason.",
 )
-TOOLS: Final = ToolsParameter()
+TOOLS: Final = _ToolsParameter()

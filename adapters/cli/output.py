@@ -36,7 +36,11 @@ class StdoutGone(Exception):
 
     def tell(self) -> None:
         """Give stdout up, and say why unless its reader just went away."""
-        silence_stdout()
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            # What is still buffered goes nowhere, so that the interpreter's last flush cannot fail.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
         if not self.is_quiet:
             complain(f"stdout cannot be written: {self}")
 
@@ -144,14 +148,6 @@ def forgive_encodings() -> None:
             is_encoding_chosen = os.environ.get("PYTHONIOENCODING", "").partition(":")[0]
             if stream is sys.stdout and not is_terminal(stream) and not is_encoding_chosen:
                 reconfigure(encoding="utf-8", errors="replace")
-
-
-def silence_stdout() -> None:
-    """Send what is still buffered for stdout nowhere, so that the interpreter's last flush cannot fail."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
 
 
 def is_terminal(stream: IO[Any] | None) -> bool:

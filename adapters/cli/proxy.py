@@ -63,10 +63,8 @@ def proxy(
     client_key_env: str | None,
     max_connections: int,
     drain: float,
-    hold: bool,
-    forward: bool,
     store: str | None,
-    journals: str | None,
+    **options: Any,
 ) -> int:
     """Serve the chains of CHAINS, a TOML file, as chat completions, Responses, Anthropic's Messages and Gemini.
 
@@ -98,13 +96,14 @@ def proxy(
       0  ended by Ctrl-C
       2  the file cannot be read, or the port is taken
     """
-    if client_key_env is None and not _is_here(host):
+    if client_key_env is None and host not in ("localhost", "::1") and not host.startswith("127."):
         bad_input(f"--host {host} can be reached by others: name the variable that holds a key with --client-key-env")
     if drain != drain:  # nan passes for any range
         bad_input("--drain must be a number of seconds")
-    _need_uvicorn()
+    if find_spec("uvicorn") is None:
+        bad_input("the proxy needs the extra: pip install 'rungwise[proxy]'")
     clients = clients_in(chains, max_connections=max_connections, store=store)  # no request waits for a connection
-    app = _app(clients, client_key_env, max_connections, hold=hold, forward=forward, journals=journals)
+    app = _app(clients, client_key_env, max_connections, **options)
     try:
         listening = _listen(host, port)
     except OSError as error:
@@ -116,11 +115,6 @@ def proxy(
     with contextlib.suppress(KeyboardInterrupt):
         _server(app, drain, max_connections).run(sockets=[listening])
     return 0
-
-
-def _need_uvicorn() -> None:
-    if find_spec("uvicorn") is None:
-        bad_input("the proxy needs the extra: pip install 'rungwise[proxy]'")
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -190,7 +184,3 @@ def _app(
 
     chains: dict[str, Any] = {**clients, **({"*": default} if default is not None else {})}
     return Proxy(Gateway(chains, hold, keep), key=key, most=most, forwards=forward, metrics=metrics)
-
-
-def _is_here(host: str) -> bool:
-    return host in ("localhost", "::1") or host.startswith("127.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -11,10 +10,10 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from attrs import define
 
@@ -67,7 +66,7 @@ class Answer:
         """Write the rest of the result's text."""
 
 
-class PipedAnswer(Answer):
+class _PipedAnswer(Answer):
     """Write for a program: only text that is final, and nothing but the text."""
 
     def __init__(self) -> None:
@@ -83,24 +82,18 @@ class PipedAnswer(Answer):
         self._pending = ["".join(self._pending).removesuffix(text)]
 
     def settle(self) -> None:
-        """Write the held text."""
         text = "".join(self._pending)
         self._pending.clear()
-        self._write(text)
+        if text:
+            put(text)
+            self._written += len(text)
 
     def set_aside(self) -> None:
         """Drop the held text; the result has it if nothing follows."""
         self._pending.clear()
 
     def end(self, whole: str) -> None:
-        """Write the rest of the result's text."""
-        self._pending.clear()
-        self._write(whole[self._written :])
-
-    def _write(self, text: str) -> None:
-        if text:
-            put(text)
-            self._written += len(text)
+        put(whole[self._written :])
 
 
 class TerminalAnswer(Answer):
@@ -150,7 +143,7 @@ class TerminalAnswer(Answer):
 
 def answer_to_stdout() -> Answer:
     """Return the answer for a terminal or for a pipe."""
-    return TerminalAnswer() if is_terminal(sys.stdout) else PipedAnswer()
+    return TerminalAnswer() if is_terminal(sys.stdout) else _PipedAnswer()
 
 
 @contextmanager
@@ -207,7 +200,7 @@ class Shown(ABC, Generic[End]):
         with self._ended():
             self.result = run()
 
-    @contextlib.contextmanager
+    @contextmanager
     def _ended(self) -> Iterator[None]:
         try:
             yield
@@ -240,8 +233,11 @@ class Shown(ABC, Generic[End]):
             self.answer.interlude()
             return CANCELLED
         try:
-            if self.gone is None:
-                self._write(result, as_json)
+            if self.gone is None and as_json:
+                put(json.dumps(self.as_mapping(result)) + "\n")
+            elif self.gone is None:
+                self.answer.end(result.text)
+                self.list_calls(result)
         except StdoutGone as gone:
             self.gone = gone
         if self.gone is not None:
@@ -252,13 +248,6 @@ class Shown(ABC, Generic[End]):
             is_good = result.outcome in ("done", "finished")
             note(f"{PROGRAM}: {one_line(ending(result))}", fg="green" if is_good else "yellow")
         return self.code(result) if self.gone is None else STDOUT_GONE
-
-    def _write(self, result: End, as_json: bool) -> None:
-        if as_json:
-            put(json.dumps(self.as_mapping(result)) + "\n")
-            return
-        self.answer.end(result.text)
-        self.list_calls(result)
 
     # what differs between calls and turns
 
@@ -283,39 +272,39 @@ class Shown(ABC, Generic[End]):
         """Return the exit code."""
 
 
-class JournalFile:
-    """Write a journal to a file that is opened before the call, so that a wrong path fails early."""
+@contextmanager
+def writing_journal(path: str | None) -> Iterator[Callable[[Result | TurnResult], bool]]:
+    """Open the file of a journal before the call, so that a wrong path fails early, and give what writes it.
 
-    def __init__(self, path: str | None) -> None:
-        self._path = path
-        self._file: IO[str] | None = None
-        self._is_new = path is not None and not Path(path).exists()
-        if path is not None:
-            try:
-                self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115  (closed by close)
-            except OSError as error:
-                bad_input(f"--journal: {path} cannot be written ({error.strerror}): name a file in a writable folder")
+    That replaces the content with the journal of a result, and returns whether it could. A new file that stays empty
+    is removed.
+    """
+    if path is None:
+        yield lambda result: True
+        return
+    is_new = not Path(path).exists()
+    try:
+        file = open(path, "a", encoding="utf-8")  # noqa: SIM115  (closed below)
+    except OSError as error:
+        bad_input(f"--journal: {path} cannot be written ({error.strerror}): name a file in a writable folder")
 
-    def write(self, result: Result | TurnResult) -> bool:
-        """Replace the content with the journal of a result; return whether that worked."""
-        if self._file is None:
-            return True
+    def write(result: Result | TurnResult) -> bool:
+        nonlocal is_new
         try:
-            if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
-                self._file.truncate(0)
-            self._file.write(result.journal.to_json() + "\n")
-            self._file.flush()
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                file.truncate(0)
+            file.write(result.journal.to_json() + "\n")
+            file.flush()
         except OSError as error:
-            complain(f"--journal: {self._path} could not be written ({error.strerror})")
+            complain(f"--journal: {path} could not be written ({error.strerror})")
             return False
-        self._is_new = False
+        is_new = False
         return True
 
-    def close(self) -> None:
-        """Close the file; remove it if it was created and stayed empty."""
-        if self._file is None or self._path is None:
-            return
-        with contextlib.suppress(OSError):  # write has reported it
-            self._file.close()
-        if self._is_new:
-            Path(self._path).unlink(missing_ok=True)
+    try:
+        yield write
+    finally:
+        with suppress(OSError):  # write has reported it
+            file.close()
+        if is_new:
+            Path(path).unlink(missing_ok=True)

@@ -81,24 +81,21 @@ def serve(script: str, port: int, host: str) -> int:
       2  the script cannot be read, or the port is taken
     """
     from rungwise.adapters.provider.script import Script
-
-    replies = Script.load(script)
-    with contextlib.suppress(KeyboardInterrupt), _listen(replies, host, port) as provider:
-        put(f"{provider.base_url}\n")
-        for pointer in pointers(provider.base_url):
-            note(f"  {pointer}", dim=True)
-        note(f"serving {script}; Ctrl-C ends it", dim=True)
-        _report(provider, replies)
-    return 0
-
-
-def _listen(script: Script, host: str, port: int) -> EmbeddedProvider:
     from rungwise.adapters.provider.server import EmbeddedProvider
 
-    try:
-        return EmbeddedProvider(script, host=host, port=port)
-    except OSError as error:
-        refuse_address(error, host, port)
+    replies = Script.load(script)
+    with contextlib.suppress(KeyboardInterrupt):
+        try:
+            provider = EmbeddedProvider(replies, host=host, port=port)
+        except OSError as error:
+            refuse_address(error, host, port)
+        with provider:
+            put(f"{provider.base_url}\n")
+            for pointer in pointers(provider.base_url):
+                note(f"  {pointer}", dim=True)
+            note(f"serving {script}; Ctrl-C ends it", dim=True)
+            _report(provider, replies)
+    return 0
 
 
 def refuse_address(error: OSError, host: str, port: int) -> NoReturn:

@@ -64,26 +64,21 @@ def _program(worst: WorstScript, request: CertifiedRequest) -> list[str]:
     from jinja2 import Environment, StrictUndefined
 
     caps = [("max_tokens", request.max_tokens), ("input_tokens", request.input_tokens)]
+    kind, module = "TurnPolicy" if request.is_turn else "Policy", ""
+    policy = f"rungwise.{kind}()" if request.policy is None else f"rungwise.{kind}.load({request.policy!r})"
+    if request.policy is not None and IN_PYTHON.fullmatch(request.policy):
+        module, policy = request.policy.partition(":")[0], request.policy.replace(":", ".")
     text = Path(__file__).with_name("program.py.j2").read_text(encoding="utf-8")
     template = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True).from_string(text)
     return template.render(
         worst=worst,
         request=request,
         url=URL,
-        module=request.policy.partition(":")[0] if request.policy and IN_PYTHON.fullmatch(request.policy) else "",
-        policy=_policy(request),
+        module=module,
+        policy=policy,
         messages=[dict(message) for message in worst.case.enacted.messages],
         arguments=[f", {name}={value}" for name, value in caps if value is not None],
     ).splitlines()
-
-
-def _policy(request: CertifiedRequest) -> str:
-    kind = "TurnPolicy" if request.is_turn else "Policy"
-    if request.policy is None:
-        return f"rungwise.{kind}()"
-    if IN_PYTHON.fullmatch(request.policy):
-        return request.policy.replace(":", ".")
-    return f"rungwise.{kind}.load({request.policy!r})"
 
 
 WIDTH: Final = 116
@@ -277,7 +272,6 @@ def verify(
 
 
 def _write_scripts(folder: str, policy: Policy | TurnPolicy, request: CertifiedRequest, backends: int | None) -> None:
-
     certificate, worst = _certify(_without_resends(policy), request, backends, exhaustive=False)
     cases = {count + 1: each for count, each in worst.items()} or {backends or 1: certificate.worst}
     write_scripts(folder, policy, cases, request)
@@ -310,21 +304,12 @@ def _certify(
     from rungwise.fsm.certificate.verify import worst_by_fallbacks
 
     chain = [PlainLink(f"backend {number}", prices=request.prices) for number in range(1, (backends or 1) + 1)]
+    sizes: dict[str, Any] = {"max_tokens": request.max_tokens, "input_tokens": request.input_tokens}
     with _shown_walk() if exhaustive else nullcontext() as progress:
-        certificate = prove(
-            policy,
-            chain,
-            max_tokens=request.max_tokens,
-            input_tokens=request.input_tokens,
-            exhaustive=exhaustive,
-            progress=progress,
-        )
+        certificate = prove(policy, chain, exhaustive=exhaustive, progress=progress, **sizes)
     if backends is not None or not certificate.ok:
         return certificate, {}
-    worst = worst_by_fallbacks(
-        policy, 2, prices=request.prices, max_tokens=request.max_tokens, input_tokens=request.input_tokens
-    )
-    return certificate, worst
+    return certificate, worst_by_fallbacks(policy, 2, prices=request.prices, **sizes)
 
 
 @contextmanager

@@ -49,11 +49,9 @@ def run_demo(scenarios: Sequence[Scenario], api: str, *, is_watched: bool) -> No
     turns = sum(scenario.auto_continues is not None for scenario in scenarios)
     counts = ((len(scenarios) - turns, "call"), (turns, "turn"))
     _open(screen, pace, " and ".join(counted(number, what) for number, what in counts if number))
-    ends = []
     # The environment, such as a proxy, must not come between the demo and its own servers.
     with httpx.Client(timeout=None, trust_env=False) as http:
-        for number, scenario in enumerate(scenarios, start=1):
-            ends.append(_run(screen, pace, http, number, scenario, api))
+        ends = [_run(screen, pace, http, number, each, api) for number, each in enumerate(scenarios, start=1)]
     _close(screen, ends)
 
 
@@ -135,34 +133,25 @@ def path_of(result: Result | TurnResult) -> str:
 
 def _close(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
     screen.print()
-    rows: list[tuple[str | Text, ...]] = [
-        (
-            one.scenario.name,
-            path_of(one.result),
-            Text(plain(one.result.outcome), STYLES[one.result.outcome]),
-            str(one.result.attempts),
-        )
-        for one in ends
-    ]
+    rows: list[tuple[str | Text, ...]] = []
+    for one in ends:
+        outcome = Text(plain(one.result.outcome), STYLES[one.result.outcome])
+        rows.append((one.scenario.name, path_of(one.result), outcome, str(one.result.attempts)))
     screen.table(("scenario", "path", "outcome", "sent"), rows)
     screen.print()
     answered = sum(one.result.is_success for one in ends)
+    failed = len(ends) - answered
+    others = "raised an error that says why" if failed == 1 else f"{failed} raised errors that say why"
     sent, arrived = sum(one.result.attempts for one in ends), sum(one.arrived for one in ends)
     followed = sum(one.was_followed for one in ends)
     screen.paragraph(
-        f"{answered} of {len(ends)} ended with an answer{_failures(len(ends) - answered)}. {arrived} of "
+        f"{answered} of {len(ends)} ended with an answer{f'; the other {others}' if failed else ''}. {arrived} of "
         f"{counted(sent, 'request')} arrived. In {followed} of {len(ends)}, the text that was streamed, minus what was "
         "taken back, is exactly the text of the result."
     )
     _compare(screen, ends)
     screen.print()
     screen.print("Next: rungwise ask --help, rungwise diagram, rungwise verify")
-
-
-def _failures(number: int) -> str:
-    if number < 2:
-        return "; the other raised an error that says why" if number else ""
-    return f"; the other {number} raised errors that say why"
 
 
 def _compare(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:

@@ -108,7 +108,7 @@ def started_servers(scenario: Scenario, pace: Pace, api: str) -> Iterator[Server
     scripts = {"primary": scenario.primary}
     if scenario.second is not None:
         scripts["second"] = scenario.second
-    chain, servers = [], {}
+    chain, servers, kind = [], {}, backend_class(api)
     with ExitStack() as stack:
         for name, replies in scripts.items():
             shown = replies or (ScriptedReply(),)
@@ -118,8 +118,5 @@ def started_servers(scenario: Scenario, pace: Pace, api: str) -> Iterator[Server
             else:
                 servers[name] = server
             capabilities = Capabilities(prefill=scenario.prefill and name == "primary")
-            backend = backend_class(api)(
-                "demo", name=name, base_url=server.base_url, prices=PRICES, capabilities=capabilities
-            )
-            chain.append(backend)
+            chain.append(kind("demo", name=name, base_url=server.base_url, prices=PRICES, capabilities=capabilities))
         yield Servers(tuple(chain), servers)

@@ -39,11 +39,10 @@ STYLES: Final[Mapping[str, str]] = {
 RUNG_STYLE: Final = "bold cyan"
 
 
-class ScreenConsole(Console):
+class _ScreenConsole(Console):
     """Leave it to the command line what becomes of a closed stdout."""
 
     def on_broken_pipe(self) -> None:
-        """Raise the error again."""
         raise BrokenPipeError
 
 
@@ -51,7 +50,7 @@ class Screen:
     """Write the demo to stdout."""
 
     def __init__(self) -> None:
-        self.console = ScreenConsole(highlight=False, markup=False, emoji=False)
+        self.console = _ScreenConsole(highlight=False, markup=False, emoji=False)
         self.width = max(40, min(WIDTH, self.console.width - 1)) if self.console.is_terminal else WIDTH
         speaks_unicode = self.console.encoding.lower().startswith("utf")
         self.arrow, self.bar = ("→", "│") if speaks_unicode else ("->", "|")
@@ -226,7 +225,6 @@ class ScenarioView:
         self.clock.pause(self.clock.pace.step)
 
     def _row(self, step: Step) -> Text:
-        """Return the row of a step, with its details."""
         line = Text.assemble((step.event, "magenta"))
         if step.guard:
             line.append(f" [{step.guard}]", "yellow")
@@ -281,15 +279,11 @@ def summary(request: ReceivedRequest, before: Sequence[Any] | None) -> str:
     if messages == before:
         what = f"same {_message(messages[-1], QUOTED_AGAIN)}"
     elif before is not None and messages[: len(before)] == before:
-        what = f"same, then {_list(messages[len(before) :])}"
+        what = f"same, then {', '.join(map(_message, messages[len(before) :]))}"
     else:
-        what = f"{'..., ' if len(messages) > 2 else ''}{_list(messages[-2:])}"
+        what = f"{'..., ' if len(messages) > 2 else ''}{', '.join(map(_message, messages[-2:]))}"
     how = "stream" if asked.streams else "no stream"
     return f"{what}; {f'cap {asked.cap}' if asked.cap is not None else 'no cap'}, {how}"
-
-
-def _list(messages: Sequence[Mapping[str, Any]]) -> str:
-    return ", ".join(map(_message, messages))
 
 
 def _message(message: Mapping[str, Any], most: int = QUOTED) -> str:

@@ -10,13 +10,12 @@ from typing import Any, Final
 import orjson
 from attrs import evolve, frozen
 
-from rungwise.adapters.gateway.languages.language import AnswerRequest, Completion, SpokenLanguage
+from rungwise.adapters.gateway.languages.language import Completion, SpokenLanguage
 from rungwise.adapters.wires.json_text import mended
 from rungwise.fsm.call.conversation.parts import ReasoningPart, ToolCall
 from rungwise.fsm.call.run.result import CallError, Result, describe
-from rungwise.fsm.failures.failure import Failure, Reason
+from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.text.contents import is_json
-from rungwise.fsm.values.secret import SecretMap
 
 PREFIX: Final = "x-rungwise-"
 """How the names of our headers begin."""
@@ -34,14 +33,12 @@ _FAULTS: Final[frozenset[Reason]] = frozenset(
 
 def ended(answer: Completion, result: Result, language: SpokenLanguage) -> Completion:
     """Return an answer with how its call ended, but for its text and reasoning."""
+    calls = [ToolCall(*map(str, map(mended, (call.id, call.name, call.arguments)))) for call in result.tool_calls]
     is_refused = result.outcome == "refused"
     refusal = str(mended((result.reply and result.reply.refusal) or "")) if is_refused else ""
     return evolve(
         answer,
-        tool_calls=tuple(
-            ToolCall(*[str(mended(each)) for each in (call.id, call.name, call.arguments)])
-            for call in result.tool_calls
-        ),
+        tool_calls=tuple(calls),
         refusal=refusal,
         finish="length" if result.outcome == "partial" else "content_filter" if is_refused and not refusal else None,
         model=result.model or answer.model,
@@ -122,20 +119,13 @@ class Problem(Exception):
         what the chain does not bring, no retry of the program's brings either.
         """
         result = error.result
-        fault = next((each for _, each in reversed(result.failures) if _is_fault(each)), None)
-        if fault is not None and result.outcome in ("failed", "refused"):
-            message = without_keys(fault.message, chain) or describe(fault)
-            return cls.saying(fault.status or 400, message, code=fault.code)
-        is_late = _is_late(result)
+        faults = [each for _, each in result.failures if each.reason in _FAULTS and 400 <= (each.status or 0) < 500]
+        if faults and result.outcome in ("failed", "refused"):
+            message = without_keys(faults[-1].message, chain) or describe(faults[-1])
+            return cls.saying(faults[-1].status or 400, message, code=faults[-1].code)
         causes = [f"{name}: {describe(failure)}" for name, failure in result.failures]
-        code = "deadline_passed" if is_late else result.outcome
-        return cls.saying(
-            504 if is_late else 503,
-            str(error),
-            code=code,
-            attempts=result.attempts,
-            causes=causes or [result.cause],
-        )
+        status, code = (504, "deadline_passed") if _is_late(result) else (503, result.outcome)
+        return cls.saying(status, str(error), code=code, attempts=result.attempts, causes=causes or [result.cause])
 
     def response(self, language: SpokenLanguage, headers: Mapping[str, str] | None = None) -> HttpResponse:
         """Return it as a response, which tells SDKs not to ask again."""
@@ -160,20 +150,3 @@ def _is_late(result: Result) -> bool:
     limits = (setting.policy.budget.seconds, setting.deadline, setting.within_deadline)
     limit = min((each for each in limits if each is not None), default=inf)
     return result.seconds >= limit or (last.event == "ran_out" and " begin after " in (last.note or ""))
-
-
-def _is_fault(failure: Failure) -> bool:
-    return failure.reason in _FAULTS and failure.status is not None and 400 <= failure.status < 500
-
-
-def own_headers(headers: Mapping[str, str]) -> SecretMap:
-    """Return the headers of a request that go on to the first backend: those of tracing, and betas of Anthropic's."""
-    return SecretMap({name: value for name, value in headers.items() if name in _PASSED})
-
-
-_PASSED: Final = ("traceparent", "tracestate", "anthropic-beta")
-
-
-def call_id(request: AnswerRequest) -> str:
-    """Return the id of a call, which its journal has too."""
-    return f"{request.number:016x}"

@@ -25,6 +25,8 @@ LARGEST_BODY: Final = 2**25
 """The most bytes of a request."""
 BODY_SECONDS: Final = 30.0
 """The longest time in which a request's body must have come."""
+_PATHS: Final = {"anthropic": "/messages", "gemini": "/v1beta/"}
+"""What the other paths of a protocol hold, for the form of their errors."""
 GOES_AWAY: Final = Problem.saying(503, "the server is shutting down", code="shutting_down")
 
 
@@ -70,11 +72,12 @@ class Asgi:
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
         path = scope["path"]
+        near = [api for api, part in _PATHS.items() if part in path]
         language = (self.gateway.language(path) if scope["method"] == "POST" else None) or next(
-            (each for each in SPOKEN if _is_near(each.api, path)), CHAT
+            (each for each in SPOKEN if each.api in near), CHAT
         )
         try:
-            headers = headers_of_scope(scope)
+            headers = {name.decode("latin-1").lower(): each.decode("latin-1") for name, each in scope["headers"]}
             response = self.refused(scope, headers) or await self.other(scope, headers, receive)
             if response is None:
                 body = await read_body(receive, self.largest_body)
@@ -127,23 +130,13 @@ class Asgi:
             if response is None:
                 await write(send, GOES_AWAY.response(call.language))
             elif isinstance(response.body, Rest):
-                await send({"type": "http.response.body", "body": response.body.broken_off(GOES_AWAY)})
+                await send({"type": "http.response.body", "body": response.body.pump.broken_off(GOES_AWAY)})
 
     def end(self) -> None:
         """End what runs: streams with an error of their protocol, whole answers with status 503."""
         self._is_ending = True
         for scope in [*self._running]:
             scope.cancel()
-
-
-def headers_of_scope(scope: Scope) -> dict[str, str]:
-    """Return the headers of a request, their names in lower case."""
-    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-
-
-def _is_near(api: str, path: str) -> bool:
-    """Tell whether a path that is no model call is one of a protocol's, for the form of its errors."""
-    return {"anthropic": "/messages" in path, "gemini": "/v1beta/" in path}.get(api, False)
 
 
 async def read_body(receive: Receive, largest: int) -> bytes:

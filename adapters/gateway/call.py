@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
@@ -18,16 +18,16 @@ from rungwise.adapters.gateway.answers import (
     PREFIX,
     HttpResponse,
     Problem,
-    call_id,
     ended,
     headers_of,
     text_of,
     without_keys,
 )
-from rungwise.adapters.gateway.forwarded import ENCODING, Forward, forwarding
+from rungwise.adapters.gateway.forwarded import ENCODING, Forward
 from rungwise.adapters.gateway.languages.language import AnswerRequest, Completion, SpokenLanguage
 from rungwise.adapters.gateway.reading import Asked
 from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Text
+from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.journal.record import Step
@@ -62,7 +62,8 @@ class GatewayCall:
         options = {name: each for name, each in self.options.items() if name in ("deadline", "headers")}
         if forward.cap is not None:
             options["max_tokens"] = forward.cap
-        options["policy"] = forwarding(self.options.get("policy") or client.policy)
+        policy = self.options.get("policy") or client.policy
+        options["policy"] = evolve(policy, limits=Limits(**dict.fromkeys(policy.limits, 0)))  # nothing is tried again
         options["input_tokens"] = max(1, len(body) // 3)
         return evolve(self, forward=forward, client=client, asked=Asked("forwarded"), options=options)
 
@@ -132,7 +133,7 @@ class GatewayCall:
     def _kept(self, result: Result | None) -> None:
         if result is not None and self.keep is not None and not self._is_kept:
             self._is_kept = True
-            self.keep(call_id(self.request), result)
+            self.keep(self.request.call_id, result)
 
     # what the answer is
 
@@ -187,7 +188,7 @@ class GatewayCall:
 
     def headers(self, result: Result | None) -> dict[str, str]:
         """Return the headers of the response, and keep the result of a call that has ended."""
-        id = call_id(self.request)
+        id = self.request.call_id
         self._kept(result)
         headers = {"content-type": "application/json", "x-request-id": id, **headers_of(result, id)}
         if self.forward is not None:
@@ -306,7 +307,9 @@ class Pump:
             written += b"".join(self._stream.refusal([self._answer.refusal]))
         for each in self._answer.tool_calls:
             written += b"".join(self._stream.call(each, [each.arguments]))
-        comment = _comment(about) if call.language.api != "gemini" else b""  # Google's SDK takes it for JSON
+        # Our headers go into a comment, for the head has gone long ago; Google's SDK takes a comment for JSON.
+        ours = [f": {name}: {value}\n" for name, value in about.items() if name.startswith(PREFIX)]
+        comment = "".join([*ours, "\n"]).encode() if call.language.api != "gemini" else b""
         return written + comment + b"".join(self._stream.end())
 
     def broken_off(self, problem: Problem) -> bytes:
@@ -315,23 +318,13 @@ class Pump:
         return self._begun() + b"".join(self._stream.end())
 
 
-def _comment(headers: Mapping[str, str]) -> bytes:
-    """Return our headers as a comment in a stream, whose head has gone long ago."""
-    ours = [f": {name}: {value}\n" for name, value in headers.items() if name.startswith(PREFIX)]
-    return "".join([*ours, "\n"]).encode()
-
-
+@define(eq=False)
 class Rest:
     """Iterate over a first piece and those that follow, in a thread or in an event loop, and close them."""
 
-    def __init__(self, first: bytes, pieces: Any, pump: Pump) -> None:
-        self._first: bytes | None = first
-        self._pieces = pieces
-        self._pump = pump
-
-    def broken_off(self, problem: Problem) -> bytes:
-        """Return the end of a stream that is broken off: the error of its protocol."""
-        return self._pump.broken_off(problem)
+    _first: bytes | None
+    _pieces: Any
+    pump: Pump
 
     def __iter__(self) -> Iterator[bytes]:
         return self

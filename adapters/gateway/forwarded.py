@@ -16,8 +16,6 @@ from rungwise.adapters.wires.backend import Decoder, HttpRequest
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Send
-from rungwise.fsm.call.limits import Limits
-from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import NO_USAGE
@@ -61,7 +59,7 @@ class Forward:
     def decoder(self, headers: Mapping[str, str]) -> Decoder:
         """Start to read a streamed response."""
         self._note(200, headers)
-        return ForwardDecoder(self._backend.decoder(headers))
+        return _ForwardDecoder(self._backend.decoder(headers))
 
     def _note(self, status: int, headers: Mapping[str, str]) -> None:
         self.status = status
@@ -69,7 +67,7 @@ class Forward:
         self.content_type = kinds[0] if kinds else self.content_type
 
 
-class ForwardDecoder:
+class _ForwardDecoder:
     """Hand out the bytes of a stream as text."""
 
     def __init__(self, decoder: Decoder) -> None:
@@ -78,7 +76,6 @@ class ForwardDecoder:
 
     @property
     def finished(self) -> bool:
-        """Tell whether the terminal event has come."""
         return self._decoder.finished
 
     def feed(self, data: bytes) -> list[Text | Reasoning]:
@@ -97,8 +94,3 @@ class ForwardDecoder:
 def _as_text(pieces: list[bytes], read: Reply | Failure) -> Reply:
     usage = read.usage if isinstance(read, Reply) else NO_USAGE
     return Reply(b"".join(pieces).decode(ENCODING), usage=usage, stop_reason="stop")
-
-
-def forwarding(policy: Policy) -> Policy:
-    """Return a policy with the same budget in which nothing is tried again."""
-    return evolve(policy, limits=Limits(**dict.fromkeys(policy.limits, 0)))

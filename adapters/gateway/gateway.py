@@ -11,7 +11,7 @@ import orjson
 from attrs import evolve, field, frozen
 
 from rungwise.adapters.client import Client
-from rungwise.adapters.gateway.answers import PREFIX, Problem, own_headers
+from rungwise.adapters.gateway.answers import PREFIX, Problem
 from rungwise.adapters.gateway.call import LOGGER, GatewayCall, Keep
 from rungwise.adapters.gateway.forwarded import Forward
 from rungwise.adapters.gateway.languages import LANGUAGES
@@ -20,6 +20,7 @@ from rungwise.adapters.gateway.reading import read
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.label import label
+from rungwise.fsm.values.secret import SecretMap
 
 SPOKEN: Final = tuple(each for each in LANGUAGES if isinstance(each, SpokenLanguage))
 ANY: Final = "*"
@@ -71,8 +72,8 @@ class Gateway:
             model = f"there is no model {label(request.model)!r}" if request.model in str(body) else "name a model"
             raise Problem.saying(404, f"{model}; there are: {', '.join(sorted(self.chains))}")
         try:
-            options = _limited(client, headers, None if request.streams else timeout)
-            return self._call_of(language, request, client, {**options, "headers": own_headers(headers)}, body)
+            options = _options_in(headers, client, None if request.streams else timeout)
+            return self._call_of(language, request, client, options, body)
         except ConfigurationError as error:
             raise Problem.saying(400, str(error)) from None
         except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:  # whatever its JSON held
@@ -110,9 +111,10 @@ def _cap(language: SpokenLanguage, body: Mapping[str, Any]) -> int | None:
     return max(1, cap) * max(1, many) if isinstance(cap, int) and isinstance(many, int) else None
 
 
-def _limited(client: Client, headers: Mapping[str, str], timeout: float | None) -> dict[str, Any]:
-    """Return the options for what a request says of its deadline and its budget, which only lower the policy's."""
-    options: dict[str, Any] = {}
+def _options_in(headers: Mapping[str, str], client: Client, timeout: float | None) -> dict[str, Any]:
+    """Return the options in the headers of a request: its deadline and budget only lower the policy's."""
+    passed = ("traceparent", "tracestate", "anthropic-beta")  # to the first backend: of tracing, and betas
+    options: dict[str, Any] = {"headers": SecretMap({name: each for name, each in headers.items() if name in passed})}
     budget = client.policy.budget
     seconds = _number(headers, f"{PREFIX}deadline", budget.seconds)
     money = _number(headers, f"{PREFIX}budget", budget.money)
@@ -131,7 +133,6 @@ def _number(headers: Mapping[str, str], name: str, most: float | None) -> float 
     except ValueError:
         value = 0.0
     if not 0 < value <= (most or 1e9):
-        raise ConfigurationError(
-            f"{name} must be a number above 0" + (f", at most the policy's {most:g}" if most else "")
-        )
+        limit = f", at most the policy's {most:g}" if most else ""
+        raise ConfigurationError(f"{name} must be a number above 0{limit}")
     return value

@@ -44,6 +44,7 @@ class Proxy(Asgi):
 
     def refused(self, scope: Scope, headers: Mapping[str, str]) -> HttpResponse | None:
         """Check the key of a request; without one, refuse what a web page could send from a browser."""
+        media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         if scope["path"] == "/healthz":
             return json_response({"status": "ok", "running": self._count})
         if self.key is not None:
@@ -54,7 +55,7 @@ class Proxy(Asgi):
                 raise Problem.saying(401, "this proxy wants a key that it knows")
         elif "origin" in headers:
             raise Problem.saying(403, "requests of web pages need a proxy with a key")
-        elif scope["method"] == "POST" and not _is_json(headers):
+        elif scope["method"] == "POST" and media_type != "application/json":
             raise Problem.saying(415, "the body must be application/json, where the proxy has no key")
         if scope["path"] == "/metrics" and self.metrics is not None:
             return self.metrics.response(self._count)
@@ -95,10 +96,6 @@ class Proxy(Asgi):
             if isinstance(each, HttpBackend) and each.API in wanted and rest.startswith("/"):  # or it names a host
                 return each, rest
         raise Problem.saying(404, f"no backend of a chain speaks the protocol of this address ({' or '.join(wanted)})")
-
-
-def _is_json(headers: Mapping[str, str]) -> bool:
-    return headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
 
 
 async def _read(client: httpx.AsyncClient, answer: httpx.Response) -> AsyncGenerator[bytes]:

@@ -7,7 +7,7 @@ are. Messages and tools stay in the form in which they came; each wire reads all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from attrs import Factory, define, field, frozen
@@ -101,19 +101,15 @@ def read(api: str, body: Mapping[str, Any], *, is_own: bool) -> Asked:
     asked = fields.read(body, Asked())
     if not is_own:
         fields.leave(asked, asked.own)
-        if isinstance(asked.messages, list) and any(_opaque(asked.messages)):
+        known = [each for each in list_of(asked.messages) if isinstance(each, Mapping)]
+        parts = (part for message in read_messages(known) for part in message.parts)
+        if any(isinstance(part, OpaquePart) for part in parts):  # which only their provider can read
             asked.unknown.append("messages")
     if not all(isinstance(tool, ToolDefinition) for tool in read_tools(asked.options.get("tools", ()))):
         asked.unknown.append("tools")
     if asked.own and is_own:
         asked.options["parameters"] = asked.own
     return asked
-
-
-def _opaque(messages: list[Any]) -> Iterator[bool]:
-    """Yield whether there are parts that only their provider can read, for each message."""
-    known = [each for each in messages if isinstance(each, Mapping)]
-    return (isinstance(part, OpaquePart) for message in read_messages(known) for part in message.parts)
 
 
 def _ignore(asked: Asked, value: Any) -> None:
@@ -148,12 +144,9 @@ def _messages(asked: Asked, value: Any) -> None:
         raise ConfigurationError("the messages must be a list")
     if any(isinstance(each, Mapping) and each.get("type") in declared("references") for each in value):
         asked.unknown.append("input")
-    asked.messages = [*before, *map(_with_role, value)]
-
-
-def _with_role(message: Any) -> Any:
-    """Return a message; Gemini's first one may lack its role."""
-    return {"role": "user", **message} if isinstance(message, Mapping) and "parts" in message else message
+    # Gemini's first one may lack its role.
+    turns = [{"role": "user", **each} if isinstance(each, Mapping) and "parts" in each else each for each in value]
+    asked.messages = [*before, *turns]
 
 
 _STREAM: Final = {"model": _ignore, "stream": _ignore}
@@ -246,11 +239,10 @@ _RESPONSES: Final = Fields(
 
 
 def _choice(asked: Asked, value: Any) -> None:
-    if mapping_of(value).get("disable_parallel_tool_use") is True:
+    choice = dict(mapping_of(value))
+    if choice.pop("disable_parallel_tool_use", None) is True:
         asked.options["parallel_tool_calls"] = False
-    asked.options["tool_choice"] = {
-        name: each for name, each in mapping_of(value).items() if name != "disable_parallel_tool_use"
-    }
+    asked.options["tool_choice"] = choice
 
 
 def _turns(asked: Asked, value: Any) -> None:
@@ -263,8 +255,8 @@ def _signed(turn: Mapping[str, Any]) -> Mapping[str, Any]:
     blocks = turn.get("content")
     if not isinstance(blocks, list):
         return turn
-    unsigned = [mapping_of(each).get("type") == "thinking" and not each.get("signature") for each in blocks]
-    return {**turn, "content": [each for each, no in zip(blocks, unsigned, strict=True) if not no]}
+    signed = [each for each in blocks if mapping_of(each).get("type") != "thinking" or each.get("signature")]
+    return {**turn, "content": signed}
 
 
 _ANTHROPIC: Final = Fields(

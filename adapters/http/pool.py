@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import weakref
 from collections import OrderedDict
 from typing import Protocol
 
 from attrs import define, field
 
 from rungwise.adapters.http.connection import Connection, Origin
+from rungwise.fsm.values.forks import renewed_in_children
 
 SOON = 1.0
 """Seconds within which a server closes its connections after a reply, if it does; one idle for longer stays open."""
@@ -157,13 +156,4 @@ class Pool:
             connection.close()
 
 
-_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
-
-
-def _forget() -> None:
-    for pool in list(_pools):
-        pool.forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+_pools = renewed_in_children(Pool.forget)

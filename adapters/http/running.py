@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
 from rungwise.adapters.http.borrowed import AsyncHttpClient, BorrowedAsyncHttp, BorrowedHttp, HttpClient
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnHttp
 from rungwise.adapters.http.streams import LoopStream, RunningCalls, SyncStream
 from rungwise.adapters.http.waiting import event_loop
+from rungwise.fsm.values.forks import renewed_in_children
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -106,13 +105,4 @@ class Connections:
         self.in_threads, self._in_loops = ThreadCalls(), {}
 
 
-_all: WeakSet[Connections] = WeakSet()
-
-
-def _after_fork() -> None:
-    for connections in list(_all):
-        connections.begin_anew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+_all = renewed_in_children(Connections.begin_anew)

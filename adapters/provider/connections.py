@@ -71,6 +71,10 @@ class LoopbackHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
+    def __init__(self, request: Any, client_address: Any, server: LoopbackServer) -> None:
+        self.closing = server.closing
+        super().__init__(request, client_address, server)
+
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing: what arrives is recorded."""
 

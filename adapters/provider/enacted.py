@@ -75,24 +75,18 @@ def _scripted(attempt: EnactedAttempt, stop: str, longest_pause: float | None) -
     ending, usage = _ending(came, stop), _usage(came.usage)
     if lasts and came.failure is None and not any(content.values()):
         # Silence would end an empty stream, but not a reply in one piece.
-        return ScriptedReply(model=model_of(attempt.backend), body=_body(ending["finish"], usage), lasts=lasts)
+        choice = {"index": 0, "message": {"role": "assistant", "content": ""}, "finish_reason": ending["finish"]}
+        body = orjson.dumps({"choices": [choice], "usage": usage}).decode()
+        return ScriptedReply(model=model_of(attempt.backend), body=body, lasts=lasts)
     if came.failure is not None and came.failure.reason == "malformed":
-        return ScriptedReply(model=model_of(attempt.backend), body=_broken(usage), lasts=lasts)
+        # A stream with its usage, and then an unreadable event.
+        begun = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]}
+        body = b"".join(map(event, (begun, {"choices": [], "usage": usage}, UNREADABLE))).decode()
+        return ScriptedReply(model=model_of(attempt.backend), body=body, lasts=lasts)
     if lasts and longest_pause is not None:  # a piece of reasoning for each pause
         thoughts = THOUGHT * ceil(lasts / longest_pause)
         content |= {"reasoning": thoughts + content["reasoning"], "chunk_size": len(THOUGHT)}
     return ScriptedReply(model=model_of(attempt.backend), **content, **ending, usage=usage, lasts=lasts)
-
-
-def _broken(usage: Mapping[str, Any]) -> str:
-    """Return a stream with its usage, and then an unreadable event."""
-    begun = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]}
-    return b"".join(map(event, (begun, {"choices": [], "usage": usage}, UNREADABLE))).decode()
-
-
-def _body(finish: str, usage: Mapping[str, Any]) -> str:
-    choice = {"index": 0, "message": {"role": "assistant", "content": ""}, "finish_reason": finish}
-    return orjson.dumps({"choices": [choice], "usage": usage}).decode()
 
 
 def _ending(came: Reply, stop: str) -> dict[str, Any]:

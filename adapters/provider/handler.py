@@ -13,7 +13,7 @@ import orjson
 from attrs import field, frozen
 
 from rungwise.adapters.gateway.languages import CHAT, LANGUAGES, language_of
-from rungwise.adapters.provider.connections import POLL_SECONDS, LoopbackHandler, LoopbackServer
+from rungwise.adapters.provider.connections import POLL_SECONDS, LoopbackHandler
 from rungwise.adapters.provider.playback import Playback
 from rungwise.adapters.provider.script import ScriptedReply
 
@@ -69,18 +69,9 @@ LARGEST_BODY: Final = 10**9
 class ReplyHandler(LoopbackHandler):
     """Handle the requests of one connection; `sleep` replaces real waits, apart from endless ones."""
 
-    def __init__(
-        self,
-        playback: Playback,
-        sleep: Callable[[float], object] | None,
-        request: Any,
-        client_address: Any,
-        server: LoopbackServer,
-    ) -> None:
-        self._playback = playback
-        self._sleep = sleep
-        self._closing = server.closing
-        super().__init__(request, client_address, server)
+    def __init__(self, playback: Playback, sleep: Callable[[float], object] | None, *connection: Any) -> None:
+        self._playback, self._sleep = playback, sleep
+        super().__init__(*connection)
 
     def do_GET(self) -> None:
         """Answer with what a protocol lists, such as the models of the script."""
@@ -133,13 +124,14 @@ class ReplyHandler(LoopbackHandler):
             self._respond(reply, render(reply, request, number, self.path), number)
         except OSError:
             self.close_connection = True
-            if number and not self._closing.is_set():
+            if number and not self.closing.is_set():
                 self._playback.mark_aborted(number)
 
     def _respond(self, reply: ScriptedReply, rendered: Rendered, number: int) -> None:
         self._wait(math.inf if reply.hang and reply.cut_after is None else reply.delay)
         chunked = self._send_head(reply, rendered, number)
-        frames = [_chunk(piece) if chunked else piece for piece in _cut(rendered.pieces, reply.cut_after)]
+        pieces = _cut(rendered.pieces, reply.cut_after)
+        frames = [b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece for piece in pieces]
         if chunked and reply.cut_after is None:
             # In one write with the last piece: a client may leave as soon as it has seen `[DONE]`.
             frames[-1:] = [b"".join([*frames[-1:], b"0\r\n\r\n"])]
@@ -175,16 +167,12 @@ class ReplyHandler(LoopbackHandler):
             rest = deadline - time.monotonic()
             if rest <= 0:
                 return
-            if self._closing.wait(min(rest, POLL_SECONDS)):
+            if self.closing.wait(min(rest, POLL_SECONDS)):
                 raise ConnectionAbortedError
 
 
 def _problem(status: int, message: str) -> ScriptedReply:
     return ScriptedReply(status=status, error={"message": message, "type": "invalid_request_error"})
-
-
-def _chunk(piece: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(piece), piece)
 
 
 def _cut(pieces: Iterable[bytes], count: int | None) -> Iterator[bytes]:

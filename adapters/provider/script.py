@@ -250,15 +250,13 @@ _DEFAULTS = _values(ScriptedReply())
 def _replies(value: Iterable[ScriptedReply]) -> tuple[ScriptedReply, ...]:
     if not isinstance(value, Iterable):
         raise ConfigurationError(f"replies must be a list of replies, not {type(value).__name__}: put it into a list")
-    return tuple(value)
-
-
-def _check_replies(instance: object, attribute: object, value: tuple[object, ...]) -> None:
-    if not value:
+    replies = tuple(value)
+    if not replies:
         raise ConfigurationError("replies is empty; give at least one reply")
-    for index, reply in enumerate(value):
+    for index, reply in enumerate(replies):
         if not isinstance(reply, ScriptedReply):
             raise ConfigurationError(f"replies[{index}] must be a ScriptedReply, not {type(reply).__name__}")
+    return replies
 
 
 @frozen
@@ -273,7 +271,7 @@ class Script:
         ConfigurationError: there is no reply, or `after` is not one of its words.
     """
 
-    replies: tuple[ScriptedReply, ...] = field(converter=_replies, validator=_check_replies)
+    replies: tuple[ScriptedReply, ...] = field(converter=_replies)
     after: After = field(default="repeat", validator=must_be_one_of(get_args(After)))
 
     def reply(self, index: int) -> ScriptedReply:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
 import threading
-import weakref
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
@@ -14,6 +12,7 @@ from rungwise.adapters.stores.store import Command, Work
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom, choose
 from rungwise.fsm.health.quota import Claim, Quota, QuotaMeter, Settlement
+from rungwise.fsm.values.forks import renewed_in_children
 
 UNKNOWN: Final = BackendHealth()
 FIRST: Final = Choice(0)
@@ -92,13 +91,4 @@ class MemoryStore:
         self._known = {key: health.without_probe() for key, health in self._known.items()}
 
 
-_all: weakref.WeakSet[MemoryStore] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for store in list(_all):
-        store.begin_anew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+_all = renewed_in_children(MemoryStore.begin_anew)

@@ -20,7 +20,7 @@ from attrs import asdict, fields_dict, frozen
 
 from rungwise.adapters.stores.budgets import Answer
 from rungwise.adapters.stores.memory import UNKNOWN, MemoryStore
-from rungwise.adapters.stores.scripts import EPOCH, HOLD, PAID, PAY, READ, SWAP, TAKE
+from rungwise.adapters.stores.scripts import EPOCH, SCRIPTS
 from rungwise.adapters.stores.store import Command, Work
 from rungwise.fsm.call.budget.ledger import Ledger
 from rungwise.fsm.call.budget.prices import Paid
@@ -88,8 +88,7 @@ class RedisStore:
         except ValueError:  # whose message may hold a password
             raise ConfigurationError("store must be a URL such as redis://localhost:6379/0") from None
         self._error = redis.RedisError
-        scripts = {"read": READ, "swap": SWAP, "take": TAKE, "pay": PAY, "hold": HOLD, "paid": PAID}
-        self._scripts = {name: self._redis.register_script(script) for name, script in scripts.items()}
+        self._scripts = {name: self._redis.register_script(script) for name, script in SCRIPTS.items()}
         self._process, self._processes = f"{os.getpid()} {secrets.token_hex(8)}", 1  # that were seen in the last minute
         self._clock, self._namespace = clock, namespace
         self._offset = 0.0  # of the server's clock from ours

@@ -74,10 +74,9 @@ class _Over(Exception):
 
 
 class _Handler(LoopbackHandler):
-    def __init__(self, owner: RawServer, request: Any, client_address: Any, server: LoopbackServer) -> None:
+    def __init__(self, owner: RawServer, *connection: Any) -> None:
         self.owner = owner
-        self.closing = server.closing
-        super().__init__(request, client_address, server)
+        super().__init__(*connection)
 
     def setup(self) -> None:
         super().setup()

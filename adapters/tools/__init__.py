@@ -1,4 +1,4 @@
 """Run the caller's tools, in threads and in event loops.
 
-`scheduling` decides which tool runs when, and waits for nothing. `threads` and `tasks` wait, each for its driver.
+`scheduling` decides which tool runs when, and waits for nothing. `running` waits, in a thread or in a task.
 """

@@ -94,16 +94,15 @@ class Worker(threading.Thread):
 
     def _called(self) -> Any:
         value = self._call()
-        return self._collected(value) if isinstance(value, Generator) else value
-
-    def _collected(self, values: Generator[Any, Any, Any]) -> list[Any]:
-        values_so_far = []
-        for value in values:
-            values_so_far.append(value)
+        if not isinstance(value, Generator):
+            return value
+        items = []
+        for item in value:
+            items.append(item)
             if self._is_abandoned:
-                values.close()
+                value.close()
                 break
-        return values_so_far
+        return items
 
 
 _tasks: set[asyncio.Task[Any]] = set()

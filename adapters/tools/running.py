@@ -45,7 +45,7 @@ from rungwise.fsm.turn.tools import Executor
 class Runner(ABC):
     """Run the tools of a round."""
 
-    schedule: Schedule  # decides which tools run, and when
+    schedule: Schedule = field(converter=Schedule.of)  # of the action that names the tools: decides which run, and when
     executor: Executor | None  # runs the tools that have no function
     cancellation: Cancellation  # ends the round
     deadline: Deadline = NO_DEADLINE  # the deadline for calls and turns that tools make
@@ -70,13 +70,11 @@ class Runner(ABC):
         if self.cancellation.is_urgent:
             self.schedule.give_up()
         while (job := self.schedule.begin()) is not None:
-            call, context = callable_of(job.run, self.executor), self.deadline.context()
+            call = callable_of(job.run, self.executor)
             if call is None:
                 self.schedule.take(job, ToolReturn())
-            elif is_async(call):
-                self._await(job, call, context, partial(self.report, job))
             else:
-                self._work(job, call, context)
+                self._start(job, call, partial(self.report, job), in_loop=is_async(call))
         return not self.schedule.is_over
 
     def end(self, reason: BaseException) -> None:
@@ -104,21 +102,19 @@ class Runner(ABC):
                 discard(value)  # it never began if it was cancelled at once
                 self.report(job, returned)
 
-            self._await(job, lambda: value, self.deadline.context(), report)
+            self._start(job, lambda: value, report, in_loop=True)
         else:
             discard(value)
 
-    def _work(self, job: Job, call: Callable[[], Any], context: Context) -> None:
-        worker = Worker(job.run.call.name, call, context, partial(self.report, job))
-        job.leave = worker.leave
+    def _start(self, job: Job, call: Callable[[], Any], report: Report, *, in_loop: bool) -> None:
+        context = self.deadline.context()
         try:
-            worker.start()
-        except RuntimeError:
-            self.schedule.take(job, ToolReturn(error=ToolError(NO_THREAD)))
-
-    def _await(self, job: Job, call: Callable[[], Any], context: Context, report: Report) -> None:
-        try:
-            job.cancel = self.spawn(call, context, report)
+            if in_loop:
+                job.cancel = self.spawn(call, context, report)
+            else:
+                worker = Worker(job.run.call.name, call, context, report)
+                job.leave = worker.leave
+                worker.start()
         except RuntimeError:
             self.schedule.take(job, ToolReturn(error=ToolError(NO_THREAD)))
 
@@ -140,7 +136,7 @@ def run_tools(
     Raises:
         ToolsEnded: the round was ended early.
     """
-    return _Threads(Schedule.of(action), executor, cancellation, deadline, loop=loop).run()
+    return _Threads(action, executor, cancellation, deadline, loop=loop).run()
 
 
 @define(eq=False)
@@ -151,7 +147,6 @@ class _Threads(Runner):
     _woken: Mailbox[None] = field(factory=Mailbox, init=False)
 
     def run(self) -> Generator[ToolStarted | ToolEnded, None, tuple[ToolOutcome, ...]]:
-        """Run them, and wait."""
         raised: BaseException | None = None
         is_abandoned = False  # nobody is listening
         try:
@@ -179,11 +174,9 @@ class _Threads(Runner):
         self.schedule.expire()
 
     def wake(self) -> None:
-        """Wake this thread."""
         self._woken.put(None)
 
     def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
-        """Await in the other thread's event loop what a function returns."""
         return self._loop.spawn(call, context, report)
 
 
@@ -234,13 +227,6 @@ class ToolTasks(Runner):
     outcomes: tuple[ToolOutcome, ...] = field(default=(), init=False)
     _woken: anyio.Event = field(factory=anyio.Event, init=False)
     _soon: Soon = field(factory=soon, init=False)
-
-    @classmethod
-    def of(
-        cls, action: RunTools, executor: Executor | None, cancellation: Cancellation, deadline: Deadline = NO_DEADLINE
-    ) -> ToolTasks:
-        """Return what runs the tools of an action."""
-        return cls(Schedule.of(action), executor, cancellation, deadline)
 
     async def run(self) -> AsyncGenerator[ToolStarted | ToolEnded, None]:
         """Run them and yield their events; `outcomes` then holds the outcome of each, in the order of the calls.

@@ -177,18 +177,13 @@ class Schedule:
         """Take the result of a tool."""
         if not job.is_running:
             return
-        error = returned.error
-        is_failure = isinstance(error, Exception | CancelledError | GeneratorExit | SystemExit)
-        if error is not None and not is_failure:  # which goes to the caller
-            self._settle(job, ToolOutcome(fault=fault_of(error)))
-            if self.reason is None:
-                self.end(error)
-        elif job.fault is not None:  # whatever it returned after it was cancelled
-            self._settle(job, ToolOutcome(fault=job.fault))
-        elif error is not None:
-            self._settle(job, ToolOutcome(fault=fault_of(error)))
-        else:
-            self._settle(job, ToolOutcome(returned.value))
+        error, fault = returned.error, job.fault  # that stands, whatever it returned after it was cancelled
+        is_for_caller = not isinstance(error, Exception | CancelledError | GeneratorExit | SystemExit | None)
+        if error is not None and (is_for_caller or fault is None):
+            fault = fault_of(error)
+        self._settle(job, ToolOutcome(returned.value) if fault is None else ToolOutcome(fault=fault))
+        if error is not None and is_for_caller and self.reason is None:
+            self.end(error)
 
     def may_go_on(self, job: Job) -> bool:
         """Tell whether to await what a tool has returned."""

@@ -130,7 +130,7 @@ class AsyncTurnDriver:
                         action = turn.called(call.result, clock())
                     case RunTools():
                         deadline = Deadline(clock, turn.deadline)
-                        running = ToolTasks.of(action, turn.tools.executor, self.calls.cancellation, deadline)
+                        running = ToolTasks(action, turn.tools.executor, self.calls.cancellation, deadline)
                         async with aclosing(running.run()) as news:
                             async for tool_event in news:
                                 yield tool_event

@@ -111,7 +111,7 @@ def test_the_wheel_holds_one_package_and_nothing_else(wheel: Path) -> None:
         f"rungwise/{path.relative_to(ROOT)}"
         for part in ("fsm", "adapters")
         for path in (ROOT / part).rglob("*")
-        if path.suffix in (".py", ".j2", ".css", ".js")
+        if path.suffix in (".py", ".j2", ".css", ".js", ".lua")
     }
     assert sources <= names.keys()
     page = "rungwise/fsm/diagram/page"

@@ -79,7 +79,7 @@ def _run_tools(running: Generator[Any, None, tuple[ToolOutcome, ...]], tell: Any
 
 async def arun_tools(action: RunTools, executor: Any, cancellation: Cancellation, tell: Any) -> tuple[ToolOutcome, ...]:
     """Run tools in this event loop; see `run_tools`."""
-    tools = in_threads_and_tasks.ToolTasks.of(action, executor, cancellation)
+    tools = in_threads_and_tasks.ToolTasks(action, executor, cancellation)
     running = tools.run()
     try:
         event = await anext(running)

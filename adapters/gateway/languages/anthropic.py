@@ -14,9 +14,8 @@ from rungwise.adapters.gateway.languages.language import (
     AnswerStream,
     Completion,
     SpokenLanguage,
-    answer_tokens,
-    characters,
     contents_of,
+    estimated,
     event,
     input_of,
     tokens,
@@ -44,14 +43,13 @@ STOPS: Final[Mapping[str, str]] = {
 }
 
 
-class Messages(SpokenLanguage):
+class _Messages(SpokenLanguage):
     """Write answers as Anthropic's messages."""
 
     api = "anthropic"
     paths = "/messages"
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
-        """Return the body of an error."""
         phrase = responses.get(status, "Unknown status")
         kind, message = ERRORS.get(status, ("api_error" if status >= 500 else "invalid_request_error", f"{phrase}."))
         error: dict[str, Any] = {"type": kind, "message": message}
@@ -72,14 +70,12 @@ class Messages(SpokenLanguage):
         }
 
     def whole(self, answer: Completion, request: AnswerRequest) -> bytes:
-        """Return the body of an answer that is not streamed."""
         if answer.error_event is not None:
             return self.error(answer.error_event, 500)
         usage = {} if answer.usage == {} else {"usage": _usage(answer, request)}
         return orjson.dumps({**_message(answer, request), "content": [*_blocks(answer)], **_stop(answer), **usage})
 
     def stream(self, answer: Completion, request: AnswerRequest) -> AnswerStream:
-        """Begin to write an answer that is streamed."""
         return _MessageStream(request, answer)
 
 
@@ -96,7 +92,8 @@ class _MessageStream(AnswerStream):
 
     def begin(self) -> Iterator[bytes]:
         usage = _usage(self.answer, self.request)
-        begun = {**_message(self.answer, self.request), "content": [], **_NO_STOP}
+        begun = {**_message(self.answer, self.request), "content": []}
+        begun |= dict.fromkeys(("stop_reason", "stop_sequence", "stop_details"))
         if usage:
             begun["usage"] = {**usage, "output_tokens": min(1, usage.get("output_tokens", 0))}
             begun["usage"].pop("output_tokens_details", None)
@@ -126,7 +123,7 @@ class _MessageStream(AnswerStream):
                 yield _event("content_block_delta", index=self._unsigned, delta=signed)
             yield _event("content_block_stop", index=self._unsigned)
         if answer.error_event is not None:
-            yield event(Messages().error(answer.error_event, 500), "error")
+            yield event(LANGUAGE.error(answer.error_event, 500), "error")
         elif answer.done:
             usage = _usage(answer, self.request)
             usage_member = {"usage": {"output_tokens": 0, **usage}} if usage else {}
@@ -155,9 +152,6 @@ class _MessageStream(AnswerStream):
 
     def _delta(self, **delta: Any) -> bytes:
         return _event("content_block_delta", index=self._index, delta=delta)
-
-
-_NO_STOP: Final[Mapping[str, Any]] = {"stop_reason": None, "stop_sequence": None, "stop_details": None}
 
 
 def _event(name: str, /, **members: Any) -> bytes:
@@ -194,15 +188,10 @@ def _tool_use(call: ToolCall) -> dict[str, Any]:
 def _usage(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
     if answer.usage is not None:
         return dict(answer.usage)
-    usage: dict[str, Any] = {
-        "input_tokens": tokens(characters([request.body.get("system"), contents_of(request.body)])),
-        "output_tokens": answer_tokens(answer),
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
-    }
+    usage = LANGUAGE.counts(estimated(answer, [request.body.get("system"), contents_of(request.body)]))
     if answer.reasoning:
         usage["output_tokens_details"] = {"thinking_tokens": tokens(len(answer.reasoning))}
     return usage
 
 
-LANGUAGE: Final = Messages()
+LANGUAGE: Final = _Messages()

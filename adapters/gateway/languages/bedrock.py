@@ -15,12 +15,10 @@ from rungwise.adapters.gateway.languages.language import (
     AnswerRequest,
     Completion,
     Language,
-    answer_tokens,
-    characters,
     contents_of,
+    estimated,
     input_of,
     split,
-    tokens,
 )
 
 ERRORS: Final[Mapping[int, tuple[str, str]]] = {
@@ -44,7 +42,7 @@ STOPS: Final[Mapping[str, str]] = {
 _LATENCY: Final = {"latencyMs": 1}
 
 
-class Converse(Language):
+class _Converse(Language):
     """Write replies of Converse."""
 
     stream_type = "application/vnd.amazon.eventstream"
@@ -57,12 +55,10 @@ class Converse(Language):
         return AnswerRequest(unquote(parts[-2]), parts[-1] == "converse-stream", body, number)
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
-        """Return the body of an error."""
         kind, message = _error(fields, status)
         return orjson.dumps({"__type": kind, "message": message})
 
     def whole(self, reply: Completion, request: AnswerRequest) -> bytes:
-        """Return the body of a reply that is not streamed."""
         if reply.error_event is not None:
             return self.error(reply.error_event, 500)
         answer: dict[str, Any] = {"output": {"message": {"role": "assistant", "content": [*_blocks(reply)]}}}
@@ -93,16 +89,14 @@ def frame(name: str, payload: Mapping[str, Any], *, is_exception: bool = False) 
     """Return an event as it is sent: lengths and checksums around its headers and its payload."""
     kind = "exception" if is_exception else "event"
     fields = {f":{kind}-type": name, ":content-type": "application/json", ":message-type": kind}
-    headers = b"".join([_header(*each) for each in fields.items()])
+    headers = b"".join(
+        bytes([len(key)]) + key.encode() + b"\x07" + len(value.encode()).to_bytes(2, "big") + value.encode()
+        for key, value in fields.items()
+    )
     body = orjson.dumps(payload)
     lengths = (len(headers) + len(body) + 16).to_bytes(4, "big") + len(headers).to_bytes(4, "big")
     message = lengths + crc32(lengths).to_bytes(4, "big") + headers + body
     return message + crc32(message).to_bytes(4, "big")
-
-
-def _header(name: str, value: str) -> bytes:
-    text = value.encode()
-    return bytes([len(name)]) + name.encode() + b"\x07" + len(text).to_bytes(2, "big") + text
 
 
 def _error(fields: Mapping[str, Any] | None, status: int) -> tuple[str, str]:
@@ -146,8 +140,8 @@ def _streamed(reply: Completion) -> Iterator[tuple[dict[str, Any], list[dict[str
 def _usage(reply: Completion, request: AnswerRequest) -> dict[str, Any]:
     if reply.usage is not None:
         return dict(reply.usage)
-    prompt, answer = tokens(characters([request.body.get("system"), contents_of(request.body)])), answer_tokens(reply)
-    return {"inputTokens": prompt, "outputTokens": answer, "totalTokens": prompt + answer}
+    usage = estimated(reply, [request.body.get("system"), contents_of(request.body)])
+    return {"inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens, "totalTokens": usage.total_tokens}
 
 
-LANGUAGE: Final = Converse()
+LANGUAGE: Final = _Converse()

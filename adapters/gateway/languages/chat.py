@@ -14,11 +14,9 @@ from rungwise.adapters.gateway.languages.language import (
     AnswerStream,
     Completion,
     SpokenLanguage,
-    answer_tokens,
-    characters,
     contents_of,
+    estimated,
     event,
-    tokens,
 )
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.values.usage import Usage
@@ -75,9 +73,20 @@ class ChatCompletions(SpokenLanguage):
     def whole(self, answer: Completion, request: AnswerRequest) -> bytes:
         """Return the body of an answer that is not streamed."""
         if answer.error_event is not None:
-            usage = {} if answer.usage is None else {"usage": dict(answer.usage)}
-            return orjson.dumps({**orjson.loads(self.error(answer.error_event, 500)), **usage})
-        return orjson.dumps(_completion(answer, request))
+            counted = {} if answer.usage is None else {"usage": dict(answer.usage)}
+            return orjson.dumps({**orjson.loads(self.error(answer.error_event, 500)), **counted})
+        silent = answer.tool_calls or answer.refusal
+        message: dict[str, Any] = {"role": "assistant", "content": answer.text or (None if silent else "")}
+        if answer.reasoning:
+            message |= _reasoning(answer, answer.reasoning)
+        if answer.refusal:
+            message["refusal"] = answer.refusal
+        if answer.tool_calls:
+            message["tool_calls"] = [_tool_call(call, call.arguments) for call in answer.tool_calls]
+        usage = _usage(answer, request.body)
+        choice = {"index": 0, "message": message, "finish_reason": answer.finish_reason}
+        counted = {"usage": usage} if usage else {}
+        return orjson.dumps({**_envelope(answer, request), "choices": [choice], **counted})
 
     def stream(self, answer: Completion, request: AnswerRequest) -> AnswerStream:
         """Begin to write an answer that is streamed."""
@@ -114,7 +123,7 @@ class _ChatStream(AnswerStream):
         if answer.error_event is not None:
             if counted and answer.usage is not None:
                 yield counted
-            yield event(ChatCompletions().error(answer.error_event, 500))
+            yield event(LANGUAGE.error(answer.error_event, 500))
         else:
             choice: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": answer.finish_reason}
             whole = answer.final_message not in (None, False)
@@ -151,20 +160,6 @@ def _envelope(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
     }
 
 
-def _completion(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
-    silent = answer.tool_calls or answer.refusal
-    message: dict[str, Any] = {"role": "assistant", "content": answer.text or (None if silent else "")}
-    if answer.reasoning:
-        message |= _reasoning(answer, answer.reasoning)
-    if answer.refusal:
-        message["refusal"] = answer.refusal
-    if answer.tool_calls:
-        message["tool_calls"] = [_tool_call(call, call.arguments) for call in answer.tool_calls]
-    usage = _usage(answer, request.body)
-    choice = {"index": 0, "message": message, "finish_reason": answer.finish_reason}
-    return {**_envelope(answer, request), "choices": [choice], **({"usage": usage} if usage else {})}
-
-
 def _tool_call(call: ToolCall, arguments: str) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
@@ -178,11 +173,11 @@ def _reasoning(answer: Completion, text: str) -> dict[str, Any]:
 def _usage(answer: Completion, request: Mapping[str, Any]) -> dict[str, Any]:
     if answer.usage is not None:
         return dict(answer.usage)
-    prompt, completion = tokens(characters(contents_of(request))), answer_tokens(answer)
-    usage: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": completion}
+    usage = estimated(answer, contents_of(request))
+    counts: dict[str, Any] = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens}
     if answer.reasoning:
-        usage["completion_tokens_details"] = {"reasoning_tokens": tokens(len(answer.reasoning))}
-    return {**usage, "total_tokens": prompt + completion}
+        counts["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning_tokens}
+    return {**counts, "total_tokens": usage.total_tokens}
 
 
 LANGUAGE: Final = ChatCompletions()

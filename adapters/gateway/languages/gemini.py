@@ -16,8 +16,8 @@ from rungwise.adapters.gateway.languages.language import (
     AnswerStream,
     Completion,
     SpokenLanguage,
-    answer_tokens,
     characters,
+    estimated,
     event,
     input_of,
     tokens,
@@ -40,7 +40,7 @@ FINISHES: Final = {"stop": "STOP", "tool_calls": "STOP", "length": "MAX_TOKENS",
 METHODS: Final = re.compile(r"/(?P<model>[^/]+):(?P<method>generateContent|streamGenerateContent)$")
 
 
-class GeminiLanguage(SpokenLanguage):
+class _GeminiLanguage(SpokenLanguage):
     """Write answers of generateContent, whole or as events."""
 
     api = "gemini"
@@ -48,7 +48,6 @@ class GeminiLanguage(SpokenLanguage):
     caps = ("generationConfig.maxOutputTokens",)
 
     def speaks(self, path: str) -> bool:
-        """Tell whether a POST to this path is a request in this protocol."""
         return METHODS.search(path) is not None
 
     def read_request(self, path: str, body: Mapping[str, Any], number: int) -> AnswerRequest:
@@ -58,7 +57,6 @@ class GeminiLanguage(SpokenLanguage):
         return AnswerRequest(model, method == "streamGenerateContent", body, number)
 
     def listing(self, path: str, models: Iterable[str]) -> Any:
-        """Return the answer to a GET of this path: the list of models."""
         if not path.endswith("/v1beta/models"):
             return None
         methods = ["generateContent", "streamGenerateContent"]
@@ -70,7 +68,6 @@ class GeminiLanguage(SpokenLanguage):
         }
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
-        """Return the body of an error."""
         name, message = STATUSES.get(status, ("UNKNOWN", f"{responses.get(status, 'Unknown status')}."))
         error: dict[str, Any] = {"code": status, "message": message, "status": name}
         fields = fields or {}
@@ -100,7 +97,6 @@ class GeminiLanguage(SpokenLanguage):
         }
 
     def whole(self, answer: Completion, request: AnswerRequest) -> bytes:
-        """Return the body of an answer that is not streamed."""
         if answer.error_event is not None:
             return self.error(answer.error_event, 500)
         thoughts = [_thought(answer.reasoning)] if answer.reasoning else []
@@ -110,7 +106,6 @@ class GeminiLanguage(SpokenLanguage):
         return orjson.dumps({**last, **_metadata(_usage(answer, request)), **_envelope(answer, request)})
 
     def stream(self, answer: Completion, request: AnswerRequest) -> AnswerStream:
-        """Begin to write an answer that is streamed."""
         return _ContentStream(request, answer)
 
 
@@ -136,7 +131,7 @@ class _ContentStream(AnswerStream):
     def end(self) -> Iterator[bytes]:
         answer = self.answer
         if answer.error_event is not None:
-            yield event(GeminiLanguage().error(answer.error_event, 500))
+            yield event(LANGUAGE.error(answer.error_event, 500))
         elif answer.done:
             candidate = _signed(answer, _candidate([{"text": ""}]), is_last=True)
             counted = _metadata(_usage(answer, self.request))
@@ -207,11 +202,9 @@ def _signed(answer: Completion, candidate: dict[str, Any], *, is_last: bool = Fa
 def _usage(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
     if answer.usage is not None:
         return dict(answer.usage)
-    prompt, total, thoughts = tokens(characters(request.body.get("contents"))), answer_tokens(answer), 0
-    if answer.reasoning:
-        thoughts = min(total, tokens(len(answer.reasoning)))
-    usage = {"promptTokenCount": prompt, "candidatesTokenCount": total - thoughts, "totalTokenCount": prompt + total}
-    return {**usage, **({"thoughtsTokenCount": thoughts} if thoughts else {})}
+    counts = LANGUAGE.counts(estimated(answer, request.body.get("contents")))
+    optional = ("thoughtsTokenCount", "cachedContentTokenCount")
+    return {name: count for name, count in counts.items() if count or name not in optional}
 
 
-LANGUAGE: Final = GeminiLanguage()
+LANGUAGE: Final = _GeminiLanguage()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import orjson
-from attrs import frozen
+from attrs import define, frozen
 
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.values.usage import Usage
@@ -31,6 +31,11 @@ class AnswerRequest:
     body: Mapping[str, Any]
     number: int  # for the ids in the answer
     created: int = CREATED  # seconds since 1970
+
+    @property
+    def call_id(self) -> str:
+        """Return the id of its call, which the journal has too."""
+        return f"{self.number:016x}"
 
 
 @frozen(kw_only=True)
@@ -59,13 +64,12 @@ class Completion:
         return self.finish or None
 
 
+@define(eq=False)
 class AnswerStream(ABC):
     """Write one answer as a stream, piece by piece; each method yields the bytes to send."""
 
-    def __init__(self, request: AnswerRequest, answer: Completion) -> None:
-        self.request = request
-        self.answer = answer
-        """What is known of the answer; its model, its signature and its usage may come later."""
+    request: AnswerRequest
+    answer: Completion  # what is known of it: its model, its signature and its usage may come later
 
     @abstractmethod
     def begin(self) -> Iterator[bytes]:
@@ -189,10 +193,11 @@ def tokens(count: int) -> int:
     return -(-count // CHARACTERS_PER_TOKEN)
 
 
-def answer_tokens(answer: Completion) -> int:
-    """Return the tokens of a whole answer, reasoning included."""
+def estimated(answer: Completion, prompt: object) -> Usage:
+    """Return the usage of a whole answer and of the content before it, both counted here."""
     calls = sum(len(call.name) + len(call.arguments) for call in answer.tool_calls)
-    return tokens(len(answer.text) + len(answer.reasoning) + len(answer.refusal) + calls)
+    output = tokens(len(answer.text) + len(answer.reasoning) + len(answer.refusal) + calls)
+    return Usage(tokens(characters(prompt)), output, reasoning_tokens=tokens(len(answer.reasoning)))
 
 
 def input_of(arguments: str) -> Any:

@@ -16,11 +16,9 @@ from rungwise.adapters.gateway.languages.language import (
     AnswerRequest,
     Completion,
     Language,
-    answer_tokens,
-    characters,
     contents_of,
+    estimated,
     split,
-    tokens,
 )
 from rungwise.fsm.call.conversation.parts import ToolCall
 
@@ -41,7 +39,7 @@ _CREATED: Final = datetime.fromtimestamp(CREATED, UTC).isoformat().replace("+00:
 _TOKEN_SECONDS: Final = 20_000_000  # nanoseconds for a token, so that the durations are realistic
 
 
-class OllamaChat(Language):
+class _OllamaChat(Language):
     """Write replies as Ollama's server does."""
 
     stream_type = "application/x-ndjson"
@@ -64,14 +62,12 @@ class OllamaChat(Language):
         return orjson.dumps({"error": (fields or {}).get("message") or ERRORS.get(status, phrase)})
 
     def whole(self, reply: Completion, request: AnswerRequest) -> bytes:
-        """Return the body of a reply that is not streamed."""
         if reply.error_event is not None:
             return self.error(reply.error_event, 500)
         message = _message(reply.text or reply.refusal, reply.reasoning, reply.tool_calls)
         return _line(reply, request, message, **(_end(reply, request) if reply.done else {}))
 
     def events(self, reply: Completion, request: AnswerRequest) -> Iterator[bytes]:
-        """Yield the lines of a stream."""
         size = reply.chunk_size
         yield from (_line(reply, request, _message("", piece)) + b"\n" for piece in split(reply.reasoning, size))
         for piece in split(reply.text or reply.refusal, size):
@@ -110,15 +106,15 @@ def _end(reply: Completion, request: AnswerRequest) -> dict[str, Any]:
     end: dict[str, Any] = {"done": True, **({"done_reason": finish} if finish else {})}
     if reply.usage is not None:
         return {**end, **reply.usage}
-    prompt, answer = tokens(characters(contents_of(request.body))), answer_tokens(reply)
-    took = [count * _TOKEN_SECONDS for count in (1, prompt, answer)]
+    usage = estimated(reply, contents_of(request.body))
+    took = [count * _TOKEN_SECONDS for count in (1, usage.input_tokens, usage.output_tokens)]
     return {
         **end,
         "total_duration": sum(took),
         "load_duration": took[0],
-        "prompt_eval_count": prompt,
+        "prompt_eval_count": usage.input_tokens,
         "prompt_eval_duration": took[1],
-        "eval_count": answer,
+        "eval_count": usage.output_tokens,
         "eval_duration": took[2],
     }
 
@@ -141,4 +137,4 @@ def _listed(model: str) -> dict[str, Any]:
     }
 
 
-LANGUAGE: Final = OllamaChat()
+LANGUAGE: Final = _OllamaChat()

@@ -7,17 +7,15 @@ from typing import Any, Final
 
 import orjson
 
-from rungwise.adapters.gateway.languages.chat import ChatCompletions
+from rungwise.adapters.gateway.languages.chat import LANGUAGE as CHAT
 from rungwise.adapters.gateway.languages.language import (
     SIGNATURE,
     AnswerRequest,
     AnswerStream,
     Completion,
     SpokenLanguage,
-    answer_tokens,
-    characters,
+    estimated,
     event,
-    tokens,
 )
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.values.usage import Usage
@@ -41,7 +39,7 @@ _TEXTS: Final = {"output_text": "text", "refusal": "refusal"}
 Item = dict[str, Any]
 
 
-class Responses(SpokenLanguage):
+class _Responses(SpokenLanguage):
     """Write answers as responses."""
 
     api = "responses"
@@ -50,11 +48,9 @@ class Responses(SpokenLanguage):
     caps = ("max_output_tokens",)
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
-        """Return the body of an error."""
-        return ChatCompletions().error(fields, status)
+        return CHAT.error(fields, status)
 
     def counts(self, usage: Usage) -> dict[str, Any]:
-        """Return token counts in this protocol's form."""
         return {
             "input_tokens": usage.input_tokens,
             "input_tokens_details": {
@@ -67,11 +63,9 @@ class Responses(SpokenLanguage):
         }
 
     def whole(self, answer: Completion, request: AnswerRequest) -> bytes:
-        """Return the body of an answer that is not streamed."""
         return orjson.dumps(_ended(answer, request, [*_output(answer, request).values()]))
 
     def stream(self, answer: Completion, request: AnswerRequest) -> AnswerStream:
-        """Begin to write an answer that is streamed."""
         return _ResponseStream(request, answer)
 
 
@@ -119,7 +113,7 @@ class _ResponseStream(AnswerStream):
     def end(self) -> Iterator[bytes]:
         answer = self.answer
         if answer.error_event is not None:
-            yield self._event("error", param=None, **{**_ERROR, **_error_members(answer.error_event)})
+            yield self._event("error", **{"param": None, **_error(answer.error_event)})
             return
         yield from self._close()
         for key, item in _output(answer, self.request).items():
@@ -213,12 +207,10 @@ class _ResponseStream(AnswerStream):
 
 
 def _ended(answer: Completion, request: AnswerRequest, output: list[Item]) -> Item:
-    """Return the final response."""
     status, reason = _FINISHES.get(answer.finish_reason, ("incomplete", answer.finish_reason))
     response = {**_response(answer, request), "output": output, "status": status}
     if answer.error_event is not None:
-        failed = {**_ERROR, **_error_members(answer.error_event)}
-        return {**response, "output": [], "status": "failed", "error": failed}
+        return {**response, "output": [], "status": "failed", "error": _error(answer.error_event)}
     if status == "failed":
         response["error"] = _ERROR
     if reason is not None:
@@ -226,8 +218,8 @@ def _ended(answer: Completion, request: AnswerRequest, output: list[Item]) -> It
     return {**response, "usage": _usage(answer, request)}
 
 
-def _error_members(fields: Mapping[str, Any]) -> Item:
-    return {name: value for name, value in fields.items() if name in ("code", "message", "param", "error")}
+def _error(fields: Mapping[str, Any]) -> Item:
+    return {**_ERROR, **{name: fields[name] for name in ("code", "message", "param", "error") if name in fields}}
 
 
 def _member(request: AnswerRequest, name: str) -> Mapping[str, Any]:
@@ -316,16 +308,7 @@ def _status(answer: Completion) -> str:
 def _usage(answer: Completion, request: AnswerRequest) -> Item | None:
     if answer.usage is not None:
         return dict(answer.usage) or None
-    body = request.body
-    prompt = tokens(characters(body.get("input")) + characters(body.get("instructions")))
-    total = answer_tokens(answer)
-    return {
-        "input_tokens": prompt,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-        "output_tokens": total,
-        "output_tokens_details": {"reasoning_tokens": tokens(len(answer.reasoning))},
-        "total_tokens": prompt + total,
-    }
+    return LANGUAGE.counts(estimated(answer, [request.body.get("input"), request.body.get("instructions")]))
 
 
-LANGUAGE: Final = Responses()
+LANGUAGE: Final = _Responses()

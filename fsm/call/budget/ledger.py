@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,6 +24,7 @@ from rungwise.fsm.call.budget.prices import (
 )
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Budget
+from rungwise.fsm.values.forks import renewed_in_children
 from rungwise.fsm.values.money import units_of
 from rungwise.fsm.values.usage import Usage
 
@@ -379,13 +378,4 @@ class ReservationQueue:
         self._holding = set()
 
 
-_queues: weakref.WeakSet[ReservationQueue] = weakref.WeakSet()
-
-
-def _forget() -> None:
-    for queue in list(_queues):
-        queue.forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+_queues = renewed_in_children(ReservationQueue.forget)

@@ -1,0 +1,18 @@
+-- Hold an attempt on every level or on none; return whether, and what is paid of each level since it began.
+local lease, amounts = tonumber(ARGV[2]), {attempts = 1, tokens = tonumber(ARGV[3]), money = tonumber(ARGV[4])}
+local fits = 1
+for level, budget in ipairs(budgets) do
+  drop(budget.holds, attempt)
+  for place, name in ipairs(names) do
+    local most, all = tonumber(ARGV[4 + 3 * (level - 1) + place]), budget[name] + amounts[name]
+    for _, hold in ipairs(budget.holds) do all = all + (place == 1 and 1 or hold[place + 1]) end
+    if most and all > most then fits = 0 end
+  end
+end
+if fits == 1 then
+  for _, budget in ipairs(budgets) do
+    budget.holds[#budget.holds + 1] = {attempt, now + lease, amounts.tokens, amounts.money}
+  end
+end
+answer[1] = fits
+return save()
