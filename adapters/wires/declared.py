@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from rungwise.adapters.wires.form import Form
+from rungwise.adapters.wires.form import Body, Form
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
-from rungwise.adapters.wires.request import BodyWriter
+from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.errors import ConfigurationError
 
 
@@ -23,15 +23,18 @@ class Declared(ABC):
     """The path after the base URL; a base URL may also include it."""
     API: ClassVar[str]
     """The protocol's name on the command line and in the registry."""
-    WRITER: ClassVar[type[BodyWriter]]
     DECODER: ClassVar[type[StreamDecoder]]
-    """What writes its bodies, and what reads its replies."""
+    """What reads its replies."""
     FORM: ClassVar[Form]
     """The form of its conversations."""
     RESERVED: ClassVar[Mapping[str, str]]
     """Parameters that callers cannot set, and what to do instead."""
     REFUSES: ClassVar[tuple[Callable[[Mapping[str, Any], str], None], ...]] = ()
     """What refuses others, such as those for several answers, with a ConfigurationError that says where they are."""
+
+    @abstractmethod
+    def _body(self, send: Send, *, stream: bool) -> Body:
+        """Return the JSON body of one attempt."""
 
     def _own_headers(self) -> dict[str, str]:
         """Return the headers that the protocol requires in every request."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from rungwise.adapters.wires.json_text import as_json, is_heavy, load, mended
+from rungwise.adapters.wires.json_text import as_json, digest_of, is_heavy, load, mended
 from rungwise.fsm.call.budget.metering import bytes_of
 from rungwise.fsm.call.conversation.parts import OpaquePart, Part, TextPart, ToolCall, calls_of, reasoning_of, text_of
 from rungwise.fsm.call.conversation.reply import Reply, StopReason
@@ -148,6 +148,8 @@ class Draft:
     model: object = None  # the model that answered, as the provider says
     refusal: str = ""  # the text of a refusal
     is_ordered: bool = True  # whether the parts are in the order in which the model wrote them
+    about: object = None  # what distinguishes this reply from others, for the ids of calls that have none
+    made_up: str = "call_"  # how such ids begin
 
     def reply(
         self, *, error: Failure | None = None, cut: bool = False, cause: Failure | None = None, raw: object = None
@@ -158,7 +160,8 @@ class Draft:
             error = Failure("server_error", status=200, code=self.stop[1], message="the provider gave the reply up")
             if not (text_of(self.parts) or self.refusal or self.usage):
                 return error
-            draft = self._without_calls_alone()
+            if not text_of(self.parts):
+                draft = evolve(self, parts=[part for part in self.parts if not isinstance(part, ToolCall)])
         if cut and not error and cause and cause.reason == "malformed":
             error = cause  # what cannot be read is the provider's own doing
         if error and not (draft._has_content or self.refusal or self.usage):
@@ -169,14 +172,23 @@ class Draft:
     def _has_content(self) -> bool:
         return bool(text_of(self.parts) or reasoning_of(self.parts) or calls_of(self.parts))
 
-    def _without_calls_alone(self) -> Draft:
-        """Drop the tool calls of a reply that the provider gave up before any text came."""
-        if text_of(self.parts):
-            return self
-        return evolve(self, parts=[part for part in self.parts if not isinstance(part, ToolCall)])
+    def _identified(self) -> tuple[Part, ...]:
+        """Return the parts with a unique id for each tool call, as results refer to it."""
+        taken: set[str] = set()
+        digest = ""
+        unique: list[Part] = []
+        for part in self.parts:
+            if isinstance(part, ToolCall):
+                if not part.id.strip() or part.id in taken:
+                    digest = digest or digest_of(self.about)  # once: it may be as long as the calls are many
+                    made_up = digest_of([digest, len(taken), part.name, part.arguments])
+                    part = evolve(part, id=f"{self.made_up}{made_up[:24]}")
+                taken.add(part.id)
+            unique.append(part)
+        return tuple(unique)
 
     def _written(self, failure: Failure | None, *, interrupted: bool, raw: object) -> Reply:
-        parts, usage = self.parts, self.usage
+        parts, usage = self._identified(), self.usage
         text, reasoning, calls = text_of(parts), reasoning_of(parts), calls_of(parts)
         if usage is not None and not usage.output_tokens and self._has_content:  # nobody writes that with no tokens
             usage = at_least(usage, parts)

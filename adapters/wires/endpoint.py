@@ -148,8 +148,9 @@ def key_problem(key: Secret | None, variables: Iterable[str] = ()) -> str | None
     return None
 
 
-def check_key(instance: object, attribute: Any, value: Any, where: str = "api_key") -> None:
+def check_key(instance: object, attribute: Any, value: Any, where: str = "") -> None:
     """Refuse a key that no header can hold; the error does not show it."""
+    where = where or attribute.name
     if value is None or (callable(value) and where.startswith("api_key")):
         return
     if isinstance(value, tuple) and where == "api_key":

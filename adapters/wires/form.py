@@ -156,6 +156,10 @@ class Form(Shapes, ABC):
         definition = self.tool_of(tool.name, tool.description, tool.parameters)
         return definition if tool.strict is None else self.strictly(definition, tool.strict)
 
+    def strictly(self, definition: Body, strict: bool) -> Body:
+        """Return the definition of a tool with `strict` set, if this form has it."""
+        return super().strictly(definition, strict) if "strict" in self.SAYS else definition
+
     def written_tools(self, tools: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         """Return the definitions of tools in this form, without tools that another provider runs."""
         if all(map(self.is_own_tool, tools)):

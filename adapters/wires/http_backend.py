@@ -8,7 +8,6 @@ from typing import Any, Self
 
 from attrs import Factory, evolve, field, frozen
 
-from rungwise.adapters.wires.asking import Way, way_of
 from rungwise.adapters.wires.backend import PIECE, HttpRequest
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.capabilities.table import capabilities_of
@@ -37,22 +36,28 @@ from rungwise.adapters.wires.endpoint import (
     variables_of,
 )
 from rungwise.adapters.wires.form import Form
+from rungwise.adapters.wires.json_text import dump
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.adapters.wires.losses import in_words, losses
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.sse import is_event_stream, unframed
+from rungwise.fsm.call.conversation.for_backend import AsksBy
 from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Prices
 from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Request, Send
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.failures.failure import FORMAT_PARAMETER, Failure
 from rungwise.fsm.health.quota import Quota
+from rungwise.fsm.schemas.narrowed import narrowed
 from rungwise.fsm.values.checks import is_flag, must
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
 
 KeyFunction = Callable[[], str | Awaitable[str]]
 """Return the key for the next request."""
+
+_FORCES_TOOL = Request("?", tool_choice={"type": "function", "function": {"name": "answer"}})
+_ASKS_JSON = Request("?", response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": {}}})
 
 
 @frozen
@@ -173,9 +178,9 @@ class HttpBackend(Declared):
         """Return the URL of a request."""
         return f"{self._endpoint.root}{self.PATH}{self._endpoint.query}"
 
-    def _writing(self, send: Send) -> Mapping[str, Any]:
-        """Return the arguments of this protocol's writer, beside those that every writer has."""
-        return {}
+    def _owner(self, send: Send) -> str:
+        """Name the provider whose own parts of earlier replies may go out; "" if none may."""
+        return "" if send.unsigned else self.provider
 
     def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         """Read the whole body of a response with a status of success."""
@@ -191,8 +196,8 @@ class HttpBackend(Declared):
         common = {name: parameters[name] for name in COMMON_PARAMETERS & parameters.keys()}
         return self.lost_parameters({name: value for name, value in common.items() if value is not None})
 
-    def _parameters_of(self, request: Request) -> Mapping[str, Any]:
-        """Return the parameters of a request, with the backend's own."""
+    def _parameters_of(self, request: Request | Send) -> dict[str, Any]:
+        """Return the parameters of the backend and of a request; the latter win."""
         return {**self.parameters, **request.parameters}
 
     # what the core and the drivers ask
@@ -211,10 +216,21 @@ class HttpBackend(Declared):
         """Return the `response_format` that the prompt must ask for, if any."""
         return in_words(self._parameters_of(request), self._unsupported(request), self.shapes, dropped)
 
-    def asks_by(self, schema: Mapping[str, Any], parameters: Mapping[str, Any], tools: Sequence[Any]) -> Way:
-        """Return how to ask for an answer that fits a schema; see `way_of`."""
-        merged = {**self.parameters, **parameters}  # a model that thinks can be made neither to prefill nor to call
-        return way_of(self, schema, merged, tools, self._unsupported, may_force=not self._bars_prefill(merged))
+    def asks_by(
+        self, schema: Mapping[str, Any], parameters: Mapping[str, Any], tools: Sequence[Any]
+    ) -> tuple[AsksBy, Mapping[str, Any], bool]:
+        """Return how to ask for an answer that fits a schema, the schema to send, and whether it can be strict."""
+        known, form, narrow = self.capabilities, self.FORM, narrowed(schema, self.FORM.refused_keywords)
+        is_held = (narrow.is_closed and not narrow.is_recursive) or not form.needs_closed
+        is_held = is_held and (form.has_schema_beside_tools or not tools)
+        if known.json_schema is True and is_held and FORMAT_PARAMETER not in self._unsupported(_ASKS_JSON):
+            return "schema", narrow.schema, narrow.is_strict
+        every = {**self.parameters, **parameters}
+        may_force = known.tools is True and not tools and "tools" not in every
+        # A model that thinks can be made neither to prefill nor to call.
+        if may_force and not self._bars_prefill(every) and not self._unsupported(_FORCES_TOOL):
+            return "tool", narrow.schema, False
+        return "words", schema, False
 
     @property
     def name(self) -> str:
@@ -351,9 +367,7 @@ class HttpBackend(Declared):
             check_headers(send.headers, "Request.headers")
             headers = merged(headers, send.headers)
         self.refuse_reserved(send.parameters, "Request.parameters")
-        about: dict[str, Any] = {"model": self.model, "parameters": self.parameters, "provider": self.provider}
-        body = self.WRITER(send=send, stream=stream, **about, **self._writing(send))
-        return HttpRequest(self._url(stream=stream), headers, body.written())
+        return HttpRequest(self._url(stream=stream), headers, dump(self._body(send, stream=stream)))
 
     def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         """Read a whole response, of any status."""

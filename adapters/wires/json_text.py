@@ -76,12 +76,9 @@ def load(data: bytes) -> Any:
     try:
         return exact(orjson.loads(data), data)
     except orjson.JSONDecodeError:
-        return _read(data)
-
-
-def _read(data: bytes, **hooks: Any) -> Any:
+        text = data.decode("utf-8-sig", "replace")
     try:
-        return json.loads(data.decode("utf-8-sig", "replace"), parse_int=whole, **hooks)
+        return json.loads(text, parse_int=whole)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 

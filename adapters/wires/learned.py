@@ -147,22 +147,17 @@ def learn_from(backend: Backend, send: Send, reply: Reply | Failure) -> None:
     if not getattr(backend, "learns", True):
         return
     places = getattr(backend, "places", backend.identities)
-    if isinstance(reply, Failure):
-        _learn_from_failure(places, send, reply)
-    elif reply.failure is None and not reply.interrupted and (send.dropped or send.restore_reasoning):
-        lessons = Lessons(dropped=send.dropped - {"stream"}, restore_reasoning=send.restore_reasoning)
-        LEARNED.learn(places, lessons)
-        if "stream" in send.dropped:  # some accounts may not have a model streamed that others may
-            LEARNED.learn(backend.identities, Lessons(dropped=frozenset({"stream"})))
-
-
-def _learn_from_failure(places: Collection[Place], send: Send, failure: Failure) -> None:
-    reason, parameter = failure.reason, failure.parameter
-    if reason == "prefill_unsupported" and send.prefill:
+    if isinstance(reply, Reply):
+        if reply.failure is None and not reply.interrupted and (send.dropped or send.restore_reasoning):
+            lessons = Lessons(dropped=send.dropped - {"stream"}, restore_reasoning=send.restore_reasoning)
+            LEARNED.learn(places, lessons)
+            if "stream" in send.dropped:  # some accounts may not have a model streamed that others may
+                LEARNED.learn(backend.identities, Lessons(dropped=frozenset({"stream"})))
+    elif reply.reason == "prefill_unsupported" and send.prefill:
         LEARNED.learn(places, Lessons(no_prefill=True))
-    elif reason == "output_cap" and failure.largest_output is not None:
-        LEARNED.learn(places, Lessons(largest_output=failure.largest_output))
-    elif reason == "reasoning_signature" and send.restore_reasoning:
+    elif reply.reason == "output_cap" and reply.largest_output is not None:
+        LEARNED.learn(places, Lessons(largest_output=reply.largest_output))
+    elif reply.reason == "reasoning_signature" and send.restore_reasoning:
         LEARNED.unlearn(places, Lessons(restore_reasoning=True))
-    elif reason == "parameter_unsupported" and parameter in CAPS:
-        LEARNED.unlearn(places, Lessons(dropped=CAPS - {parameter}))
+    elif reply.reason == "parameter_unsupported" and reply.parameter in CAPS:
+        LEARNED.unlearn(places, Lessons(dropped=CAPS - {reply.parameter}))

@@ -28,7 +28,7 @@ from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written
-from rungwise.adapters.wires.request import BodyWriter, without_end
+from rungwise.adapters.wires.request import without_end
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.text.contents import is_blank
@@ -44,46 +44,6 @@ _NEVER_DROPPED: Final = RESERVED.keys() | {"max_tokens"}
 """Fields that stay even if the server rejects them: the API requires them all."""
 VERTEX_VERSION: Final = "2026-10-21"
 _THINKING: Final = ("thinking", "redacted_thinking")
-
-
-@frozen(kw_only=True)
-class AnthropicBody(BodyWriter):
-    """Write the body of a request for a message."""
-
-    generation: Generation
-    cap: int
-    is_on_vertex: bool
-    system_turns: bool
-
-    def body(self) -> Body:
-        """Return the body."""
-        send, cap = self.send, self.cap
-        messages = written(send.messages, ANTHROPIC, self.own, is_portable=send.portable)
-        system, turns = _parted(messages, system_turns=self.system_turns)
-        if send.prefill:
-            turns[-1] = without_end(turns[-1]) if turns[-1]["role"] == "assistant" else turns[-1]
-        parameters = {name: each for name, each in self.all_parameters.items() if name not in send.dropped}
-        tools = parameters.pop("tools", send.tools)
-        body = {**translated(parameters, self.generation, cap=cap), "model": self.model, "max_tokens": cap}
-        body["messages"] = turns
-        if system:
-            body["system"] = system
-        if tools:
-            body["tools"] = ANTHROPIC.written_tools(tools)
-        if not body.get("tools"):
-            body.pop("tools", None)
-            body.pop("tool_choice", None)  # the API refuses it without tools
-        if send.lower_reasoning:
-            lower_reasoning(body, self.generation)
-        fit_budget(body, cap)
-        _soothe_thinking(body, turns)
-        if self.stream:
-            body["stream"] = True
-        _drop(body, send.dropped)
-        if self.is_on_vertex:  # the URL names the model there [anthropic-sdk-python, lib/vertex]
-            del body["model"]
-            body.setdefault("anthropic_version", VERTEX_VERSION)
-        return body
 
 
 def _drop(body: Body, names: frozenset[str]) -> None:
@@ -217,7 +177,6 @@ class Anthropic(HttpBackend):
     DEFAULT_URL = "https://api.anthropic.com/v1"
     PATH = "/messages"
     API = "anthropic"
-    WRITER = AnthropicBody
     DECODER = AnthropicDecoder
     FORM = ANTHROPIC
     RESERVED = RESERVED
@@ -263,10 +222,30 @@ class Anthropic(HttpBackend):
         beta = {"anthropic-beta": ",".join(self.beta)} if self.beta else {}
         return beta if self._is_on_vertex else {"anthropic-version": VERSION, **beta}  # there the body has it
 
-    def _writing(self, send: Send) -> Mapping[str, Any]:
-        cap = send.max_tokens or self.max_tokens
-        places = {"is_on_vertex": self._is_on_vertex, "system_turns": self.capabilities.system_turns is True}
-        return {"generation": self._generation, "cap": cap, **places}
+    def _body(self, send: Send, *, stream: bool) -> Body:
+        cap, generation = send.max_tokens or self.max_tokens, self._generation
+        messages = written(send.messages, ANTHROPIC, self._owner(send), is_portable=send.portable)
+        system, turns = _parted(messages, system_turns=self.capabilities.system_turns is True)
+        if send.prefill:
+            turns[-1] = without_end(turns[-1]) if turns[-1]["role"] == "assistant" else turns[-1]
+        parameters = {name: each for name, each in self._parameters_of(send).items() if name not in send.dropped}
+        tools = parameters.pop("tools", send.tools)
+        body = {**translated(parameters, generation, cap=cap), "model": self.model, "max_tokens": cap}
+        body["messages"] = turns
+        if system:
+            body["system"] = system
+        ANTHROPIC.set_tools(body, tools or ())
+        if send.lower_reasoning:
+            lower_reasoning(body, generation)
+        fit_budget(body, cap)
+        _soothe_thinking(body, turns)
+        if stream:
+            body["stream"] = True
+        _drop(body, send.dropped)
+        if self._is_on_vertex:  # the URL names the model there [anthropic-sdk-python, lib/vertex]
+            del body["model"]
+            body.setdefault("anthropic_version", VERTEX_VERSION)
+        return body
 
     def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
         """Return what this model does not get of a request, in a short sentence each."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal
 
-from attrs import frozen
+from attrs import field, frozen
 
+from rungwise.adapters.wires.capabilities.capability import pattern
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.plain.tools import chat_choice, forced_name
+from rungwise.fsm.call.conversation.for_backend import schema_of
 from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 from rungwise.fsm.values.checks import is_number
+from rungwise.fsm.values.patterns import Pattern
 
 ThinkingKind = Literal["none", "budget", "adaptive"]
 """How a request asks for reasoning: not at all, by a number of tokens, or by an effort."""
@@ -24,39 +26,36 @@ ThinkingKind = Literal["none", "budget", "adaptive"]
 class Generation:
     """Hold how some models reason, and whether they accept sampling parameters and JSON schemas."""
 
+    models: Pattern = field(default="", converter=pattern)
     thinking: ThinkingKind
-    samples: bool
-    schemas: bool
+    samples: bool = True
+    schemas: bool = True
 
 
-_OTHER: Final = Generation(thinking="budget", samples=True, schemas=True)
-"""Models of other makers that are served with this protocol."""
-
-# As surveyed in November 2026; `~` stands for a dash or a dot, and the first row that is found in a model's id counts.
-# The official client of that month knows neither `temperature` nor `top_p` any more, and later models refuse both.
-_GENERATIONS: Final = tuple(
-    (re.compile(pattern.replace("~", "[-.]")), generation)
-    for pattern, generation in (
-        (
-            r"claude~(2|instant|3~5|3~(haiku|sonnet|opus)|(haiku|sonnet|opus)~3(?!~7))",
-            Generation(thinking="none", samples=True, schemas=False),
-        ),
-        (
-            r"claude~(3~7|(sonnet|opus)~3~7|(sonnet|opus)~4(~0)?(?!~\d{1,2}(?!\d)))",
-            Generation(thinking="budget", samples=True, schemas=False),
-        ),
-        (r"claude~(opus~4~1|(haiku|sonnet|opus)~4~5)(?!\d)", Generation(thinking="budget", samples=True, schemas=True)),
-        (r"claude~(sonnet|opus)~4~6(?!\d)", Generation(thinking="adaptive", samples=True, schemas=True)),
-        (r"claude", Generation(thinking="adaptive", samples=False, schemas=True)),
-    )
+# As surveyed in November 2026; the first row whose pattern is found in a model's id counts. The official client of that
+# month knows neither `temperature` nor `top_p` any more, and later models refuse both.
+_GENERATIONS: Final = (
+    Generation(
+        models=r"claude~(2|instant|3~5|3~(haiku|sonnet|opus)|(haiku|sonnet|opus)~3(?!~7))",
+        thinking="none",
+        schemas=False,
+    ),
+    Generation(
+        models=r"claude~(3~7|(sonnet|opus)~3~7|(sonnet|opus)~4(~0)?(?!~\d{1,2}(?!\d)))",
+        thinking="budget",
+        schemas=False,
+    ),
+    Generation(models=r"claude~(opus~4~1|(haiku|sonnet|opus)~4~5)(?!\d)", thinking="budget"),
+    Generation(models=r"claude~(sonnet|opus)~4~6(?!\d)", thinking="adaptive"),
+    Generation(models="claude", thinking="adaptive", samples=False),
+    Generation(thinking="budget"),  # models of other makers that are served with this protocol
 )
 
 
 @lru_cache(maxsize=256)
 def generation_of(model: str) -> Generation:
     """Return what a model accepts, by its id."""
-    model = model.lower()
-    return next((generation for pattern, generation in _GENERATIONS if pattern.search(model)), _OTHER)
+    return next(each for each in _GENERATIONS if each.models.search(model.lower()))
 
 
 LEAST_BUDGET: Final = 1024
@@ -87,7 +86,11 @@ def lost_parameters(parameters: Mapping[str, Any], generation: Generation, cap: 
     losses: dict[str, str] = {}
     if parameters.get("seed") is not None:
         losses["seed"] = "Anthropic has none"
-    losses |= _lost_format(parameters, generation)
+    value = parameters.get("response_format")
+    is_text = value is None or mapping_of(value).get("type") == "text"
+    if not is_text and _format(value, generation) is None:
+        why = "Anthropic has JSON by a schema alone" if generation.schemas else "this model cannot be held to JSON"
+        losses["response_format"] = why
     is_forced = (_choice(parameters.get("tool_choice")) or {}).get("type") in FORCED
     losses |= _lost_effort(parameters.get("reasoning_effort"), generation, cap, is_forced=is_forced)
     losses |= _lost_thinking(parameters, cap, is_forced=is_forced)
@@ -120,15 +123,6 @@ def blank_stops(stop: Any) -> dict[str, str]:
     if not stop or (sendable and not blank):
         return {}
     return {f"blank sequences in stop, {blank} x" if sendable else "stop": "no blank sequence is taken"}
-
-
-def _lost_format(parameters: Mapping[str, Any], generation: Generation) -> dict[str, str]:
-    value = parameters.get("response_format")
-    is_text = value is None or (isinstance(value, Mapping) and value.get("type") == "text")
-    if not is_text and _format(value, generation) is None:
-        why = "Anthropic has JSON by a schema alone" if generation.schemas else "this model cannot be held to JSON"
-        return {"response_format": why}
-    return {}
 
 
 def _lost_effort(effort: Any, generation: Generation, cap: int | None, *, is_forced: bool) -> dict[str, str]:
@@ -245,7 +239,6 @@ def _set_choice(body: Body, choice: Any, parallel: Any) -> None:
 
 
 def _choice(choice: Any) -> Body | None:
-    """Return a tool choice of any form in this form."""
     if isinstance(choice, Mapping) and choice.get("type") in ("auto", "any", "none", "tool"):
         return dict(choice)
     word, name = chat_choice(choice), forced_name(choice)
@@ -255,11 +248,9 @@ def _choice(choice: Any) -> Body | None:
 
 
 def _format(value: Any, generation: Generation) -> Body | None:
-    if not isinstance(value, Mapping) or value.get("type") != "json_schema" or not generation.schemas:
-        return None
-    inner = value.get("json_schema")
-    schema = inner.get("schema") if isinstance(inner, Mapping) else value.get("schema")
-    return {"type": "json_schema", "schema": schema} if isinstance(schema, Mapping) else None
+    is_schema = generation.schemas and mapping_of(value).get("type") == "json_schema"
+    schema = schema_of(value) if is_schema else None
+    return {"type": "json_schema", "schema": schema} if schema is not None else None
 
 
 def stops(stop: Any) -> list[str]:

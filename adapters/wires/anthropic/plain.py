@@ -39,19 +39,14 @@ def _read_result(block: Block) -> Part:
     return result_of(text_in(block, "tool_use_id"), "", parts, is_fault=is_fault, cache=block.get("cache_control"))
 
 
-def _read_summary(block: Block) -> Part | None:
-    """Read what stands for the conversation so far, which the caller may have dropped."""
-    summary = text_in(block, "content")
-    return TextPart(f"{summary}\n\n") if summary else None
-
-
 READERS: Final[Mapping[str, PartReader]] = {
     "image": lambda block: _read_source("image", block.get("source"), block),
     "document": _read_document,
     "tool_use": lambda block: ToolCall(text_in(block, "id"), text_in(block, "name"), json_of(block.get("input"))),
     "tool_result": _read_result,
     "search_result": read_passage,
-    "compaction": _read_summary,
+    # It stands for the conversation so far, which the caller may have dropped.
+    "compaction": lambda block: TextPart(f"{text_in(block, 'content')}\n\n") if text_in(block, "content") else None,
     **dict.fromkeys(
         ("thinking", "reasoning"), lambda block: ReasoningPart(text_in(block, "thinking", "text", "reasoning"))
     ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -13,7 +12,7 @@ from rungwise.adapters.wires.form import MEMBERS, ROLES, BlockForm, Body, among
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.losses import MARK
 from rungwise.adapters.wires.plain.parts import mapping_of
-from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
+from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.adapters.wires.registry import is_foreign
 from rungwise.fsm.call.conversation.parts import (
     CitationPart,
@@ -49,23 +48,15 @@ def _source(part: MediaPart) -> Body | None:
         return None
     if part.url:
         return {"type": "url", "url": part.url}
-    kind = part.media_type.partition(";")[0].strip().lower()
-    if part.kind == "image":
-        kind = {"image/jpg": "image/jpeg"}.get(kind, kind)
-        return _base64(part, kind) if kind in _PICTURES else None
-    if kind in (_PDF, ""):
-        return _base64(part, _PDF)
-    return _text(part) if kind.startswith("text/") or kind == "application/json" else None
-
-
-def _base64(part: MediaPart, kind: str) -> dict[str, Any]:
-    return {"type": "base64", "media_type": kind, "data": part.data}
-
-
-def _text(part: MediaPart) -> Body | None:
+    kind = part.media_type.partition(";")[0].strip().lower() or _PDF
+    kind = {"image/jpg": "image/jpeg"}.get(kind, kind)
+    if kind in (_PICTURES if part.kind == "image" else (_PDF,)):
+        return {"type": "base64", "media_type": kind, "data": part.data}
+    if part.kind == "image" or not (kind.startswith("text/") or kind == "application/json"):
+        return None
     try:
         text = base64.b64decode(part.data, validate=True).decode()
-    except (binascii.Error, ValueError):
+    except ValueError:
         return None
     return {"type": "text", "media_type": "text/plain", "data": text} if text.strip() else None
 
@@ -111,19 +102,10 @@ class AnthropicShapes(BlockForm):
         format = mapping_of(parameters.get("output_config")).get("format") or parameters.get("output_format")
         return mapping_of(format).get("schema", True) if format else None
 
-    def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:
-        read = next((each for each in read_tools((tool,)) if isinstance(each, ToolDefinition)), None)
-        return {} if read is None else {"name": read.name, "parameters": read.parameters}
-
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
         """Return the definition of a tool."""
         described = {"description": description} if description else {}
         return {"name": name, **described, "input_schema": parameters}
-
-    def strictly(self, definition: Body, strict: bool) -> Body:
-        """Return the definition of a tool with `strict` set."""
-        definition["strict"] = strict
-        return definition
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
         """Tell whether the definition of a tool can be sent unchanged."""

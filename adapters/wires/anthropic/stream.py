@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from attrs import Factory, define, field
 
-from rungwise.adapters.wires.anthropic.blocks import (
-    CITATIONS,
-    identified,
-    opaque_parts,
-    parts_of,
-    text_parts,
-    thinking_parts,
-    tool_call,
-)
+from rungwise.adapters.wires.anthropic.blocks import CITATIONS, parts_of
 from rungwise.adapters.wires.draft import (
     Draft,
     at_least,
@@ -47,21 +40,6 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
 }
 
 Counts = Mapping[str, Any]
-
-
-def draft_of(
-    parts: Iterable[Part], *, stop: object, details: object, usage: Usage | None, message: Mapping[str, Any]
-) -> Draft:
-    """Return the draft of a reply."""
-    reason = stop_of(stop, STOP_REASONS)
-    refused = reason[0] == "content_filter"
-    return Draft(
-        parts=identified(parts, message.get("id")),
-        stop=reason,
-        usage=usage,
-        model=message.get("model"),
-        refusal=str(mended(text_at(details, "explanation") or text_at(details, "category"))) if refused else "",
-    )
 
 
 def usage_of(reports: Sequence[Counts]) -> Usage | None:
@@ -118,32 +96,26 @@ class _MessageBlock(Block):
     @property
     def input(self) -> str:
         """Return the input as JSON text; a complete call without input has an empty object."""
-        json = self.texts.get("partial_json")
-        if json is not None and json.tell():
-            return json.getvalue()
-        return "{}" if self.is_whole else ""
+        text = self.texts["partial_json"].getvalue() if "partial_json" in self.texts else ""
+        return text or ("{}" if self.is_whole else "")
 
     def parts(self, text: str, provider: str) -> Iterator[Part]:
+        block = {**self.start, "type": self.kind}
         if self.kind == "text":
-            yield from text_parts(text, [*self.citations], provider)
+            block |= {"text": text, CITATIONS: self.citations}
         elif self.kind == "thinking":
-            yield from thinking_parts(text, self.signature, provider)
+            block |= {"thinking": text, "signature": self.signature}
         elif self.kind == "tool_use":
-            if self.start.get("input") and "partial_json" not in self.texts:  # some servers send it at once
-                yield from parts_of(self.start, provider)
-            else:
-                yield tool_call(self.start, self.input, provider)
-        elif self.is_whole:  # half a block cannot be sent back
-            members = {name: buffer.getvalue() for name, buffer in self.texts.items() if name != "partial_json"}
-            yield from opaque_parts({**self.start, **members, **self._read_input()}, provider)
-
-    def _read_input(self) -> dict[str, Any]:
-        if "partial_json" not in self.texts:
-            return {}
-        try:
-            return {"input": load(self.input.encode("utf-8", "replace"))}
-        except ValueError:
-            return {}
+            if "partial_json" in self.texts or not self.start.get("input"):  # some servers send it at once
+                block["input"] = self.input
+        elif self.is_whole:
+            block |= {name: buffer.getvalue() for name, buffer in self.texts.items() if name != "partial_json"}
+            if "partial_json" in self.texts:
+                with suppress(ValueError):
+                    block["input"] = load(self.input.encode("utf-8", "replace"))
+        else:  # half a block cannot be sent back
+            return iter(())
+        return parts_of(block, provider)
 
 
 @define(eq=False, repr=False)
@@ -284,8 +256,18 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
             usage = at_least(usage, parts)
         return self._draft(parts, usage).reply(error=self.error, cut=is_cut, cause=cause)
 
-    def _draft(self, parts: Iterable[Part], usage: Usage | None) -> Draft:
-        return draft_of(parts, stop=self._stop, details=self._details, usage=usage, message=self._message)
+    def _draft(self, parts: Sequence[Part], usage: Usage | None) -> Draft:
+        reason, details = stop_of(self._stop, STOP_REASONS), self._details
+        refused = reason[0] == "content_filter"
+        return Draft(
+            parts=parts,
+            stop=reason,
+            usage=usage,
+            model=self._message.get("model"),
+            refusal=str(mended(text_at(details, "explanation") or text_at(details, "category"))) if refused else "",
+            about=self._message.get("id"),
+            made_up="toolu_",
+        )
 
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the message of a whole body."""

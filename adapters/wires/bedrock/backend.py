@@ -33,7 +33,7 @@ from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written
-from rungwise.adapters.wires.request import BodyWriter, without_end
+from rungwise.adapters.wires.request import without_end
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, PlainMessage, Request, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.secret import Secret, fingerprint, hides_arguments
@@ -48,47 +48,6 @@ RESERVED: Final = {
 
 _CAPS: Final = frozenset({*CAP_PARAMETERS, "maxTokens", "inferenceConfig"})
 """The names of the output cap here and on the server, and the object that holds it there."""
-
-
-@frozen(kw_only=True)
-class ConverseBody(BodyWriter):
-    """Write the body of a request to Converse."""
-
-    generation: Generation | None
-    cap: int | None
-    takes_marks: bool | None
-    marks_tools: bool
-
-    def body(self) -> Body:
-        """Return the body."""
-        send, cap, generation = self.send, self.cap, self.generation
-        form = CONVERSE if self.takes_marks else UNMARKED
-        messages = written(send.messages, form, self.own, is_portable=send.portable)
-        system, turns = _parted([*map(without_marks, messages)] if self.takes_marks is False else messages)
-        if send.prefill:
-            turns[-1] = without_end(turns[-1]) if turns[-1]["role"] == "assistant" else turns[-1]
-        parameters = {name: each for name, each in self.all_parameters.items() if name not in send.dropped}
-        # If a budget rests on the cap, no error of a server removes it.
-        dropped = send.dropped - _CAPS if send.must_cut else send.dropped
-        if _CAPS & dropped:
-            cap = None
-        tools = parameters.pop("tools", send.tools)
-        if self.takes_marks is False:
-            tools = unmarked(tools)
-        body: Body = {**translated(parameters, generation, cap=cap), "messages": turns}
-        if system:
-            body["system"] = system
-        made = (CONVERSE if self.marks_tools else UNMARKED).written_tools(tools)
-        config = _tool_config(made, parameters.get("tool_choice"), turns)
-        if config:
-            body["toolConfig"] = config
-        if send.lower_reasoning:
-            lower_reasoning(body, generation)
-        fit_budget(body, cap)
-        if generation is not None:
-            _soothe_thinking(body, turns)
-        _drop(body, dropped)
-        return body
 
 
 def _drop(body: Body, names: frozenset[str]) -> None:
@@ -163,10 +122,6 @@ def _lacks_thinking(turns: Sequence[PlainMessage]) -> bool:
     return last["role"] == "assistant" and "reasoningContent" not in last["content"][0]
 
 
-def _check_secret(instance: object, attribute: Any, value: Any) -> None:
-    check_key(instance, attribute, value, where=attribute.name)
-
-
 @hides_arguments
 @frozen
 class Bedrock(HttpBackend):
@@ -195,7 +150,6 @@ class Bedrock(HttpBackend):
     DEFAULT_URL = "https://bedrock-runtime.amazonaws.com"
     PATH = "/model"
     API = "bedrock"
-    WRITER = ConverseBody
     DECODER = ConverseDecoder
     FORM = CONVERSE
     RESERVED = RESERVED
@@ -203,13 +157,13 @@ class Bedrock(HttpBackend):
     region: str | None = field(default=None, kw_only=True, validator=optional(str))
     profile: str | None = field(default=None, kw_only=True, repr=False, validator=optional(str))
     access_key_id: Secret | None = field(
-        default=None, kw_only=True, repr=False, converter=as_secret, validator=_check_secret
+        default=None, kw_only=True, repr=False, converter=as_secret, validator=check_key
     )
     secret_access_key: Secret | None = field(
-        default=None, kw_only=True, repr=False, converter=as_secret, validator=_check_secret
+        default=None, kw_only=True, repr=False, converter=as_secret, validator=check_key
     )
     session_token: Secret | None = field(
-        default=None, kw_only=True, repr=False, converter=as_secret, validator=_check_secret
+        default=None, kw_only=True, repr=False, converter=as_secret, validator=check_key
     )
     _account: Account | None = field(init=False, eq=False, repr=False)
 
@@ -293,11 +247,32 @@ class Bedrock(HttpBackend):
         signed = self._account.signed(request.url, {"content-type": request.headers["content-type"]}, request.body)
         return evolve(request, headers=merged(request.headers, signed))
 
-    def _writing(self, send: Send) -> Mapping[str, Any]:
-        marks = self.capabilities.caches
-        return {
-            "generation": self._generation,
-            "cap": send.max_tokens or self.max_tokens,
-            "takes_marks": marks,
-            "marks_tools": marks_tools(self.model, marks),
-        }
+    def _body(self, send: Send, *, stream: bool) -> Body:
+        takes_marks, generation, cap = self.capabilities.caches, self._generation, send.max_tokens or self.max_tokens
+        form = CONVERSE if takes_marks else UNMARKED
+        messages = written(send.messages, form, self._owner(send), is_portable=send.portable)
+        system, turns = _parted([*map(without_marks, messages)] if takes_marks is False else messages)
+        if send.prefill:
+            turns[-1] = without_end(turns[-1]) if turns[-1]["role"] == "assistant" else turns[-1]
+        parameters = {name: each for name, each in self._parameters_of(send).items() if name not in send.dropped}
+        # If a budget rests on the cap, no error of a server removes it.
+        dropped = send.dropped - _CAPS if send.must_cut else send.dropped
+        if _CAPS & dropped:
+            cap = None
+        tools = parameters.pop("tools", send.tools)
+        if takes_marks is False:
+            tools = unmarked(tools)
+        body: Body = {**translated(parameters, generation, cap=cap), "messages": turns}
+        if system:
+            body["system"] = system
+        made = (CONVERSE if marks_tools(self.model, takes_marks) else UNMARKED).written_tools(tools)
+        config = _tool_config(made, parameters.get("tool_choice"), turns)
+        if config:
+            body["toolConfig"] = config
+        if send.lower_reasoning:
+            lower_reasoning(body, generation)
+        fit_budget(body, cap)
+        if generation is not None:
+            _soothe_thinking(body, turns)
+        _drop(body, dropped)
+        return body

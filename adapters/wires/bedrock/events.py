@@ -101,14 +101,10 @@ class FrameReader(StreamReader):
         self._take(message.headers, message.payload, handler)
 
     def _take(self, headers: Mapping[str, Any], payload: bytes, handler: EventHandler) -> None:
-        kind = headers.get(":message-type")
-        if kind == "event":
-            self._take_event(headers, payload, handler)
-        else:
+        if headers.get(":message-type") != "event":
             code = headers.get(":exception-type") or headers.get(":error-code") or ""
             handler.take_error(_error(str(code), payload, headers.get(":error-message")))
-
-    def _take_event(self, headers: Mapping[str, Any], payload: bytes, handler: EventHandler) -> None:
+            return
         name = str(headers.get(":event-type"))
         try:
             value = load(payload)

@@ -11,6 +11,7 @@ from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import dump
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.plain.tools import chat_choice, forced_name
+from rungwise.fsm.call.conversation.for_backend import schema_of
 from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 
@@ -28,8 +29,9 @@ def lost_parameters(
         losses = anthropic.lowered_sampling(parameters) | anthropic.blank_stops(parameters.get("stop"))
     else:
         own = thinking_in(parameters)
-        forced = {**parameters, "tool_choice": "any" if forces_tool(choice) else None}
-        losses = anthropic.lost_parameters({**forced, **({"thinking": own} if own else {})}, generation, cap)
+        is_forced = not mapping_of(choice_of(choice)).keys().isdisjoint(("any", "tool"))
+        known = {**parameters, "tool_choice": "any" if is_forced else None, **({"thinking": own} if own else {})}
+        losses = anthropic.lost_parameters(known, generation, cap)
     if parameters.get("seed") is not None:
         losses["seed"] = "Converse has none"
     if choice is not None and choice_of(choice) is None and not forbids_tools(choice):
@@ -37,7 +39,7 @@ def lost_parameters(
     if parameters.get("parallel_tool_calls") is False:
         losses["parallel_tool_calls"] = "Converse has none"
     value = parameters.get("response_format")
-    asks = value is not None and not (isinstance(value, Mapping) and value.get("type") == "text")
+    asks = value is not None and mapping_of(value).get("type") != "text"
     if asks and _format(value) is None and "response_format" not in losses:
         losses["response_format"] = "Converse has JSON by a schema alone"
     return losses
@@ -46,7 +48,11 @@ def lost_parameters(
 def translated(parameters: Mapping[str, Any], generation: Generation | None, *, cap: int | None) -> Body:
     """Return the parameters in Converse's form, which wins; those without an equivalent are left out."""
     body: Body = {name: each for name, each in parameters.items() if name not in COMMON_PARAMETERS | {*CAP_PARAMETERS}}
-    inference = _inference(parameters, generation, cap)
+    inference: Body = {} if cap is None else {"maxTokens": cap}
+    if generation is None or generation.samples:
+        inference |= {INFERENCE[name]: each for name, each in anthropic.sampling(parameters).items()}
+    if sequences := anthropic.stops(parameters.get("stop")):
+        inference["stopSequences"] = sequences
     if inference:
         body["inferenceConfig"] = {**inference, **mapping_of(body.get("inferenceConfig"))}
     json_format = _format(parameters.get("response_format"))
@@ -76,11 +82,6 @@ def forbids_tools(choice: Any) -> bool:
     return choice == "none" or mapping_of(choice).get("type") == "none"
 
 
-def forces_tool(choice: Any) -> bool:
-    """Tell whether a tool choice forces a call."""
-    return not mapping_of(choice_of(choice)).keys().isdisjoint(("any", "tool"))
-
-
 def thinking_in(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return Claude's `thinking` from Converse's own parameters."""
     return mapping_of(mapping_of(parameters.get("additionalModelRequestFields")).get("thinking"))
@@ -97,16 +98,15 @@ def thinks(parameters: Mapping[str, Any], generation: Generation | None) -> bool
 def lower_reasoning(body: Body, generation: Generation | None) -> None:
     """Lower the reasoning that a body asks for, or switch it off."""
     fields, config = mapping_of(body.get("additionalModelRequestFields")), mapping_of(body.get("outputConfig"))
-    settings = {"thinking": fields.get("thinking"), "output_config": config}
-    lowered: Body = {name: value for name, value in settings.items() if value}
+    lowered: Body = {"thinking": fields.get("thinking"), "output_config": config}
     if generation is None:
         if config.get("effort"):
             body["outputConfig"] = {**config, "effort": "low"}
         return
     anthropic.lower_reasoning(lowered, generation)
-    if "thinking" in lowered:
+    if lowered["thinking"]:
         body["additionalModelRequestFields"] = {**fields, "thinking": lowered["thinking"]}
-    if lowered.get("output_config"):
+    if lowered["output_config"]:
         body["outputConfig"] = lowered["output_config"]
 
 
@@ -128,15 +128,6 @@ def set_thinking(body: Body, thinking: Any) -> None:
         body["additionalModelRequestFields"] = fields
 
 
-def _inference(parameters: Mapping[str, Any], generation: Generation | None, cap: int | None) -> Body:
-    inference: Body = {} if cap is None else {"maxTokens": cap}
-    if generation is None or generation.samples:
-        inference |= {INFERENCE[name]: value for name, value in anthropic.sampling(parameters).items()}
-    if sequences := anthropic.stops(parameters.get("stop")):
-        inference["stopSequences"] = sequences
-    return inference
-
-
 def _set_thinking(body: Body, effort: Any, generation: Generation, cap: int | None) -> None:
     """Set an effort in the form that Claude accepts."""
     own = thinking_in(body)
@@ -149,11 +140,9 @@ def _set_thinking(body: Body, effort: Any, generation: Generation, cap: int | No
 
 
 def _format(value: Any) -> Body | None:
-    if not isinstance(value, Mapping) or value.get("type") != "json_schema":
+    schema = schema_of(value) if mapping_of(value).get("type") == "json_schema" else None
+    if schema is None:
         return None
-    inner = value.get("json_schema") if isinstance(value.get("json_schema"), Mapping) else value
-    schema = inner.get("schema") if isinstance(inner, Mapping) else None
-    if not isinstance(inner, Mapping) or not isinstance(schema, Mapping):
-        return None
+    inner = mapping_of(value.get("json_schema")) or value
     described = {name: inner[name] for name in ("name", "description") if isinstance(inner.get(name), str)}
     return {"type": "json_schema", "structure": {"jsonSchema": {"schema": dump(schema).decode(), **described}}}

@@ -8,9 +8,9 @@ from typing import Any, Final
 from rungwise.adapters.wires.citations import citations_of
 from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.plain.messages import is_untyped, parts_of, read_passage
-from rungwise.adapters.wires.plain.parts import json_of, list_of, media, text_in
+from rungwise.adapters.wires.plain.parts import json_of, list_of, mapping_of, media, result_of, text_in
 from rungwise.adapters.wires.registry import PartReader
-from rungwise.fsm.call.conversation.parts import MediaPart, Part, ReasoningPart, TextPart, ToolCall, ToolResult
+from rungwise.fsm.call.conversation.parts import Part, ReasoningPart, TextPart, ToolCall
 
 Block = Mapping[str, Any]
 
@@ -57,21 +57,15 @@ def _read_media(kind: str) -> Callable[[Block], Part | None]:
 def _read_result(inner: Block) -> Part | None:
     if inner.get("type") not in (None, "", "tool_use", "tool_result"):  # of a tool that the server runs
         return None
-    texts: list[str] = []
-    shown: list[MediaPart] = []
-    for block in list_of(inner.get("content")):
-        if not isinstance(block, Mapping):
-            continue
+    parts: list[Part] = []
+    for block in map(mapping_of, list_of(inner.get("content"))):
         if "json" in block:
-            texts.append(as_json(block["json"]))
+            parts.append(TextPart(as_json(block["json"])))
         elif isinstance(block.get("text"), str):
-            texts.append(block["text"])
+            parts.append(TextPart(block["text"]))
         elif is_untyped(block):
-            read = [*parts_of(block)]
-            texts += [part.text for part in read if isinstance(part, TextPart)]
-            shown += [part for part in read if isinstance(part, MediaPart)]
-    is_fault = inner.get("status") == "error"
-    return ToolResult(text_in(inner, "toolUseId"), "", "\n".join(texts), is_fault, tuple(shown))
+            parts += parts_of(block)
+    return result_of(text_in(inner, "toolUseId"), "", parts, is_fault=inner.get("status") == "error")
 
 
 def _read_cited(inner: Block) -> tuple[Part, ...] | None:

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from attrs import evolve
-
 from rungwise.adapters.wires.anthropic.shapes import NO_REPORT
 from rungwise.adapters.wires.form import BlockForm, Body, among
 from rungwise.adapters.wires.json_text import object_of
@@ -103,10 +101,8 @@ class ConverseShapes(BlockForm):
         described = {"description": description} if description else {}
         return {"toolSpec": {"name": name, **described, "inputSchema": {"json": parameters}}}
 
-    def strictly(self, definition: Body, strict: bool) -> Body:
-        """Return the definition of a tool with `strict` set."""
-        definition["toolSpec"]["strict"] = strict
-        return definition
+    def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:
+        return mapping_of(tool.get("toolSpec"))
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
         """Tell whether the definition of a tool can be sent unchanged."""
@@ -159,8 +155,7 @@ def _blocks(parts: Iterable[Part], provider: str) -> list[Body]:
 
 def _result(result: ToolResult) -> Iterator[Body]:
     text = result.text or (NO_REPORT if result.is_fault and not result.media else "")
-    shown = [media_block(evolve(each, cache=None)) for each in result.media]
-    content = [*([] if is_blank(text) else [{"text": text}]), *shown]
+    content = [*([] if is_blank(text) else [{"text": text}]), *map(media_block, result.media)]
     result_block: Body = {"toolUseId": result.id, "content": content}
     yield {"toolResult": {**result_block, "status": "error"} if result.is_fault else result_block}
     yield from _cache(result.cache)

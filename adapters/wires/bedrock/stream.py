@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from attrs import Factory, define, field
 
-from rungwise.adapters.wires.anthropic.blocks import identified, opaque_parts, text_parts, thinking_parts
+from rungwise.adapters.wires.anthropic.blocks import opaque_parts, text_parts, thinking_parts
 from rungwise.adapters.wires.bedrock.events import FrameReader
 from rungwise.adapters.wires.bedrock.plain import SERVERS
 from rungwise.adapters.wires.draft import Draft, arguments_of, classified, count_of, malformed, raw_of, stop_of, text_at
@@ -35,27 +35,6 @@ _FAILED: Final = ("malformed_model_output", "malformed_tool_use")
 """The server could not read what the model wrote; another attempt may succeed."""
 
 
-def reply_of(
-    parts: Iterable[Part],
-    stop: object,
-    usage: Any,
-    *,
-    error: Failure | None = None,
-    cut: bool = False,
-    cause: Failure | None = None,
-    raw: object = None,
-) -> Reply | Failure:
-    """Make the reply, or a failure if an error left nothing of it; see `Draft.reply`."""
-    reason = stop_of(stop, STOP_REASONS)
-    counted = usage_of(usage) if isinstance(usage, dict) else None
-    unique = identified(parts, counted and counted.total_tokens)
-    if reason[1] in _FAILED and error is None:
-        error = Failure("failed_generation", status=200, code=reason[1], message="the server could not read the reply")
-        unique = tuple([part for part in unique if not isinstance(part, ToolCall)])
-    draft = Draft(parts=unique, stop=reason, usage=counted)  # no reply names its model
-    return draft.reply(error=error, cut=cut, cause=cause, raw=raw)
-
-
 def usage_of(raw: Mapping[str, Any]) -> Usage | None:
     """Return the tokens of a reply, or None for none; the total shows if the input includes cached tokens."""
     fresh, output = count_of(raw.get("inputTokens")), count_of(raw.get("outputTokens"))
@@ -76,7 +55,7 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
     if isinstance(block.get("text"), str):
         yield from text_parts(block["text"], None, provider)
     elif isinstance(call, dict) and call.get("type") != SERVERS:
-        yield tool_call(call, arguments_of(call.get("input")))
+        yield ToolCall(*mended([text_at(call, "toolUseId"), text_at(call, "name"), arguments_of(call.get("input"))]))
     elif isinstance(reasoning, dict):
         yield from thinking_parts(text_at(reasoning, "text"), reasoning.get("signature"), provider)
     elif isinstance(cited, dict):
@@ -85,12 +64,6 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
         yield from text_parts(text, cited.get("citations"), provider)
     else:
         yield from opaque_parts(block, provider)
-
-
-def tool_call(call: Mapping[str, Any], arguments: str) -> ToolCall:
-    """Return the tool call of a block; the arguments are JSON text."""
-    id, name = str(mended(text_at(call, "toolUseId"))), str(mended(text_at(call, "name")))
-    return ToolCall(id, name, str(mended(arguments)))
 
 
 @define(eq=False)
@@ -103,13 +76,14 @@ class _ConverseBlock(Block):
 
     def parts(self, text: str, provider: str) -> Iterator[Part]:
         if self.kind == "text":
-            yield from text_parts(text, [*self.citations], provider)
+            yield from text_parts(text, self.citations, provider)
         elif self.kind == "reasoningContent":
             yield from thinking_parts(text, "".join(self.signatures), provider)
             if self.sealed and self.is_whole:
                 yield from opaque_parts({"reasoningContent": {"redactedContent": _joined(self.sealed)}}, provider)
         elif self.kind == "toolUse" and self.start.get("type") != SERVERS:
-            yield tool_call(self.start, self.input.getvalue() or ("{}" if self.is_whole else ""))
+            input = self.input.getvalue() or ("{}" if self.is_whole else "")
+            yield from parts_of({"toolUse": {**self.start, "input": input}}, provider)
         elif self.kind == "toolUse" and self.is_whole:  # of a tool that the server runs
             try:
                 input = load(self.input.getvalue().encode("utf-8", "replace") or b"{}")
@@ -215,22 +189,35 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
-        return reply_of(self.parts(), self._stop, self._usage, error=self.error, cut=is_cut, cause=cause)
+        return self._reply(self.parts(), cut=is_cut, cause=cause)
+
+    def _reply(
+        self, parts: Sequence[Part], *, cut: bool, cause: Failure | None = None, raw: object = None
+    ) -> Reply | Failure:
+        reason, error = stop_of(self._stop, STOP_REASONS), self.error
+        usage = usage_of(self._usage) if isinstance(self._usage, dict) else None
+        if reason[1] in _FAILED and error is None:
+            what = "the server could not read the reply"
+            error = Failure("failed_generation", status=200, code=reason[1], message=what)
+            parts = [part for part in parts if not isinstance(part, ToolCall)]
+        about = usage and usage.total_tokens
+        draft = Draft(parts=parts, stop=reason, usage=usage, about=about, made_up="toolu_")  # no reply names its model
+        return draft.reply(error=error, cut=cut, cause=cause, raw=raw)
 
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the reply of a whole body."""
-        output, stop, error = value.get("output"), value.get("stopReason"), None
+        output, self._stop, self._usage = value.get("output"), value.get("stopReason"), value.get("usage")
         message = output.get("message") if isinstance(output, dict) else None
         content = message.get("content") if isinstance(message, dict) else None
         if not isinstance(content, list):
             if value.get("__type") or value.get("message"):
-                error = classified(None, self.headers, body)
-            elif not stop:
+                self.error = classified(None, self.headers, body)
+            elif not self._stop:
                 return malformed("the body has no message")
             content = []
         parts = [part for block in content for part in parts_of(block, self.provider)]
-        is_cut = stop_of(stop, STOP_REASONS)[0] is None
-        return reply_of(parts, stop, value.get("usage"), error=error, cut=is_cut, raw=raw_of(value, body))
+        is_cut = stop_of(self._stop, STOP_REASONS)[0] is None
+        return self._reply(parts, cut=is_cut, raw=raw_of(value, body))
 
 
 def _joined(pieces: list[str]) -> str:

@@ -68,17 +68,17 @@ class Capabilities:
         return Capabilities(**merged)
 
 
-def _pattern(pattern: str) -> Pattern:
-    return Pattern(pattern.replace("~", "[-.]"))
+def pattern(text: str) -> Pattern:
+    """Return a pattern to search in the ids of models, in lower case; `~` stands for a dash or a dot."""
+    return Pattern(text.replace("~", "[-.]"))
 
 
 @frozen(kw_only=True)
 class CapabilityRow:
     """Hold what is known of some models on some hosts."""
 
-    host: Pattern = field(default=_ANY, converter=_pattern)  # a regular expression to search in the host of the URL
-    # A regular expression to search in the model's id in lower case; `~` stands for a dash or a dot.
-    model: Pattern = field(default=_ANY, converter=_pattern)
+    host: Pattern = field(default=_ANY, converter=pattern)  # a regular expression to search in the host of the URL
+    model: Pattern = field(default=_ANY, converter=pattern)
     known: Capabilities  # what they can do
 
     def fits(self, host: str, model: str) -> bool:

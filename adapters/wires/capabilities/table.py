@@ -39,9 +39,11 @@ _SEES: Final[dict[str, Any]] = {"tools": True, "images": True, "json_schema": Tr
 _READS: Final[dict[str, Any]] = {"tools": True, "images": True, "documents": True}
 
 
-def _row(model: str = "", *, host: str = "", **known: Any) -> CapabilityRow:
-    """Return a row of the table; `known` is what the models can do."""
-    return CapabilityRow(host=host, model=model, known=Capabilities(**known))
+def _row(
+    model: str = "", window: int | None = None, output: int | None = None, *, host: str = "", **known: Any
+) -> CapabilityRow:
+    """Return a row: which models, the tokens of their window and of their largest output, and what else is known."""
+    return CapabilityRow(host=host, model=model, known=Capabilities(window=window, largest_output=output, **known))
 
 
 _CLAUDE: Final = (
@@ -56,21 +58,14 @@ _CLAUDE: Final = (
     # They think, and show nothing of it unless they are asked to [platform.claude.com, extended thinking: display].
     _row(r"claude~(?:opus~4~[7-9]|(?:opus|sonnet|fable|mythos)~(?:[5-9]|preview))", first_token=THINKING),
     # 1M of window and 128K of output since 4.6 [platform.claude.com/docs/models; Effect-TS/effect #7129].
-    _row(r"claude~(?:(?:opus|sonnet)~4~[6-9]|(?:opus|sonnet|fable)~5)", window=_M, largest_output=128 * _K),
-    _row(r"claude~(?:haiku|sonnet|opus)~4~5", json_schema=True, window=200 * _K, largest_output=64 * _K),
-    _row(rf"claude~sonnet~4(?:~0)?{_END}", window=200 * _K, largest_output=64 * _K),
-    _row(r"claude~opus~4", window=200 * _K, largest_output=32 * _K),
+    _row(r"claude~(?:(?:opus|sonnet)~4~[6-9]|(?:opus|sonnet|fable)~5)", _M, 128 * _K),
+    _row(r"claude~(?:haiku|sonnet|opus)~4~5", 200 * _K, 64 * _K, json_schema=True),
+    _row(rf"claude~sonnet~4(?:~0)?{_END}", 200 * _K, 64 * _K),
+    _row(r"claude~opus~4", 200 * _K, 32 * _K),
     _row(r"claude~(?:haiku|sonnet|opus)~4", **_READS, reasoning=True),
-    _row(r"claude~3~7", **_READS, reasoning=True, window=200 * _K, largest_output=64 * _K),
-    _row(r"claude~3~5", **_READS, reasoning=False, window=200 * _K, largest_output=8_192),
-    _row(
-        r"claude~3~(?:haiku|sonnet|opus)",
-        tools=True,
-        images=True,
-        reasoning=False,
-        window=200 * _K,
-        largest_output=4_096,
-    ),
+    _row(r"claude~3~7", 200 * _K, 64 * _K, **_READS, reasoning=True),
+    _row(r"claude~3~5", 200 * _K, 8_192, **_READS, reasoning=False),
+    _row(r"claude~3~(?:haiku|sonnet|opus)", 200 * _K, 4_096, tools=True, images=True, reasoning=False),
     _row(r"claude~(?:2|instant)", tools=False, images=False, documents=False, reasoning=False),
 )
 
@@ -85,56 +80,27 @@ _OPENAI: Final = (  # [platform.openai.com/docs/models]
         host=_OPENAIS,
         documents=True,
     ),
-    _row(r"\bgpt-4o-2024-05-13", json_schema=False, largest_output=4_096),
-    _row(
-        r"\bgpt-4o(?!.*(audio|realtime|transcribe|tts|search))",
-        **_SEES,
-        reasoning=False,
-        window=128 * _K,
-        largest_output=16_384,
-    ),
-    _row(r"\bgpt-4\.1", **_SEES, reasoning=False, window=1_047_576, largest_output=32_768),
-    _row(r"\bgpt-5(\.\d)?-chat", images=True, window=128 * _K, largest_output=16_384),
-    _row(r"\bgpt-5-pro", window=400 * _K, largest_output=272 * _K),
-    _row(r"\bgpt-5\.[45](?!.*(mini|nano|chat))", window=1_050_000, largest_output=128 * _K),
-    _row(
-        r"\bgpt-5((\.[123])?(?![.\d])|\.4-(mini|nano))(?!.*(search|image|chat))",
-        window=400 * _K,
-        largest_output=128 * _K,
-    ),
+    _row(r"\bgpt-4o-2024-05-13", output=4_096, json_schema=False),
+    _row(r"\bgpt-4o(?!.*(audio|realtime|transcribe|tts|search))", 128 * _K, 16_384, **_SEES, reasoning=False),
+    _row(r"\bgpt-4\.1", 1_047_576, 32_768, **_SEES, reasoning=False),
+    _row(r"\bgpt-5(\.\d)?-chat", 128 * _K, 16_384, images=True),
+    _row(r"\bgpt-5-pro", 400 * _K, 272 * _K),
+    _row(r"\bgpt-5\.[45](?!.*(mini|nano|chat))", 1_050_000, 128 * _K),
+    _row(r"\bgpt-5((\.[123])?(?![.\d])|\.4-(mini|nano))(?!.*(search|image|chat))", 400 * _K, 128 * _K),
     _row(r"\bgpt-5(?!.*(search|image|chat))", **_SEES, reasoning=True),
-    _row(r"\bo1-mini", tools=False, images=False, json_schema=False, window=128 * _K, largest_output=65_536),
-    _row(r"\bo1-preview", tools=False, images=False, json_schema=False, window=128 * _K, largest_output=32_768),
+    _row(r"\bo1-mini", 128 * _K, 65_536, tools=False, images=False, json_schema=False),
+    _row(r"\bo1-preview", 128 * _K, 32_768, tools=False, images=False, json_schema=False),
     _row(r"\bo3-mini", images=False),
-    _row(
-        r"\b(o1(?!-(mini|preview))|o3|o4-mini)(?!.*deep)",
-        **_SEES,
-        reasoning=True,
-        window=200 * _K,
-        largest_output=100 * _K,
-    ),
-    _row(r"gpt-oss", tools=True, images=False, documents=False, reasoning=True, window=131_072),
-    _row(
-        r"\bgpt-4-turbo",
-        tools=True,
-        images=True,
-        json_schema=False,
-        reasoning=False,
-        window=128 * _K,
-        largest_output=4_096,
-    ),
-    _row(r"\bgpt-3\.5-turbo", images=False, json_schema=False, reasoning=False, window=16_385, largest_output=4_096),
+    _row(r"\b(o1(?!-(mini|preview))|o3|o4-mini)(?!.*deep)", 200 * _K, 100 * _K, **_SEES, reasoning=True),
+    _row(r"gpt-oss", 131_072, tools=True, images=False, documents=False, reasoning=True),
+    _row(r"\bgpt-4-turbo", 128 * _K, 4_096, tools=True, images=True, json_schema=False, reasoning=False),
+    _row(r"\bgpt-3\.5-turbo", 16_385, 4_096, images=False, json_schema=False, reasoning=False),
 )
 
 _GEMINI: Final = (  # [ai.google.dev/gemini-api/docs/models, /thinking]
     _row(r"gemini~(2~5|[3-9])(?!.*lite)", first_token=THINKING),
-    _row(r"gemini~2~0~flash", reasoning=False, window=1_048_576, largest_output=8_192),
-    _row(
-        r"gemini~(2~5|3(~\d)?)~(pro|flash)(?!.*(image|tts|live|audio))",
-        reasoning=True,
-        window=1_048_576,
-        largest_output=65_536,
-    ),
+    _row(r"gemini~2~0~flash", 1_048_576, 8_192, reasoning=False),
+    _row(r"gemini~(2~5|3(~\d)?)~(pro|flash)(?!.*(image|tts|live|audio))", 1_048_576, 65_536, reasoning=True),
     _row(r"gemini~[2-9](~\d)?~(pro|flash)(?!.*(image|tts|live|audio))", **_READS, json_schema=True),
 )
 
@@ -143,14 +109,14 @@ _OTHERS: Final = (
     # these, such as later Grok; then the time is longer than it need be, no more.
     _row(r"grok-[4-9](?!.*non-reasoning)|grok-build", first_token=THINKING),
     # An effort is an error for Grok 4, and known to Grok 3 mini alone of those before it [docs.x.ai/docs/models].
-    _row(r"grok-3-mini", images=False, reasoning=True, window=131_072),
-    _row(r"grok-3", images=False, reasoning=False, window=131_072),
-    _row(r"grok-code-fast-1", tools=True, images=False, window=256 * _K),
-    _row(r"grok-4(\.1)?-fast", **_SEES, window=2 * _M),
-    _row(r"grok-4(-0709|-latest)?$", **_SEES, reasoning=False, window=256 * _K),
+    _row(r"grok-3-mini", 131_072, images=False, reasoning=True),
+    _row(r"grok-3", 131_072, images=False, reasoning=False),
+    _row(r"grok-code-fast-1", 256 * _K, tools=True, images=False),
+    _row(r"grok-4(\.1)?-fast", 2 * _M, **_SEES),
+    _row(r"grok-4(-0709|-latest)?$", 256 * _K, **_SEES, reasoning=False),
     _row(host=r"(^|\.)x\.ai$", tools=True, json_schema=True),
     # DeepSeek's own API takes text alone, and JSON without a schema [api-docs.deepseek.com]. V4: 1M and 384K.
-    _row(r"deepseek-v4", tools=True, reasoning=True, window=_M, largest_output=384 * _K),
+    _row(r"deepseek-v4", _M, 384 * _K, tools=True, reasoning=True),
     _row(host=r"^api\.deepseek\.com$", images=False, documents=False, json_schema=False, tools=True),
     _row(r"deepseek-(v[23]|r1|chat|reasoner|coder)", images=False, documents=False),
     # Mistral: vision by model, a schema and tools for all that chat [docs.mistral.ai/capabilities].
@@ -163,8 +129,8 @@ _OTHERS: Final = (
     ),
     _row(r"mistral|codestral", host=r"(^|\.)mistral\.ai$", tools=True, json_schema=True),
     # Kimi: pictures since K2.5, 256K since September 2025 [platform.moonshot.ai/docs].
-    _row(r"kimi-k2\.[5-9]", tools=True, images=True, window=262_144),
-    _row(r"kimi-k2-(0905|thinking|turbo)", tools=True, images=False, window=262_144),
+    _row(r"kimi-k2\.[5-9]", 262_144, tools=True, images=True),
+    _row(r"kimi-k2-(0905|thinking|turbo)", 262_144, tools=True, images=False),
     _row(r"kimi-k2(-0711|-instruct|-base|$)", tools=True, images=False),
     # Qwen: those that see say so in their names, up to 3 [help.aliyun.com/model-studio].
     _row(r"qwen.*-(vl|omni)|^qvq", host=r"^dashscope[a-z-]*\.aliyuncs\.com$", images=True),
@@ -172,15 +138,15 @@ _OTHERS: Final = (
     _row(r"^qwen", host=r"^dashscope[a-z-]*\.aliyuncs\.com$", tools=True),
     # GLM: a V in the name sees; thinking is a switch since 4.5 [docs.z.ai].
     _row(r"\bglm-4(\.\d)?v", images=True),
-    _row(r"\bglm-4\.5(?!v)", tools=True, images=False, reasoning=True, window=128 * _K),
-    _row(r"\bglm-4\.[67](?!v)", tools=True, images=False, reasoning=True, window=200 * _K),
+    _row(r"\bglm-4\.5(?!v)", 128 * _K, tools=True, images=False, reasoning=True),
+    _row(r"\bglm-4\.[67](?!v)", 200 * _K, tools=True, images=False, reasoning=True),
     # Llama: only some of 3.2 and all of 4 see; whether a server has what that takes is known of these alone
     # [console.groq.com/docs/models, docs.together.ai, docs.fireworks.ai].
     _row(r"llama~?(?:2|3~[13]|3(?!~[24]))(?!.*vision)", images=False, reasoning=False),
     _row(r"llama~?3~2~(1|3)b", images=False, reasoning=False),
     _row(r"llama~?4|llama~?3~2~(11|90)b", host=r"(^|\.)(groq\.com|together\.(ai|xyz)|fireworks\.ai)$", images=True),
-    _row(r"llama-3\.3-70b", host=r"(^|\.)groq\.com$", tools=True, window=131_072, largest_output=32_768),
-    _row(r"llama-4", host=r"(^|\.)groq\.com$", tools=True, window=131_072, largest_output=8_192),
+    _row(r"llama-3\.3-70b", 131_072, 32_768, host=r"(^|\.)groq\.com$", tools=True),
+    _row(r"llama-4", 131_072, 8_192, host=r"(^|\.)groq\.com$", tools=True),
 )
 
 _LOCAL: Final = (

@@ -21,7 +21,7 @@ from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.portability import written
-from rungwise.adapters.wires.request import BodyWriter, without_end
+from rungwise.adapters.wires.request import without_end
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.values.checks import is_flag, must, must_be_one_of
@@ -69,50 +69,6 @@ class _ReasonedChat(ChatShapes):
         return {**portable, "reasoning_content": reasoning} if reasoning else portable
 
 
-@frozen(kw_only=True)
-class ChatBody(BodyWriter):
-    """Write the body of a chat-completions request."""
-
-    dialect: Dialect
-
-    def body(self) -> Body:
-        """Return the body."""
-        send, dialect, parameters = self.send, self.dialect, self.send.parameters
-        form, history = ChatShapes(dialect), send.messages
-        if send.restore_reasoning:
-            form, history = _ReasonedChat(dialect), tuple(map(reasoned, history))
-        rules = form.rules
-        if dialect.id_length is not None:
-            ids = re.compile(rf"[A-Za-z0-9]{{{dialect.id_length}}}")
-            rules = evolve(rules, call_id=ids, id_length=dialect.id_length)
-        elif dialect.longest_id is not None:
-            ids = re.compile(rf".{{1,{dialect.longest_id}}}", re.DOTALL)
-            rules = evolve(rules, call_id=ids, takes_own_ids=True)
-        is_portable = send.portable or _has_other_ids(history, rules, self.own)
-        messages = written(history, form, self.own, is_portable=is_portable, rules=rules)
-        body: Body = {"model": self.model, "messages": messages, "stream": self.stream, **self.all_parameters}
-        if send.has_tools and "tools" not in parameters:
-            form.set_tools(body, send.tools)
-        if "tool_choice" in body:
-            body["tool_choice"] = chat_choice(body["tool_choice"], body.get("tools"))
-            if type_not_sent(body["tool_choice"], body.get("tools")):
-                del body["tool_choice"]
-        _set_cap(body, send, dialect.cap_field)
-        options = body.pop("stream_options", None)
-        if self.stream:  # without a stream the field is an error
-            body["stream_options"] = {"include_usage": True, **mapping_of(options)}
-        if send.prefill:
-            _set_prefill(body, dialect.prefill)
-        if send.lower_reasoning:
-            _lower_reasoning(body, dialect)
-        dropped = send.dropped | _EFFORTS if "thinking" in send.dropped else send.dropped
-        if "response_format" in dropped:
-            dropped |= {name for name in FORMATS if CHAT.asks_for_json({name: body.get(name)})}
-        for name in dropped.difference(_NEVER_DROPPED):
-            body.pop(name, None)
-        return body
-
-
 def type_not_sent(choice: Any, tools: Any) -> str | None:
     """Return the type of tool that a choice selects although no such tool is sent; otherwise None."""
     kind = choice.get("type") if isinstance(choice, Mapping) else None
@@ -130,11 +86,6 @@ def _has_other_ids(messages: Iterable[PlainMessage | Message], rules: Rules, pro
     if rules.takes_own_ids:
         calls = [call for call in calls if not is_own_call(call, provider)]
     return not all(rules.call_id.fullmatch(call.id) for call in calls)
-
-
-def refuse_many(parameters: Mapping[str, Any], where: str) -> None:
-    """Refuse parameters that ask for more than one answer."""
-    request.refuse_above_one(parameters, ("n", "best_of"), where)
 
 
 def _set_cap(body: Body, send: Send, cap: CapField) -> None:
@@ -223,11 +174,10 @@ class OpenAIChat(DiscoverableBackend):
     DEFAULT_URL = "https://api.openai.com/v1"
     PATH = "/chat/completions"
     API = "openai"
-    WRITER = ChatBody
     DECODER = ChatDecoder
     FORM = CHAT
     RESERVED = RESERVED
-    REFUSES = (refuse_many,)
+    REFUSES = (request.refuse_above_one,)
 
     cap_field: Literal["auto"] | CapField = field(
         default="auto", kw_only=True, validator=must_be_one_of(("auto", *get_args(CapField)))
@@ -242,13 +192,17 @@ class OpenAIChat(DiscoverableBackend):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        dialect = self._chosen_dialect()
+        dialect, cap = dialect_of(self.base_url, self.model), self.cap_field
+        if cap == "auto":
+            # A caller's parameters go to each backend of a chain; the backend's own show what its server accepts.
+            own = [name for name in OTHER_CAP.values() if self.parameters.get(name) is not None]
+            cap = own[0] if own else dialect.cap_field
+        prefill = self._prefill_mode(dialect.prefill) if self.prefill == "auto" else self.prefill
+        echoes = dialect.echoes if self._echoes is None else self._echoes
+        dialect = evolve(dialect, cap_field=cap, prefill=prefill, echoes=echoes)
         self._set(_dialect=dialect, _shapes=ChatShapes(dialect))
-        capabilities = self.capabilities
-        prefills = self._dialect.prefill != "no"
-        if prefills or capabilities.prefill:  # the dialect has the last word
-            capabilities = evolve(capabilities, prefill=prefills)
-        self._set(capabilities=capabilities)
+        if prefill != "no" or self.capabilities.prefill:  # the dialect has the last word
+            self._set(capabilities=evolve(self.capabilities, prefill=prefill != "no"))
 
     @property
     def echoes(self) -> bool:
@@ -264,18 +218,6 @@ class OpenAIChat(DiscoverableBackend):
         """Return the headers that carry the key; an Entra token is always a bearer token."""
         header = dialect_of(self.base_url, self.model).key_header
         return {header: key.reveal()} if header and not is_token(key) else super()._credentials(key)
-
-    def _chosen_dialect(self) -> Dialect:
-        """Return the dialect for this URL and model, with the caller's own settings applied."""
-        dialect = dialect_of(self.base_url, self.model)
-        cap = self.cap_field
-        if cap == "auto":
-            # A caller's parameters go to each backend of a chain; the backend's own show what its server accepts.
-            own = [name for name in OTHER_CAP.values() if self.parameters.get(name) is not None]
-            cap = own[0] if own else dialect.cap_field
-        prefill = self._prefill_mode(dialect.prefill) if self.prefill == "auto" else self.prefill
-        echoes = dialect.echoes if self._echoes is None else self._echoes
-        return evolve(dialect, cap_field=cap, prefill=prefill, echoes=echoes)
 
     def _prefill_mode(self, usual: PrefillMode) -> PrefillMode:
         """Return how a turn is continued, given that the caller's capabilities say whether it is."""
@@ -295,8 +237,40 @@ class OpenAIChat(DiscoverableBackend):
         unsent = {} if kind is None else {"tool_choice": f"no tool of the type {kind} is sent"}
         return {**super()._unsupported(request), **unsent}
 
-    def _writing(self, send: Send) -> Mapping[str, Any]:
-        return {"dialect": self._dialect}
+    def _body(self, send: Send, *, stream: bool) -> Body:
+        dialect, owner, form, history = self._dialect, self._owner(send), self._shapes, send.messages
+        if send.restore_reasoning:
+            form, history = _ReasonedChat(dialect), tuple(map(reasoned, history))
+        rules = form.rules
+        if dialect.id_length is not None:
+            ids = re.compile(rf"[A-Za-z0-9]{{{dialect.id_length}}}")
+            rules = evolve(rules, call_id=ids, id_length=dialect.id_length)
+        elif dialect.longest_id is not None:
+            ids = re.compile(rf".{{1,{dialect.longest_id}}}", re.DOTALL)
+            rules = evolve(rules, call_id=ids, takes_own_ids=True)
+        is_portable = send.portable or _has_other_ids(history, rules, owner)
+        messages = written(history, form, owner, is_portable=is_portable, rules=rules)
+        body: Body = {"model": self.model, "messages": messages, "stream": stream, **self._parameters_of(send)}
+        if send.has_tools and "tools" not in send.parameters:
+            form.set_tools(body, send.tools)
+        if "tool_choice" in body:
+            body["tool_choice"] = chat_choice(body["tool_choice"], body.get("tools"))
+            if type_not_sent(body["tool_choice"], body.get("tools")):
+                del body["tool_choice"]
+        _set_cap(body, send, dialect.cap_field)
+        options = body.pop("stream_options", None)
+        if stream:  # without a stream the field is an error
+            body["stream_options"] = {"include_usage": True, **mapping_of(options)}
+        if send.prefill:
+            _set_prefill(body, dialect.prefill)
+        if send.lower_reasoning:
+            _lower_reasoning(body, dialect)
+        dropped = send.dropped | _EFFORTS if "thinking" in send.dropped else send.dropped
+        if "response_format" in dropped:
+            dropped |= {name for name in FORMATS if CHAT.asks_for_json({name: body.get(name)})}
+        for name in dropped.difference(_NEVER_DROPPED):
+            body.pop(name, None)
+        return body
 
     def decoder(self, headers: Mapping[str, str]) -> ChatDecoder:
         """Start to read a streamed response of status 200."""

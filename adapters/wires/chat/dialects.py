@@ -305,9 +305,6 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     Dialect(host="", model=CLAUDE_PREFILLS, prefill="trailing"),
 )
 
-
-__all__ = ["DIALECTS", "CapField", "Count", "Dialect", "Path", "PrefillMode"]
-
 _USUAL: Final = Dialect()
 _WRITTEN: Final = (
     *("cap_field", "prefill", "echoes", "id_length", "key_header", "less_reasoning", "lower_efforts"),
@@ -363,9 +360,6 @@ REFUSALS: Final[tuple[Path, ...]] = tuple(_path(row.refusal_at) for row in DIALE
 ERRORS: Final[tuple[tuple[Path, str | None], ...]] = tuple(
     (_path(where), what) for row in DIALECTS for where, what in row.error_at.items()
 )
-
-REFUSED: Final = frozenset(path[0] for path in REFUSALS)
-"""Other members of a message or a choice than `refusal` that may hold a refusal."""
 
 
 def found_at(path: Path, value: Any) -> Any:

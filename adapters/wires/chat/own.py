@@ -9,8 +9,8 @@ from attrs import define, field
 
 from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, REASONING_FIELDS
 from rungwise.adapters.wires.json_text import HeldText, as_json, weight_of
-from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy
+from rungwise.adapters.wires.provider_data import copy_if_sendable
+from rungwise.fsm.values.frozen_map import FrozenMap
 
 _MEMBERS: Final = FOREIGN_FIELDS - {"provider_specific_fields"}  # LiteLLM says there again what has a member of its own
 _GROWING: Final = ("text", "thinking", "summary")
@@ -79,7 +79,8 @@ class OwnMembers:
             name: [block.whole if isinstance(block, _OwnBlock) else block for block in blocks]
             for name, blocks in self._lists.items()
         }
-        return own_copy({**self._members, **lists})
+        own = {**self._members, **lists}
+        return (own and copy_if_sendable(own)) or NOTHING
 
 
 def extras_of(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,11 +99,3 @@ def own_in(message: Mapping[str, Any]) -> Mapping[str, Any]:
     own = OwnMembers()
     own.take(message)
     return own.gathered()
-
-
-def own_copy(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a read-only copy, or nothing if no server would accept it; see `copy_if_sendable`."""
-    try:
-        return sendable_copy(value, "the provider's own") if value else NOTHING
-    except ConfigurationError:
-        return NOTHING

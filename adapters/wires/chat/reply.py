@@ -5,28 +5,16 @@ What a streamed one contains that no delta shows is counted: it costs as much as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.chat.dialects import (
-    COUNTS,
-    ERRORS,
-    REASONING_FIELDS,
-    REFUSALS,
-    REFUSED,
-    STOP_REASONS,
-    USAGE,
-    Count,
-    found_at,
-)
+from rungwise.adapters.wires.chat.dialects import COUNTS, ERRORS, REASONING_FIELDS, REFUSALS, USAGE, Count, found_at
 from rungwise.adapters.wires.chat.tools import calls_in, index_of
-from rungwise.adapters.wires.citations import citations_of
-from rungwise.adapters.wires.draft import Draft, count_of, stop_of
-from rungwise.adapters.wires.json_text import HeldText, as_json, mended
+from rungwise.adapters.wires.draft import count_of
+from rungwise.adapters.wires.json_text import HeldText, as_json
 from rungwise.adapters.wires.reading.decoding import SPARE
-from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.values.usage import Usage
 
 _MOST: Final = 10_000  # the most values of a chunk that are read; no real chunk has as many
@@ -40,6 +28,8 @@ _WRITTEN: Final = (
 data from the server are not among them, nor are pictures and sounds."""
 
 _SEALED: Final = ("reasoning.encrypted", "redacted_thinking")
+_REFUSED: Final = frozenset(path[0] for path in REFUSALS)
+"""Other members of a message or a choice than `refusal` that may hold a refusal."""
 
 
 @define(eq=False)
@@ -117,32 +107,6 @@ ABOUT: Final = ("id", "created", "model", "citations")
 """Members that distinguish one reply from others; the last one holds the sources of Perplexity's."""
 
 
-def draft_of(
-    texts: tuple[str, str, str],
-    calls: tuple[ToolCall, ...],
-    *,
-    finish: object,
-    usage: Mapping[str, Any] | None,
-    model: object,
-    own: Mapping[str, Any],
-    cited: Iterable[Any],
-    provider: str,
-) -> Draft:
-    """Return the draft of a reply; `texts` are its text, its reasoning and its refusal, `cited` lists of sources."""
-    text, reasoning, refusal = mended([*texts])
-    thought = (ReasoningPart(reasoning, provider=provider if own else ""),) if reasoning else ()
-    sources = [source for each in cited for source in citations_of(each, provider)]
-    opaque = (OpaquePart(provider, own, is_answer="images" in own),) if own else ()
-    return Draft(
-        parts=(*thought, *opaque, *((TextPart(text),) if text else ()), *sources, *calls),
-        stop=stop_of(finish, STOP_REASONS),
-        usage=usage_of(usage) if usage else None,
-        model=model,
-        refusal=refusal,
-        is_ordered=False,
-    )
-
-
 def first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the choice with index 0 or no index; an empty mapping if there is none."""
     choices = value.get("choices")
@@ -186,7 +150,7 @@ def contents(message: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def refused_beside(value: Mapping[str, Any]) -> str:
     """Return the refusal that a proxy puts into a message, or beside one, in a member of its own."""
-    if REFUSED.isdisjoint(value):
+    if _REFUSED.isdisjoint(value):
         return ""
     refusals = (found_at(path, value) for path in REFUSALS)
     return next((refusal for refusal in refusals if isinstance(refusal, str)), "")

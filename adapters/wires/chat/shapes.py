@@ -116,9 +116,10 @@ class ChatShapes(Form):
             return {**message, "content": [_unsigned(part) for part in parts]}
         portable = {key: value for key, value in message.items() if key not in FOREIGN_FIELDS}
         if isinstance(portable.get("content"), list | tuple):
-            portable["content"] = _portable_parts(portable["content"]) or ""
+            own = [part for part in portable["content"] if mapping_of(part).get("type") not in FOREIGN_PARTS]
+            portable["content"] = [_unsigned(part) for part in own] or ""
         if isinstance(portable.get("tool_calls"), list | tuple):
-            portable["tool_calls"] = [_portable_call(call) for call in portable["tool_calls"]]
+            portable["tool_calls"] = [_unsigned(call) for call in portable["tool_calls"]]
         return portable
 
     def results_of(self, calling: PlainMessage | Message, results: Sequence[ToolResult]) -> PlainMessage | Message:
@@ -148,22 +149,12 @@ def _is_foreign_call(call: Any) -> bool:
     return isinstance(function, Mapping) and isinstance(function.get("arguments"), Mapping)
 
 
-def _portable_parts(parts: Sequence[Any]) -> list[Any]:
-    own = [part for part in parts if not (isinstance(part, Mapping) and part.get("type") in FOREIGN_PARTS)]
-    return [_unsigned(part) for part in own]
-
-
-def _portable_call(call: Any) -> Any:
-    call = _unsigned(call)
-    if isinstance(call, Mapping) and isinstance(call.get("function"), Mapping):
-        call = {**call, "function": _unsigned(call["function"])}
-    return call
-
-
 def _unsigned(value: Any) -> Any:
+    """Return a part, or a call and its function, without other providers' own members and cache marks."""
     if not isinstance(value, Mapping):
         return value
-    return {key: part for key, part in value.items() if key not in FOREIGN_FIELDS and key != _CACHE_MARK}
+    own = {key: part for key, part in value.items() if key not in FOREIGN_FIELDS and key != _CACHE_MARK}
+    return {**own, "function": _unsigned(own["function"])} if "function" in own else own
 
 
 CHAT: Final = ChatShapes()

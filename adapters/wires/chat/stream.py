@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from attrs import define, evolve, field
@@ -13,7 +13,6 @@ from rungwise.adapters.wires.chat.reply import (
     ABOUT,
     Beside,
     contents,
-    draft_of,
     error_in,
     first_choice,
     refused_beside,
@@ -21,13 +20,14 @@ from rungwise.adapters.wires.chat.reply import (
     usage_of,
 )
 from rungwise.adapters.wires.chat.tools import ToolCalls, calls_in
-from rungwise.adapters.wires.draft import at_least, classified, grown, malformed, raw_of, settled, stop_of
-from rungwise.adapters.wires.json_text import HeldText
+from rungwise.adapters.wires.citations import citations_of
+from rungwise.adapters.wires.draft import Draft, at_least, classified, grown, malformed, raw_of, settled, stop_of
+from rungwise.adapters.wires.json_text import HeldText, mended
 from rungwise.adapters.wires.provider_data import Aside
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
-from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.text.contents import is_cut_json
@@ -130,21 +130,11 @@ class ChatDecoder(StreamDecoder):
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
-        text = self._text.getvalue()
-        calls = self._calls.gathered([*map(self._about.get, ABOUT), text, self._usage], self.provider)
-        draft = draft_of(
-            (text, self._reasoning.getvalue(), self._refusal.getvalue()),
-            calls,
-            finish=self._finish,
-            usage=self._usage,
-            model=self._about.get("model"),
-            own=self._own.gathered(),
-            cited=(self._aside.said.get("message", {}).get("annotations"), self._about.get("citations")),
-            provider=self.provider,
-        )
-        reply = draft.reply(
+        texts = (self._text.getvalue(), self._reasoning.getvalue(), self._refusal.getvalue())
+        calls, annotations = self._calls.gathered(self.provider), self._aside.said.get("message", {}).get("annotations")
+        reply = self._draft(texts, calls, self._own.gathered(), annotations).reply(
             error=self.error,
-            cut=self._is_cut_off(self._finish, calls, ended=self.done),
+            cut=self._is_cut_off(calls, ended=self.done),
             cause=cause,
             raw={"choices": [self._aside.said]} if self._aside.said else None,
         )
@@ -152,12 +142,31 @@ class ChatDecoder(StreamDecoder):
             return reply
         return evolve(reply, usage=at_least(reply.usage, reply.parts))
 
-    def _is_cut_off(self, finish: object, calls: tuple[ToolCall, ...], *, ended: bool) -> bool:
+    def _draft(
+        self, texts: tuple[str, str, str], calls: Sequence[ToolCall], own: Mapping[str, Any], annotations: object
+    ) -> Draft:
+        """Return the draft of a reply; `texts` are its text, its reasoning and its refusal."""
+        text, reasoning, refusal = mended([*texts])
+        thought = (ReasoningPart(reasoning, provider=self.provider if own else ""),) if reasoning else ()
+        opaque = (OpaquePart(self.provider, own, is_answer="images" in own),) if own else ()
+        cited = (annotations, self._about.get("citations"))
+        sources = [source for each in cited for source in citations_of(each, self.provider)]
+        return Draft(
+            parts=(*thought, *opaque, *((TextPart(text),) if text else ()), *sources, *calls),
+            stop=stop_of(self._finish, STOP_REASONS),
+            usage=usage_of(self._usage) if self._usage else None,
+            model=self._about.get("model"),
+            refusal=refusal,
+            is_ordered=False,
+            about=[*map(self._about.get, ABOUT), text, self._usage],
+        )
+
+    def _is_cut_off(self, calls: Sequence[ToolCall], *, ended: bool) -> bool:
         """Tell whether a reply broke off: without a finish reason it did, whatever followed.
 
         Half a tool call at the end of a reply needs no finish reason: the call itself shows that the output cap cut it.
         """
-        if stop_of(finish, STOP_REASONS)[0] is not None:
+        if stop_of(self._finish, STOP_REASONS)[0] is not None:
             return False
         has_half_a_call = any(is_cut_json(call.arguments) for call in calls)
         return not (ended and (has_half_a_call or not self._sends_finish_reason))
@@ -171,22 +180,13 @@ class ChatDecoder(StreamDecoder):
             if not error and not choice.get("finish_reason"):
                 return malformed("the body has no usable choice")
             message = {}
+        self._about, self._finish, self._usage = value, choice.get("finish_reason"), usage_in(value)
         text, reasoning, refusal = contents(message)
-        finish, usage = choice.get("finish_reason"), usage_in(value)
-        calls = ToolCalls.whole(message).gathered([*map(value.get, ABOUT), text, usage], self.provider)
-        draft = draft_of(
-            (text, reasoning, refusal or refused_beside(choice)),
-            calls,
-            finish=finish,
-            usage=usage,
-            model=value.get("model"),
-            own=own_in(message),
-            cited=(message.get("annotations"), value.get("citations")),
-            provider=self.provider,
-        )
-        return draft.reply(
+        texts = (text, reasoning, refusal or refused_beside(choice))
+        calls = ToolCalls.whole(message).gathered(self.provider)
+        return self._draft(texts, calls, own_in(message), message.get("annotations")).reply(
             error=None if error is None else classified(None, self.headers, error),
-            cut=self._is_cut_off(finish, calls, ended=True),
+            cut=self._is_cut_off(calls, ended=True),
             raw=raw_of(value, body),
         )
 

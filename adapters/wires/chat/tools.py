@@ -8,10 +8,11 @@ from typing import Any, Final, Self
 
 from attrs import Factory, define, evolve, frozen
 
-from rungwise.adapters.wires.chat.own import extras_of, own_copy
+from rungwise.adapters.wires.chat.own import NOTHING, extras_of
 from rungwise.adapters.wires.draft import arguments_of, text_at
-from rungwise.adapters.wires.json_text import HeldText, ObjectScanner, as_json, digest_of, mended, weight_of
+from rungwise.adapters.wires.json_text import HeldText, ObjectScanner, as_json, mended, weight_of
 from rungwise.adapters.wires.plain.parts import list_of
+from rungwise.adapters.wires.provider_data import copy_if_sendable
 from rungwise.fsm.call.conversation.parts import ToolCall
 
 WEIGHT: Final = 200
@@ -53,7 +54,6 @@ class _Piece:
 
 
 def _name_and_arguments(value: object, place: str) -> tuple[str, str]:
-    """Return the name and the arguments of a call from one of its members."""
     return (text_at(value, "name"), arguments_of(value.get(place))) if isinstance(value, dict) else ("", "")
 
 
@@ -198,19 +198,15 @@ class ToolCalls:
             return last
         return self._by_id.get(identifier)
 
-    def gathered(self, reply: object = None, provider: str = "") -> tuple[ToolCall, ...]:
-        """Return the calls so far in the order of their indices, each with a unique id, made from `reply` if need be.
+    def gathered(self, provider: str) -> list[ToolCall]:
+        """Return the calls so far in the order of their indices.
 
         The arguments of a free-text tool become an object too: `{"input": text}`.
         """
-        calls: dict[str, ToolCall] = {}
-        digest = ""
+        calls = []
         for slot in sorted(self._slots, key=lambda slot: slot.place):
-            name, arguments = str(mended(slot.name)), slot.arguments
-            identifier = str(mended(slot.id))
-            if not identifier or identifier in calls:
-                digest = digest or digest_of(reply)  # once: it may be as long as the calls are many
-                identifier = f"call_{digest_of([digest, len(calls), name, arguments])[:24]}"
-            arguments = as_json({"input": arguments}) if slot.is_free else arguments
-            calls[identifier] = ToolCall(identifier, name, arguments, own_copy(slot.extras), provider)
-        return tuple(calls.values())
+            arguments = as_json({"input": slot.arguments}) if slot.is_free else slot.arguments
+            id, name = str(mended(slot.id)), str(mended(slot.name))
+            extras = (slot.extras and copy_if_sendable(slot.extras)) or NOTHING
+            calls.append(ToolCall(id, name, arguments, extras, provider))
+        return calls

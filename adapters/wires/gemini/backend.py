@@ -15,8 +15,9 @@ from rungwise.adapters.wires.form import Body, Form
 from rungwise.adapters.wires.gemini.parameters import (
     RESERVED,
     Traits,
+    choice_of,
+    format_of,
     lost_effort,
-    lost_parameters,
     merged,
     placed,
     refuse_own,
@@ -28,9 +29,9 @@ from rungwise.adapters.wires.gemini.stream import GeminiDecoder
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.portability import written
-from rungwise.adapters.wires.request import BodyWriter, without_end
+from rungwise.adapters.wires.request import first_cap, without_end
 from rungwise.fsm.call.conversation.parts import Message
-from rungwise.fsm.call.conversation.request import PlainMessage, Request
+from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.values.secret import Secret, hides_arguments
 
 DUMMY: Final = "skip_thought_signature_validator"
@@ -41,38 +42,6 @@ _NEVER_DROPPED: Final = ("contents", "systemInstruction", "maxOutputTokens")
 """Fields that stay even if the server rejects them: without the cap nothing would bound the answer."""
 _CALLS: Final = ("functionCall", "function_call")
 _RESULTS: Final = ("functionResponse", "function_response")
-
-
-class GeminiBody(BodyWriter):
-    """Write the body of a generateContent request."""
-
-    def body(self) -> Body:
-        """Return the body."""
-        send, parameters = self.send, self.parameters
-        traits, form = traits_of(self.model), form_for(self.model)
-        body = merged(placed(parameters, traits), placed(send.parameters, traits))
-        written_contents = written(in_order(send.messages), form, self.own, is_portable=send.portable)
-        systems = [each for each in written_contents if each.get("role") == "system"]
-        system = [part for each in systems for part in list_of(each.get("parts"))]
-        contents = _joined([each for each in written_contents if each.get("role") != "system" and each.get("parts")])
-        if traits.wants_signatures:
-            contents = [_signed(each) for each in contents]
-        if send.prefill and contents and contents[-1].get("role") == "model":
-            contents[-1] = without_end(contents[-1], "parts")  # the core keeps the blanks for the seam
-        body["contents"] = contents
-        if system:
-            body["systemInstruction"] = {"parts": system}
-        if send.has_tools and "tools" not in body:
-            form.set_tools(body, send.tools)
-        if not body.get("tools"):
-            body.pop("toolConfig", None)  # which is an error by itself
-        cap = self.first_cap(send.parameters, parameters)
-        if cap is not None:
-            body["generationConfig"] = {**body.get("generationConfig", {}), "maxOutputTokens": cap}
-        if send.lower_reasoning:
-            _lower_reasoning(body, traits)
-        without(body, send.dropped, _NEVER_DROPPED)
-        return body
 
 
 def _lower_reasoning(body: Body, traits: Traits) -> None:
@@ -161,7 +130,6 @@ class Gemini(HttpBackend):
     DEFAULT_URL = "https://generativelanguage.googleapis.com/v1beta"
     PATH = ""
     API = "gemini"
-    WRITER = GeminiBody
     DECODER = GeminiDecoder
     FORM = GEMINI
     RESERVED = RESERVED
@@ -176,7 +144,40 @@ class Gemini(HttpBackend):
     @classmethod
     def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
         """Return the common parameters that this protocol does not support, each with the reason."""
-        return lost_parameters(parameters)
+        losses: dict[str, str] = {}
+        if parameters.get("parallel_tool_calls") is False:
+            losses["parallel_tool_calls"] = "Gemini has no switch for it"
+        if parameters.get("response_format") is not None and not format_of(parameters["response_format"]):
+            losses["response_format"] = "its type must be text, json_object or json_schema"
+        if parameters.get("tool_choice") is not None and not choice_of(parameters["tool_choice"]):
+            losses["tool_choice"] = "it names no mode and no function"
+        return losses
+
+    def _body(self, send: Send, *, stream: bool) -> Body:
+        traits, form = traits_of(self.model), form_for(self.model)
+        body = merged(placed(self.parameters, traits), placed(send.parameters, traits))
+        written_contents = written(in_order(send.messages), form, self._owner(send), is_portable=send.portable)
+        systems = [each for each in written_contents if each.get("role") == "system"]
+        system = [part for each in systems for part in list_of(each.get("parts"))]
+        contents = _joined([each for each in written_contents if each.get("role") != "system" and each.get("parts")])
+        if traits.wants_signatures:
+            contents = [_signed(each) for each in contents]
+        if send.prefill and contents and contents[-1].get("role") == "model":
+            contents[-1] = without_end(contents[-1], "parts")  # the core keeps the blanks for the seam
+        body["contents"] = contents
+        if system:
+            body["systemInstruction"] = {"parts": system}
+        if send.has_tools and "tools" not in body:
+            form.set_tools(body, send.tools)
+        if not body.get("tools"):
+            body.pop("toolConfig", None)  # which is an error by itself
+        cap = first_cap(send, send.parameters, self.parameters)
+        if cap is not None:
+            body["generationConfig"] = {**body.get("generationConfig", {}), "maxOutputTokens": cap}
+        if send.lower_reasoning:
+            _lower_reasoning(body, traits)
+        without(body, send.dropped, _NEVER_DROPPED)
+        return body
 
     @property
     def shapes(self) -> Form:

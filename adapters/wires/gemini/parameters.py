@@ -10,23 +10,20 @@ from typing import Any, Final
 from attrs import Factory, field, frozen
 
 from rungwise.adapters.wires import request
+from rungwise.adapters.wires.capabilities.capability import pattern
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.plain.parts import list_of
 from rungwise.adapters.wires.plain.tools import chat_choice, name_of
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 from rungwise.fsm.errors import ConfigurationError
-
-
-def _pattern(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern.replace("~", "[-.]"))
+from rungwise.fsm.values.patterns import Pattern
 
 
 @frozen(kw_only=True)
 class Traits:
     """Describe how one generation of models differs."""
 
-    # A regular expression to search in the model's id in lower case; `~` stands for a dash or a dot.
-    model: re.Pattern[str] = field(default="", converter=_pattern)
+    model: Pattern = field(default="", converter=pattern)
     # The `thinkingConfig` for each reasoning effort; empty if the model accepts none.
     thinking: Mapping[str, Mapping[str, Any]] = Factory(dict)
     # The `thinkingConfig` for less reasoning, by its current level or budget; "" if none is set.
@@ -101,7 +98,6 @@ RESERVED: Final = {
 }
 
 _CONFIG: Final = ("generationConfig", "generation_config")
-_TOOL_CONFIG: Final = ("toolConfig", "tool_config")
 _OF_CONFIG: Final = frozenset(
     {
         *("temperature", "topP", "topK", "candidateCount", "stopSequences", "seed", "presencePenalty"),
@@ -121,6 +117,9 @@ def camel(name: str) -> str:
     return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
 
 
+_PLACES: Final = {camel(name): place for name, place in (*_COMMON.items(), ("tool_choice", "toolConfig"))}
+
+
 def refuse_own(parameters: Mapping[str, Any], where: str) -> None:
     """Refuse reserved members of `generationConfig`, and more than one answer."""
     for place, config in ((where, parameters), *((f"{where}[{each!r}]", parameters.get(each)) for each in _CONFIG)):
@@ -129,19 +128,7 @@ def refuse_own(parameters: Mapping[str, Any], where: str) -> None:
         for name in ("maxOutputTokens", "max_output_tokens"):
             if name in config:
                 raise ConfigurationError(f"{place} cannot set {name!r}: {_CAP}")
-        request.refuse_above_one(config, ("n", "candidateCount", "candidate_count"), place)
-
-
-def lost_parameters(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Return the common parameters that Gemini does not support, each with the reason."""
-    losses: dict[str, str] = {}
-    if parameters.get("parallel_tool_calls") is False:
-        losses["parallel_tool_calls"] = "Gemini has no switch for it"
-    if parameters.get("response_format") is not None and not _format(parameters["response_format"]):
-        losses["response_format"] = "its type must be text, json_object or json_schema"
-    if parameters.get("tool_choice") is not None and not _choice(parameters["tool_choice"]):
-        losses["tool_choice"] = "it names no mode and no function"
-    return losses
+        request.refuse_above_one(config, place, ("n", "candidateCount", "candidate_count"))
 
 
 def lost_effort(effort: Any, traits: Traits) -> dict[str, str]:
@@ -169,6 +156,7 @@ def placed(parameters: Mapping[str, Any], traits: Traits) -> Body:
     """Return the parameters in their places in a body; Gemini's own form wins over that of chat completions."""
     body: Body = {}
     config: Body = {}
+    own: Body = {}
     for name in _CONFIG:
         inner = parameters.get(name)
         config |= {camel(key): value for key, value in inner.items()} if isinstance(inner, Mapping) else {}
@@ -178,16 +166,13 @@ def placed(parameters: Mapping[str, Any], traits: Traits) -> Body:
         if name in _COMMON:
             config = {**_config_of(name, value, traits), **config}
         elif name == "tool_choice":
-            choice = _choice(value)
+            choice = choice_of(value)
             body |= {"toolConfig": {"functionCallingConfig": choice}} if choice else {}
         elif camel(name) in _OF_CONFIG:
             config[camel(name)] = value
-    own = {camel(name): value for name, value in parameters.items() if _is_own(name) and value is not None}
+        else:
+            own[camel(name)] = value
     return {**body, **own, **({_CONFIG[0]: config} if config else {})}
-
-
-def _is_own(name: str) -> bool:
-    return name not in (*_CONFIG, *_NOT_SENT, *_COMMON, "tool_choice") and camel(name) not in _OF_CONFIG
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Body:
@@ -200,12 +185,12 @@ def _config_of(name: str, value: Any, traits: Traits) -> Body:
     if name == "stop":
         return {"stopSequences": [value] if isinstance(value, str) else value}
     if name == "response_format":
-        return _format(value) or {}
+        return format_of(value) or {}
     thinking = traits.thinking.get(value) if isinstance(value, str) else None
     return {"thinkingConfig": thinking} if thinking else {}
 
 
-def _format(value: Any) -> Body | None:
+def format_of(value: Any) -> Body | None:
     """Return the parameters that ask for an answer format, or None if the format is unknown."""
     kind = value.get("type") if isinstance(value, Mapping) else None
     if kind == "text":
@@ -218,7 +203,7 @@ def _format(value: Any) -> Body | None:
     return {**json, "responseJsonSchema": schema} if kind == "json_schema" and schema is not None else json
 
 
-def _choice(value: Any) -> Body | None:
+def choice_of(value: Any) -> Body | None:
     """Return which functions may or must be called, or None if the choice does not say."""
     value = chat_choice(value)
     if isinstance(value, str):
@@ -239,13 +224,8 @@ def _choice(value: Any) -> Body | None:
 
 def without(body: Body, names: Iterable[str], retained: Iterable[str]) -> None:
     """Remove parameters from a body by either of their names, except for the fields in `retained`."""
-    for name in names:
-        name = camel(name)
-        own = {"tool_choice": "toolConfig", "toolChoice": "toolConfig"}.get(name, name)
-        for short, long in _COMMON.items():
-            own = long if name in (short, camel(short)) else own
-        if name.lower().startswith("thinking"):
-            own = "thinkingConfig"
+    for name in map(camel, names):
+        own = "thinkingConfig" if name.lower().startswith("thinking") else _PLACES.get(name, name)
         config = {key: value for key, value in body.get(_CONFIG[0], {}).items() if key != own}
         if own == "responseMimeType":
             for schema in ("responseJsonSchema", "responseSchema"):

@@ -36,7 +36,6 @@ def _read(part: Any) -> Iterator[Part]:
     if not isinstance(part, Mapping):
         return
     call, result = _member(part, "functionCall"), _member(part, "functionResponse")
-    blob, file = _member(part, "inlineData"), _member(part, "fileData")
     text = part.get("text")
     if call is not None:
         yield ToolCall(text_in(call, "id"), text_in(call, "name"), as_json(call.get("args") or {}))
@@ -45,22 +44,25 @@ def _read(part: Any) -> Iterator[Part]:
     elif isinstance(text, str):
         if text:  # a part with nothing but a signature has no text
             yield ReasoningPart(text) if part.get("thought") is True else TextPart(text)
-    elif blob is not None or file is not None:
-        media_part = media(
-            "file",
-            data=(blob or {}).get("data"),
-            url=text_in(file, "fileUri", "file_uri"),
-            media_type=text_in(blob or file, "mimeType", "mime_type"),
-            name=text_in(blob or file, "displayName", "display_name"),
-        )
-        yield media_part or OpaquePart("", part)
-    elif words := ran_in_words(part):
+    elif words := _ran_in_words(part):
         yield TextPart(words)
     else:
-        yield OpaquePart("", part)
+        yield media_in(part) or OpaquePart("", part)
 
 
-def ran_in_words(part: Mapping[str, Any]) -> str:
+def media_in(part: Mapping[str, Any]) -> MediaPart | None:
+    """Return the picture or the file in a part, or None."""
+    blob, file = _member(part, "inlineData"), _member(part, "fileData")
+    return media(
+        "file",
+        data=(blob or {}).get("data"),
+        url=text_in(file, "fileUri", "file_uri"),
+        media_type=text_in(blob or file, "mimeType", "mime_type"),
+        name=text_in(blob or file, "displayName", "display_name"),
+    )
+
+
+def _ran_in_words(part: Mapping[str, Any]) -> str:
     """Return the code that Gemini ran, or its output, as text; "" for any other part."""
     code, outcome = _member(part, "executableCode"), _member(part, "codeExecutionResult")
     text = text_in(code, "code") or text_in(outcome, "output")

@@ -9,8 +9,7 @@ from typing import Any, Final
 from attrs import define, evolve, field
 
 from rungwise.adapters.wires.draft import count_of, estimated, text_at
-from rungwise.adapters.wires.gemini.shapes import MADE_UP
-from rungwise.adapters.wires.json_text import as_json, digest_of, mended
+from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.adapters.wires.provider_data import copy_if_sendable
 from rungwise.fsm.call.conversation.parts import Part, ToolCall, calls_of, reasoning_of, text_of
 from rungwise.fsm.call.conversation.reply import StopReason
@@ -124,14 +123,14 @@ class GatheredCall:
             self._args = {}
         _put(self._args, path, value)
 
-    @property
-    def arguments(self) -> str:
-        """Return the arguments as JSON; the arguments of a call that broke off lack their end."""
+    def written(self, provider: str) -> ToolCall:
+        """Return the call so far; the arguments of one that broke off lack their end."""
         args = {} if self._args is None else self._args
         for path, pieces in self._texts.items():
             _put(args, path, "".join(pieces))
-        written = as_json(args)
-        return written[:-1] if self.is_open else written
+        arguments = as_json(args)[:-1] if self.is_open else as_json(args)
+        id, name = str(mended(self.id)), str(mended(self.name))
+        return ToolCall(id, name, arguments, copy_if_sendable(self.extras) or {}, provider)
 
 
 def _put(root: Any, path: str, value: Any) -> None:
@@ -151,16 +150,3 @@ def _put(root: Any, path: str, value: Any) -> None:
             root = root.setdefault(step, new)
         else:
             return
-
-
-def unique(calls: list[GatheredCall], reply: object, provider: str) -> list[ToolCall]:
-    """Return calls with unique ids: the provider's, or ids made from `reply` that no other call in any reply has."""
-    by_id: dict[str, ToolCall] = {}
-    digest = ""
-    for call in calls:
-        id, name, arguments = str(mended(call.id)), str(mended(call.name)), call.arguments
-        if not id.strip() or id in by_id:
-            digest = digest or digest_of(reply)
-            id = f"{MADE_UP}{digest_of([digest, len(by_id), name, arguments])[:20]}"
-        by_id[id] = ToolCall(id, name, arguments, copy_if_sendable(call.extras) or {}, provider)
-    return [*by_id.values()]

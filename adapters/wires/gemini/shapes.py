@@ -175,18 +175,10 @@ class GeminiForm(Form):
             return "tool"
         return "tool" if message.get("role") == "function" else super()._role_of(message)
 
-    def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:
-        declared = [each for name in DECLARATIONS for each in list_of(tool.get(name)) if isinstance(each, Mapping)]
-        return declared[0] if declared else tool
-
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
         """Return the definition of a tool."""
         described = {"description": description} if description else {}
         return {"functionDeclarations": [{"name": name, **described, "parametersJsonSchema": parameters}]}
-
-    def strictly(self, definition: dict[str, Any], strict: bool) -> dict[str, Any]:
-        """Return the definition of a tool unchanged: Gemini has no `strict`."""
-        return definition
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
         """Tell whether the definition of a tool can be sent unchanged."""

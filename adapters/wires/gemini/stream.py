@@ -10,14 +10,15 @@ from attrs import define, field
 
 from rungwise.adapters.wires.citations import grounding_of
 from rungwise.adapters.wires.draft import Draft, at_least, count_of, grown, malformed, raw_of, settled, stop_of, text_at
-from rungwise.adapters.wires.gemini.reply import ENDS, FAILURES, STOP_REASONS, GatheredCall, is_usage, unique, usage_of
+from rungwise.adapters.wires.gemini.plain import media_in
+from rungwise.adapters.wires.gemini.reply import ENDS, FAILURES, STOP_REASONS, GatheredCall, is_usage, usage_of
+from rungwise.adapters.wires.gemini.shapes import MADE_UP
 from rungwise.adapters.wires.json_text import as_json, load, mended
-from rungwise.adapters.wires.plain.parts import media, text_in
 from rungwise.adapters.wires.provider_data import Aside, copy_if_sendable, size_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
-from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart
+from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, reasoning_of, text_of
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure
 
@@ -28,6 +29,7 @@ _COUNT: Final = re.compile(rb'okenCount": ?\d+')
 """The counts that differ in each event's usage."""
 _TEXT: Final[Kind] = (Text, None)
 _THOUGHT: Final[Kind] = (Reasoning, None)
+_MEDIA: Final = ("inlineData", "inline_data", "fileData", "file_data")
 _MOST_PARTS: Final = 100_000
 """No reply has as many parts; each takes some 40 times the memory of its bytes."""
 _WEIGHT: Final = 300
@@ -210,21 +212,14 @@ class GeminiDecoder(StreamDecoder):
 
     def _take_other(self, part: Mapping[str, Any]) -> None:
         """Take a picture or a file; keep anything else unchanged, such as code that the server ran."""
-        media_part, members = None, {}
-        for name, where in (("inlineData", "data"), ("fileData", "fileUri")):
-            blob = part.get(name)
-            if isinstance(blob, dict) and part.get("thought") is not True:
-                source = {"data": blob.get("data")} if where == "data" else {"url": text_in(blob, where)}
-                media_part = media("file", media_type=text_in(blob, "mimeType"), name=blob.get("displayName"), **source)
-                members = {key: each for key, each in part.items() if key != name}
-                break
+        media_part = media_in(part) if part.get("thought") is not True else None
         if media_part is None:
             block = copy_if_sendable(part)
             self.letters_beside += len(as_json(part))
             if block is not None:
                 self._keep(OpaquePart(self.provider, block), part)
             return
-        if members:
+        if members := {name: each for name, each in part.items() if name not in _MEDIA}:
             self._keep_members(members)
         self._keep(media_part, part)
 
@@ -248,14 +243,10 @@ class GeminiDecoder(StreamDecoder):
 
     def parts(self) -> tuple[Part, ...]:
         """Return the parts so far, in order."""
-        calls = [each for each in self._order if isinstance(each, GatheredCall)]
-        texts = [self.text_of(each.key) for each in self._order if isinstance(each, _TextBlock)]
-        about = [self._id, self._model, self._usage, texts]
-        tool_calls = iter(unique(calls, about, self.provider) if calls else ())
         parts: list[Part] = []
         for each in self._order:
             if isinstance(each, GatheredCall):
-                parts.append(next(tool_calls))
+                parts.append(each.written(self.provider))
             elif not isinstance(each, _TextBlock):
                 parts.append(each)
             elif each.is_thought:
@@ -284,6 +275,8 @@ class GeminiDecoder(StreamDecoder):
             usage=usage,
             model=self._model,
             refusal=message if reason == "content_filter" else "",
+            about=[self._id, self._model, self._usage, text_of(parts), reasoning_of(parts)],
+            made_up=MADE_UP,
         )
         if raw is None and self._aside.said:
             raw = {"candidates": [self._aside.said]}

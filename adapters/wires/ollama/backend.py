@@ -14,7 +14,7 @@ from rungwise.adapters.wires.ollama.shapes import OLLAMA, REASONED
 from rungwise.adapters.wires.ollama.stream import OllamaDecoder
 from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.portability import written
-from rungwise.adapters.wires.request import BodyWriter, without_end
+from rungwise.adapters.wires.request import first_cap, without_end
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
 from rungwise.fsm.errors import ConfigurationError
@@ -47,33 +47,6 @@ _EFFORTS: Final[Mapping[str, bool | str]] = {
 _ALSO: Final[Mapping[str, str]] = {"thinking": "think", "reasoning_effort": "think", "response_format": "format"}
 
 
-class OllamaBody(BodyWriter):
-    """Write the body of a request to Ollama's chat."""
-
-    def body(self) -> Body:
-        """Return the body."""
-        send, parameters = self.send, self.parameters
-        form = REASONED if send.restore_reasoning else OLLAMA
-        members = {**translated(parameters), **translated(send.parameters)}
-        options = {**_options_of(parameters), **_options_of(send.parameters)}
-        calls_none = chat_choice(members.pop("tool_choice", None)) == "none"
-        messages = written(send.messages, form, self.own, is_portable=send.portable)
-        body: Body = {"model": self.model, "messages": messages, "stream": self.stream, **members}
-        if send.has_tools and "tools" not in members and not calls_none:
-            OLLAMA.set_tools(body, send.tools)
-        cap = self.first_cap(parameters)
-        if cap is not None:
-            options[CAP] = cap
-        if send.prefill:
-            body["messages"] = [*messages[:-1], without_end(messages[-1])]
-        if send.lower_reasoning:
-            body["think"] = _lower(body.get("think"), self.model)
-        dropped = {_ALSO.get(name, name) for name in send.dropped} - _NEVER_DROPPED
-        body = {name: value for name, value in body.items() if name not in dropped}
-        options = {name: value for name, value in options.items() if not _is_dropped(name, send, dropped)}
-        return {**body, **({"options": options} if options else {})}
-
-
 def translated(parameters: Mapping[str, Any]) -> Body:
     """Return the parameters outside of `options`, translated to Ollama's."""
     body = {
@@ -85,23 +58,6 @@ def translated(parameters: Mapping[str, Any]) -> Body:
         if parameters.get(name) is not None:
             body = {**translate(parameters[name]), **body}
     return body
-
-
-def lost_parameters(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Return the common parameters that this protocol does not support, each with the reason."""
-    losses: dict[str, str] = {}
-    if chat_choice(parameters.get("tool_choice")) not in (None, "auto", "none"):
-        losses["tool_choice"] = "Ollama leaves it to the model whether a tool is called, and which"
-    if parameters.get("parallel_tool_calls") is False:
-        losses["parallel_tool_calls"] = "Ollama leaves it to the model how many tools are called at once"
-    effort = parameters.get("reasoning_effort")
-    if effort is not None and not _effort(effort):
-        losses["reasoning_effort"] = f"Ollama knows the efforts {', '.join(_EFFORTS)}"
-    elif effort is not None and _EFFORTS[effort] not in (effort, False):
-        losses[f"reasoning_effort {effort}"] = f"it is sent as {_EFFORTS[effort]}"
-    if parameters.get("response_format") is not None and _format(parameters["response_format"]) is None:
-        losses["response_format"] = "Ollama knows the types text, json_object and json_schema"
-    return losses
 
 
 def refuse_options(parameters: Mapping[str, Any], where: str) -> None:
@@ -147,20 +103,6 @@ _COMMON: Final[Mapping[str, Callable[[Any], Body]]] = {
 }
 
 
-def _is_dropped(name: str, send: Send, dropped: set[str]) -> bool:
-    if name != CAP:
-        return name in dropped
-    # If a budget rests on the cap, no error of a server removes it.
-    return not send.must_cut and not dropped.isdisjoint((CAP, *CAP_PARAMETERS))
-
-
-def _lower(think: Any, model: str) -> bool | str:
-    """Return less thinking: gpt-oss has efforts and cannot switch it off, other models can."""
-    if think in ("medium", "high", "max") or (think is not False and "gpt-oss" in model.lower()):
-        return "low"
-    return False
-
-
 @hides_arguments
 @frozen
 class Ollama(HttpBackend):
@@ -187,7 +129,6 @@ class Ollama(HttpBackend):
     DEFAULT_URL = "http://localhost:11434"
     PATH = "/api/chat"
     API = "ollama"
-    WRITER = OllamaBody
     DECODER = OllamaDecoder
     FORM = OLLAMA
     RESERVED = RESERVED
@@ -196,7 +137,46 @@ class Ollama(HttpBackend):
     @classmethod
     def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
         """Return the common parameters that this protocol does not support, each with the reason."""
-        return lost_parameters(parameters)
+        losses: dict[str, str] = {}
+        if chat_choice(parameters.get("tool_choice")) not in (None, "auto", "none"):
+            losses["tool_choice"] = "Ollama leaves it to the model whether a tool is called, and which"
+        if parameters.get("parallel_tool_calls") is False:
+            losses["parallel_tool_calls"] = "Ollama leaves it to the model how many tools are called at once"
+        effort = parameters.get("reasoning_effort")
+        if effort is not None and not _effort(effort):
+            losses["reasoning_effort"] = f"Ollama knows the efforts {', '.join(_EFFORTS)}"
+        elif effort is not None and _EFFORTS[effort] not in (effort, False):
+            losses[f"reasoning_effort {effort}"] = f"it is sent as {_EFFORTS[effort]}"
+        if parameters.get("response_format") is not None and _format(parameters["response_format"]) is None:
+            losses["response_format"] = "Ollama knows the types text, json_object and json_schema"
+        return losses
+
+    def _body(self, send: Send, *, stream: bool) -> Body:
+        parameters, form = self.parameters, REASONED if send.restore_reasoning else OLLAMA
+        members = {**translated(parameters), **translated(send.parameters)}
+        options = {**_options_of(parameters), **_options_of(send.parameters)}
+        calls_none = chat_choice(members.pop("tool_choice", None)) == "none"
+        messages = written(send.messages, form, self._owner(send), is_portable=send.portable)
+        body: Body = {"model": self.model, "messages": messages, "stream": stream, **members}
+        if send.has_tools and "tools" not in members and not calls_none:
+            OLLAMA.set_tools(body, send.tools)
+        cap = first_cap(send, parameters)
+        if cap is not None:
+            options[CAP] = cap
+        if send.prefill:
+            body["messages"] = [*messages[:-1], without_end(messages[-1])]
+        if send.lower_reasoning:
+            think = body.get("think")
+            # gpt-oss has efforts and cannot switch thinking off, other models can.
+            is_on = think in ("medium", "high", "max") or (think is not False and "gpt-oss" in self.model.lower())
+            body["think"] = "low" if is_on else False
+        dropped = {_ALSO.get(name, name) for name in send.dropped} - _NEVER_DROPPED
+        if not dropped.isdisjoint((CAP, *CAP_PARAMETERS)):
+            # If a budget rests on the cap, no error of a server removes it.
+            dropped = dropped - {CAP} if send.must_cut else dropped | {CAP}
+        body = {name: value for name, value in body.items() if name not in dropped}
+        options = {name: value for name, value in options.items() if name not in dropped}
+        return {**body, **({"options": options} if options else {})}
 
     def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         if b"\n" in body.strip():  # streamed even if nobody asked for it, or one object in many lines

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.json_text import object_of
-from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,
     Message,
@@ -37,16 +36,9 @@ class OllamaForm(Form):
     def _own_format(self, parameters: Mapping[str, Any]) -> Any:
         return (parameters["format"] or False) if "format" in parameters else None
 
-    def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:
-        return mapping_of(tool.get("function", tool))
-
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
         """Return the definition of a tool."""
         return {"type": "function", "function": super().tool_of(name, description, parameters)}
-
-    def strictly(self, definition: Body, strict: bool) -> Body:
-        """Return the definition unchanged: Ollama has no `strict`."""
-        return definition
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
         """Tell whether the definition of a tool can be sent unchanged."""
@@ -66,26 +58,25 @@ class OllamaForm(Form):
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
         """Return a plain message without reasoning that another model may have written."""
-        if message.get("role") != "assistant" or "thinking" not in message:
+        if self.rules.keeps_reasoning or message.get("role") != "assistant" or "thinking" not in message:
             return message
         return {name: value for name, value in message.items() if name != "thinking"}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
-        """Return a message as plain messages, with its reasoning if this model wrote it: it has no signature."""
+        """Return a message as plain messages, with its reasoning if this model wrote it or wants any."""
         if message.role == "tool":
             return [*_results(message.tool_results)]
         plain = _message_of(message.role, message.parts)
-        if thoughts := reasoning_of([part for part in message.parts if self._goes_back(part, provider)]):
-            plain["thinking"] = thoughts
+        thoughts = [part for part in message.parts if isinstance(part, ReasoningPart)]
+        own = [part for part in thoughts if self.rules.keeps_reasoning or part.provider == provider != ""]
+        if text := reasoning_of(own):
+            plain["thinking"] = text
         if calls := message.tool_calls:
             # No ids: servers of earlier versions make none, and pair results with calls by name and order.
             plain["tool_calls"] = [
                 {"function": {"name": call.name, "arguments": object_of(call.arguments)}} for call in calls
             ]
         return [plain]
-
-    def _goes_back(self, part: Part, provider: str) -> bool:
-        return isinstance(part, ReasoningPart) and provider != "" and part.provider == provider
 
 
 class _ReasonedOllama(OllamaForm):
@@ -94,13 +85,6 @@ class _ReasonedOllama(OllamaForm):
     __slots__ = ()
 
     rules = Rules(keeps_reasoning=True)
-
-    def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return a plain message unchanged: its reasoning is wanted."""
-        return message
-
-    def _goes_back(self, part: Part, provider: str) -> bool:
-        return isinstance(part, ReasoningPart)
 
 
 def _is_own_call(call: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from attrs import define, field
@@ -10,26 +10,19 @@ from attrs import define, field
 from rungwise.adapters.wires.chat.dialects import STOP_REASONS
 from rungwise.adapters.wires.chat.tools import WEIGHT
 from rungwise.adapters.wires.draft import Draft, arguments_of, classified, count_of, malformed, raw_of, stop_of, text_at
-from rungwise.adapters.wires.json_text import digest_of, mended
+from rungwise.adapters.wires.json_text import mended
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.provider_data import Aside
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.ndjson import LineReader
-from rungwise.fsm.call.conversation.parts import Part, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.call.conversation.parts import ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage
 
 RawCall = tuple[str, str, str]
 """A tool call as it came: its id, its name and its arguments."""
-
-
-def gathered(text: str, reasoning: str, calls: Iterable[RawCall], about: Sequence[object], provider: str) -> list[Part]:
-    """Return the parts of a reply; the protocol does not say in which order they were written."""
-    tool_calls = _with_ids(calls, [*map(str, about), text, reasoning], provider)
-    thoughts = [ReasoningPart(reasoning, provider=provider)] if reasoning else []
-    return [*thoughts, *([TextPart(text)] if text else []), *tool_calls]
 
 
 def usage_of(value: Mapping[str, Any]) -> Usage | None:
@@ -47,18 +40,6 @@ def calls_in(message: Any) -> list[RawCall]:
         if name or arguments:
             calls_here.append((text_at(call, "id"), name, arguments))
     return calls_here
-
-
-def _with_ids(calls: Iterable[RawCall], about: Sequence[str], provider: str) -> list[ToolCall]:
-    """Return tool calls, each with a unique id: the server's, or one made up from the reply."""
-    by_id: dict[str, ToolCall] = {}
-    digest = ""
-    for id, name, arguments in mended([*calls]):
-        if not id or id in by_id:
-            digest = digest or digest_of(about)  # once: it may be as long as the calls are many
-            id = f"call_{digest_of([digest, len(by_id), name, arguments])[:24]}"
-        by_id[id] = ToolCall(id, name, arguments, provider=provider)
-    return [*by_id.values()]
 
 
 _KINDS: Final[Mapping[str, Kind]] = {"content": (Text, "content"), "thinking": (Reasoning, "thinking")}
@@ -124,19 +105,23 @@ class OllamaDecoder(StreamDecoder):
             self._calls_size += letters + WEIGHT
             self.unshown += letters
 
-    def parts(self) -> tuple[Part, ...]:
-        """Return the parts so far."""
-        about = [self._model, self._created, self._usage]
-        return tuple(gathered(self.text_of("content"), self.text_of("thinking"), self._calls, about, self.provider))
-
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
-        return self._draft(self.parts()).reply(error=self.error, cut=is_cut, cause=cause, raw=self._aside.said or None)
+        draft = self._draft(self.text_of("content"), self.text_of("thinking"), self._calls)
+        return draft.reply(error=self.error, cut=is_cut, cause=cause, raw=self._aside.said or None)
 
-    def _draft(self, parts: Sequence[Part]) -> Draft:
-        # The server has few words of its own; the words that it passes on may be anybody's.
-        stop = stop_of(self._finish, STOP_REASONS)
-        return Draft(parts=parts, stop=stop, usage=self._usage, model=self._model, is_ordered=False)
+    def _draft(self, text: str, reasoning: str, calls: Iterable[RawCall]) -> Draft:
+        thought = [ReasoningPart(reasoning, provider=self.provider)] if reasoning else []
+        made = [ToolCall(*call, provider=self.provider) for call in mended([*calls])]
+        return Draft(
+            parts=[*thought, *([TextPart(text)] if text else []), *made],
+            # The server has few words of its own; the words that it passes on may be anybody's.
+            stop=stop_of(self._finish, STOP_REASONS),
+            usage=self._usage,
+            model=self._model,
+            is_ordered=False,
+            about=[*map(str, (self._model, self._created, self._usage)), text, reasoning],
+        )
 
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the reply of a whole body."""
@@ -144,10 +129,10 @@ class OllamaDecoder(StreamDecoder):
         message, is_done = value.get("message"), value.get("done") is True
         if not isinstance(message, dict) and not error and not is_done:
             return malformed("the body has neither a message nor an end")
-        self._model, self._finish, self._usage = value.get("model"), value.get("done_reason"), usage_of(value)
+        self._model, self._created = value.get("model"), value.get("created_at")
+        self._finish, self._usage = value.get("done_reason"), usage_of(value)
         text, reasoning = mended(text_at(message, "content")), mended(text_at(message, "thinking"))
-        about = [self._model, value.get("created_at"), self._usage]
-        draft = self._draft(gathered(text, reasoning, calls_in(message), about, self.provider))
+        draft = self._draft(text, reasoning, calls_in(message))
         return draft.reply(error=error, cut=not is_done, raw=raw_of(value, body))
 
     @property

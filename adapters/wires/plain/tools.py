@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from rungwise.adapters.wires.plain.parts import list_of, text_in
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
 
 _TYPES: Final = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
 _NO_TYPE: Final = "TYPE_UNSPECIFIED"
@@ -173,7 +173,9 @@ def chat_choice(choice: Any, tools: Any = ()) -> Any:
     name = name_of(choice)
     if not name:
         return choice
-    kind_here = "custom" if name in _free_text(tools) else _KINDS[kind]
+    free = [each for each in map(mapping_of, list_of(tools)) if each.get("type") == "custom"]
+    is_free = any(text_in(each.get("custom", each), "name") == name for each in free)
+    kind_here = "custom" if is_free else _KINDS[kind]
     return choice if isinstance(choice.get(kind_here), Mapping) else {"type": kind_here, kind_here: {"name": name}}
 
 
@@ -193,9 +195,3 @@ def name_of(chosen: Any) -> str:
     if not isinstance(kind, str) or kind not in _KINDS:
         return ""
     return text_in(chosen.get(_KINDS[kind]), "name") or text_in(chosen, "name")
-
-
-def _free_text(tools: Any) -> Iterable[str]:
-    """Return the names of the free-text tools."""
-    free = [each for each in list_of(tools) if isinstance(each, Mapping) and each.get("type") == "custom"]
-    return {text_in(each.get("custom", each), "name") for each in free}

@@ -288,14 +288,12 @@ class BlockDecoder(StreamDecoder, Generic[B]):
         return block
 
     def _end(self, index: object) -> None:
-        """End the block of an index."""
         block = self._open.pop(index, None)
         self._current = None
         if block is not None:
             block.is_whole = True
 
     def _take_stop(self, reason: object) -> None:
-        """Take the finish reason."""
         self._stop = settled(self._stop, reason, self.STOP_REASONS)
         self.done = stop_of(self._stop, self.STOP_REASONS)[0] is not None
 

@@ -17,7 +17,7 @@ from rungwise.adapters.wires.plain.messages import read_message
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.portability import written
-from rungwise.adapters.wires.request import BodyWriter
+from rungwise.adapters.wires.request import first_cap
 from rungwise.adapters.wires.responses.shapes import RESPONSES, with_custom_outputs
 from rungwise.adapters.wires.responses.stream import ResponsesDecoder
 from rungwise.fsm.call.conversation.parts import Message
@@ -39,61 +39,9 @@ _STATEFUL: Final = ("previous_response_id", "conversation")
 """The parameters that continue something stored at the provider."""
 _ENCRYPTED: Final = "reasoning.encrypted_content"
 _NEVER_DROPPED: Final = frozenset({"model", "input", "stream", CAP})
-"""Fields that stay even if the server rejects them; for the cap see `_set_cap`."""
+"""Fields that stay even if the server rejects them; for the cap see `_body`."""
 _OWN_NAMES: Final[Mapping[str, str]] = {"reasoning_effort": "reasoning"}
 _EFFORTS: Final = ("none", "minimal", "low")
-
-
-@frozen
-class ReasoningSupport:
-    """Hold how a model and its server reason, and what effort they take."""
-
-    reasons: bool
-    takes_effort: bool
-    lower_efforts: Mapping[str, str]
-
-
-@frozen(kw_only=True)
-class ResponsesBody(BodyWriter):
-    """Write the body of a request for a response.
-
-    The provider stores nothing, and encrypted reasoning comes back so that it can be sent again. A request that
-    continues a stored response is the exception: its response is stored too, unless the caller sets `store`, so that
-    the next request can continue it, and its messages are only the new ones.
-    """
-
-    support: ReasoningSupport
-
-    def body(self) -> Body:
-        """Return the body."""
-        send, parameters = self.send, self.all_parameters
-        is_stateful = any(parameters.get(name) is not None for name in _STATEFUL)
-        items = _items(send, self.own, is_stateful=is_stateful)
-        body: Body = {
-            "model": self.model,
-            "input": items,
-            "stream": self.stream,
-            **({} if is_stateful else {"store": False}),
-            **parameters,
-        }
-        if send.has_tools and "tools" not in send.parameters:
-            RESPONSES.set_tools(body, send.tools)
-        _translate(body)
-        _set_cap(body, send, self.first_cap(parameters))
-        if self.support.reasons and body.get("store") is False:
-            include = list_of(body.get("include"))
-            body["include"] = include if _ENCRYPTED in include else [*include, _ENCRYPTED]
-        if not self.stream:  # without a stream the field is an error
-            body.pop("stream_options", None)
-        if send.lower_reasoning:
-            _lower_reasoning(body, self.support)
-        for name in send.dropped.difference(_NEVER_DROPPED):
-            body.pop(_OWN_NAMES.get(name, name), None)
-        if "response_format" in send.dropped and isinstance(body.get("text"), Mapping):
-            body["text"] = {name: value for name, value in body["text"].items() if name != "format"}
-        if body.get("store") is False:
-            body["input"] = [item for item in body["input"] if not _is_elsewhere(item)]
-        return body
 
 
 def _items(send: Send, provider: str, *, is_stateful: bool) -> list[PlainMessage]:
@@ -155,27 +103,6 @@ def _choice(choice: Mapping[str, Any]) -> Mapping[str, Any]:
     return chosen
 
 
-def _set_cap(body: Body, send: Send, value: Any) -> None:
-    """Set the output cap that was reserved.
-
-    OpenAI takes none below 16 (400, `integer_below_min_value`), other servers of the protocol do. A smaller one goes
-    out as it is: a larger one was not paid for. If a budget rests on the cap, no error of a server removes it.
-    """
-    for name in CAP_PARAMETERS:
-        body.pop(name, None)
-    if value is not None and (CAP not in send.dropped or send.must_cut):
-        body[CAP] = value
-
-
-def _lower_reasoning(body: Body, support: ReasoningSupport) -> None:
-    reasoning = mapping_of(body.get("reasoning"))
-    effort = reasoning.get("effort")
-    if effort is None and not support.takes_effort:
-        return  # only a parameter that this model is known to take may be added
-    lower = support.lower_efforts.get(effort, effort) if effort in _EFFORTS else "low"
-    body["reasoning"] = {**reasoning, "effort": lower}
-
-
 REASONS: Final = re.compile(
     r"\bo[1-9]|\bgpt-(?:[5-9]|\d\d)(?!.*chat)|\bcodex|grok-[4-9](?!.*non-reasoning)|deep-research"
 )
@@ -206,7 +133,6 @@ class OpenAIResponses(DiscoverableBackend):
     DEFAULT_URL = "https://api.openai.com/v1"
     PATH = "/responses"
     API = "responses"
-    WRITER = ResponsesBody
     DECODER = ResponsesDecoder
     FORM = RESPONSES
     RESERVED = RESERVED
@@ -223,12 +149,51 @@ class OpenAIResponses(DiscoverableBackend):
         return {name: why for name, why in LOST.items() if parameters.get(name) is not None}
 
     @property
-    def _support(self) -> ReasoningSupport:
+    def _reasons(self) -> bool:
         own = None if self._own_capabilities is None else self._own_capabilities.reasoning
-        effort = self.capabilities.reasoning
-        # A model that reasons may have an effort that cannot be set, as Grok 4 has.
-        reasons = (effort is True or REASONS.search(self.model.lower()) is not None) if own is None else own
-        return ReasoningSupport(reasons, reasons and effort is not False, self._dialect.lower_efforts)
+        is_known = self.capabilities.reasoning is True or REASONS.search(self.model.lower()) is not None
+        return is_known if own is None else own
 
-    def _writing(self, send: Send) -> Mapping[str, Any]:
-        return {"support": self._support}
+    def _body(self, send: Send, *, stream: bool) -> Body:
+        parameters = self._parameters_of(send)
+        is_stateful = any(parameters.get(name) is not None for name in _STATEFUL)
+        body: Body = {
+            "model": self.model,
+            "input": _items(send, self._owner(send), is_stateful=is_stateful),
+            "stream": stream,
+            **({} if is_stateful else {"store": False}),
+            **parameters,
+        }
+        if send.has_tools and "tools" not in send.parameters:
+            RESPONSES.set_tools(body, send.tools)
+        _translate(body)
+        for name in CAP_PARAMETERS:
+            body.pop(name, None)
+        cap = first_cap(send, parameters)
+        # OpenAI takes none below 16 (400, `integer_below_min_value`), other servers do. A smaller one is sent as it is:
+        # a larger one was not paid for. If a budget rests on the cap, no error of a server removes it.
+        if cap is not None and (CAP not in send.dropped or send.must_cut):
+            body[CAP] = cap
+        if self._reasons and body.get("store") is False:  # so that the encrypted reasoning can be sent back
+            include = list_of(body.get("include"))
+            body["include"] = include if _ENCRYPTED in include else [*include, _ENCRYPTED]
+        if not stream:  # without a stream the field is an error
+            body.pop("stream_options", None)
+        if send.lower_reasoning:
+            self._lower_reasoning(body)
+        for name in send.dropped.difference(_NEVER_DROPPED):
+            body.pop(_OWN_NAMES.get(name, name), None)
+        if "response_format" in send.dropped and isinstance(body.get("text"), Mapping):
+            body["text"] = {name: value for name, value in body["text"].items() if name != "format"}
+        if body.get("store") is False:
+            body["input"] = [item for item in body["input"] if not _is_elsewhere(item)]
+        return body
+
+    def _lower_reasoning(self, body: Body) -> None:
+        reasoning = mapping_of(body.get("reasoning"))
+        effort = reasoning.get("effort")
+        # A model that reasons may have an effort that cannot be set, as Grok 4 has.
+        if effort is None and (not self._reasons or self.capabilities.reasoning is False):
+            return  # only a parameter that this model is known to take may be added
+        lower = self._dialect.lower_efforts.get(effort, effort) if effort in _EFFORTS else "low"
+        body["reasoning"] = {**reasoning, "effort": lower}

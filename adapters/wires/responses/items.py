@@ -10,7 +10,7 @@ from attrs import define, field
 from rungwise.adapters.wires.citations import citations_of
 from rungwise.adapters.wires.draft import text_at
 from rungwise.adapters.wires.form import Body
-from rungwise.adapters.wires.json_text import HeldText, as_json, digest_of, load, mended
+from rungwise.adapters.wires.json_text import HeldText, as_json, load, mended
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.provider_data import copy_if_sendable
 from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
@@ -26,22 +26,21 @@ _CUSTOM: Final = frozenset({"call_id", "name", "input"})
 # what came
 
 
-def parts_of_items(items: Sequence[Any], provider: str, about: object = None) -> tuple[tuple[Part, ...], str]:
+def parts_of_items(items: Sequence[Any], provider: str) -> tuple[tuple[Part, ...], str]:
     """Return items in neutral parts, and the text of a refusal in them.
 
     A message becomes a provider's own part with everything but its texts (its id, citations, log probabilities),
-    followed by the texts. Made-up ids come from `about`.
+    followed by the texts.
     """
     parts: list[Part] = []
     refusals: list[str] = []
-    ids: set[str] = set()
     ran = {text_at(item, "call_id") for item in items if text_at(item, "type").endswith("_output")}
     for item in items:
         kind = item.get("type") if isinstance(item, dict) else None
         if kind == "message":
             parts += _message(item, provider, refusals)
         elif kind in ("function_call", CUSTOM):
-            parts.append(_call(item, provider, ids, about))
+            parts.append(_call(item, provider))
         elif kind == "reasoning":
             parts += _reasoning(item, provider)
         elif isinstance(kind, str) and provider and (own := copy_if_sendable(item)):
@@ -85,15 +84,12 @@ def envelope_of(item: Mapping[str, Any]) -> Body:
     return {**item, "content": content}
 
 
-def _call(item: Mapping[str, Any], provider: str, ids: set[str], about: object) -> ToolCall:
+def _call(item: Mapping[str, Any], provider: str) -> ToolCall:
     is_free = item.get("type") == CUSTOM
     name = str(mended(text_at(item, "name")))
     value = item.get("input" if is_free else "arguments")
     text = str(mended(value)) if isinstance(value, str) else "" if value is None else as_json(value)
     id = str(mended(text_at(item, "call_id") or text_at(item, "id")))
-    if not id.strip() or id in ids:
-        id = f"call_{digest_of([about, len(ids), name, text])[:24]}"
-    ids.add(id)
     own = {name: value for name, value in item.items() if name not in (_CUSTOM if is_free else _CALL)}
     arguments = as_json({"input": text}) if is_free else text
     return ToolCall(id, name, arguments, (provider and copy_if_sendable(own)) or {}, provider)
@@ -114,16 +110,6 @@ def thoughts_in(item: Mapping[str, Any], name: str) -> list[str]:
 
 
 # what goes back
-
-
-def is_message(block: Any) -> bool:
-    """Tell whether a provider's own part is a message without its texts."""
-    return isinstance(block, Mapping) and block.get("type") == "message"
-
-
-def sends_back(part: ReasoningPart) -> bool:
-    """Tell whether reasoning holds its original item."""
-    return isinstance(part.signature, Mapping) and part.signature.get("type") == "reasoning"
 
 
 def as_item(role: str, content: str | list[Body]) -> Body:

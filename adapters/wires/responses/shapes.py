@@ -9,14 +9,7 @@ from typing import Any, Final
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition
-from rungwise.adapters.wires.responses.items import (
-    CUSTOM,
-    as_item,
-    is_message,
-    item_of_call,
-    item_of_message,
-    sends_back,
-)
+from rungwise.adapters.wires.responses.items import CUSTOM, as_item, item_of_call, item_of_message
 from rungwise.fsm.call.conversation.parts import (
     CitationPart,
     MediaPart,
@@ -144,14 +137,15 @@ def _items(parts: Sequence[Part], provider: str) -> Iterator[Body]:
             continue
         yield from item_of_message(envelope, texts)
         envelope, texts = None, []
+        is_own = not isinstance(part, ToolResult) and part.provider == provider != ""
         if isinstance(part, ToolCall):
-            yield item_of_call(part, part.extras if part.provider == provider and provider else {})
-        elif isinstance(part, OpaquePart) and part.provider == provider and provider:
-            if is_message(part.block):
+            yield item_of_call(part, part.extras if is_own else {})
+        elif isinstance(part, OpaquePart) and is_own:
+            if mapping_of(part.block).get("type") == "message":  # without its texts, which follow
                 envelope = part.block
             elif isinstance(part.block, Mapping):
                 yield dict(part.block)
-        elif isinstance(part, ReasoningPart) and part.provider == provider and provider and sends_back(part):
+        elif isinstance(part, ReasoningPart) and is_own and mapping_of(part.signature).get("type") == "reasoning":
             yield dict(part.signature)
     yield from item_of_message(envelope, texts)
 

@@ -11,11 +11,12 @@ from attrs import define, field
 from rungwise.adapters.wires.chat.reply import usage_of
 from rungwise.adapters.wires.draft import Draft, classified, malformed, raw_of, stop_of, text_at
 from rungwise.adapters.wires.json_text import HeldText, as_json, mended, weight_of
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.adapters.wires.responses.items import CUSTOM, Slot, contents_of, envelope_of, parts_of_items, write
-from rungwise.fsm.call.conversation.parts import Part, ToolCall
+from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, StopReason, Text
 from rungwise.fsm.failures.failure import Failure
 
@@ -38,9 +39,13 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
 def draft_of(response: Mapping[str, Any], items: Sequence[Any], provider: str) -> Draft:
     """Return the draft of a reply."""
     usage = response.get("usage")
-    parts, refusal = parts_of_items(items, provider, [response.get("id"), response.get("created_at")])
-    reason, word = stop_in(response)
-    if reason == "stop" and any(is_cut_item(item) for item in items):
+    parts, refusal = parts_of_items(items, provider)
+    status = response.get("status")
+    if status in ("incomplete", "completed"):
+        status = mapping_of(response.get("incomplete_details")).get("reason") or status
+    reason, word = stop_of(status, STOP_REASONS)
+    written = [item for item in items if mapping_of(item).get("type") in ("message", "function_call", CUSTOM)]
+    if reason == "stop" and any(item.get("status") == "incomplete" for item in written):
         reason = "length"
     if reason == "stop" and any(isinstance(part, ToolCall) for part in parts):
         reason = "tool_calls"
@@ -50,22 +55,8 @@ def draft_of(response: Mapping[str, Any], items: Sequence[Any], provider: str) -
         usage=usage_of(usage) if isinstance(usage, dict) else None,
         model=response.get("model"),
         refusal=refusal,
+        about=[response.get("id"), response.get("created_at")],
     )
-
-
-def stop_in(response: Mapping[str, Any]) -> tuple[StopReason | None, str | None]:
-    """Return the normalised finish reason and the provider's own word for it; both are None if there is none."""
-    status = response.get("status")
-    if status in ("incomplete", "completed"):
-        details = response.get("incomplete_details")
-        status = (details.get("reason") if isinstance(details, dict) else None) or status
-    return stop_of(status, STOP_REASONS)
-
-
-def is_cut_item(item: Any) -> bool:
-    """Tell whether an item is a message or a call that the provider marks as incomplete."""
-    kind = item.get("type") if isinstance(item, dict) else None
-    return kind in ("message", "function_call", CUSTOM) and item.get("status") == "incomplete"
 
 
 def error_of(response: Mapping[str, Any], headers: Mapping[str, str]) -> Failure | None:
@@ -79,7 +70,6 @@ _VOLATILE: Final = re.compile(rb'"(?:sequence_number": ?\d+|obfuscation": ?"[^"\
 _WEIGHT: Final = 500
 """The bytes that an item counts for, without its text."""
 _LARGEST_INDEX: Final = 100_000
-_TEXT_DELTA: Final = "response.output_text.delta"
 _ENDS: Final = {
     "response.completed": "completed",
     "response.incomplete": "incomplete",
@@ -181,10 +171,6 @@ class ResponsesDecoder(StreamDecoder):
         else:  # what a tool of the provider's does; what the model writes there is paid for like any other text
             self.letters_beside += len(text_at(value, "delta"))
 
-    def parts(self) -> tuple[Part, ...]:
-        """Return the parts so far, in order."""
-        return parts_of_items(self._items(), self.provider)[0]
-
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
         draft = draft_of(self._response, self._items(), self.provider)
@@ -196,7 +182,7 @@ class ResponsesDecoder(StreamDecoder):
         output, status = value.get("output"), text_at(value, "status")
         if not (isinstance(output, list) or value.get("error") or status):
             return malformed("the body is no response")
-        draft = draft_of(value, output if isinstance(output, list) else (), self.provider)
+        draft = draft_of(value, list_of(output), self.provider)
         return draft.reply(error=error_of(value, self.headers), cut=not status, raw=raw_of(value, body))
 
     @property
@@ -286,14 +272,11 @@ class ResponsesDecoder(StreamDecoder):
         if not isinstance(part, dict):
             return
         kind = part.get("type")
-        if kind == "refusal":
-            if text_at(part, "refusal"):
-                self._take_refusal({**value, "refusal": part["refusal"]})
-            return
-        if kind in ("output_text", "reasoning_text"):
-            self._take_text(
-                f"response.{kind}.done", {**value, "text": part.get("text"), "logprobs": part.get("logprobs")}
-            )
+        if kind == "refusal" and text_at(part, "refusal"):
+            self._take_refusal({**value, "refusal": part["refusal"]})
+        elif kind in ("output_text", "reasoning_text"):
+            members = {"text": part.get("text"), "logprobs": part.get("logprobs")}
+            self._take_text(f"response.{kind}.done", {**value, **members})
 
     def _begin_thought(self, value: Mapping[str, Any]) -> None:
         at, slot = self._slot(value, "reasoning")
@@ -330,8 +313,7 @@ class ResponsesDecoder(StreamDecoder):
             item = envelope_of(item)
         elif kind == "reasoning":
             for key in ("summary", "content"):
-                contents = item.get(key)
-                for index, part in enumerate(contents if isinstance(contents, list) else ()):
+                for index, part in enumerate(list_of(item.get(key))):
                     self._settle((Reasoning, self._place(at, slot, key, index)), text_at(part, "text"))
         elif kind in ("function_call", CUSTOM):
             name = "function_call_arguments" if kind == "function_call" else "custom_tool_call_input"
@@ -342,10 +324,9 @@ class ResponsesDecoder(StreamDecoder):
 
     def _take_response(self, name: str, response: dict[str, Any]) -> None:
         self.started = True
-        output = response.get("output")
         status = _ENDS.get(name)
         if status is not None:
-            for at, item in enumerate(output if isinstance(output, list) else ()):
+            for at, item in enumerate(list_of(response.get("output"))):
                 if isinstance(item, dict):
                     place = self._places_of.get(text_at(item, "id"), at)
                     self._take_edition(*self._slot({"output_index": place}), item, is_final=True)
@@ -362,7 +343,6 @@ class ResponsesDecoder(StreamDecoder):
         self.done = self.finished = True
 
     def _items(self) -> list[dict[str, Any]]:
-        """Return the items so far, in order."""
         items = [self._slots[at].whole(at, self.text_of, is_over=self.done) for at in sorted(self._slots)]
         return [item for item in items if item is not None]
 
