@@ -68,11 +68,6 @@ class PlayedTrouble:
     cause: str  # the field of the budget that ended it
     seconds: float
 
-    @property
-    def attempts(self) -> int:
-        """Count the requests."""
-        return len(self.rungs)
-
 
 @frozen
 class Course:
@@ -104,7 +99,7 @@ class Course:
     @property
     def spent(self) -> str:
         """Write the attempts and the seconds, least to most."""
-        attempts = sorted({self.least.attempts, self.most.attempts})
+        attempts = sorted({len(self.least.rungs), len(self.most.rungs)})
         seconds = sorted({round(self.least.seconds, 1), round(self.most.seconds, 1)})
         text = f"{attempts[0]} to " * (len(attempts) > 1) + counted(attempts[-1], "attempt")
         if seconds != [0.0]:

@@ -290,7 +290,6 @@ def waited(journal: Record) -> float:
 
 
 def _enacted(call: Call, moves: Sequence[Move]) -> Enacted:
-    """Read from a call what it did and spent."""
     path = [step for step in call.journal.steps if step.event != "skipped"]
     rungs = [step.source for step in path if step.event == "sent"]
     spent = {

@@ -25,7 +25,7 @@ from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.transcript import Transcript
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.table import RESEND
-from rungwise.fsm.certificate.verified import Verified, WorstCase
+from rungwise.fsm.certificate.verified import Verified
 from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.turn.policy import TurnPolicy
@@ -153,23 +153,24 @@ class Growth:
 
     def most(self, calls: int, rounds: int, attempts: int) -> Number:
         """Return the most that all calls cost together."""
+        money, tokens = self.call.worst_of("money").within, self.call.worst_of("output tokens").within
         step = -(-calls // max(LEAST_STEPS, MOST_JOINED // attempts))
         cost: list[Number] = [0] * (attempts + 1)
         output: list[Number] = cost
         for first in range(0, calls, step):
             count = min(step, calls - first)
-            written = together(self.tokens.within, count, attempts)
-            before = joined(output, together(self.tokens.within, count - 1, attempts))[-1]  # the last of these calls
+            written = together(tokens, count, attempts)
+            before = joined(output, together(tokens, count - 1, attempts))[-1]  # the last of these calls
             added = self.added(before, first + count - 1, rounds) * self.dearest
-            within = [self.capped(each + tries * added) for tries, each in enumerate(self.money.within, 1)]
+            within = [self.capped(each + tries * added) for tries, each in enumerate(money, 1)]
             cost, output = joined(cost, together(within, count, attempts)), joined(output, written)
         return cost[-1]
 
     def alone(self, calls: int, rounds: int) -> Number:
         """Return the most that all calls cost together if only their own budgets end them."""
-        each, tries, tokens = self.money.within[-1], len(self.money.within), self.tokens.value or 0
+        within, tokens = self.call.worst_of("money").within, self.call.worst_of("output tokens").value or 0
         added = (self.added(before * tokens, before, rounds) for before in range(calls))
-        return sum(self.capped(each + tries * more * self.dearest) for more in added)
+        return sum(self.capped(within[-1] + len(within) * more * self.dearest) for more in added)
 
     def capped(self, cost: Number) -> Number:
         """Return what a call costs within its own budget."""
@@ -194,16 +195,6 @@ class Growth:
     def dearest(self) -> int:
         """Return the most that a token of a prompt costs."""
         return max(map(dearest_input, self.prices))
-
-    @cached_property
-    def money(self) -> WorstCase:
-        """Return the worst case of one call in money."""
-        return self.call.worst_of("money")
-
-    @cached_property
-    def tokens(self) -> WorstCase:
-        """Return the worst case of one call in output tokens."""
-        return self.call.worst_of("output tokens")
 
     @property
     def note(self) -> str:

@@ -49,9 +49,7 @@ def enact_turn(
     ways = [*product([moves], PASSING, (True, False) if is_timed else (True,))] if moves else []
     if not moves or name == "seconds":  # a call that takes all of its time may get no answer
         ways.append(((), PASSING[0], True))
-    enacted = [
-        _TurnPlay(policy, prices, keys, request, path, passing, name, asks).run() for path, passing, asks in ways
-    ]
+    enacted = [_TurnPlay(policy, prices, keys, request, path, reason, name, asks).run() for path, reason, asks in ways]
     return max(enacted, key=lambda each: each.spent[name])
 
 
@@ -72,19 +70,11 @@ class _TurnPlay:
     play: Play = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        tokens = self.request.input_tokens or 0
-        self.play = Play(
-            self.policy.of_calls,
-            self.prices,
-            tokens,
-            self.passing,
-            lasts=self.name == "seconds",
-            asks=self.asks,
-            fills=self.name == "waiting seconds",
-        )
+        calls, tokens = self.policy.of_calls, self.request.input_tokens or 0
+        lasts, fills = self.name == "seconds", self.name == "waiting seconds"
+        self.play = Play(calls, self.prices, tokens, self.passing, lasts=lasts, asks=self.asks, fills=fills)
 
     def run(self) -> Enacted:
-        """Play the turn to its end."""
         turn = Turn(self.request, self.policy, links_of(self.prices, self.keys), tools=[WORKS], jitter=lambda: 1.0)
         action = turn.begin(self.now)
         while action is not None:
@@ -99,7 +89,6 @@ class _TurnPlay:
         return self.enacted(turn)
 
     def make(self, call: Call) -> None:
-        """Play the path to a call."""
         self.play.began = self.now
         self.play.run(call, self.moves, self.last())
         self.now += call.spending.elapsed
@@ -128,7 +117,6 @@ class _TurnPlay:
         return outcomes
 
     def enacted(self, turn: Turn) -> Enacted:
-        """Read from the turn what it did and spent."""
         result, path = turn.result, turn.journal.steps
         spent = {
             "calls": result.calls,

@@ -86,9 +86,8 @@ def verify(
         ConfigurationError: no backend is usable.
     """
     if not isinstance(policy, (Policy, TurnPolicy)):
-        raise ConfigurationError(
-            f"policy must be a Policy or a TurnPolicy, not {type(policy).__name__}; see Policy.load"
-        )
+        kind = type(policy).__name__
+        raise ConfigurationError(f"policy must be a Policy or a TurnPolicy, not {kind}; see Policy.load")
     backends, calls = _backends(chain), calls_of(policy) if isinstance(policy, TurnPolicy) else policy
     prices, limits = [each for _, each in backends], _limits(calls, chain, len(backends))
     blank = Certificate(
@@ -149,11 +148,7 @@ def verify_turn(
         assistant_turns=call.assistant_turns,
         walked=limits if exhaustive or _is_small(limits) else {name: min(limit, 1) for name, limit in limits.items()},
         call=call,
-        tools={
-            "calls_per_reply": policy.calls_per_reply,
-            "tool_seconds": policy.tool_seconds,
-            "result_tokens": policy.result_tokens,
-        },
+        tools={name: getattr(policy, name) for name in ("calls_per_reply", "tool_seconds", "result_tokens")},
     )
     certificate = _checked(blank, table, faults_of_turn, HONEST_TURN, progress)
     return evolve(certificate, worst=worst_of_turn(policy, table, call, prices)) if certificate.ok else certificate
@@ -166,14 +161,9 @@ def worst_by_fallbacks(
     prices: Prices | None = None,
     max_tokens: int | None = None,
     input_tokens: int | None = None,
-    assistant_turns: int | None = None,
 ) -> Mapping[int, tuple[WorstCase, ...]]:
     """Find the worst cases for chains with 0 to `most` fallbacks, all of them at the same prices."""
-    request: dict[str, Any] = {
-        "max_tokens": max_tokens,
-        "input_tokens": input_tokens,
-        "assistant_turns": assistant_turns,
-    }
+    request: dict[str, Any] = {"max_tokens": max_tokens, "input_tokens": input_tokens}
     worst = {}
     for count in range(1, most + 2):
         if isinstance(policy, TurnPolicy):
@@ -216,13 +206,8 @@ def _checked(
         Property(HONEST, not dishonest, dishonest or honest),
         Property(TERMINATES, not endless, endless or f"proved for each of {len(rows)} rows; the argument is below"),
     )
-    return evolve(
-        blank,
-        configurations=len(explored.configurations),
-        properties=(*first, *properties.values()),
-        rows=rows,
-        overlaps=together,
-    )
+    found, count = (*first, *properties.values()), len(explored.configurations)
+    return evolve(blank, configurations=count, properties=found, rows=rows, overlaps=together)
 
 
 # `verify --exhaustive` and the tests fire every event anew, which finds what a machine does beside its table.
@@ -261,10 +246,8 @@ def _early_ends(table: Table) -> Iterator[str]:
         if any(_ends_early(each, table.outcomes) for each in branches(table, "found_open", rung)):
             yield f"found_open in {rung}"
         # Nothing is reserved from the first attempt at a backend, so it never runs out because of a reserve.
-        if rung != "fallback" and any(
-            _ends_early(each, table.outcomes) and each.facts.get("reserve_left", True)
-            for each in branches(table, "ran_out", rung)
-        ):
+        ends = [each for each in branches(table, "ran_out", rung) if _ends_early(each, table.outcomes)]
+        if rung != "fallback" and any(each.facts.get("reserve_left", True) for each in ends):
             yield f"ran_out in {rung}"
 
 

@@ -49,13 +49,8 @@ def worst_cases(
     """Compute the worst cases of a policy."""
     has_quota = not isinstance(chain, int) and any(getattr(link, "quota", None) for link in chain)
     search = _CallSearch(policy, limits, prices, max_tokens, input_tokens, assistant_turns, response_format, has_quota)
-    return (
-        search.worst("attempts", lambda spent: 1, 1, None, "every request that goes out"),
-        _waits(search),
-        _seconds(search),
-        _tokens(search),
-        _money(search),
-    )
+    attempts = search.worst("attempts", lambda spent: 1, 1, None, "every request that goes out")
+    return attempts, _waits(search), _seconds(search), _tokens(search), _money(search)
 
 
 def _kind(branch: Branch) -> str:
@@ -64,9 +59,7 @@ def _kind(branch: Branch) -> str:
     return branch.row.event if branch.row.event in MAY_ASK else ""
 
 
-def _moves(
-    table: Table, limits: Mapping[str, int], kind: Callable[[Branch], str] = lambda branch: ""
-) -> tuple[Move, ...]:
+def _moves(table: Table, limits: Mapping[str, int], kind: Callable[[Branch], str]) -> tuple[Move, ...]:
     moves = moves_of(table, limits, kind)
     return (*moves, *detours_of(table, limits, moves, kind))
 
@@ -83,14 +76,12 @@ class _CallSearch:
     has_quota: bool
     table: Table = field(init=False)
     moves: tuple[Move, ...] = field(init=False)
-    openings: Sequence[Move] = field(init=False)
     passed: str | None = field(init=False)
     most: int = field(init=False)  # attempts
 
     def __attrs_post_init__(self) -> None:
         self.table = self.policy.table
-        self.moves = _moves(self.table, self.limits)
-        self.openings = openings_of(self.table, self.limits)
+        self.moves = _moves(self.table, self.limits, lambda branch: "")
         self.passed = "fallbacks" if self.limits.get("fallbacks") else None
         # A rung that sends nothing makes no more attempts than one that sends.
         sending = [move for move in self.moves if move.via is None]
@@ -125,7 +116,7 @@ class _CallSearch:
 
         # A backend that cannot be paid for is passed over, as is one for which it is too late when the calls that share
         # a budget have settled. Then the attempts go to those behind it.
-        skipping: dict[str, Any] = {"openings": self.openings, "passed": self.passed}
+        skipping: dict[str, Any] = {"openings": openings_of(table, self.limits), "passed": self.passed}
         alone: Number | None = None
         try:
             heaviest = search(attempts, **skipping)
@@ -209,9 +200,7 @@ def _seconds(search: _CallSearch) -> WorstCase:
         f"{CLOSING:g} s that close its connection; without the caller's compactor and functions"
         + ("" if seconds is not None else ", and without waiting for a free connection")
     )
-    case = search.worst(
-        *("seconds", lambda spent: longest + wait(spent), longest + most, "seconds", note, _kind, CLOSING)
-    )
+    case = search.worst("seconds", lambda spent: longest + wait(spent), longest + most, "seconds", note, _kind, CLOSING)
     return case if total is not None else evolve(case, ladder=None)
 
 
@@ -278,16 +267,11 @@ def worst_of_turn(
 ) -> tuple[WorstCase, ...]:
     """Compute the worst cases of a turn."""
     search = _TurnSearch(policy, table, call, prices)
-    return (
-        search.calls(),
-        search.summed("attempts", "every request of every call"),
-        search.waits(),
-        search.seconds(),
-        search.tool_runs(),
-        search.tool_seconds(),
-        search.summed("output tokens", "the cap of every request of every call, and what a server may count besides"),
-        search.money(),
-    )
+    attempts = search.summed("attempts", "every request of every call")
+    tools = search.tool_runs(), search.tool_seconds()
+    note = "the cap of every request of every call, and what a server may count besides"
+    output = search.summed("output tokens", note)
+    return search.calls(), attempts, search.waits(), search.seconds(), *tools, output, search.money()
 
 
 @define
@@ -296,33 +280,23 @@ class _TurnSearch:
     table: Table
     call: Verified
     prices: Sequence[Prices | None]
-    moves: tuple[Move, ...] = field(init=False)
-    path: tuple[Move, ...] = field(init=False)
+    attempts: int = field(init=False)
     most_calls: int = field(init=False)
     most_rounds: int = field(init=False)  # of tools
+    rounds: int = field(init=False)  # that the budget allows: each follows an attempt
 
     def __attrs_post_init__(self) -> None:
-        self.moves = moves_of(self.table, self.policy.limits)
-        most = self.heaviest(CALLS)
-        self.path, self.most_calls = most.path, int(most.value)
+        self.attempts, self.most_calls = self.policy.budget.attempts, self.heaviest(CALLS)
         # Each call but the summary may bring a round of tools; nothing else does.
-        self.most_rounds = int(self.heaviest(CALLS - {SUMMARIZE.name}).value)
+        self.most_rounds = self.heaviest(CALLS - {SUMMARIZE.name})
+        self.rounds = min(self.most_rounds, self.attempts)
 
-    def heaviest(self, rungs: Collection[str]) -> Longest:
-        """Find the path with the most of some rungs."""
-        machine = self.moves, self.table.start, self.policy.limits, self.table.ranks
+    def heaviest(self, rungs: Collection[str]) -> int:
+        """Find the most of some rungs that a path has."""
+        table, limits = self.table, self.policy.limits
+        machine = moves_of(table, limits), table.start, limits, table.ranks
         search = partial(longest, *machine, lambda spent: int(spent.rung in rungs))
-        return search(int(search(None).value))
-
-    @property
-    def attempts(self) -> int:
-        """Return the attempts that the whole turn may make."""
-        return self.policy.budget.attempts
-
-    @property
-    def rounds(self) -> int:
-        """Return how many rounds of tools the budget allows: each follows an attempt."""
-        return min(self.most_rounds, self.attempts)
+        return int(search(int(search(None).value)).value)
 
     def calls(self) -> WorstCase:
         note = "each model call; the budget may have nothing left for the last of them"
@@ -347,25 +321,20 @@ class _TurnSearch:
         return evolve(case, note=f"{case.note}; {NEVER_ALL}") if "budget.seconds" in ended_by else case
 
     def seconds(self) -> WorstCase:
-        """Sum up the time of all calls and of all tools."""
-        of_call = self.call.worst_of("seconds")
         note = "the calls and the tools, one after the other, each as long as it may take"
-        if of_call.value is None:
-            return unknown(self.policy.budget, "seconds", of_call.note, CLOSING)
-        within = together(of_call.within or (of_call.value,), self.most_calls, self.attempts)
-        each = self.policy.calls_per_reply * self.policy.tool_seconds
-        value, ladder = within[-1] + self.rounds * each, self.most_calls * of_call.value + self.most_rounds * each
         if self.policy.budget.seconds is None:
             note += "; without the caller's compactor"
-        return self.case("seconds", value, ladder, note, of_call.enacted.moves, CLOSING)
+        return self.summed("seconds", note, self.policy.calls_per_reply * self.policy.tool_seconds, CLOSING)
 
-    def summed(self, name: str, note: str) -> WorstCase:
-        """Sum up what all calls can spend of something within the attempts that they share."""
+    def summed(self, name: str, note: str, of_round: Number = 0, beyond: float = 0.0) -> WorstCase:
+        """Sum up what all calls can spend within the attempts that they share, and what each round of tools can."""
         of_call = self.call.worst_of(name)
         if of_call.value is None:
-            return unknown(self.policy.budget, name, of_call.note)
+            return unknown(self.policy.budget, name, of_call.note, beyond)
         within = together(of_call.within or (of_call.value,), self.most_calls, self.attempts)
-        return self.case(name, within[-1], self.most_calls * of_call.value, note, of_call.enacted.moves)
+        value = within[-1] + self.rounds * of_round
+        ladder = self.most_calls * of_call.value + self.most_rounds * of_round
+        return self.case(name, value, ladder, note, of_call.enacted.moves, beyond)
 
     def money(self) -> WorstCase:
         """Sum up the money of all calls, each with the longest prompt that the calls before it can make."""

@@ -40,11 +40,8 @@ def counters(table: Table, limits: Mapping[str, int | None]) -> str:
     for name in table.counters:
         ceiling = limits[name]
         spenders = ", ".join(rung for rung, effect in effects.items() if effect.spends == name)
-        refillers = ", ".join(
-            f"{rung} (with `{effect.refills_on}`)" if effect.refills_on else rung
-            for rung, effect in effects.items()
-            if name in effect.refills
-        )
+        refilling = [(rung, effect.refills_on) for rung, effect in effects.items() if name in effect.refills]
+        refillers = ", ".join(f"{rung} (with `{fact}`)" if fact else rung for rung, fact in refilling)
         allowed = "as many as the chain allows" if ceiling is None else str(ceiling)
         lines.append([f"`{name}`", allowed, spenders, refillers or "nothing"])
     return markdown_table(["counter", "limit", "taken by", "refilled by"], lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Literal, TypeVar
 
 from attrs import evolve
@@ -82,10 +82,9 @@ def _nodes(old: Picture, new: Picture) -> Iterator[Node]:
 
 
 def _groups(
-    old: Iterable[Any], new: Iterable[Any], lines: Mapping[Row, Line], removed: Iterable[Row], key: Callable[[Any], Any]
+    old: Iterable[Any], new: Iterable[Any], lines: Mapping[Row, Line], removed: Set[Row], key: Callable[[Any], Any]
 ) -> Iterator[tuple[Any, tuple[Line, ...]]]:
     """Yield each arc or note of either picture with its lines, if it has any."""
-    removed = set(removed)
     before, after = ({key(group): group for group in groups} for groups in (old, new))
     for name in merged(list(before), list(after)):
         was = [line.row for line in before[name].lines if line.row in removed] if name in before else []

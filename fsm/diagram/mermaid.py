@@ -11,7 +11,6 @@ from attrs import frozen
 
 from rungwise.fsm.diagram.colours import LIGHT, MARK
 from rungwise.fsm.diagram.model import (
-    SIGNS,
     Arc,
     Decision,
     Kind,
@@ -172,8 +171,8 @@ def _why(line: Line) -> str:
 
 def _state(node: Node) -> str:
     detail = f"<br>{_detail(node)}" if node.pieces else ""
-    change = f"{SIGNS[node.change]} " if node.change else ""
-    says = f"<b>{change}{struck_html(_escaped(node.name), node.is_struck)}</b>{detail}"
+    sign = node.label.removesuffix(node.name)
+    says = f"<b>{sign}{struck_html(_escaped(node.name), node.is_struck)}</b>{detail}"
     look = _class(node.kind, is_struck=node.is_struck, is_marked=node.visited or node.change == "added")
     return _node(_id(node.name), says, node.kind, look)
 

@@ -247,9 +247,8 @@ class Picture:
             "new": sum(line.change == "added" for line in present),
             "gone": len(lines) - len(present),
         }
-        return ", ".join(
-            [_counted(len(present), "row"), *(f"{number} {what}" for what, number in counts.items() if number)]
-        )
+        others = [f"{number} {what}" for what, number in counts.items() if number]
+        return ", ".join([_counted(len(present), "row"), *others])
 
     @property
     def hub_title(self) -> str:

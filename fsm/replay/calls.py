@@ -42,20 +42,15 @@ def check_alike(was: Step, now: Step) -> None:
     raise JournalMismatch(f"step {was.number}: the contents differ")
 
 
-def recorded_budget(
-    budgets: tuple[Budget, ...], steps: tuple[Step, ...], deadline: float | None
-) -> SharedBudget | None:
-    """Return the budget that a recorded call shared; None if it shared none.
-
-    Arguments:
-        deadline: the earliest deadline among them, in seconds from the start of the call; None for no limit.
-    """
-    if not budgets:
+def _recorded_budget(journal: Journal) -> SharedBudget | None:
+    """Return the budget that a recorded call shared; None if it shared none."""
+    if not journal.setting.within:
         return None
     within: SharedBudget | None = None
-    for budget in reversed(budgets[1:]):
+    first, *others = journal.setting.within
+    for budget in reversed(others):
         within = SharedBudget(budget, within)
-    return RecordedBudget(budgets[0], within, steps=steps, recorded_deadline=deadline)
+    return RecordedBudget(first, within, steps=journal.steps, recorded_deadline=journal.setting.within_deadline)
 
 
 @define(eq=False, repr=False)
@@ -63,7 +58,7 @@ class RecordedBudget(SharedBudget):
     """Grant a call what it was granted when it was recorded."""
 
     _steps: tuple[Step, ...] = field(kw_only=True)
-    _recorded_deadline: float | None = field(kw_only=True)
+    _recorded_deadline: float | None = field(kw_only=True)  # in seconds from the start of the call; None for no limit
 
     @property
     def deadline(self) -> float | None:
@@ -192,7 +187,7 @@ def call_again(journal: Journal, policy: Policy, *, jitter: Callable[[], float],
         contents=journal.contents,
         has_compactor=setting.has_compactor,
         prompts=iter([step.input_tokens for step in recorded if step.input_tokens is not None]),
-        within=recorded_budget(setting.within, recorded, setting.within_deadline),
+        within=_recorded_budget(journal),
         deadline=setting.deadline,
         lessons=setting.lessons,
     )
@@ -232,6 +227,7 @@ def observation_of(step: Step, backend: int) -> Observation:
     delivered = content.get("delivered", "")
     remaining = delivered if step.event == "cancelled" else ""
     failure = reply = finding = None
+    repair = step.note if "repair_known" in step.facts else None
     if step.event in (RAISED, *WRONG.values()):
         finding = Finding(note=step.note or "wrong", reasons=tuple(content.get("reasons", ())))
     if step.reason is not None:
@@ -253,10 +249,7 @@ def observation_of(step: Step, backend: int) -> Observation:
             stop_raw=step.stop_raw,
         )
     return Observation(
-        evidence=Evidence(
-            **{name: getattr(step, name) for name in ("event", *OF_EVIDENCE)},
-            repair=step.note if "repair_known" in step.facts else None,
-        ),
+        evidence=Evidence(**{name: getattr(step, name) for name in ("event", *OF_EVIDENCE)}, repair=repair),
         part=content.get("part", remaining),
         new=content.get("new", remaining),
         spare=content.get("spare", ""),

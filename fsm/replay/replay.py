@@ -7,8 +7,7 @@ from typing import Any, overload
 
 from attrs import define, field
 
-from rungwise.fsm.call.conversation.parts import Message, ToolCall, ToolResult
-from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.run.result import Result
@@ -28,38 +27,13 @@ from rungwise.fsm.values.label import short
 
 
 @define(eq=False, repr=False)
-class RebuiltConversation:
-    """Rebuild the conversation of a recorded turn.
+class RebuiltConversation(Conversation):
+    """Rebuild the conversation of a recorded turn since it began, or since its last compaction."""
 
-    Arguments:
-        contents: whether the journal has contents; without them the conversation stays empty.
-    """
-
-    policy: TurnPolicy
-    contents: bool
+    policy: TurnPolicy = field(kw_only=True)
+    contents: bool = field(kw_only=True)  # whether the journal has any; without them the conversation stays empty
     handed_off: tuple[ToolCall, ...] = field(default=(), init=False)
-    _conversation: Conversation = field(factory=lambda: Conversation(()), init=False)
     _repeats: Repeats = field(factory=Repeats, init=False)
-
-    @property
-    def text(self) -> str:
-        """Return the last text that the model showed."""
-        return self._conversation.shown
-
-    @property
-    def messages(self) -> tuple[PlainMessage | Message, ...]:
-        """Return the messages since the turn began, or since its last compaction."""
-        return self._conversation.messages
-
-    @property
-    def ids(self) -> dict[str, list[str]] | None:
-        """Return the ids of the pending tool calls, as a journal records them; None without any."""
-        return {"ids": [call.id for call in calls]} if (calls := self._conversation.calls) else None
-
-    @property
-    def gathered(self) -> str:
-        """Return the text that the next call resumes."""
-        return self._conversation.gathered
 
     def call_ended(self, result: Result, event: str, step: Step | None, *, is_summary: bool) -> None:
         """Add the result of a call.
@@ -74,22 +48,22 @@ class RebuiltConversation:
             ids = (step.content or {}).get("ids")
             if ids is not None and not len({*ids}) == len(ids) == len(calls):
                 raise JournalMismatch(f"step {step.number}: its ids are not those of {len(calls)} tool calls")
-        self._conversation.add_result(result, event, is_summary=is_summary, ids=ids)
+        self.add_result(result, event, is_summary=is_summary, ids=ids)
 
     def tools_ran(self, step: Step) -> dict[str, bool]:
         """Add the results of a round of tools, and return the facts of the round.
 
         Without contents these are the recorded facts.
         """
-        if not self.contents or not self._conversation.calls:  # a resumed turn does not record the calls that waited
+        if not self.contents or not self.calls:  # a resumed turn does not record the calls that waited
             return {name: name in step.facts for name in OF_TOOLS}
-        calls, results = self._conversation.calls, self.add_results(step)
+        calls, results = self.calls, self.add_results(step)
         if len(results) != len(calls):
             raise JournalMismatch(f"step {step.number}: it holds {len(results)} results of {len(calls)} calls")
         counts = [self._repeats.count(call, result) for call, result in zip(calls, results, strict=True)]
         handed = (step.content or {}).get("handed_off", ())
         self.handed_off = tuple(call for call in calls if call.id in handed)
-        self._conversation.close("")
+        self.close("")
         return {
             "tool_worked": not all(result.is_fault for result in results),
             "repeats_calls": max(counts, default=0) >= self.policy.same_calls,
@@ -100,18 +74,10 @@ class RebuiltConversation:
 
     def add_results(self, step: Step) -> list[ToolResult]:
         """Add the results that a step records."""
-        return self._conversation.add_tool_results(self._entries(step)) if self.contents else []
-
-    def compacted(self) -> None:
-        """Drop the messages: a journal does not record what the compactor left."""
-        self._conversation.messages = ()
-
-    def end(self) -> None:
-        """Complete the conversation."""
-        self._conversation.close(self.policy.hints.not_run)
+        return self.add_tool_results(self._entries(step)) if self.contents else []
 
     def _entries(self, step: Step) -> Iterator[ResultEntry]:
-        places = {(call.id, call.name): place for place, call in enumerate(self._conversation.calls)}
+        places = {(call.id, call.name): place for place, call in enumerate(self.calls)}
         for id, name, text, is_fault in (step.content or {}).get("results", ()):
             place = places.pop((id, name), None)
             if place is None:
@@ -123,23 +89,14 @@ _ANSWERS = {"use_tools": ("tools_ran",), "compact": ("compacted", "stayed_long",
 """The events that can follow the rungs that make no call."""
 
 
-def replay_turn(journal: TurnJournal, policy: TurnPolicy | None = None) -> TurnResult:
-    """Run a recorded turn again and return its result.
-
-    A journal does not record the first messages and the tools. With contents, the result has the messages since the
-    start, or since the last compaction; without, it has none.
-
-    Raises:
-        JournalMismatch: a step differs; the message names the first one, as in `call 3, step 7`.
-        ConfigurationError: no call can have this policy with the recorded chain.
-    """
+def _replay_turn(journal: TurnJournal, policy: TurnPolicy | None) -> TurnResult:
+    """Run a recorded turn again; with contents, its result has the messages since the start or the last compaction."""
     if journal.table != TURN.name or journal.counters != TURN.counters:
         raise JournalMismatch(f"the journal is of the table {short(journal.table)}, or counts what no turn does")
-    recorded = journal.steps
     if journal.made != len(journal.calls):
         raise JournalMismatch(f"the journal holds {len(journal.calls)} calls, but its steps made {journal.made}")
     again = _TurnReplay(journal, policy or journal.setting.policy, None if policy is None else policy.call)
-    for step in recorded:
+    for step in journal.steps:
         try:
             again.take(step)
         except IllegalEvent as error:
@@ -160,15 +117,9 @@ def _replay(call: Journal, number: int, policy: Policy | None, gathered: str) ->
 
 @define(eq=False, repr=False)
 class _TurnReplay:
-    """Repeat the recorded steps of a turn.
-
-    Arguments:
-        of_calls: the policy of its calls; None for the recorded one of each.
-    """
-
     recorded: TurnJournal
     policy: TurnPolicy
-    of_calls: Policy | None
+    of_calls: Policy | None  # None for the recorded one of each
     journal: TurnJournal = field(init=False)
     position: Run = field(init=False)
     conversation: RebuiltConversation = field(init=False)
@@ -180,18 +131,14 @@ class _TurnReplay:
     cause: str | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        recorded = self.recorded
-        self.position = Run.at_start(TURN, self.policy.limits)
-        if recorded.steps and recorded.steps[0].source == TURN.resumes:
+        self.position, was = Run.at_start(TURN, self.policy.limits), self.recorded
+        if was.steps and was.steps[0].source == TURN.resumes:
             self.position.state = TURN.resumes
-        self.journal = TurnJournal(
-            table=TURN.name, counters=TURN.counters, contents=recorded.contents, setting=recorded.setting
-        )
+        self.journal = TurnJournal(table=TURN.name, counters=TURN.counters, contents=was.contents, setting=was.setting)
         self.recorder = TurnRecorder(self.journal, self.position, self.tally, None)
-        self.conversation = RebuiltConversation(self.policy, contents=recorded.contents)
+        self.conversation = RebuiltConversation((), policy=self.policy, contents=was.contents)
 
     def take(self, step: Step) -> None:
-        """Do what the recorded step did."""
         self.tally.pass_time(step.at)
         source = self.position.state
         if step.event == "sent":
@@ -222,11 +169,11 @@ class _TurnReplay:
         outcome = self.journal.outcome = self.position.state
         if recorded.outcome is not None and recorded.outcome != outcome:
             raise JournalMismatch(f"the journal ends in {short(recorded.outcome)}, the replay in {outcome!r}")
-        conversation.end()
+        conversation.close(self.policy.hints.not_run)
         tally = self.tally
         return TurnResult(
             outcome=outcome,
-            text=conversation.text,
+            text=conversation.shown,
             messages=conversation.messages,
             handed_off=conversation.handed_off,
             usage=tally.usage,
@@ -245,19 +192,17 @@ class _TurnReplay:
 
     def _settle(self) -> Result:
         result = self.last
-        assert result is not None  # `replay_turn` checks that each such step has a call
+        assert result is not None  # `_replay_turn` checks that each such step has a call
         self.doing = ""
         self.tally.add(result)
         return result
 
     def _call_ended(self, step: Step) -> None:
-        is_summary = self._is_summary
-        result = self._settle()
+        recorded, result = self.recorded, self._settle()
         event = event_of(result)
-        self.conversation.call_ended(result, event, step, is_summary=is_summary)
-        has_text = not is_blank(self.conversation.text) if self.recorded.contents else "has_no_text" not in step.facts
-        known = {"has_compactor": self.recorded.setting.has_compactor, "has_text": has_text}
-        facts = facts_of_call(result, self.position, is_summary=is_summary, **known)
+        self.conversation.call_ended(result, event, step, is_summary=self._is_summary)
+        has_text = not is_blank(self.conversation.shown) if recorded.contents else "has_no_text" not in step.facts
+        facts = facts_of_call(result, self.position, has_compactor=recorded.setting.has_compactor, has_text=has_text)
         self._advance(event, facts, result=result, content=self.conversation.ids)
 
     def _answered(self, step: Step) -> None:
@@ -269,7 +214,7 @@ class _TurnReplay:
         if step.event == "tools_ran":
             facts = facts_of(self.position, self.conversation.tools_ran(step))
         elif step.event == "compacted":
-            self.conversation.compacted()
+            self.conversation.messages = ()  # a journal does not record what the compactor left
         self._advance(step.event, facts, step=step, content=step.content if step.event == "tools_ran" else None)
 
     def _cancel(self, step: Step | None) -> None:
@@ -289,13 +234,12 @@ class _TurnReplay:
         content: Mapping[str, Any] | None = None,
     ) -> None:
         row = self.position.fire(event, facts)
-        is_last = row.target in OUTCOMES
-        counts = "" if is_last else counts_of(self.position, row, self.policy)
+        counts = counts_of(row.target, self.position.spent_of, self.policy)
         note = None if step is None else step.note
         if counts and note is not None:
             note = note.removeprefix(counts).removeprefix("; ") or None
         cause = cause_of(row, facts, self.policy, result, note)
-        if is_last:
+        if row.target in OUTCOMES:
             self.cause = self.last_cause if self._is_summary and row.target == "limit_reached" else cause
         self.last_cause = cause
         notes = "; ".join(filter(None, (counts, note))) or None
@@ -321,7 +265,7 @@ def replay(journal: Journal | TurnJournal, policy: Policy | TurnPolicy | None = 
     if isinstance(journal, TurnJournal):
         if policy is not None and not isinstance(policy, TurnPolicy):
             raise ConfigurationError(f"policy must be a TurnPolicy, not {type(policy).__name__}")
-        return replay_turn(journal, policy)
+        return _replay_turn(journal, policy)
     if not isinstance(journal, Journal):
         raise ConfigurationError(f"journal must be a Journal or a TurnJournal, not {type(journal).__name__}")
     if policy is not None and not isinstance(policy, Policy):

@@ -28,32 +28,6 @@ HINTS = {"nudge": ("nudge", "placeholder"), "continuation": ("continuation",), "
 """The hints in the requests of each rung."""
 
 
-def unclear_reply(journal: Journal, policy: Policy, was_sent: Step, sent: Step, reply: Step) -> Iterator[str]:
-    """Yield why the reply to an attempt may differ under a policy."""
-    old = journal.setting.policy
-    rung = was_sent.source
-    for name in HINTS.get(rung, ()):
-        if getattr(old.hints, name) != getattr(policy.hints, name):
-            yield f"hints.{name} has changed, so the reply to {rung} is unknown"
-    # A journal that was read has the hints of rungs of your own beside its policy.
-    recorded = journal.setting.recorded
-    hints = old.hints.rungs if recorded is None else recorded.get("hints", {}).get("rungs", {})
-    if hints.get(rung) != policy.hints.rungs.get(rung) and rung in policy.table.rungs:
-        yield f"the hint of {rung} has changed, so the reply to it is unknown"
-    used = reply.usage.output_tokens
-    if was_sent.cap != sent.cap:
-        before, now = ("none" if step.cap is None else f"{step.cap:,} tokens" for step in (was_sent, sent))
-        if reply.event in CUT_AT_CAP:
-            yield f"the reply was cut, and its cap was {before} then and is {now} now"
-        elif sent.cap is not None and used > sent.cap:
-            yield f"the reply had {used:,} output tokens, and the cap is {now} now"
-    link = next((each for each in journal.setting.chain if each.name == reply.backend), None)
-    own = {name for name in ("first_token", "stall") if getattr(link, name, None) is not None}
-    thinks_for = None if link is None else link.thinks_for
-    clocks = [_with_thinking(each.timeouts, thinks_for) for each in (old, policy)]
-    yield from _clocks(clocks[0], clocks[1], own, reply, reply.at - was_sent.at)
-
-
 def _with_thinking(timeouts: Timeouts, thinks_for: float | None) -> Timeouts:
     """Return the longest clocks of a backend: a recorded policy does not say whether its value was the default."""
     if thinks_for is None or timeouts.first_token != FIRST_TOKEN:
@@ -87,16 +61,11 @@ MOST_UNKNOWN = 4
 
 @frozen(kw_only=True)
 class WhatIf:
-    """Describe what a past call or turn would have done.
-
-    Arguments:
-        kind: whether its path stays the same, differs from a step on, ends at a step, or is unclear from a step on.
-        where: that step, as in `step 7` or `call 3, step 7`; "" if the path stays the same.
-    """
+    """Describe what a past call or turn would have done."""
 
     name: str
-    kind: Kind
-    where: str = ""
+    kind: Kind  # whether its path stays the same, differs from a step on, ends at a step, or is unclear from a step on
+    where: str = ""  # that step, as in `step 7` or `call 3, step 7`; "" if the path stays the same
     before: str = ""
     now: str = ""
     why: str = ""
@@ -160,42 +129,34 @@ class _Play:
 
     @property
     def taken(self) -> list[Step]:
-        """Return the steps of the new call."""
         return [step for step in self.call.journal.steps if step.event != "skipped"]
 
     def run(self, blank: WhatIf) -> WhatIf:
         """Play one step after another, until one differs."""
-        call, recorded = self.call, self.recorded
-        call.begin(0.0)
-        for place, was in enumerate(recorded):
-            result = self._so_far(blank, place)
+        self.call.begin(0.0)
+        for place, was in enumerate(self.recorded):
+            before = step_text(self.recorded, place)
+            result = evolve(self._so_far(blank, place), where=f"step {place + 1}", before=before)
             if len(self.taken) <= place:
                 why = self._take(place, was)
                 if why is not None:
-                    return evolve(result, kind="unclear", why=why, before=step_text(recorded, place))
+                    return evolve(result, kind="unclear", why=why)
             now = self.taken[place]
             if (was.event, was.source, was.target, was.backend) == (now.event, now.source, now.target, now.backend):
                 continue
             if self.journal.setting.within and was.event == "ran_out":
                 why = "a budget that it shared with others ended it, and what is left of that is not known"
-                return evolve(result, kind="unclear", why=why, before=step_text(recorded, place))
+                return evolve(result, kind="unclear", why=why)
             ends = now.target in self.policy.table.outcomes and was.target not in self.old_table.outcomes
-            return evolve(
-                result,
-                kind="ends earlier" if ends else "differs",
-                before=step_text(recorded, place),
-                now=step_text(self.taken, place),
-                why=now.note or "" if now.event == "ran_out" else "",
-            )
-        result = self._so_far(blank, len(recorded))
+            why = now.note or "" if now.event == "ran_out" else ""
+            now_text = step_text(self.taken, place)
+            return evolve(result, kind="ends earlier" if ends else "differs", now=now_text, why=why)
         open_end = () if self.journal.outcome is not None else ("the journal stops before it ended",)
-        return evolve(result, kind="same", where="", notes=(*result.notes, *open_end))
+        return evolve(self._so_far(blank, len(self.recorded)), kind="same", notes=(*blank.notes, *open_end))
 
-    def _so_far(self, blank: WhatIf, place: int) -> WhatIf:
-        now = self.taken[: place + 1]
-        attempts = (_attempts(self.recorded[:place]), _attempts(now[:place]))
-        waits = (_waits(self.recorded[:place]), _waits(now[:place]))
-        return evolve(blank, where=f"step {place + 1}", steps=place, attempts=attempts, waits=waits)
+    def _so_far(self, blank: WhatIf, steps: int) -> WhatIf:
+        was, now = self.recorded[:steps], self.taken[:steps]
+        return evolve(blank, steps=steps, attempts=(_attempts(was), _attempts(now)), waits=(_waits(was), _waits(now)))
 
     def _take(self, place: int, was: Step) -> str | None:
         """Repeat a recorded step; return why its result is unclear, if it is."""
@@ -211,9 +172,7 @@ class _Play:
         if was.event == "cancelled":
             call.observed(observation, was.facts, at)
             return None
-        was_sent = self.recorded[place - 1]
-        reasons = unclear_reply(self.journal, self.policy, was_sent, self.taken[place - 1], was)
-        why = next(reasons, None) or self._changed_request(was_sent.source)
+        why = next(self._unclear(self.recorded[place - 1], self.taken[place - 1], was), None)
         if why is not None:
             return why
         call.spending.pass_time(at)
@@ -224,11 +183,32 @@ class _Play:
         call.observed(observation, facts, at)
         return None
 
-    def _changed_request(self, rung: str) -> str | None:
-        was, now = self.old_table.rung(rung), self.policy.table.rung(rung)
-        if was is None or now is None or was.change == now.change:
-            return None
-        return f"{rung} changes the request in another way, so the reply to it is unknown"
+    def _unclear(self, was_sent: Step, sent: Step, reply: Step) -> Iterator[str]:
+        """Yield why the reply to an attempt may differ."""
+        setting, policy, rung = self.journal.setting, self.policy, was_sent.source
+        old = setting.policy
+        for name in HINTS.get(rung, ()):
+            if getattr(old.hints, name) != getattr(policy.hints, name):
+                yield f"hints.{name} has changed, so the reply to {rung} is unknown"
+        # A journal that was read has the hints of rungs of your own beside its policy.
+        hints = old.hints.rungs if setting.recorded is None else setting.recorded.get("hints", {}).get("rungs", {})
+        if hints.get(rung) != policy.hints.rungs.get(rung) and rung in policy.table.rungs:
+            yield f"the hint of {rung} has changed, so the reply to it is unknown"
+        used = reply.usage.output_tokens
+        if was_sent.cap != sent.cap:
+            before, now = ("none" if step.cap is None else f"{step.cap:,} tokens" for step in (was_sent, sent))
+            if reply.event in CUT_AT_CAP:
+                yield f"the reply was cut, and its cap was {before} then and is {now} now"
+            elif sent.cap is not None and used > sent.cap:
+                yield f"the reply had {used:,} output tokens, and the cap is {now} now"
+        link = next((each for each in setting.chain if each.name == reply.backend), None)
+        own = {name for name in ("first_token", "stall") if getattr(link, name, None) is not None}
+        thinks_for = None if link is None else link.thinks_for
+        clocks = [_with_thinking(each.timeouts, thinks_for) for each in (old, policy)]
+        yield from _clocks(clocks[0], clocks[1], own, reply, reply.at - was_sent.at)
+        declared, redeclared = self.old_table.rung(rung), policy.table.rung(rung)
+        if declared and redeclared and declared.change != redeclared.change:
+            yield f"{rung} changes the request in another way, so the reply to it is unknown"
 
     def _time(self, place: int, was: Step) -> float:
         """Return the time of the step: as long after the step before it as recorded, except for waits."""
@@ -249,11 +229,8 @@ class _Play:
         unknown = sorted(self._unknown(was, facts))
         if len(unknown) > MOST_UNKNOWN:
             return f"the journal does not say whether these held: {', '.join(unknown)}"
-        ways = [
-            facts - set(unknown) | set(some)
-            for count in range(len(unknown) + 1)
-            for some in combinations(unknown, count)
-        ]
+        sets = (some for count in range(len(unknown) + 1) for some in combinations(unknown, count))
+        ways = [facts - set(unknown) | set(some) for some in sets]
         targets = {row.target if row else "" for row in (position.would_take(was.event, way) for way in ways)}
         if len(targets) > 1:
             says = [f"{name} ({self.policy.table.fact(name).says})" for name in unknown]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from attrs import define, evolve, field
 
@@ -34,9 +34,8 @@ def what_if_recorded(
         if isinstance(policy, TurnPolicy):
             return what_if_turn(journal, policy, name=name, old_table=old_table)
         raise ConfigurationError(f"{name} is the journal of a turn, but the policies are for calls")
-    return what_if(
-        journal, policy.of_calls if isinstance(policy, TurnPolicy) else policy, name=name, old_table=old_table
-    )
+    of_calls = policy.of_calls if isinstance(policy, TurnPolicy) else policy
+    return what_if(journal, of_calls, name=name, old_table=old_table)
 
 
 def what_if_turn(
@@ -76,37 +75,38 @@ class _Follow:
         """Take one step after another, until one differs."""
         steps = self.journal.steps
         for place, step in enumerate(steps):
-            so_far = evolve(blank, steps=place, attempts=(self.attempts, self.attempts), waits=self.waits)
-            result = self._taken(so_far, steps, place, step)
+            so_far = evolve(self._amounts(blank, place), where=f"step {step.number}", before=step_text(steps, place))
+            result = self._taken(so_far, step)
             if result is not None:
                 return result
         open_end = () if self.journal.outcome else ("the journal stops before it ended",)
-        amounts = {"steps": len(steps), "attempts": (self.attempts, self.attempts), "waits": self.waits}
-        return evolve(blank, kind="same", notes=open_end, **amounts)  # type: ignore[arg-type]
+        return evolve(self._amounts(blank, len(steps)), kind="same", notes=open_end)
 
-    def _taken(self, so_far: WhatIf, steps: Sequence[Step], place: int, step: Step) -> WhatIf | None:
-        where, before = f"step {step.number}", step_text(steps, place)
+    def _amounts(self, blank: WhatIf, steps: int) -> WhatIf:
+        return evolve(blank, steps=steps, attempts=(self.attempts, self.attempts), waits=self.waits)
+
+    def _taken(self, so_far: WhatIf, step: Step) -> WhatIf | None:
         if step.event == "sent":
             self.doing = step.source
             if step.source in CALLS:
-                return self._call(evolve(so_far, where=where, before=before), step)
+                return self._call(so_far, step)
             self.position.fire("sent")
             return None
         if self.doing == "summarize" and self.journal.setting.policy.hints.summary != self.policy.hints.summary:
-            why = "hints.summary has changed, so the summary is unknown"
-            return evolve(so_far, kind="unclear", where=where, before=before, why=why)
+            return evolve(so_far, kind="unclear", why="hints.summary has changed, so the summary is unknown")
         facts = self._facts(step)
         unknown = set(self._unknown(step))
         targets = {self._target(step, way) for way in ({*facts} - unknown, {*facts} | unknown)}
         if len(targets) > 1:
             why = f"the journal does not say whether this held: {', '.join(sorted(unknown))}"
-            return evolve(so_far, kind="unclear", where=where, before=before, why=why)
+            return evolve(so_far, kind="unclear", why=why)
         row = self.position.fire(step.event, facts)
         if row.target == step.target:
             return None
-        ends = row.target in TURN.outcomes and step.target not in TURN.outcomes
-        now = f"ends as {row.target} ({row.event})" if row.target in TURN.outcomes else f"{row.target} ({row.event})"
-        return evolve(so_far, kind="ends earlier" if ends else "differs", where=where, before=before, now=now)
+        is_end = row.target in TURN.outcomes
+        ends_earlier = is_end and step.target not in TURN.outcomes
+        now = f"{'ends as ' if is_end else ''}{row.target} ({row.event})"
+        return evolve(so_far, kind="ends earlier" if ends_earlier else "differs", now=now)
 
     def _target(self, step: Step, facts: set[str]) -> str:
         row = self.position.would_take(step.event, facts) if self.position.state == TURN.hub else None

@@ -108,11 +108,8 @@ def _remarks(policy: Policy, event: str) -> Iterator[str]:
 
 def _switches(policy: Policy, event: str) -> Iterator[tuple[str, int]]:
     for reason, count in sorted(policy.switch_after.items()):
-        if reason in SWITCH_EVENTS:
-            is_here = event in SWITCH_EVENTS[reason]
-        else:
-            is_here = event_of_failure(Failure(reason)) == event  # type: ignore[arg-type]
-        if is_here and count < LARGEST_LIMIT:
+        events = SWITCH_EVENTS.get(reason) or (event_of_failure(Failure(reason)),)  # type: ignore[arg-type]
+        if event in events and count < LARGEST_LIMIT:
             yield reason, count
 
 
@@ -267,14 +264,12 @@ def _links(chain: int | Sequence[Link], prices: Prices | None) -> int | Sequence
 def _compared(
     old: Policy | TurnPolicy, new: Policy | TurnPolicy, before: Certificates, after: Certificates, backends: int
 ) -> dict[str, Any]:
-    """Return the fields of a diff."""
     tables = table_of(old), table_of(new)
     off, now_off = off_rows(old), off_rows(new)
     shared = [row for row in tables[0].rows if row in tables[1].rows]
     die = {row: now_off[row] for row in shared if row in now_off and row not in off}
     revive = {row: off[row] for row in shared if row in off and row not in now_off}
     was, now = ({each.name: each.verdict for each in side[backends].properties} for side in (before, after))
-    is_call = isinstance(old, Policy) and isinstance(new, Policy)
     return {
         "fields": tuple(_field_changes(old, new)),
         "appear": tuple(row for row in tables[1].rows if row not in shared),
@@ -285,10 +280,7 @@ def _compared(
         "fall": grouped(die, now_off),
         "come_back": grouped(revive, off),
         "redeclared": tuple(redeclared(*tables)),
-        "chains": {
-            count: tuple(WorstChange(*pair) for pair in zip(before[count].worst, after[count].worst, strict=False))
-            for count in after
-        },
+        "chains": {count: tuple(map(WorstChange, before[count].worst, after[count].worst)) for count in after},
         "backends": backends,
         "events": events_of(old, new),
         "waits": tuple(waits_of(old, new)) if isinstance(old, Policy) and isinstance(new, Policy) else (),
@@ -296,7 +288,7 @@ def _compared(
             Change(name, was.get(name, "not checked"), now.get(name, "not checked"))
             for name in dict.fromkeys((*was, *now))
         ),
-        "kept": (before[backends].kept, after[backends].kept) if is_call else (None, None),
+        "kept": (before[backends].kept, after[backends].kept),
         "picture": change_of(*(picture_of(table_of(each), settings=settings_of(each)) for each in (old, new))),
         "table": after[backends].table,
         "policies": (old, new),

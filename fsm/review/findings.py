@@ -144,17 +144,12 @@ class Highlight:
 
 @frozen
 class Assumptions:
-    """Hold what the figures of a comparison assume.
+    """Hold what the figures of a comparison assume."""
 
-    Arguments:
-        names: the names of the policies, for the reader; None if they have none.
-        prices: of every backend, if the chain is only a number.
-    """
-
-    names: tuple[str, str] | None = None
+    names: tuple[str, str] | None = None  # of the policies, for the reader; None if they have none
     max_tokens: int | None = None
     input_tokens: int | None = None
-    prices: Prices | None = None
+    prices: Prices | None = None  # of every backend, if the chain is only a number
 
 
 @frozen(kw_only=True)

@@ -16,7 +16,7 @@ from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.markdown import markdown_table
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.review import summary, words
-from rungwise.fsm.review.findings import Change, EventChange, Findings, Ladder
+from rungwise.fsm.review.findings import Change, EventChange, Findings
 
 LARGEST = 60_000
 """Characters of a comment: GitHub takes 65 536, and the tool that posts it may add a few."""
@@ -174,43 +174,35 @@ class _Writer:
         return Change("; ".join(change.names), str(change.old or NO_EVENT), str(change.new or NO_EVENT))
 
     def worst(self, findings: Findings, count: int) -> Block:
-        changes = findings.chains[count]
-        rows = [
-            [
-                each.name,
-                _ended(each.old),
-                _ended(each.new),
-                f"{'x ' if (each.factor or 1) != 1 else ''}{words.factor_text(each)}",
-            ]
-            for each in changes
-            if each.is_known
-        ]
-        table = self.table(["worst case", "before", "now", "factor"], [list(map(self.prose, row)) for row in rows])
-        unknown = [f"{each.name}: not known; {each.new.note}" for each in changes if not each.is_known]
+        changes, rows, unknown = findings.chains[count], [], ""
+        for each in changes:
+            if each.is_known:
+                factor = f"{'x ' if (each.factor or 1) != 1 else ''}{words.factor_text(each)}"
+                rows.append([*map(self.prose, (each.name, _ended(each.old), _ended(each.new), factor))])
+            else:
+                unknown += f"\n{self.prose(f'{each.name}: not known; {each.new.note}')}\n"
         same = "" if any(change.is_change for change in changes) else ": unchanged"
         title = f"Worst cases of a {findings.table}, with {backends_text(count)}{same}"
-        return title, table + "".join(f"\n{self.prose(each)}\n" for each in unknown), count != findings.backends
+        table = self.table(["worst case", "before", "now", "factor"], rows)
+        return title, table + unknown, count != findings.backends
 
     def event(self, change: EventChange) -> str:
         where = f", {change.where}" if change.where else ""
         lines = [f"* {self.code(change.event)} ({self.prose(change.causes or change.says)}){self.prose(where)}"]
         for name, side, other in (("before", change.old, change.new), ("now", change.new, change.old)):
-            lines.append(f"  * {name}: {self.ladder(side)}")
+            leads = "nothing" if side is None else ", ".join(self.code(str(rank)) for rank in side.taken)
+            lines.append(f"  * {name}: {leads}")
             if side is not None and other is not None:
                 lines += [f"  * {name}: {self.prose(text)}" for text in side.remarks if text not in other.remarks]
         return "\n".join(lines)
-
-    def ladder(self, ladder: Ladder | None) -> str:
-        return "nothing" if ladder is None else ", ".join(self.code(str(rank)) for rank in ladder.taken)
 
     def rows(self, findings: Findings) -> Iterator[str]:
         groups: list[tuple[str, Sequence[Row]]] = [("new", findings.appear), ("gone", findings.vanish)]
         groups += [(f"off ({each.reason})", (*each.rows, *each.behind)) for each in findings.fall]
         groups += [(f"on (before, {each.reason})", (*each.rows, *each.behind)) for each in findings.come_back]
         for kind, rows in groups:
-            yield from (
-                f"* {self.prose(kind)}: {self.code(words.row_short(row))} from {self.code(row.source)}" for row in rows
-            )
+            for row in rows:
+                yield f"* {self.prose(kind)}: {self.code(words.row_short(row))} from {self.code(row.source)}"
 
     def paths(self, findings: Findings) -> Iterator[str]:
         for change in findings.worst:
@@ -228,11 +220,8 @@ def _ended(worst: WorstCase) -> str:
 
 def _picture(findings: Findings) -> str:
     picture = findings.picture
-    changed = [
-        each
-        for each in picture.decisions
-        if any(line.difference for line in each.lines) and each.sources == (picture.hub,)
-    ]
+    at_hub = [each for each in picture.decisions if each.sources == (picture.hub,)]
+    changed = [each for each in at_hub if any(line.difference for line in each.lines)]
     names = {line.row.target for each in changed for line in each.lines} | {picture.hub}
     if not changed:
         return ""

@@ -210,20 +210,17 @@ def _reserved(reserve: Mapping[str, float] | None) -> str:
 
 def journals_text(journals: Iterable[WhatIf]) -> str:
     """Count what past calls would have done."""
-    counts: Counter[str] = Counter(each.kind for each in journals)
-    parts = [
-        f"{counts[kind]} {one if counts[kind] == 1 else many}" for kind, (one, many) in KINDS.items() if counts[kind]
-    ]
-    return f"Of {counted(counts.total(), 'past journal')}: {', '.join(parts)}."
+    count: Counter[str] = Counter(each.kind for each in journals)
+    parts = [f"{count[kind]} {one if count[kind] == 1 else many}" for kind, (one, many) in KINDS.items() if count[kind]]
+    return f"Of {counted(count.total(), 'past journal')}: {', '.join(parts)}."
 
 
 def journal_text(past: WhatIf) -> str:
     """Say what one past call would have done, and what of that is unknown."""
     more, waits = past.attempts[1] - past.attempts[0], past.waits[1] - past.waits[0]
     attempts = f"{counted(abs(more), 'attempt')} {'more' if more > 0 else 'fewer'}" if more else "as many attempts"
-    seconds = (
-        f"{abs(waits):,.1f} s {'more' if waits > 0 else 'less'} of waits" if abs(waits) >= 0.05 else "the same waits"
-    )
+    how = "more" if waits > 0 else "less"
+    seconds = f"{abs(waits):,.1f} s {how} of waits" if abs(waits) >= 0.05 else "the same waits"
     cost = f"{attempts} and {seconds}"
     if past.kind == "same":
         return f"the same path to the end ({past.outcome or 'not ended'}), with {cost}"

@@ -41,12 +41,8 @@ def words_that_differ(old: str, new: str) -> list[tuple[str, str]]:
         if b - a <= head + tail + 1:
             pieces.append(("same", "".join(before[a:b])))
         else:
-            around = [
-                ("same", "".join(before[a : a + head])),
-                ("left out", "..."),
-                ("same", "".join(before[b - tail : b])),
-            ]
-            pieces += [each for each in around if each[1]]
+            begin, end = "".join(before[a : a + head]), "".join(before[b - tail : b])
+            pieces += [each for each in (("same", begin), ("left out", "..."), ("same", end)) if each[1]]
     return pieces
 
 

@@ -234,7 +234,8 @@ def place_of(path: Iterable[Any]) -> str:
 def missing(place: str, name: object) -> Fault:
     """Describe a missing value."""
     absent = label(name, _LONGEST_NAME)
-    return Fault(_joined(place, absent), f"{absent!r} is missing{f' in {place!r}' if place else ''}")
+    where = f"{place}.{absent}" if place else str(absent)
+    return Fault(where, f"{absent!r} is missing{f' in {place!r}' if place else ''}")
 
 
 def unwanted(place: str, name: object, names: Sequence[str]) -> Fault:
@@ -242,7 +243,3 @@ def unwanted(place: str, name: object, names: Sequence[str]) -> Fault:
     unknown = label(name, _LONGEST_NAME)
     near = close_to(unknown, names[:100]) or (f"; there are: {quoted(names)}" if names else "; there are none")
     return Fault(place, f"there is no {unknown!r}{f' in {place!r}' if place else ''}{near}")
-
-
-def _joined(place: str, name: object) -> str:
-    return f"{place}.{name}" if place else str(name)

@@ -41,25 +41,16 @@ if TYPE_CHECKING:
 _MORE = "**"
 """The name, which no parameter can have, of what a function's `**keywords` take."""
 
-_BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-
 
 @frozen(eq=False, kw_only=True)
 class HintedSchema(Schema):
-    """Check and convert arguments by the type hints of a function.
-
-    Arguments:
-        names: the parameter of each field.
-        optional: the fields with a default of the function, which are omitted if the call omits them.
-        takes_more: whether the function takes further keywords.
-        widths: the most alternatives of an object and of an array; pydantic tries them all, at each level again.
-    """
+    """Check and convert arguments by the type hints of a function."""
 
     model: type[Any]
-    names: Mapping[str, str]
-    optional: frozenset[str]
-    takes_more: bool
-    widths: tuple[int, int]
+    names: Mapping[str, str]  # the parameter of each field
+    optional: frozenset[str]  # the fields with a default of the function, which are omitted if the call omits them
+    takes_more: bool  # whether the function takes further keywords
+    widths: tuple[int, int]  # the most alternatives of an object and of an array: pydantic tries all at each level
 
     @classmethod
     def of(cls, function: Callable[..., Any], where: str) -> HintedSchema:
@@ -94,12 +85,15 @@ class HintedSchema(Schema):
                     continue
                 field = f"p{number}"
                 names[field], named = parameter.name, Annotated[hint, Field(alias=parameter.name)]
+                own = getattr(hint, "__metadata__", ())  # which may hold a default: `Annotated[int, Field(default=3)]`
                 if parameter.default is not Parameter.empty:
                     fields[field] = (named, parameter.default)
                     if not isinstance(parameter.default, FieldInfo):
                         optional.add(field)
+                elif any(isinstance(each, FieldInfo) and not each.is_required() for each in own):
+                    fields[field] = named
                 else:
-                    fields[field] = named if _has_default(hint) else (named, ...)
+                    fields[field] = (named, ...)
             model = create_model("Arguments", **fields)
             schema = model.model_json_schema(schema_generator=generator())
         except Exception as error:
@@ -107,9 +101,8 @@ class HintedSchema(Schema):
                 f"{where} has a parameter whose type hint has no JSON schema: {label(first_line(error), 200)}; "
                 "give the tool its parameters as a JSON schema"
             ) from None
-        schema["additionalProperties"] = (
-            schema.setdefault("properties", {}).pop(_MORE, {}).get("additionalProperties", False)
-        )
+        more = schema.setdefault("properties", {}).pop(_MORE, {})
+        schema["additionalProperties"] = more.get("additionalProperties", False)
         schema.pop("title", None)
         schema.pop("description", None)  # at most the docstring of pydantic's own class
         return cls(
@@ -133,17 +126,18 @@ class HintedSchema(Schema):
             read = self.model.model_validate({**passed, _MORE: others})
         except ValidationError as error:
             return value, [*faults_in(error), *faults]
-        values = {
-            name: getattr(read, field)
-            for field, name in self.names.items()
-            if field in read.model_fields_set or field not in self.optional
-        }
+        omitted = self.optional - read.model_fields_set
+        values = {name: getattr(read, field) for field, name in self.names.items() if field not in omitted}
         return {**(read.more if self.takes_more else {}), **values}, faults
 
 
 def faults_in(error: ValidationError) -> Iterator[Fault]:
     """Describe what pydantic found wrong, for the model, which wrote no `_MORE`."""
-    for fault in islice(_faults(error), MOST_FAULTS + 1):
+    try:
+        faults: list[Any] = list(error.errors(include_url=False, include_context=False, include_input=False))
+    except Exception:  # the message of a caller's validator may be unprintable
+        return
+    for fault in faults[: MOST_FAULTS + 1]:
         *way, last = fault["loc"][fault["loc"][:1] == (_MORE,) :] or ("",)
         match fault["type"]:
             case "missing":
@@ -153,13 +147,6 @@ def faults_in(error: ValidationError) -> Iterator[Fault]:
             case _:
                 place = place_of([*way, last])
                 yield Fault(place, f"{place and f'{place!r}: '}{fault['msg'][:1].lower()}{fault['msg'][1:]}")
-
-
-def _faults(error: ValidationError) -> list[Any]:
-    try:
-        return list(error.errors(include_url=False, include_context=False, include_input=False))
-    except Exception:  # the message of a caller's validator may be unprintable
-        return []
 
 
 def alternatives(schema: Mapping[str, Any]) -> tuple[int, int]:
@@ -225,24 +212,17 @@ def _parameters(function: Callable[..., Any], where: str) -> Iterator[Parameter]
             raise ConfigurationError(
                 f"{where} takes {parameter.name!r} by position only; tools get their arguments by name"
             )
-        if parameter.kind in _BY_NAME or parameter.kind is Parameter.VAR_KEYWORD:
+        if parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD):
             yield parameter
 
 
 def _hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
     """Return the type hints of the parameters, with forward references resolved."""
-    signature = inspect.signature(function)
-    hints = {
-        name: parameter.annotation
-        for name, parameter in signature.parameters.items()
-        if parameter.annotation is not Parameter.empty
-    }
+    parameters = inspect.signature(function).parameters
+    hints = {name: each.annotation for name, each in parameters.items() if each.annotation is not Parameter.empty}
     try:
-        return get_type_hints(
-            SimpleNamespace(__annotations__=hints),
-            globalns=getattr(_written(function), "__globals__", {}),
-            include_extras=True,
-        )
+        names = getattr(_written(function), "__globals__", {})
+        return get_type_hints(SimpleNamespace(__annotations__=hints), globalns=names, include_extras=True)
     except Exception as error:
         raise ConfigurationError(
             f"{where} has a type hint that cannot be resolved: {label(first_line(error), 200)}; what it names must "
@@ -278,13 +258,6 @@ def with_typed_dicts(hint: Any) -> Any:
     made = typing_extensions.TypedDict(hint.__name__, fields)  # type: ignore[misc]
     made.__doc__, made.__module__ = hint.__doc__, hint.__module__
     return made
-
-
-def _has_default(hint: Any) -> bool:
-    """Tell whether a hint such as `Annotated[int, Field(default=3)]` has a default of its own."""
-    from pydantic.fields import FieldInfo
-
-    return any(isinstance(each, FieldInfo) and not each.is_required() for each in getattr(hint, "__metadata__", ()))
 
 
 def first_line(error: Exception) -> str:

@@ -19,18 +19,12 @@ _SCHEMAS: Final = ("items", "additionalProperties", "not", "contains")
 
 @frozen
 class Narrowed:
-    """Hold a schema without the keywords that a provider refuses.
-
-    Arguments:
-        is_closed: whether no object in it takes names that are not listed.
-        is_strict: whether every object requires all its names besides, as OpenAI's strict mode wants it.
-        is_recursive: whether a definition refers to itself, at once or by way of others.
-    """
+    """Hold a schema without the keywords that a provider refuses."""
 
     schema: Mapping[str, Any]
-    is_closed: bool
-    is_strict: bool
-    is_recursive: bool
+    is_closed: bool  # whether no object in it takes names that are not listed
+    is_strict: bool  # whether every object requires all its names besides, as OpenAI's strict mode wants it
+    is_recursive: bool  # whether a definition refers to itself, at once or by way of others
 
 
 def narrowed(schema: Mapping[str, Any], refused: Set[str]) -> Narrowed:
@@ -53,9 +47,8 @@ def _narrow(schema: Mapping[str, Any], refused: Set[str], objects: list[Mapping[
         elif name in _MAPS and isinstance(value, Mapping):
             result[name] = {key: _inner(each, refused, objects) for key, each in value.items()}
         elif name in (*_LISTS, "oneOf") and isinstance(value, list | tuple):
-            result["anyOf" if name == "oneOf" and name in refused else name] = [
-                _inner(each, refused, objects) for each in value
-            ]
+            known = "anyOf" if name == "oneOf" and name in refused else name
+            result[known] = [_inner(each, refused, objects) for each in value]
         elif name == "const" and name in refused:
             result["enum"] = [value]
         else:

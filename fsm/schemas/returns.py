@@ -32,16 +32,11 @@ _FENCE: Final = re.compile(r"\s*```[A-Za-z]*[ \t]*\n(.*)\n[ \t]*```\s*", re.DOTA
 
 @frozen(eq=False, kw_only=True)
 class Returns(Schema):
-    """Check and read an answer.
-
-    Arguments:
-        schema: what goes out: the schema of an object.
-        is_wrapped: whether that object holds the value as its `value`.
-    """
+    """Check and read an answer; the schema, which goes out, is that of an object."""
 
     WHAT: ClassVar[str] = "the answer"
 
-    is_wrapped: bool
+    is_wrapped: bool  # whether that object holds the value as its `value`
 
     def read_text(self, text: str) -> Any:
         """Return the value of an answer, which may stand in a code fence, or bare where an object was asked for.
@@ -76,16 +71,11 @@ class Returns(Schema):
 
 @frozen(eq=False, kw_only=True)
 class TypedReturns(Returns):
-    """Read an answer as a type, in pydantic's lax mode.
-
-    Arguments:
-        items: the adapter of an item, if the type is a list.
-        widths: the most alternatives of an object and of an array.
-    """
+    """Read an answer as a type, in pydantic's lax mode."""
 
     adapter: Any
-    items: Any = None
-    widths: tuple[int, int]
+    items: Any = None  # the adapter of an item, if the type is a list
+    widths: tuple[int, int]  # the most alternatives of an object and of an array
 
     def _finished(self, items: list[Any]) -> list[Any]:
         read = []
@@ -130,11 +120,8 @@ def returns_of(returns: Any) -> Returns | None:
         written = json.dumps(sendable_copy(returns, "returns"), default=lambda each: getattr(each, "value", str(each)))
         schema = frozen_copy(json.loads(written), "returns")  # in which a date is its text, as on the wire
         is_wrapped = not _is_of_object(schema)
-        return GivenReturns(
-            schema=_wrapped(schema) if is_wrapped else schema,
-            is_wrapped=is_wrapped,
-            validator=validator_of(schema, "returns"),
-        )
+        sent = _wrapped(schema) if is_wrapped else schema
+        return GivenReturns(schema=sent, is_wrapped=is_wrapped, validator=validator_of(schema, "returns"))
     try:
         return _typed(returns)
     except TypeError:  # it cannot be hashed

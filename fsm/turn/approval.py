@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import frozen
@@ -12,6 +12,7 @@ from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.turn.policy import TurnHints
 from rungwise.fsm.turn.tools import Toolbox
+from rungwise.fsm.turn.validity import Messages
 from rungwise.fsm.values.label import short
 
 Approvals = Mapping[str, "bool | str"]
@@ -22,23 +23,15 @@ NOT_AWAITING = "approvals are for the messages of a turn that awaits approval: p
 
 @frozen
 class Resumed:
-    """Hold the reply at which a turn goes on.
+    """Hold the reply at which a turn goes on."""
 
-    Arguments:
-        before: the conversation before it.
-        results: the results that it has already, by the place of the call.
-        decided: for the place of each call that waited, True or the reason why it is refused.
-    """
-
-    before: tuple[PlainMessage | Message, ...]
+    before: tuple[PlainMessage | Message, ...]  # the conversation before it
     calling: Message
-    results: Mapping[int, ToolResult]
-    decided: Mapping[int, bool | str]
+    results: Mapping[int, ToolResult]  # that it has already, by the place of the call
+    decided: Mapping[int, bool | str]  # for the place of each call that waited, True or the reason why it is refused
 
     @classmethod
-    def of(
-        cls, messages: Sequence[PlainMessage | Message], approvals: Any, hints: TurnHints, tools: Toolbox
-    ) -> Resumed:
+    def of(cls, messages: Messages, approvals: Any, hints: TurnHints, tools: Toolbox) -> Resumed:
         """Match approvals with the calls that wait at the end of a conversation.
 
         Arguments:
@@ -59,10 +52,8 @@ class Resumed:
         if not waits:
             raise ConfigurationError(NOT_AWAITING)
         if approvals.keys() != waits.keys():
-            wrong = sorted(set(map(str, approvals)) ^ waits.keys())
-            raise ConfigurationError(
-                f"approvals must hold each call that waits, {', '.join(waits)}; see {short(wrong[0])}"
-            )
+            odd = min(set(map(str, approvals)) ^ waits.keys())
+            raise ConfigurationError(f"approvals must hold each call that waits, {', '.join(waits)}; see {short(odd)}")
         for id, given in approvals.items():
             if given is not True and not (isinstance(given, str) and given.strip()):
                 raise ConfigurationError(f"approvals[{short(id)}] must be True, or the reason why it is refused")
@@ -76,16 +67,11 @@ class Resumed:
         return cls(tuple(messages[:-2]), calling, settled, decided)
 
     @property
-    def calls(self) -> tuple[ToolCall, ...]:
-        """Return the calls of the reply."""
-        return self.calling.tool_calls
-
-    @property
     def waiting(self) -> tuple[ToolCall, ...]:
         """Return the calls that wait."""
-        return tuple(self.calls[place] for place in sorted(self.decided))
+        return tuple(self.calling.tool_calls[place] for place in sorted(self.decided))
 
     @property
     def already_run(self) -> tuple[ToolCall, ...]:
         """Return the calls that have run."""
-        return tuple(self.calls[place] for place in sorted(self.results))
+        return tuple(self.calling.tool_calls[place] for place in sorted(self.results))

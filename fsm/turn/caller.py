@@ -22,20 +22,14 @@ from rungwise.fsm.turn.tools import Toolbox
 
 @define
 class Caller:
-    """Build the calls of a turn from the conversation so far.
-
-    Arguments:
-        options: what every call is given.
-        wants: what the answer must be, which a summary need not.
-        prior_answer: an answer that stood beside housekeeping tools and is not stale yet.
-    """
+    """Build the calls of a turn from the conversation so far."""
 
     policy: TurnPolicy
     chain: Sequence[Link]
     tools: Toolbox
-    options: dict[str, Any]
-    wants: dict[str, Any]
-    prior_answer: str | None = field(default=None, init=False)
+    options: dict[str, Any]  # of every call
+    wants: dict[str, Any]  # what the answer must be, which a summary need not
+    prior_answer: str | None = field(default=None, init=False)  # it stood beside housekeeping tools, and is not stale
     last: Result | None = field(default=None, init=False)
 
     @property

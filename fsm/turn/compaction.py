@@ -13,37 +13,23 @@ from rungwise.fsm.call.conversation.parts import Message, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.turn.reading import ReadMessage, answers_behind, blocks_of, is_result, read
-from rungwise.fsm.turn.validity import problems_of
+from rungwise.fsm.turn.validity import Messages, problems_of
 from rungwise.fsm.values.checks import is_whole, must, or_none
 
 
 @frozen
 class ToolExchange:
-    """Hold the places of an assistant's message and of the results of its tools.
+    """Hold the places of an assistant's message and of the results of its tools."""
 
-    Arguments:
-        stop: the place after the last one.
-    """
-
-    start: int
-    stop: int
+    places: range
     is_whole: bool
-
-    @property
-    def places(self) -> range:
-        """Return the places of its messages."""
-        return range(self.start, self.stop)
 
 
 @define
 class Round:
-    """Hold user messages and the exchanges that answer them.
+    """Hold user messages and the exchanges that answer them."""
 
-    Arguments:
-        users: the places of the user messages; none if the assistant begins.
-    """
-
-    users: list[int] = Factory(list)
+    users: list[int] = Factory(list)  # their places; none if the assistant begins
     exchanges: list[ToolExchange] = Factory(list)
 
 
@@ -61,7 +47,7 @@ def rounds_of(messages: Sequence[ReadMessage]) -> list[Round]:
         elif role in ("assistant", "tool"):
             if not rounds:
                 rounds.append(Round())
-            rounds[-1].exchanges.append(ToolExchange(start, index, _is_whole(messages[start:index])))
+            rounds[-1].exchanges.append(ToolExchange(range(start, index), _is_whole(messages[start:index])))
     return rounds
 
 
@@ -75,7 +61,6 @@ def _is_whole(messages: Sequence[ReadMessage]) -> bool:
 Counter = Callable[[Any], int]
 """Counts the tokens of a tuple of messages."""
 
-Messages = Sequence[PlainMessage | Message]
 Conversation = tuple[PlainMessage | Message, ...]
 
 STUB: Final = "(This result was left out to make room.)"
@@ -189,24 +174,19 @@ class OldestFirst:
 
 @frozen
 class _Steps:
-    """Hold the steps that can shorten a conversation, in order.
-
-    Arguments:
-        stubs: the first steps: places of messages and what replaces them.
-        drops: the steps after them: places of messages that go together.
-    """
+    """Hold the steps that can shorten a conversation, in order."""
 
     messages: Conversation
-    stubs: tuple[tuple[int, PlainMessage | Message], ...]
-    drops: tuple[tuple[int, ...], ...]
+    stubs: tuple[tuple[int, PlainMessage | Message], ...]  # the first steps: places, and what replaces the messages
+    drops: tuple[tuple[int, ...], ...]  # the steps after them: places of messages that go together
 
     @classmethod
     def of(cls, messages: Conversation, keep: int, count: Counter) -> _Steps:
         rounds = rounds_of([read(message) for message in messages])
         end = len(messages) - keep  # an exchange that reaches beyond it stays, so no call loses its results
-        free = [each for round in rounds for each in round.exchanges if each.is_whole and each.stop <= end]
+        free = [each for round in rounds for each in round.exchanges if each.is_whole and each.places.stop <= end]
         stubs = []
-        for index in [place for exchange in free for place in range(exchange.start + 1, exchange.stop)]:
+        for index in [place for exchange in free for place in exchange.places[1:]]:
             stub = _stubbed(messages[index])
             if stub is not None and count((stub,)) < count((messages[index],)):
                 stubs.append((index, stub))
@@ -216,7 +196,6 @@ class _Steps:
         return len(self.stubs) + len(self.drops)
 
     def taking(self, steps: int) -> Conversation:
-        """Return the conversation after the first steps."""
         if not steps:
             return self.messages
         stubs = dict(self.stubs[:steps])

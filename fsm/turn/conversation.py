@@ -13,10 +13,9 @@ from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.text.contents import is_blank
-from rungwise.fsm.turn.approval import Resumed
 from rungwise.fsm.turn.policy import TurnHints
 from rungwise.fsm.turn.reading import read
-from rungwise.fsm.turn.validity import as_name
+from rungwise.fsm.turn.validity import Messages, as_name
 
 
 class ResultEntry(NamedTuple):
@@ -30,31 +29,25 @@ class ResultEntry(NamedTuple):
 
 @define(eq=False, repr=False)
 class Conversation:
-    """Collect the messages of a turn.
-
-    Arguments:
-        gathered: the text of an answer that was cut; the next call resumes it.
-        results: the results that have arrived, by the place of the call.
-        shown: the last text that the model showed.
-    """
+    """Collect the messages of a turn."""
 
     messages: tuple[PlainMessage | Message, ...]
-    gathered: str = ""
+    gathered: str = ""  # the text of an answer that was cut; the next call resumes it
     pending: Message | None = None
-    results: dict[int, ToolResult] = field(factory=dict)
-    shown: str = ""
+    results: dict[int, ToolResult] = field(factory=dict)  # that have arrived, by the place of the call
+    shown: str = ""  # the last text that the model showed
     _added: Result | None = field(default=None, init=False)
     _ids: dict[str, int] | None = field(default=None, init=False)  # of all tool calls: some providers refuse duplicates
-
-    @classmethod
-    def resumed(cls, resumed: Resumed) -> Conversation:
-        """Go on at a reply whose calls have not all run."""
-        return cls(resumed.before, pending=resumed.calling, results=dict(resumed.results))
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """Return the calls of the pending message."""
         return () if self.pending is None else self.pending.tool_calls
+
+    @property
+    def ids(self) -> dict[str, list[str]] | None:
+        """Return the ids of the pending tool calls, as a journal records them; None without any."""
+        return {"ids": [call.id for call in self.calls]} if self.calls else None
 
     def add_result(self, result: Result, event: str, *, is_summary: bool, ids: Sequence[str] | None = None) -> None:
         """Add what a call returned.
@@ -79,10 +72,8 @@ class Conversation:
         repeats_earlier = result.outcome == "salvaged" and result.journal.last.effect == "keep_prior_answer"
         if is_blank(result.text) or repeats_earlier:
             return
-        if result.outcome == "done" and not result.tool_calls:
-            self.messages += (result.message,)
-        else:
-            self.messages += (Message.saying("assistant", result.text),)
+        is_whole = result.outcome == "done" and not result.tool_calls
+        self.messages += (result.message if is_whole else Message.saying("assistant", result.text),)
 
     def _add_tool_calls(self, result: Result, ids: Sequence[str] | None) -> None:
         """Make the message pending, with names and ids that every provider accepts."""
@@ -148,9 +139,7 @@ def _unique(id: str, numbers: dict[str, int]) -> str:
     return id
 
 
-def prompt_tokens(
-    request: Request, messages: Sequence[PlainMessage | Message], gathered: str, reported: int
-) -> int | None:
+def prompt_tokens(request: Request, messages: Messages, gathered: str, reported: int) -> int | None:
     """Return the tokens of the next prompt: the caller's count plus an estimate of what came since.
 
     What the model wrote counts as the larger of an estimate and of the output tokens that providers reported.
@@ -201,9 +190,8 @@ def request_of(
     if state == "ask":
         return first
     request, messages = first, conversation.messages
-    choices = shapes.tool_parameters & first.parameters.keys()
-    if not keeps_choice and any(forces_tool(first.parameters[name]) for name in choices):
-        forced = {name for name in choices if forces_tool(first.parameters[name])}
+    forced = {name for name in shapes.tool_parameters & first.parameters.keys() if forces_tool(first.parameters[name])}
+    if forced and not keeps_choice:
         rest = {name: each for name, each in first.parameters.items() if name not in forced}
         request = evolve(first, parameters=rest)
     if state == "summarize":

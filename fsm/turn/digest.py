@@ -25,16 +25,11 @@ from rungwise.fsm.values.usage import NO_USAGE
 
 @frozen
 class TurnPath:
-    """Hold the path of a turn and the paths of its calls.
-
-    Arguments:
-        calls: the path of each call; None for one that was killed before its first step.
-        call_of: the number of the call, from 1, that a step made or brought back, by the number of the step.
-    """
+    """Hold the path of a turn and the paths of its calls."""
 
     path: Path
-    calls: tuple[Path | None, ...]
-    call_of: Mapping[int, int]
+    calls: tuple[Path | None, ...]  # None for one that was killed before its first step
+    call_of: Mapping[int, int]  # the call, from 1, that a step made or brought back, by the number of the step
 
     @property
     def policy(self) -> TurnPolicy:
@@ -77,14 +72,8 @@ KINDS: Final = {"use_tools": "tools", "compact": "compaction"}
 def digest_of_turn(turn: TurnPath, says: str = "") -> Digest:
     """Sum up a turn."""
     calls = tuple(None if call is None else digest_of_call(call) for call in turn.calls)
-    return digest_of(
-        turn.path,
-        spent=_spent(turn, calls),
-        cause=_cause(turn, calls),
-        most=asdict(turn.policy.budget),
-        lines=tuple(_lines(turn, calls)),
-        says=says,
-    )
+    spent, cause, lines = _spent(turn, calls), _cause(turn, calls), tuple(_lines(turn, calls))
+    return digest_of(turn.path, spent=spent, cause=cause, most=asdict(turn.policy.budget), lines=lines, says=says)
 
 
 def digest_of_turn_journal(journal: Record, calls: Sequence[Record], text: str = "") -> Digest | None:

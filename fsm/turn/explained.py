@@ -19,6 +19,7 @@ from rungwise.fsm.journal.path import Path, read_path
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.turn.digest import KINDS, TurnPath, digest_of_turn, turn_path_of
 from rungwise.fsm.turn.journal import TurnJournal
+from rungwise.fsm.turn.observe import counts_of
 from rungwise.fsm.turn.table import TURN
 
 __all__ = ["TurnPath", "read_recorded", "read_turn", "turn_path_of"]
@@ -72,18 +73,14 @@ def explain_turn(turn: TurnPath) -> str:
 
 def _asides(turn: TurnPath) -> Iterator[tuple[int, str]]:
     """Yield the remark beside a step: what came back after how long, and the units spent of how many."""
-    limits = turn.policy.limits
     for before, step in pairwise(turn.path.steps):
-        parts = []
+        parts = [counts_of(step.target, step.spent.__getitem__, turn.policy)] if step.spent else []
         if before.event == "sent":
             kind = KINDS.get(before.source)
             what = f"call {turn.call_of[before.number]}" if kind is None else kind
-            parts.append(f"{what}, {step.at - before.at:.3g} s")
-        rung = TURN.rung(step.target)
-        if rung is not None and rung.name != "use_tools" and step.spent:
-            parts.append(f"{rung.unit.replace('_', '-')} {step.spent[rung.counter]}/{limits[rung.counter]}")
-        if parts:
-            yield step.number, "; ".join(parts)
+            parts.insert(0, f"{what}, {step.at - before.at:.3g} s")
+        if any(parts):
+            yield step.number, "; ".join(filter(None, parts))
 
 
 def _used(turn: TurnPath) -> Iterator[Used]:

@@ -22,10 +22,7 @@ from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import CALLS
 from rungwise.fsm.values.checks import is_flag, is_text
 from rungwise.fsm.values.money import as_money, units_of
-from rungwise.fsm.values.usage import (
-    NO_USAGE,
-    Usage,  # the type of an inherited field, for who reads signatures
-)
+from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from rungwise.fsm.journal.digest import Digest
@@ -38,17 +35,12 @@ class TurnStep(Step):
 
 @define(eq=False)
 class TurnSetting:
-    """Hold the arguments of a turn, without its messages and tools.
-
-    Arguments:
-        deadline: seconds from the start of the turn to the caller's deadline; None without one.
-        recorded: after reading, the policy of the calls as recorded, including the fields of rungs of your own.
-    """
+    """Hold the arguments of a turn, without its messages and tools."""
 
     policy: TurnPolicy
     has_compactor: bool = False
-    deadline: float | None = None
-    recorded: Mapping[str, Any] | None = None
+    deadline: float | None = None  # of the caller, in seconds from the start of the turn
+    recorded: Mapping[str, Any] | None = None  # read: the calls' policy as recorded, with fields of rungs of your own
 
 
 def _is_result(value: Any) -> bool:
@@ -124,16 +116,12 @@ class TurnJournal(Displayable, Record):
 
 @define(eq=False)
 class Tally:
-    """Add up what a turn uses.
-
-    Arguments:
-        cost: the cost of its calls, in units; None once a backend has no prices.
-    """
+    """Add up what a turn uses."""
 
     began: float | None = None
     elapsed: float = 0.0
     usage: Usage = NO_USAGE
-    cost: int | None = 0
+    cost: int | None = 0  # of its calls, in units; None once a backend has no prices
     attempts: int = 0
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from rungwise.fsm.call.run.result import Result, error_of
 from rungwise.fsm.machine.run import Run
@@ -40,10 +40,9 @@ OF_TOOLS = ("tool_worked", "repeats_calls", "over_tool_limit", "was_handed_off",
 """The facts of a round of tools, besides what the counters have left."""
 
 
-def facts_of_call(
-    result: Result, position: Run, *, has_compactor: bool, is_summary: bool, has_text: bool
-) -> tuple[str, ...]:
+def facts_of_call(result: Result, position: Run, *, has_compactor: bool, has_text: bool) -> tuple[str, ...]:
     """Return the names of the facts that hold when a call has ended; `has_text` is of the whole turn."""
+    is_summary = position.spent_of("summaries") > 0
     found = {
         "is_hopeless": not HOPELESS.isdisjoint(result.journal.last.facts),
         "has_compactor": has_compactor,
@@ -59,12 +58,12 @@ def facts_of(position: Run, found: Mapping[str, bool]) -> tuple[str, ...]:
     return tuple(fact.name for fact in TURN.facts if found.get(fact.name) or left.get(fact.name))
 
 
-def counts_of(position: Run, row: Row, policy: TurnPolicy) -> str:
-    """Write how many units of its counter a rung has used, of how many; "" for `use_tools`."""
-    rung = TURN.rung(row.target)
-    assert rung is not None
-    spent, most = position.spent_of(rung.counter), policy.limits[rung.counter]
-    return f"{rung.unit.replace('_', '-')} {spent}/{most}" if rung.name != "use_tools" else ""
+def counts_of(state: str, spent_of: Callable[[str], int], policy: TurnPolicy) -> str:
+    """Write how many units of its counter a rung has used, of how many; "" for `use_tools` and for no rung."""
+    rung = TURN.rung(state)
+    if rung is None or rung.name == "use_tools":
+        return ""
+    return f"{rung.unit.replace('_', '-')} {spent_of(rung.counter)}/{policy.limits[rung.counter]}"
 
 
 def cause_of(

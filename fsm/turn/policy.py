@@ -98,13 +98,8 @@ class TurnPolicy:
     @property
     def limits(self) -> Mapping[str, int]:
         """Return the limit of each counter of the table."""
-        limits = {
-            "faults": self.faults,
-            "compactions": self.compactions,
-            "summaries": int(self.summary and self.auto_continues > 0),
-            "auto_continues": self.auto_continues,
-        }
-        return {name: limits[name] for name in TURN.counters}
+        summaries = int(self.summary and self.auto_continues > 0)
+        return {name: summaries if name == "summaries" else getattr(self, name) for name in TURN.counters}
 
     @property
     def result_tokens(self) -> int:

@@ -26,12 +26,9 @@ Key = tuple[Form, str]
 USE_BLOCK: Final = "tool_use"
 RESULT_BLOCK: Final = "tool_result"
 _TEXT_BLOCKS: Final = (None, "text", "input_text", "output_text")
-_ROLES: Final[Mapping[object, str]] = {
-    "system": "system",
+_ROLES: Final[Mapping[str, str]] = {
+    **{role: role for role in ("system", "user", "assistant", "tool")},
     "developer": "system",
-    "user": "user",
-    "assistant": "assistant",
-    "tool": "tool",
     "function": "tool",
 }
 
@@ -47,17 +44,12 @@ class ReadCall:
 
 @frozen(kw_only=True)
 class ReadMessage:
-    """Hold what the turn needs to know of a message.
+    """Hold what the turn needs to know of a message."""
 
-    Arguments:
-        role: "system" (also for a developer), "user", "assistant", "tool" for results, or "" for none.
-        results: the keys of the calls whose results it has.
-    """
-
-    role: str
+    role: str  # "system" (also for a developer), "user", "assistant", "tool" for results, or "" for none
     has_text: bool = False
     calls: tuple[ReadCall, ...] = ()
-    results: tuple[Key, ...] = ()
+    results: tuple[Key, ...] = ()  # the calls whose results it has
     speaks_first: bool = False
 
 
@@ -65,21 +57,22 @@ def read(message: PlainMessage | Message) -> ReadMessage:
     """Read a message; parts in no known form are ignored, and nothing raises."""
     message = read_stored(message, "a message")
     if isinstance(message, Message):
-        calls = tuple(
-            [ReadCall(key=("call", each.id), name=each.name, arguments=each.arguments) for each in message.tool_calls]
-        )
+        own = [ReadCall(key=("call", each.id), name=each.name, arguments=each.arguments) for each in message.tool_calls]
         results: tuple[Key, ...] = tuple([("call", each.id) for each in message.tool_results])
-        return ReadMessage(role=message.role, has_text=not is_blank(message.text), calls=calls, results=results)
+        return ReadMessage(role=message.role, has_text=not is_blank(message.text), calls=tuple(own), results=results)
     if not isinstance(message, Mapping):
         return ReadMessage(role="")
-    role, has_text = _role_of(message), _has_text(message.get("content"))
+    stated, has_text = message.get("role"), _has_text(message.get("content"))
+    role = _ROLES.get(stated, "") if isinstance(stated, str) else ""
+    if stated == "function":
+        return ReadMessage(role=role, has_text=has_text, results=(("function", _text(message.get("name"))),))
     if role == "tool":
-        return ReadMessage(role=role, has_text=has_text, results=(_answered_by(message),))
+        answered = _text(message.get("tool_call_id", message.get("id")))
+        return ReadMessage(role=role, has_text=has_text, results=(("call", answered),))
     blocks = blocks_of(message)
     results = tuple([("block", _text(each.get("tool_use_id"))) for each in blocks if is_result(each)])
     if role == "assistant":
-        calls = tuple(_calls_in(message))
-        return ReadMessage(role=role, has_text=has_text, calls=calls, results=results)
+        return ReadMessage(role=role, has_text=has_text, calls=tuple(_calls_in(message)), results=results)
     speaks_first = not all(is_result(each) for each in blocks[: len(results)])
     return ReadMessage(role="tool" if results else role, has_text=has_text, results=results, speaks_first=speaks_first)
 
@@ -101,17 +94,6 @@ def answers_behind(messages: Sequence[ReadMessage], index: int) -> int:
     while stop < len(messages) and messages[stop].role == "tool":
         stop += 1
     return stop
-
-
-def _role_of(message: Mapping[str, Any]) -> str:
-    role = message.get("role")
-    return _ROLES.get(role, "") if isinstance(role, str) else ""
-
-
-def _answered_by(message: Mapping[str, Any]) -> Key:
-    if message.get("role") == "function":
-        return "function", _text(message.get("name"))
-    return "call", _text(message.get("tool_call_id", message.get("id")))
 
 
 def _calls_in(message: Mapping[str, Any]) -> Iterator[ReadCall]:

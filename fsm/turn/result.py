@@ -102,7 +102,8 @@ class TurnResult(Displayable, Generic[V]):
         """
         if self.is_success:
             return self
-        message = f"{self.outcome} after {_count(self.calls, 'call')}: {self.cause}"
+        calls = "1 call" if self.calls == 1 else f"{self.calls} calls"
+        message = f"{self.outcome} after {calls}: {self.cause}"
         raise ERRORS[self.outcome](message, self) from self.error
 
 
@@ -136,7 +137,3 @@ ERRORS: Mapping[str, type[TurnError]] = {
     "cancelled": TurnCancelled,
     "over_budget": TurnOverBudget,
 }
-
-
-def _count(number: int, what: str) -> str:
-    return f"1 {what}" if number == 1 else f"{number} {what}s"

@@ -7,6 +7,7 @@ import sys
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -78,8 +79,11 @@ def _plain(value: Any) -> Any:
             return dict(value)
         if isinstance(value, tuple) and hasattr(kind, "_asdict"):
             return value._asdict()  # type: ignore[attr-defined]
+        if isinstance(value, AbstractSet):
+            with suppress(TypeError):  # sorted where its values can be, so that equal sets give equal texts
+                return sorted(value)
         if isinstance(value, _LISTED):
-            return _listed(value)
+            return list(value)
         if isinstance(value, _WRITTEN):
             return str(value)
         if isinstance(value, date | time):
@@ -98,16 +102,6 @@ def _plain(value: Any) -> Any:
     except Exception:  # properties of the caller's classes may raise anything
         pass
     raise _NoForm(f"an object of type {label(kind.__name__)}")
-
-
-def _listed(value: Any) -> list[Any]:
-    """Return the values as a list; a set is sorted where its values can be, so that equal sets give equal texts."""
-    if isinstance(value, AbstractSet):
-        try:
-            return sorted(value)
-        except TypeError:
-            pass
-    return list(value)
 
 
 def shortened(texts: Sequence[str], tokens: int) -> tuple[str, ...]:
@@ -142,36 +136,24 @@ def _cut(text: str, size: int, most: int) -> str:
         return text
     data = text.encode("utf-8", "surrogatepass")
     end, start = room - room // 3, size - room // 3
-    while end > 0 and _is_within(data[end]):
+    while end > 0 and data[end] & 0xC0 == 0x80:  # within a code point
         end -= 1
-    while start < size and _is_within(data[start]):
+    while start < size and data[start] & 0xC0 == 0x80:
         start += 1
     head, tail = (part.decode("utf-8", "surrogatepass") for part in (data[:end], data[start:]))
     return f"{head}{_mark(len(text) - len(head) - len(tail))}{tail}"
 
 
-def _is_within(byte: int) -> bool:
-    """Tell whether a byte of UTF-8 continues a code point."""
-    return byte & 0xC0 == 0x80
-
-
 @frozen
 class ToolRound:
-    """Hold one round of tools.
-
-    Arguments:
-        runs: the calls that run, with the place of each among all calls.
-        faults: what is wrong with the others, by place, in words for the model.
-        handed: the places of the terminating calls that need no run.
-        awaiting: the places of the calls that need the caller's approval.
-    """
+    """Hold one round of tools."""
 
     calls: tuple[ToolCall, ...]
-    runs: tuple[tuple[int, ToolRun], ...]
-    faults: dict[int, str]
-    handed: frozenset[int]
+    runs: tuple[tuple[int, ToolRun], ...]  # each with its place among all calls
+    faults: dict[int, str]  # what is wrong with the others, by place, in words for the model
+    handed: frozenset[int]  # the places of the terminating calls that need no run
     is_too_long: bool
-    awaiting: frozenset[int] = frozenset()
+    awaiting: frozenset[int] = frozenset()  # the places of the calls that need the caller's approval
 
     @property
     def waiting(self) -> tuple[ToolCall, ...]:
@@ -253,11 +235,8 @@ class ToolRound:
 
     def handed_off(self, tools: Toolbox, conversation: Conversation) -> tuple[ToolCall, ...]:
         """Return the terminating calls that succeeded."""
-        return tuple(
-            call
-            for place, call in enumerate(self.calls)
-            if tools.is_terminating(call.name) and not conversation.results[place].is_fault
-        )
+        ends = [(place, call) for place, call in enumerate(self.calls) if tools.is_terminating(call.name)]
+        return tuple(call for place, call in ends if not conversation.results[place].is_fault)
 
 
 def entry_of(place: int, outcome: ToolOutcome, room: int) -> ResultEntry:

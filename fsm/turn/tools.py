@@ -24,7 +24,7 @@ from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy
 from rungwise.fsm.values.label import did_you_mean, label, short
 
 _SECONDS_FORM: Final = "a number of seconds above 0, or None"
-_IN_DEFINITION: Final = ("name", "description", "parameters", "strict")
+_DEFINED: Final = ("name", "description", "parameters", "strict")
 
 Executor = Callable[[str, Arguments], Any]
 """Runs the tools without a function: called with the name and the arguments; may be async."""
@@ -96,13 +96,12 @@ class Tool:
     takes: Schema = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "takes", self._read_schema())
-
-    def _read_schema(self) -> Schema:
-        where = f"the tool {self.called!r}" if self.called else "the tool"
+        where, takes = f"the tool {self.called!r}" if self.called else "the tool", Schema()
         if self.parameters is not None:
-            return GivenSchema.of(self.parameters, f"Tool.parameters of {where}")
-        return Schema() if self.function is None else HintedSchema.of(self.function, where)
+            takes = GivenSchema.of(self.parameters, f"Tool.parameters of {where}")
+        elif self.function is not None:
+            takes = HintedSchema.of(self.function, where)
+        object.__setattr__(self, "takes", takes)
 
     def waits_for_approval(self, arguments: Mapping[str, Any]) -> bool:
         """Tell whether a call with these arguments needs the caller's approval."""
@@ -215,7 +214,10 @@ class Toolbox:
         """
         tool = self.tools.get(call.name)
         if tool is None:
-            return self._unknown(call.name)
+            named = label(call.name, LONGEST_NAME)
+            near = did_you_mean(named, self.tools)
+            there = f"there are: {quoted(self.tools)}" if self.tools else "there are no tools"
+            return f"there is no tool {named!r}; {near + ' ' if near else ''}{there}"
         try:
             arguments = tool.takes.read(_read(call.arguments))
         except Misfit as fault:
@@ -229,12 +231,6 @@ class Toolbox:
     def is_housekeeping(self, name: str) -> bool:
         """Tell whether this tool only keeps notes."""
         return name in self.tools and self.tools[name].housekeeping
-
-    def _unknown(self, name: str) -> str:
-        named = label(name, LONGEST_NAME)
-        near = did_you_mean(named, self.tools)
-        there = f"there are: {quoted(self.tools)}" if self.tools else "there are no tools"
-        return f"there is no tool {named!r}; {near + ' ' if near else ''}{there}"
 
 
 def _read(text: str) -> Arguments:
@@ -251,7 +247,6 @@ def _read(text: str) -> Arguments:
 
 
 def _named_tools(tools: Tools) -> Iterator[Tool]:
-    """Yield a `Tool` with a name for each tool."""
     if tools is None:
         return
     if isinstance(tools, Mapping):
@@ -306,10 +301,8 @@ def _defined(definition: Mapping[str, Any], where: str) -> Tool:
     if not isinstance(body, Mapping):
         raise ConfigurationError(f"{where}['function'] must be a mapping, not {type(body).__name__}")
     for name in body:
-        if name not in _IN_DEFINITION:
-            raise ConfigurationError(
-                f"{where} has an unknown key {short(name)}; there are: {', '.join(_IN_DEFINITION)}"
-            )
+        if name not in _DEFINED:
+            raise ConfigurationError(f"{where} has an unknown key {short(name)}; there are: {', '.join(_DEFINED)}")
     return Tool(**body)
 
 

@@ -113,8 +113,8 @@ class Turn:
         self._caller = Caller(policy, tuple(chain), self.tools, options, wants)
         self._conversation = Conversation(request.messages)
         self._resumed = None if approvals is None else Resumed.of(request.messages, approvals, policy.hints, self.tools)
-        if self._resumed is not None:
-            self._conversation = Conversation.resumed(self._resumed)
+        if (at := self._resumed) is not None:
+            self._conversation = Conversation(at.before, pending=at.calling, results=dict(at.results))
             self.position.state = TURN.resumes or TURN.start
         self._paused_at: ToolRound | None = None
         self._repeats = Repeats()
@@ -192,15 +192,12 @@ class Turn:
         if result.journal is not self._call.journal:
             raise ConfigurationError("result must be that of the call that was to be made")
         self._tally.pass_time(now, result.seconds)
-        is_summary = self._is_summary
         event = event_of(result)
-        self._conversation.add_result(result, event, is_summary=is_summary)
+        self._conversation.add_result(result, event, is_summary=self._is_summary)
         self._settle_call(result)
-        has_text = not is_blank(self._conversation.shown)
-        known = {"has_compactor": self.journal.setting.has_compactor, "has_text": has_text}
-        facts = facts_of_call(result, self.position, is_summary=is_summary, **known)
-        content = {"ids": [call.id for call in calls]} if (calls := self._conversation.calls) else None
-        return self._advance(event, facts, result=result, content=content)
+        has_compactor, has_text = self.journal.setting.has_compactor, not is_blank(self._conversation.shown)
+        facts = facts_of_call(result, self.position, has_compactor=has_compactor, has_text=has_text)
+        return self._advance(event, facts, result=result, content=self._conversation.ids)
 
     def tools_ran(self, outcomes: Sequence[ToolOutcome], now: float | None = None) -> Action | None:
         """Take the outcomes of the tools and return the next thing to do; None at the end.
@@ -362,13 +359,12 @@ class Turn:
                 is_summed_up = self._is_summary and row.target == "limit_reached"
                 self._end(row, self._cause if is_summed_up else cause, handed_off)
             return None
-        notes = filter(None, (counts_of(self.position, row, self.policy), note))
+        notes = filter(None, (counts_of(row.target, self.position.spent_of, self.policy), note))
         self._recorder.record(row, facts, result=result, note="; ".join(notes) or None, content=content)
         self._cause = cause
         return self._act()
 
     def _end(self, row: Row, cause: str | None, handed_off: tuple[Any, ...] = ()) -> None:
-        """Close the conversation and build the result."""
         self._conversation.close(self.policy.hints.not_run)
         if self._resumed is not None:  # nothing has run: what was approved still waits
             self._conversation.messages = self.request.messages

@@ -43,11 +43,8 @@ def problems_of(messages: Messages, *, callers: Messages = ()) -> tuple[str, ...
         callers: the caller's own messages, whose system messages may stand anywhere.
     """
     reads = [read(message) for message in messages]
-    problems: list[Problem] = []
-    for index, message in enumerate(reads):
-        problems += [(index, each) for each in _faults_of(message)]
-    problems += _unpaired(reads)
-    problems += _misplaced(messages, reads, callers)
+    own = [(index, fault) for index, message in enumerate(reads) for fault in _faults_of(message)]
+    problems = [*own, *_unpaired(reads), *_misplaced(messages, reads, callers)]
     return tuple([f"messages[{index}]: {fault}" for index, fault in sorted(problems, key=lambda each: each[0])])
 
 
@@ -86,9 +83,6 @@ def _is_object(arguments: Any) -> bool:
         return isinstance(orjson.loads(arguments), dict)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         return False
-
-
-# what is wrong between messages
 
 
 def _unpaired(reads: Sequence[ReadMessage]) -> Iterator[Problem]:

@@ -33,7 +33,11 @@ def by_fallbacks(worst: Mapping[int, Sequence[WorstCase]]) -> str:
 
 
 def _lines(certificate: Verified) -> Iterator[str]:
-    yield from (f"# Certificate: {certificate.table}", "", f"{_verdict(certificate).capitalize()}.", "")
+    failed = [each.name for each in certificate.failed]
+    if certificate.call is not None and not certificate.call.ok:
+        failed.append("its calls are not proved")
+    verdict = "everything holds" if certificate.ok else f"fails: {'; '.join(failed)}"
+    yield from (f"# Certificate: {certificate.table}", "", f"{verdict.capitalize()}.", "")
     yield _table(["", ""], _settings(certificate))
     yield from ("## Properties", "")
     properties = ((each.verdict, each.name, each.detail) for each in certificate.properties)
@@ -58,13 +62,6 @@ def _lines(certificate: Verified) -> Iterator[str]:
     yield from (_others(certificate), "", "## Guards that can hold at once", "")
     yield from ("The first one in table order wins.", "")
     yield _table(["event", "guard", "wins over"], _winners(certificate.overlaps))
-
-
-def _verdict(certificate: Verified) -> str:
-    failed = [each.name for each in certificate.failed]
-    if certificate.call is not None and not certificate.call.ok:
-        failed.append("its calls are not proved")
-    return "everything holds" if certificate.ok else f"fails: {'; '.join(failed)}"
 
 
 def _settings(certificate: Verified) -> Iterator[tuple[str, str]]:
@@ -165,9 +162,8 @@ def figure(worst: WorstCase) -> str:
 
 def is_attained(worst: WorstCase) -> bool:
     """Tell whether some path reaches the figure, as far as is known."""
-    return worst.is_exact or (
-        worst.is_certain and worst.ended_by.startswith("budget.") and worst.ended_by != "budget.attempts"
-    )
+    ends = worst.ended_by.startswith("budget.") and worst.ended_by != "budget.attempts"
+    return worst.is_exact or (worst.is_certain and ends)
 
 
 def path_end(worst: WorstCase) -> str:

@@ -18,6 +18,7 @@ from rungwise.fsm.call.table import CALL, UNSENT
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.enactment import ANSWER, links_of
 from rungwise.fsm.certificate.shown.settings import settings_of
+from rungwise.fsm.certificate.troubles import EVENTS, reply_of
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.diagram.page import Setup, play_page
 from rungwise.fsm.errors import IllegalEvent, TableError
@@ -28,17 +29,11 @@ from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.turn.tools import Tool
 from rungwise.fsm.turn.turn import Turn
 
+EMPTY = reply_of("came_empty", 1, None)
 EXAMPLES: tuple[Reply | Failure, ...] = (
-    Reply("", stop_reason="stop"),
-    Reply("", reasoning="thoughts", stop_reason="stop"),
-    Reply("some text", stop_reason="length"),
-    Reply("some text", stop_reason="paused"),
-    Reply(tool_calls=(ToolCall("1", "read", "{"),), stop_reason="length"),
-    Reply("", reasoning="thoughts", stop_reason="length"),
+    *(reply_of(event, 1, None) for event in EVENTS if event not in ("answered", "called_tools")),
     Reply("some text", interrupted=True),
-    Reply("text", stop_reason="unknown"),
     Reply(tool_calls=(ToolCall("1", "read", "[]"),), stop_reason="tool_calls"),
-    Reply(stop_reason="content_filter"),
     Failure("silence"),
     Failure("server_error", status=503),
     Failure("auth", status=401),
@@ -84,24 +79,14 @@ def play_policy(policy: Policy | TurnPolicy = DEFAULT_POLICY, backends: int = 1)
     if not certificate.ok:
         failed = "; ".join(each.detail for each in certificate.failed)
         raise TableError(f"the table {table.name!r} cannot be proved: {failed}")
-    if isinstance(policy, TurnPolicy):
-        return play_page(
-            table,
-            Setup(limits=certificate.limits),  # the budget counts requests, and this page counts actions
-            heading=_turn_at_worst(certificate),
-            facts={event: asdict(facts) for event, facts in usual_facts_of_turn().items()},
-            unit="action",
-            settings=settings_of(policy),
-        )
-    usual = usual_facts(policy, backends)
-    return play_page(
-        table,
-        Setup(limits=certificate.limits, budget=asdict(policy.budget)),
-        heading=_at_worst(certificate),
-        at_first=min((facts.now for event, facts in usual.items() if event not in UNSENT), key=len, default=()),
-        facts={event: asdict(facts) for event, facts in usual.items()},
-        settings=settings_of(policy),
-    )
+    usual = usual_facts_of_turn() if isinstance(policy, TurnPolicy) else usual_facts(policy, backends)
+    facts, settings = {event: asdict(each) for event, each in usual.items()}, settings_of(policy)
+    if isinstance(policy, TurnPolicy):  # whose budget counts requests, while its page counts actions
+        heading, setup = _turn_at_worst(certificate), Setup(limits=certificate.limits)
+        return play_page(table, setup, heading=heading, facts=facts, unit="action", settings=settings)
+    heading, setup = _at_worst(certificate), Setup(limits=certificate.limits, budget=asdict(policy.budget))
+    first = min((each.now for event, each in usual.items() if event not in UNSENT), key=len, default=())
+    return play_page(table, setup, heading=heading, at_first=first, facts=facts, settings=settings)
 
 
 def _turn_at_worst(certificate: Certificate) -> str:
@@ -134,7 +119,7 @@ def usual_facts(policy: Policy, backends: int) -> dict[str, Usual]:
         try:
             call.begin()
             now = _facts_after(call, example)
-            later = () if call.is_over else _facts_after(call, EXAMPLES[0])
+            later = () if call.is_over else _facts_after(call, EMPTY)
         except IllegalEvent:  # a user's table may lack this event
             continue
         event = next(step.event for step in call.journal.steps if step.event not in ("sent", "skipped"))

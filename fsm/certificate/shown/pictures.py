@@ -92,6 +92,7 @@ def _files(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, 
         yield name.format(name=HEALTH.name, of=OF_HEALTH), render(HEALTH, format, view)
     explanation = _read(directory / EXPLANATION)
     if explanation is not None:
+        properties = [[each.name, "yes" if each.holds else "**no**", each.detail] for each in verify_health()]
         blocks = {
             "decisions": draw_policy(call, "rows", "ladder"),
             "counters": counters(call.table, call.limits),
@@ -100,10 +101,7 @@ def _files(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, 
             "turn_counters": counters(TURN, turn.limits),
             "turn_numbers": numbers(turn),
             "health_decisions": render(HEALTH, "rows", "ladder"),
-            "health_properties": markdown_table(
-                ["property", "holds", "how"],
-                [[each.name, "yes" if each.holds else "**no**", each.detail] for each in verify_health()],
-            ),
+            "health_properties": markdown_table(["property", "holds", "how"], properties),
         }
         yield EXPLANATION, fill(explanation, blocks)
     yield CERTIFICATE, _certificates(call)
@@ -129,9 +127,6 @@ def _read(path: Path) -> str | None:
 
 def numbers(policy: Policy | TurnPolicy) -> str:
     """Write the fields of a policy that no row and no counter shows: budget, waits, clocks, output caps, tools."""
-    lines = [
-        [f"`{name}`", value_text(name, value), says_of(name)]
-        for name, value in fields_of(policy).items()
-        if not name.startswith(("limits.", "hints."))
-    ]
+    fields = {name: each for name, each in fields_of(policy).items() if not name.startswith(("limits.", "hints."))}
+    lines = [[f"`{name}`", value_text(name, value), says_of(name)] for name, value in fields.items()]
     return markdown_table(["field", "value", "meaning"], lines)

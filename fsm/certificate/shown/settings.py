@@ -108,8 +108,7 @@ def settings_of(policy: Policy | TurnPolicy, *, hides_off: bool = False) -> Sett
 
 def limits_of(policy: Policy | TurnPolicy) -> Limits:
     """Return the limit of each counter of a policy's table; None means one for each further backend or key."""
-    table = table_of(policy)
-    return {name: policy.limits.get(name, limit) for name, limit in table.limits.items()}
+    return {name: policy.limits.get(name, limit) for name, limit in table_of(policy).limits.items()}
 
 
 def off_rows(policy: Policy | TurnPolicy) -> dict[Row, str]:
@@ -186,11 +185,8 @@ def span(base: float, cap: float) -> str:
 def _in_words(rung: Rung, limit: int | None, waits: Waits | None) -> str:
     if limit == 0:
         return f"never: the limit of {rung.counter} is 0"
-    often = {
-        None: f"once for each further {BY_CHAIN.get(rung.counter, 'backend')}",
-        1: "at most once",
-        2: "at most twice",
-    }
+    further = BY_CHAIN.get(rung.counter, "backend")
+    often = {None: f"once for each further {further}", 1: "at most once", 2: "at most twice"}
     times = often.get(limit, f"at most {limit} times")
     series = _series(rung, waits)
     if series is None or waits is None:

@@ -26,7 +26,6 @@ _SHOWN = (
     *("code", "note", "asked_wait", "draw", "content"),
 )
 
-
 MOST_TICKS = 6
 SHORTEST = 1e-9
 """Seconds below which no clock can tell two times apart, and no number is round."""
@@ -53,16 +52,6 @@ def bars_of(line: AttemptLine, since: float = 0.0) -> tuple[Bar, ...]:
     return Bar("wait", since + sent - attempt.waited, attempt.waited, f"wait of {seconds_text(attempt.waited)}"), own
 
 
-def ticks(seconds: float) -> list[float]:
-    """Return round times from 0 to the end, a handful of them."""
-    if seconds < SHORTEST:
-        return [0.0]
-    rough = seconds / (MOST_TICKS - 1)
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next((factor * power for factor in (1, 2, 5) if factor * power >= rough), 10 * power)
-    return [place * step for place in range(int(seconds / step + 1e-9) + 1)]
-
-
 @frozen
 class Timeline:
     """Place bars on an axis that lasts `total` seconds, as the run did."""
@@ -77,7 +66,12 @@ class Timeline:
     @property
     def ticks(self) -> list[float]:
         """Return a handful of round times from 0 to the end."""
-        return ticks(self.total)
+        if not self.has_time:
+            return [0.0]
+        rough = self.total / (MOST_TICKS - 1)
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next((factor * power for factor in (1, 2, 5) if factor * power >= rough), 10 * power)
+        return [place * step for place in range(int(self.total / step + 1e-9) + 1)]
 
     bars = staticmethod(bars_of)
 
@@ -94,14 +88,6 @@ class Used:
     seconds: float
     output_tokens: int
     money: float | None = None  # None where that is not known
-
-
-def used_in(path: Path, money: Sequence[float | None] = ()) -> tuple[Used, ...]:
-    """Return what a run had used after each of its steps; money is None where it is not known."""
-    tokens = accumulate(step.usage.output_tokens for step in path.steps)
-    spent = money or [None] * len(path.steps)
-    together = zip(path.steps, tokens, spent, strict=True)
-    return tuple(Used(step.attempts, step.at, count, paid) for step, count, paid in together)
 
 
 def steps_data(path: Path, used: Sequence[Used], inner: Mapping[int, int]) -> Plain:
@@ -157,7 +143,9 @@ class RunDetails:
 
 def explain_page(path: Path, setup: Setup, *, digest: Digest | None = None, money: Sequence[float | None] = ()) -> Page:
     """Make the page of a recorded run; everything in its path is escaped, and the default digest is read from it."""
-    used = used_in(path, money)
+    tokens = accumulate(step.usage.output_tokens for step in path.steps)
+    together = zip(path.steps, tokens, money or [None] * len(path.steps), strict=True)
+    used = [Used(step.attempts, step.at, count, paid) for step, count, paid in together]
     if digest is None:
         digest = digest_of(path, spent=Spent(attempts=used[-1].attempts, seconds=used[-1].seconds), most=setup.budget)
     return page_of(path, setup, RunDetails(used=used, digest=digest))

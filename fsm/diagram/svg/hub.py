@@ -173,12 +173,8 @@ def draw_hub_view(picture: Picture) -> str:
     left = evolve(left, hub=START + left.width)
     right = evolve(right, hub=left.hub + wide)
     headings, top = _headings(picture, left, right)
-    parts = [
-        *headings,
-        *draw_column(left, top, height),
-        *draw_column(right, top, height),
-        draw_node(hub, left.hub, top, wide, height),
-    ]
+    both = [*draw_column(left, top, height), *draw_column(right, top, height)]
+    parts = [*headings, *both, draw_node(hub, left.hub, top, wide, height)]
     if hub.start:
         x = left.hub + wide / 2
         parts += [box(x - 5, top - 24, 10, 10, "dot", 5), line([(x, top - 14), (x, top)], "line", "arrow")]
@@ -218,31 +214,23 @@ def _others(picture: Picture, y: float) -> tuple[list[str], float]:
     states = max(node_width(picture.node(name)) for arc in arcs for name in (arc.source, arc.target))
     panel = max(panel_width(arc.lines) for arc in arcs)
     parts = [text(MARGIN, y + 32, f"not by way of {picture.hub}", "small faint")]
-    y += 42
-    for arc in arcs:
-        parts.append(_other(picture, arc, y, states, panel))
-        y += _high(picture, arc) + GAP
-    return parts, y
-
-
-def _other(picture: Picture, arc: Arc, y: float, states: float, panel: float) -> str:
-    high = _high(picture, arc)
-    middle = y + high / 2
     xs = [MARGIN, MARGIN + states, MARGIN + states + STUB, MARGIN + states + STUB + panel]
     end = xs[3] + ARROW
-    parts = [
-        draw_node(picture.node(arc.source), xs[0], y, states, high),
-        draw_stub([(xs[1], middle), (xs[2], middle)], arc),
-        *draw_panel(xs[2], middle - panel_height(arc.lines) / 2, panel, arc.lines),
-        draw_arrow([(xs[3], middle), (end, middle)], arc),
-        draw_node(picture.node(arc.target), end, y, states, high),
-    ]
-    return group(parts, arc=f"{arc.source} {arc.target}")
-
-
-def _high(picture: Picture, arc: Arc) -> float:
-    is_tall = any(picture.node(name).pieces for name in (arc.source, arc.target))
-    return max(panel_height(arc.lines), TALL if is_tall else LEAST)
+    y += 42
+    for arc in arcs:
+        source, target, tall = picture.node(arc.source), picture.node(arc.target), panel_height(arc.lines)
+        high = max(tall, TALL if source.pieces or target.pieces else LEAST)
+        middle = y + high / 2
+        drawn = [
+            draw_node(source, xs[0], y, states, high),
+            draw_stub([(xs[1], middle), (xs[2], middle)], arc),
+            *draw_panel(xs[2], middle - tall / 2, panel, arc.lines),
+            draw_arrow([(xs[3], middle), (end, middle)], arc),
+            draw_node(target, end, y, states, high),
+        ]
+        parts.append(group(drawn, arc=f"{arc.source} {arc.target}"))
+        y += high + GAP
+    return parts, y
 
 
 def _legend(picture: Picture, y: float) -> tuple[list[str], float]:

@@ -122,10 +122,8 @@ def _line(picture: Picture, decision: Decision, line: Line, grid: Grid, x: float
     looks = " struck" if line.is_struck else " hit" if line.steps else "" if line.row.guard else " faint"
     if line.is_struck:
         node = evolve(node, is_off=True)
-    parts = [
-        text(x + grid.guard, base, decision.guard(line), f"label{looks}"),
-        chip(node, x + grid.target, y + 1, width(node.label) + CHIP, ROW - 3),
-    ]
+    target = chip(node, x + grid.target, y + 1, width(node.label) + CHIP, ROW - 3)
+    parts = [text(x + grid.guard, base, decision.guard(line), f"label{looks}"), target]
     if line.sign:
         parts.append(text(x + PAD, base, line.sign, "label sign"))
     if rank is not None:

@@ -15,13 +15,13 @@ def panel_width(lines: tuple[Line, ...], notes: tuple[Note, ...] = ()) -> float:
     for note in notes:
         whole = note.line
         widths.append(_sign_width((whole,)) + width(whole.text) + _after(whole))
-    widths += [width(words, "small") for note in notes for words in _words(note)]
+    widths += [width(words, "small") for note in notes for words in wrapped(note.where, NOTE)]
     return max(widths) + 2 * PAD if widths else 0.0
 
 
 def panel_height(lines: tuple[Line, ...], notes: tuple[Note, ...] = ()) -> float:
     """Return the height of a panel; 0 without lines."""
-    rows = len(lines) + sum(1 + len(_words(note)) for note in notes)
+    rows = len(lines) + sum(1 + len(wrapped(note.where, NOTE)) for note in notes)
     return rows * ROW + 2 * PAD - 2 if rows else 0.0
 
 
@@ -33,7 +33,7 @@ def draw_panel(x: float, y: float, w: float, lines: tuple[Line, ...], notes: tup
         parts.append(_label(x, y, lines, item))
         y += ROW
     for note in notes:
-        words = _words(note)
+        words = wrapped(note.where, NOTE)
         parts.append(_note(x, y, note, words))
         y += ROW * (1 + len(words))
     return parts
@@ -57,7 +57,6 @@ def _looks(arc: Arc) -> str:
 
 
 def _sign_width(lines: tuple[Line, ...]) -> float:
-    """Return the width reserved for the signs of the lines."""
     return width("+ ") if any(item.sign for item in lines) else 0.0
 
 
@@ -94,17 +93,12 @@ def _rest(x: float, y: float, item: Line) -> list[str]:
     return [*parts, *draw_badges(x + _after(item) - badges_width(item.steps), y + 8, item.steps)]
 
 
-def _words(note: Note) -> list[str]:
-    return wrapped(note.where, NOTE)
-
-
 def _note(x: float, y: float, note: Note, words: list[str]) -> str:
     item = note.line
+    hit = " hit" if item.steps else " struck" if item.is_struck else ""
     begin = x + _sign_width((item,))
     parts = [text(x, y + 12, item.sign, "label sign")] if item.sign else []
-    parts.append(
-        text(begin, y + 12, item.text, f"label{' hit' if item.steps else ' struck' if item.is_struck else ''}")
-    )
+    parts.append(text(begin, y + 12, item.text, f"label{hit}"))
     parts.extend(_rest(begin + width(item.text), y, item))
     parts.extend(text(x, y + 12 + ROW * place, says, "small faint") for place, says in enumerate(words, start=1))
     parts.extend(line_group(each, []) for each in note.lines)

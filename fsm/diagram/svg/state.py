@@ -18,11 +18,8 @@ CORNERS: dict[Kind, tuple[bool, bool, bool, bool]] = {
 def draw_node(node: Node, x: float, y: float, w: float, h: float) -> str:
     """Draw a state: a rung rounded, the hub as a pill, an outcome with a double border."""
     middle, base = x + w / 2, y + h / 2 + (-3 if node.pieces else 4.5)
-    parts = [
-        *_shape(node.kind, x, y, w, h, _looks(node)),
-        *_name(node, middle, base, "name"),
-        *draw_pieces(middle - pieces_width(node.pieces) / 2, base + 16, node.pieces),
-    ]
+    detail = draw_pieces(middle - pieces_width(node.pieces) / 2, base + 16, node.pieces)
+    parts = [*_shape(node.kind, x, y, w, h, _looks(node)), *_name(node, middle, base, "name"), *detail]
     return group(titled(node.says, parts), state=node.name, kind=node.kind)
 
 

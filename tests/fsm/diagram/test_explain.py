@@ -15,7 +15,7 @@ from rungwise.fsm.call.run.digest import digest_of_call
 from rungwise.fsm.call.run.explained import explain_call, read_call
 from rungwise.fsm.certificate.shown.page import play_policy, usual_facts, usual_facts_of_turn
 from rungwise.fsm.diagram.page.machine import machine_data
-from rungwise.fsm.diagram.page.run import bars_of, ticks
+from rungwise.fsm.diagram.page.run import Timeline, bars_of
 from rungwise.fsm.journal.path import Path as Route
 from rungwise.fsm.journal.path import path_of
 from rungwise.fsm.machine.run import Run
@@ -232,7 +232,7 @@ def test_the_timeline_is_to_scale() -> None:
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-9, 0.3, 1.0, 7.0, 41.7, 3600.0, 1e300])
 def test_the_axis_has_a_handful_of_round_times(seconds: float) -> None:
-    found = ticks(seconds)
+    found = Timeline(seconds).ticks
     assert found[0] == 0
     assert len(found) <= 6
     assert found == sorted(set(found))
