@@ -28,7 +28,7 @@ from rungwise.lazy import lazy_names
 if TYPE_CHECKING:  # the list of public names; each is imported when it is first used
     from rungwise.adapters.check import BackendCheck as BackendCheck
     from rungwise.adapters.check import Check as Check
-    from rungwise.adapters.durable.durable import Handle as Handle
+    from rungwise.adapters.durable.handle import Handle as Handle
     from rungwise.adapters.http.streams import AsyncStream as AsyncStream
     from rungwise.adapters.http.streams import Stream as Stream
     from rungwise.adapters.options import CallOptions as CallOptions

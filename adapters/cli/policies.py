@@ -124,7 +124,7 @@ class _ToolsPolicyParameter(_PolicyParameter):
         from rungwise.fsm.turn.policy import TurnHints, TurnPolicy
         from rungwise.fsm.values.toml import read_toml
 
-        if _given(ctx, "tools") is None:
+        if not isinstance(_given(ctx, "tools"), str):
             return super().in_file(text, source, ctx)
         keys = set[str]()
         with suppress(ConfigurationError):  # which `from_toml` words
@@ -144,7 +144,7 @@ class _ToolsPolicyParameter(_PolicyParameter):
         from rungwise.fsm.call.policy import Policy
         from rungwise.fsm.turn.policy import TurnPolicy
 
-        if _given(ctx, "tools") is None:
+        if not isinstance(_given(ctx, "tools"), str):
             return super().in_module(found, value, ctx)
         if not isinstance(found, (Policy, TurnPolicy)):
             kinds = "a rungwise.TurnPolicy, or a rungwise.Policy of its calls"

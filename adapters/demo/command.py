@@ -37,7 +37,8 @@ def _list(context: click.Context, parameter: click.Parameter, value: bool) -> No
 def demo(names: tuple[str, ...], api: str) -> int:
     """Watch twelve calls and two turns with providers that misbehave on purpose.
 
-    Needs no key and no network; takes some 10 seconds.
+    Needs no key and no network; takes some 15 seconds. Where the extra `durable` is installed, a process kills itself
+    amid an answer at the end, and another one goes on with it.
 
     Real HTTP servers on this machine play the providers, and the real client calls them. Each scenario shows the rungs
     as they happen, what was sent, what came back, the answer or the honest failure, and the cost against the budget.

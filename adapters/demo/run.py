@@ -14,7 +14,8 @@ from rich.text import Text
 from rungwise.adapters.cli.describe import plain
 from rungwise.adapters.cli.output import counted
 from rungwise.adapters.client import Client
-from rungwise.adapters.demo.scenarios import Scenario
+from rungwise.adapters.demo.crash import show_crash
+from rungwise.adapters.demo.scenarios import SCENARIOS, Scenario
 from rungwise.adapters.demo.servers import PIPED, PRICES, WATCHED, DemoClock, Pace, started_servers
 from rungwise.adapters.demo.view import STYLES, ScenarioView, Screen
 from rungwise.adapters.http.streams import SyncStream
@@ -52,6 +53,8 @@ def run_demo(scenarios: Sequence[Scenario], api: str, *, is_watched: bool) -> No
     # The environment, such as a proxy, must not come between the demo and its own servers.
     with httpx.Client(timeout=None, trust_env=False) as http:
         ends = [_run(screen, pace, http, number, each, api) for number, each in enumerate(scenarios, start=1)]
+    if len(scenarios) == len(SCENARIOS):
+        show_crash(screen)
     _close(screen, ends)
 
 

@@ -12,6 +12,7 @@ from attrs import define, field, frozen
 
 from rungwise.adapters.durable.durable import Durable
 from rungwise.adapters.durable.lines import PromptLine
+from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.errors import RungwiseError
 
@@ -40,6 +41,7 @@ class Batch:
         retry_failed: whether those that have failed are run again.
         in_order: whether answers come in the order of the lines.
         returns: what every answer must be.
+        within: the budget of all of them together.
     """
 
     durable: Durable
@@ -49,6 +51,7 @@ class Batch:
     retry_failed: bool = False
     in_order: bool = True
     returns: Any = None
+    within: SharedBudget | None = None
     _places: anyio.Semaphore = field(init=False)
 
     def run(self, lines: Iterable[PromptLine]) -> Iterator[LineResult]:
@@ -79,7 +82,7 @@ class Batch:
                 handle = await self.durable._begin(
                     f"{self.name}/{line.id}",
                     line.request,
-                    {},
+                    {"within": self.within},
                     self.returns,
                     enqueue=self.enqueue,
                     retry_failed=self.retry_failed,

@@ -1,43 +1,51 @@
-"""Calls that outlive their process: `Durable`, and the `Handle` of one of them."""
+"""Calls and turns that outlive their process: `Durable`."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, Final, Self, Unpack
 
 import anyio.to_thread
 import orjson
-from attrs import frozen
 
 from rungwise.adapters.client import Client
-from rungwise.adapters.durable.engine import HOME, POLL, WORKFLOW, Engine
-from rungwise.adapters.durable.forms import Plain, read_result
-from rungwise.adapters.durable.work import CHANGED, SAVE, digest_of, is_same_setting, run_work, setting_of, work_of
+from rungwise.adapters.durable.budgets import DatabaseBudgets, plain_within, read_within, shared_with
+from rungwise.adapters.durable.engine import HOME, WORKFLOW, Engine
+from rungwise.adapters.durable.forms import Plain
+from rungwise.adapters.durable.handle import FINE, STATUS, UNFINISHED, Handle
+from rungwise.adapters.durable.work import (
+    CHANGED,
+    SAVE,
+    digest_of,
+    is_same_setting,
+    policy_of,
+    prepared,
+    run_work,
+    setting_of,
+    work_of,
+)
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, hide_headers, request_of
+from rungwise.adapters.turn.options import OF_TURNS, TurnOptions
 from rungwise.adapters.wires.endpoint import KEY_HEADERS
+from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.conversation.request import Request
-from rungwise.fsm.call.conversation.shapes import NEUTRAL
-from rungwise.fsm.call.run.result import SUCCESSES, Result
-from rungwise.fsm.errors import ConfigurationError, JournalMismatch, RungwiseError
+from rungwise.fsm.call.run.delivery import StreamEvent
+from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.record import json_of
-from rungwise.fsm.schemas.given import Misfit
-from rungwise.fsm.schemas.returns import returns_of
+from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.values.label import short
 
 LONGEST_ID: Final = 200
 """Characters of an id."""
 
-STATUS: Final = {"ENQUEUED": "waiting", "DELAYED": "waiting", "PENDING": "running", "CANCELLED": "cancelled"}
-
-UNFINISHED: Final = ("waiting", "running")
-
 
 class Durable:
-    """Run calls that outlive their process. The end of each is kept under its id.
+    """Run calls and turns that outlive their process. The end of each is kept under its id.
 
     Every attempt is recorded before it is sent, and what came of it afterwards. If the process dies, the next one that
     opens the database goes on where the call stood, and so does any other that has it open now. An attempt that was in
@@ -47,7 +55,9 @@ class Durable:
 
     Arguments:
         client: runs the calls; its chain, policy and table must be those that a call began with.
-        database: `sqlite:///FILE`, or the URL of a Postgres database, which processes on many machines may share.
+        database: `sqlite:///FILE`, or the URL of a Postgres database, which processes on many machines may share. None
+            for that of a program which runs DBOS by itself: make the `Durable` before its `DBOS.launch()`. It then
+            recovers calls as it recovers its own workflows, and `within` is not to be had.
         concurrency: how many calls that others have left or queued a process runs at once. The database keeps it for
             all processes like this one; None leaves it as it is, 100 if nobody has said so.
 
@@ -56,11 +66,13 @@ class Durable:
     """
 
     def __init__(
-        self, client: Client, database: str = "sqlite:///rungwise.sqlite", *, concurrency: int | None = None
+        self, client: Client, database: str | None = "sqlite:///rungwise.sqlite", *, concurrency: int | None = None
     ) -> None:
-        home = f"rungwise-{digest_of(setting_of(client, None))[:16]}"
+        home = f"rungwise-{digest_of(setting_of(client, client.policy))[:16]}"
         self._client, self._engine = client, Engine(database, home, concurrency)
         self._running: dict[str, Cancellation] = {}
+        self._budgets = DatabaseBudgets(database or "")
+        self._within: dict[str, SharedBudget | None] = {json_of([]): None}  # those that calls here draw on
         _open(self)
 
     def __enter__(self) -> Self:
@@ -83,7 +95,8 @@ class Durable:
         Arguments:
             id: names the call in this database.
             messages, returns, options: as for `Client.call`. A verdict, and a class that it returns, must stand at the
-                top of a module, so that another process finds it.
+                top of a module, so that another process finds it. `within` takes a `SharedBudget` with a name and
+                without seconds: the database keeps it, for the calls of all processes.
             restart: whether a call whose policy, table or chain has changed begins anew.
 
         Raises:
@@ -114,7 +127,7 @@ class Durable:
         returns: Any = None,
         restart: bool = False,
         **options: Unpack[CallOptions],
-    ) -> Handle:
+    ) -> Handle[Result]:
         """Start a call and return at once; takes what `call` does.
 
         Raises:
@@ -124,8 +137,72 @@ class Durable:
         request = request_of(messages, options, OF_CALLS)
         return self._engine.run(partial(self._begin, id, request, options, returns, restart=restart))
 
-    def handle(self, id: str, *, returns: Any = None) -> Handle:
-        """Return the handle of a call that was started before, here or elsewhere.
+    def stream(
+        self,
+        id: str,
+        messages: Messages,
+        *,
+        offset: int = 0,
+        returns: Any = None,
+        restart: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> Iterator[StreamEvent | Result]:
+        """Run a call once for an id, and yield its events as they are written; the last one is the result.
+
+        After a crash, the call continues from the text that was written, and who reads again reads the same from the
+        beginning, or from any `offset`, the number of events that you have. `handle(id).stream(offset)` reads it in
+        another process. Takes and raises what `call` does; an error comes after the last event.
+        """
+        hide_headers(options)
+        request, settings = request_of(messages, options, OF_CALLS), {"restart": restart, "is_streaming": True}
+        return self._engine.run(partial(self._begin, id, request, options, returns, **settings)).stream(offset)
+
+    def turn(
+        self,
+        id: str,
+        messages: Messages,
+        *,
+        returns: Any = None,
+        restart: bool = False,
+        **options: Unpack[TurnOptions],
+    ) -> TurnResult:
+        """Run a turn once for an id, and return its result; the same id returns the same result.
+
+        A tool that may have begun before a crash is not run again, unless it is `repeatable`; the model is told that
+        nobody knows whether it has run, and decides.
+
+        Arguments:
+            id, restart: as for `call`.
+            messages, returns, options: as for `Client.turn`. Tools, verdicts, an executor and a compactor must stand at
+                the top of a module, so that another process finds them.
+
+        Raises:
+            TurnError: the turn did not succeed; it is kept, too.
+            ConfigurationError: another request has this id, or something cannot be stored.
+            JournalMismatch: the turn does not do again what is recorded of it.
+        """
+        return self.start_turn(id, messages, returns=returns, restart=restart, **options).result()
+
+    def start_turn(
+        self,
+        id: str,
+        messages: Messages,
+        *,
+        returns: Any = None,
+        restart: bool = False,
+        **options: Unpack[TurnOptions],
+    ) -> Handle[TurnResult]:
+        """Start a turn and return at once; takes what `turn` does.
+
+        Raises:
+            ConfigurationError: another request has this id, or something cannot be stored.
+        """
+        hide_headers(options)
+        request = request_of(messages, options, OF_TURNS)
+        return self._engine.run(partial(self._begin, id, request, options, returns, restart=restart, is_turn=True))
+
+    def handle(self, id: str, *, returns: Any = None) -> Handle[Any]:
+        """Return the handle of a call or a turn that was started before, here or elsewhere.
 
         Raises:
             ConfigurationError: there is no such call.
@@ -138,6 +215,7 @@ class Durable:
         """End what runs here, and leave it to the next process."""
         if _forget(self):
             self._engine.close()
+            self._budgets.close()
 
     async def _begin(
         self,
@@ -149,8 +227,10 @@ class Durable:
         restart: bool = False,
         enqueue: bool = False,
         retry_failed: bool = False,
-    ) -> Handle:
-        """Start a call, or find the one that has its id.
+        is_turn: bool = False,
+        is_streaming: bool = False,
+    ) -> Handle[Any]:
+        """Start a call or a turn, or find the one that has its id.
 
         Arguments:
             enqueue: whether it is left to a worker.
@@ -159,7 +239,7 @@ class Durable:
         from dbos import DBOS, SetWorkflowAttributes, SetWorkflowID
 
         _check_id(id)
-        work = self._work(request, options, returns)
+        work = {**self._work(request, options, returns, is_turn=is_turn), "is_streaming": is_streaming}
         known, status = await self._known(id)
         if known is not None:
             if known["digest"] != work["digest"]:
@@ -170,7 +250,7 @@ class Durable:
                 await DBOS.cancel_workflow_async(id)
             elif has_changed:
                 raise ConfigurationError(CHANGED)
-            elif not retry_failed or status in (*UNFINISHED, *SUCCESSES):
+            elif not retry_failed or status in (*UNFINISHED, *FINE):
                 return Handle(self, id, returns)
             await DBOS.delete_workflow_async(id)
         home, text = self._engine.home, json_of(work)
@@ -179,16 +259,23 @@ class Durable:
                 return Handle(self, id, returns, await DBOS.enqueue_workflow_async(home, _workflow(), text))
             return Handle(self, id, returns, await DBOS.start_workflow_async(_workflow(), text))
 
-    def _work(self, request: Request, options: Mapping[str, Any], returns: Any) -> Plain:
-        for name in ("within", "turn"):
+    def _work(self, request: Request, options: Mapping[str, Any], returns: Any, *, is_turn: bool) -> Plain:
+        what = "turn" if is_turn else "call" if self._engine.url else "call in a DBOS of your own"
+        for name in ("turn", "within") if is_turn or not self._engine.url else ("turn",):
             if options.get(name) is not None:
-                raise ConfigurationError(f"a durable call cannot have {name}=")
+                raise ConfigurationError(f"a durable {what} cannot have {name}=")
+        levels = plain_within(options.get("within"))
+        self._within.setdefault(json_of(levels), options.get("within"))
         if hidden := [name for name in request.headers if name.lower() in KEY_HEADERS]:
             raise ConfigurationError(f"a durable call cannot have the header {hidden[0]!r}: the database holds no keys")
         deadlines = self._client._deadlines
         deadline = deadlines.of(options.get("deadline"), request.headers)
         moment = None if deadline is None else deadlines.wall_clock() + (deadline - deadlines.clock())
-        return work_of(self._client, request, options, returns, moment)
+        work = work_of(self._client, request, options, returns, moment, is_turn=is_turn)
+        prepared(
+            self._client, work, policy_of(self._client, work), [], None, options.get("within")
+        )  # what does not fit
+        return {**work, "within": levels}
 
     async def _spent(self, id: str, known: Plain) -> Mapping[str, float]:
         """Return what a call has spent, and what it had spent before it was last started again."""
@@ -233,9 +320,16 @@ class Durable:
 
             await DBOS.run_step_async(SAVE, say)
 
-        ending = self._running[id] = Cancellation()
+        ending, work, shared = Cancellation(), orjson.loads(text), self._client._shared
+        self._running[id] = ending
+        within = self._within.setdefault(json_of(work["within"]), read_within(work["within"]))
+        if within is not None:
+            prefix = f"{digest_of(id)} "
+            shared = shared_with(shared, self._budgets, self._client._clock, prefix)
+            if records:
+                await anyio.to_thread.run_sync(self._budgets.lose, prefix, within)
         try:
-            return await run_work(self._client, orjson.loads(text), records, save, ending)
+            return await run_work(self._client, work, records, save, ending, within, shared)
         finally:
             del self._running[id]
 
@@ -247,58 +341,6 @@ class Durable:
         else:
             await DBOS.cancel_workflow_async(id)
 
-
-@frozen
-class Handle:
-    """A call that was started."""
-
-    _durable: Durable
-    id: str
-    _returns: Any = None
-    _started: Any = None  # by this process
-
-    def result(self) -> Result:
-        """Wait for the result; raises what `Durable.call` does."""
-        return self._durable._engine.run(self._result)
-
-    async def aresult(self) -> Result:
-        """Wait for the result asynchronously."""
-        return await anyio.to_thread.run_sync(self.result, abandon_on_cancel=True)
-
-    def status(self) -> str:
-        """Return "waiting", "running", the outcome, or "broken" if the call could not be run."""
-        return self._durable._engine.run(self._durable._known, self.id)[1]
-
-    def cancel(self) -> None:
-        """End the call: at once if it runs in this process, else before its next attempt."""
-        self._durable._engine.run(self._durable._cancel, self.id)
-
-    async def _result(self) -> Result:
-        """Wait for the result in the loop of the engine."""
-        from dbos import DBOS
-
-        handle = self._started or await DBOS.retrieve_workflow_async(self.id)
-        try:
-            plain = orjson.loads(await handle.get_result(polling_interval_sec=POLL))
-        except Exception as error:
-            name = getattr(error, "name", None) or type(error).__name__
-            if name == "DBOSAwaitedWorkflowCancelledError":
-                raise RungwiseError(f"the call {short(self.id)} was cancelled from outside") from None
-            raise _ERRORS.get(name, RungwiseError)(str(error)) from None
-        value, returns = None, returns_of(self._returns)
-        if returns is not None and plain["outcome"] == "done":
-            try:
-                value = returns.read_text(plain["text"])
-            except Misfit as error:
-                raise ConfigurationError(f"the answer of {short(self.id)} is not what returns= says: {error}") from None
-        shapes = {each.name: each.shapes for each in self._durable._client.chain if hasattr(each, "shapes")}
-        return read_result(plain, shapes.get(plain["backend"], NEUTRAL), value).raise_for_outcome()
-
-
-_ERRORS: Final[Mapping[str, type[RungwiseError]]] = {
-    each.__name__: each for each in (ConfigurationError, JournalMismatch)
-}
-"""What the workflow of a call may raise, by name: a database holds no more."""
 
 _current: list[Durable] = []
 _lock = threading.Lock()

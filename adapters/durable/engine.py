@@ -12,14 +12,13 @@ import sqlite3
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, TypeVar
-from urllib.parse import unquote, urlsplit
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from attrs import define, field
 
+from rungwise.adapters.durable.databases import is_postgres, path_of_file
 from rungwise.adapters.durable.owners import FileOwners, Owners, PostgresOwners, new_name
 from rungwise.fsm.errors import ConfigurationError, RungwiseError
 from rungwise.fsm.values.label import label
@@ -55,13 +54,14 @@ class Engine:
     """Run workflows on one database.
 
     Arguments:
-        url: `sqlite:///FILE` or `postgresql://...`.
+        url: `sqlite:///FILE` or `postgresql://...`; None for the DBOS that the program runs by itself. Its executor,
+            serializer and version apply then, nothing is taken over, and nothing waits in a queue.
         home: the queue of this process; no other one has what this one cannot run.
         concurrency: how many workflows of the queue run at once in a process, which DBOS keeps in the database: the
             last one that says so decides for all. None says nothing, and with 0 this process takes none from it.
     """
 
-    url: str
+    url: str | None
     home: str
     concurrency: int | None
     name: str = field(factory=new_name, init=False)
@@ -75,9 +75,12 @@ class Engine:
         Raises:
             ConfigurationError: this process runs DBOS already, or the database cannot be used.
         """
-        self._owners = owners_of(self.url)
+        if self.url is not None:
+            self._owners = owners_of(self.url)
         context = start_blocking_portal()
         self._portal, self._end_loop = context.__enter__(), context.__exit__
+        if self.url is None:
+            return
         try:
             self._portal.call(self._launch)
             self._owners.hold(self.name)  # now, for DBOS has made the database
@@ -96,7 +99,8 @@ class Engine:
         self._end_loop(None, None, None)
         if DBOS.executor_id == self.name:  # else it is the program's own
             DBOS.destroy()
-        self._owners.close()
+        if self.url is not None:
+            self._owners.close()
 
     def run(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Run a coroutine function in the loop of the engine, and return its result."""
@@ -123,7 +127,7 @@ class Engine:
             }
         )
         if DBOS.executor_id != self.name:
-            raise ConfigurationError("this process runs DBOS for something else already, and it can run it only once")
+            raise ConfigurationError("this process runs DBOS for something else already: database=None uses that")
         # Or this process would take what only others can run.
         DBOS.listen_queues([] if self.concurrency == 0 else [self.home])
         DBOS.launch()
@@ -155,34 +159,18 @@ class Engine:
                     DBOS.resume_workflow(left.workflow_id, queue_name=(left.attributes or {}).get(HOME, self.home))
 
 
-def check_exists(url: str) -> None:
-    """Raise a ConfigurationError if the file of a database is not there; reading it would make an empty one."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("postgresql", "postgres") and not _path_of(url).is_file():
-        raise ConfigurationError(f"database: there is no file {_path_of(url)}")
-
-
 def owners_of(url: str) -> Owners:
     """Return what tells which processes of a database are alive; prepare the database.
 
     Raises:
         ConfigurationError: the URL is of neither kind.
     """
-    parts = urlsplit(url)
-    if parts.scheme in ("postgresql", "postgres"):
+    if is_postgres(url):
         return PostgresOwners(url)
-    path = _path_of(url)
+    path = path_of_file(url)
     try:
         with sqlite3.connect(path) as connection:
             connection.execute("PRAGMA journal_mode=wal")  # lasts, and doubles the speed
     except sqlite3.Error as error:
         raise ConfigurationError(f"database: {path} cannot be opened: {error}") from None
     return FileOwners(path.with_name(f"{path.name}.owners"))
-
-
-def _path_of(url: str) -> Path:
-    parts = urlsplit(url)
-    path = Path(unquote(parts.path.removeprefix("/")))
-    if parts.scheme != "sqlite" or parts.netloc or not path.name or path.name == ":memory:":
-        raise ConfigurationError("database must be a URL such as sqlite:///rungwise.sqlite or postgresql://host/name")
-    return path

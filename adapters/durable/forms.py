@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
-from rungwise.fsm.call.conversation.parts import Message, ToolCall
+from rungwise.fsm.call.conversation.parts import Message, Part
 from rungwise.fsm.call.conversation.plain import MARK, VERSION, read_stored, stored
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.call.conversation.verdict import Finding
+from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.errors import ToolError
 from rungwise.fsm.failures.failure import NEVER_SENT, Failure
+from rungwise.fsm.journal.record import Step
+from rungwise.fsm.turn.actions import ToolOutcome
+from rungwise.fsm.turn.journal import TurnJournal
+from rungwise.fsm.turn.result import TurnResult
+from rungwise.fsm.turn.tool_round import media_in, result_text
 from rungwise.fsm.values.frozen_map import thawed
 from rungwise.fsm.values.usage import Usage
 
@@ -27,6 +34,11 @@ _OF_RESULT: Final = (
     *("outcome", "text", "final_text", "reasoning", "cause"),
     *("cost", "seconds", "attempts", "backend", "overran"),
 )
+_EVENTS: Final[Mapping[str, type[Text | Reasoning | Discard]]] = {
+    each.__name__: each for each in (Text, Reasoning, Discard)
+}
+_OF_TURN: Final = ("outcome", "text", "cost", "seconds", "calls", "attempts", "cause")
+_CALLS_OF_TURN: Final = ("handed_off", "awaiting", "already_run")
 
 
 class RecordedError(Exception):
@@ -52,7 +64,7 @@ def plain_reply(reply: Reply | Failure) -> Plain:
     plain = _changed(reply, _OF_REPLY)
     if reply.failure is not None:
         plain["failure"] = _plain_failure(reply.failure)
-    return {**plain, "parts": stored(Message("assistant", reply.parts))["parts"], "usage": _changed(reply.usage)}
+    return {**plain, "parts": _parts(reply.parts), "usage": _changed(reply.usage)}
 
 
 def read_reply(plain: Mapping[str, Any]) -> Reply | Failure:
@@ -71,7 +83,7 @@ def plain_finding(finding: Finding | None) -> Plain | None:
     """Return what verdicts found wrong as plain data; None for nothing."""
     if finding is None or finding.is_right:
         return None
-    return {**_changed(finding, ("reasons", "note", "of_calls")), "raised": _name_of(finding.raised)}
+    return {**_changed(finding, ("reasons", "note", "of_calls")), "raised": name_of_error(finding.raised)}
 
 
 def read_finding(plain: Mapping[str, Any] | None) -> Finding | None:
@@ -79,7 +91,7 @@ def read_finding(plain: Mapping[str, Any] | None) -> Finding | None:
     if plain is None:
         return None
     lists = {name: tuple(plain.get(name, ())) for name in ("reasons", "of_calls")}
-    return Finding(note=plain["note"], raised=_error(plain["raised"]), **lists)
+    return Finding(note=plain["note"], raised=recorded_error(plain["raised"]), **lists)
 
 
 def plain_result(result: Result) -> Plain:
@@ -88,11 +100,11 @@ def plain_result(result: Result) -> Plain:
         **{name: getattr(result, name) for name in _OF_RESULT},
         "parts": list(result.parts),
         "usage": _changed(result.usage),
-        "tool_calls": stored(Message("assistant", result.tool_calls))["parts"],
-        "turn": stored(Message("assistant", result.turn))["parts"],
+        "tool_calls": _parts(result.tool_calls),
+        "turn": _parts(result.turn),
         "failures": [[name, _plain_failure(failure)] for name, failure in result.failures],
         "reply": None if result.reply is None else plain_reply(result.reply),
-        "raised": _name_of(result.raised),
+        "raised": name_of_error(result.raised),
         "journal": result.journal.to_document(),
     }
 
@@ -104,12 +116,60 @@ def read_result(plain: Mapping[str, Any], shapes: Shapes = NEUTRAL, value: Any =
         **{name: plain[name] for name in _OF_RESULT},
         parts=tuple(plain["parts"]),
         usage=Usage(**plain["usage"]),
-        tool_calls=tuple(part for part in _read_parts(plain["tool_calls"]) if isinstance(part, ToolCall)),
+        tool_calls=_read_parts(plain["tool_calls"]),
         turn=_read_parts(plain["turn"]),
         failures=tuple((name, _read_failure(failure)) for name, failure in plain["failures"]),
         reply=reply if isinstance(reply, Reply) else None,
-        raised=_error(plain["raised"]),
+        raised=recorded_error(plain["raised"]),
         journal=Journal.from_document(plain["journal"]),
+        shapes=shapes,
+        value=value,
+    )
+
+
+def plain_outcome(outcome: ToolOutcome) -> Plain:
+    """Return the outcome of a tool as the model gets it, as plain data."""
+    if outcome.fault is not None:
+        return {"fault": outcome.fault}
+    value, media = media_in(outcome.value)
+    try:
+        text = None if media and value is None else result_text(value)
+    except ToolError as error:
+        return {"fault": str(error)}
+    return {"text": text, "media": _parts(media)}
+
+
+def read_outcome(plain: Mapping[str, Any]) -> ToolOutcome:
+    """Return what `plain_outcome` wrote."""
+    if "fault" in plain:
+        return ToolOutcome(fault=plain["fault"])
+    text, media = plain["text"], _read_parts(plain["media"])
+    return ToolOutcome([*([] if text is None else [text]), *media] if media else text)
+
+
+def plain_turn_result(result: TurnResult) -> Plain:
+    """Return the result of a turn as plain data; the journals of its calls are in it."""
+    return {
+        **{name: getattr(result, name) for name in _OF_TURN},
+        **{name: _parts(getattr(result, name)) for name in _CALLS_OF_TURN},
+        "messages": list(result.messages),
+        "usage": _changed(result.usage),
+        "last": None if result.last is None else plain_result(result.last),
+        "raised": name_of_error(result.error),
+        "journal": result.journal.to_document(),
+    }
+
+
+def read_turn_result(plain: Mapping[str, Any], shapes: Shapes = NEUTRAL, value: Any = None) -> TurnResult:
+    """Return the result that `plain_turn_result` wrote."""
+    return TurnResult(
+        **{name: plain[name] for name in _OF_TURN},
+        **{name: _read_parts(plain[name]) for name in _CALLS_OF_TURN},
+        messages=Request(plain["messages"]).messages,
+        usage=Usage(**plain["usage"]),
+        last=None if plain["last"] is None else read_result(plain["last"], shapes, value),
+        error=recorded_error(plain["raised"]),
+        journal=TurnJournal.from_document(plain["journal"]),
         shapes=shapes,
         value=value,
     )
@@ -122,6 +182,26 @@ def _changed(instance: Any, names: Any = None) -> Plain:
     return {name: value for name, value in values.items() if value != fields[name].default}
 
 
+def plain_event(event: StreamEvent) -> Plain:
+    """Return an event of a stream as plain data."""
+    if isinstance(event, Step):
+        return {"Step": event.to_mapping()}
+    return {type(event).__name__: getattr(event, "text", "")}
+
+
+def read_event(plain: Mapping[str, Any]) -> StreamEvent:
+    """Return what `plain_event` wrote."""
+    [(name, value)] = plain.items()
+    if name != "Step":
+        return _EVENTS[name](value)
+    usage = Usage(**value.get("usage", {}))
+    return Step(**{**value, "usage": usage, "facts": tuple(value.get("facts", ()))})
+
+
+def _parts(parts: Sequence[Part]) -> Any:
+    return stored(Message("assistant", tuple(parts)))["parts"]
+
+
 def _read_parts(parts: Any) -> Any:
     return read_stored({MARK: VERSION, "role": "assistant", "parts": parts}, "the database").parts
 
@@ -129,22 +209,24 @@ def _read_parts(parts: Any) -> Any:
 def _plain_failure(failure: Failure) -> Plain:
     plain = _changed(failure, _OF_FAILURE)
     if failure.exception is not None:
-        plain["exception"] = _name_of(failure.exception)
+        plain["exception"] = name_of_error(failure.exception)
     return plain
 
 
 def _read_failure(plain: Mapping[str, Any]) -> Failure:
-    return Failure(**{**plain, "exception": _error(plain.get("exception"))})
+    return Failure(**{**plain, "exception": recorded_error(plain.get("exception"))})
 
 
-def _name_of(error: BaseException | None) -> str | None:
+def name_of_error(error: BaseException | None) -> str | None:
+    """Return the name by which an exception is stored."""
     if error is None:
         return None
     names = [kind.__name__ for kind in type(error).__mro__]
     return next((name for name in names if name in NEVER_SENT), names[0])
 
 
-def _error(name: str | None) -> Exception | None:
+def recorded_error(name: str | None) -> Exception | None:
+    """Return an exception that stands for one of this name; None for none."""
     if name is None:
         return None
     error: Exception = type(name, (RecordedError,), {})("it was raised in another process")

@@ -8,12 +8,14 @@ from typing import Any
 import orjson
 from attrs import asdict, define, frozen
 
-from rungwise.adapters.durable.durable import STATUS, UNFINISHED, need_dbos
-from rungwise.adapters.durable.engine import WORKFLOW, check_exists
+from rungwise.adapters.durable.databases import check_exists
+from rungwise.adapters.durable.durable import need_dbos
+from rungwise.adapters.durable.engine import WORKFLOW
 from rungwise.adapters.durable.forms import Plain
+from rungwise.adapters.durable.handle import FINE, STATUS, UNFINISHED
 from rungwise.fsm.call.run.journal import Journal
-from rungwise.fsm.call.run.result import SUCCESSES
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.values.label import label
 
 COLUMNS = ("call", "status", "attempts", "cost", "seconds", "cause")
@@ -35,7 +37,7 @@ class StoredCall:
     cost: float | None = None
     seconds: float | None = None
     cause: str | None = None
-    journal: Journal | None = None
+    journal: Journal | TurnJournal | None = None
 
     @property
     def row(self) -> tuple[str, ...]:
@@ -71,7 +73,7 @@ class StoredCalls:
         """Return the newest calls."""
         found = []
         for call in self._found(sort_desc=True):
-            if not only_failed or call.status not in (*UNFINISHED, *SUCCESSES):
+            if not only_failed or call.status not in (*UNFINISHED, *FINE):
                 found.append(call)
                 if len(found) == most:
                     break
@@ -104,6 +106,7 @@ def _read(status: Any) -> StoredCall:
     try:
         plain = orjson.loads(status.output)
         own = {name: plain[name] for name in ("attempts", "cost", "seconds", "cause")}
-        return StoredCall(status.workflow_id, plain["outcome"], **own, journal=Journal.from_document(plain["journal"]))
+        kind = TurnJournal if "last" in plain else Journal
+        return StoredCall(status.workflow_id, plain["outcome"], **own, journal=kind.from_document(plain["journal"]))
     except (ValueError, LookupError, TypeError, ConfigurationError):  # anybody may have written it
         return StoredCall(status.workflow_id, "broken", cause="what the database holds of it is no call of Rungwise's")

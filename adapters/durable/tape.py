@@ -11,22 +11,30 @@ what the certificate says holds over any number of crashes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+from attrs import evolve
 
 from rungwise.adapters.durable.forms import Plain, plain_finding, plain_reply, read_finding, read_reply
 from rungwise.fsm.call.budget.prices import price_of
+from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.budget.throttle import RetryThrottle
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.link import Lessons
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.plain import stored
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.conversation.verdict import Finding
+from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import JournalMismatch
 from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.replay.calls import recorded_budget
 from rungwise.fsm.values.money import as_money
+from rungwise.fsm.values.usage import Usage
+
+_HEARD: Final = (Text, Reasoning)
 
 CRASHED: Final = Failure("crashed")
 """What is known of an attempt that was in flight when its process ended."""
@@ -35,31 +43,35 @@ Entry = Plain
 """One thing that a call was told: `did` names the method, `now` is the time on the clock of the call."""
 
 
-class RecordedCall(Call):
-    """A call that records what it is told. The arguments are those of `Call`."""
+class SharedDecision(NamedTuple):
+    """What a step says of the decisions of a shared budget, which depend on other calls; see `Step`."""
 
-    __slots__ = ("_draws", "_held", "_jitter_of_driver", "_retold", "resumed", "tape")
+    event: str
+    at: float
+    input_tokens: int | None
+    cap: int | None
+    note: str | None
+    facts: Sequence[str]
 
-    def __init__(self, request: Request, *args: Any, jitter: Callable[[], float], **kwargs: Any) -> None:
-        self.tape: list[Entry] = []
-        self.resumed: Send | None = None  # what it waits to send, once it was restored
-        self._draws: list[float] = []  # those of the last reply
-        self._held: tuple[str, ...] = ()  # the facts that held then
-        self._jitter_of_driver = jitter
-        self._retold: Entry | None = None  # the entry that the call is being told again
-        super().__init__(request, *args, jitter=self._draw, **kwargs)
 
-    def restore(self, tape: Iterable[Entry]) -> Send | None:
-        """Tell a new call what is on a tape, and return what waits to be sent; None if the call has ended.
+class Recorded:
+    """A call or a turn that records what it is told."""
+
+    __slots__ = ()
+
+    tape: list[Entry]
+    _recorder: Any
+
+    def restore(self, tape: Iterable[Entry]) -> None:
+        """Tell a new one what is on a tape.
 
         Raises:
-            JournalMismatch: the call does not do again what is on the tape.
+            JournalMismatch: it does not do again what is on the tape.
         """
-        send: Send | None = None
-        observer, self._recorder.observer = self._recorder.observer, None  # which another process has told of all this
+        observer, self._recorder.observer = self._recorder.observer, None  # another process has told it of all this
         for number, entry in enumerate(tape, start=1):
             try:
-                send = self._retell(entry, send)
+                self.retell(entry)
             except JournalMismatch:
                 raise
             except Exception as error:
@@ -67,7 +79,41 @@ class RecordedCall(Call):
                 raise JournalMismatch(f"{what}: {type(error).__name__}") from error
             self.tape.append(entry)
         self._recorder.observer = observer
-        return send
+
+    def retell(self, entry: Entry) -> None:
+        """Tell it one entry again, without recording that."""
+        raise NotImplementedError
+
+    def _note(self, did: str, now: float | None, **values: Any) -> None:
+        self.tape.append({"did": did, "now": now, **values})
+
+
+class RecordedCall(Recorded, Call):
+    """A call that records what it is told. The arguments are those of `Call`."""
+
+    __slots__ = (
+        "_decided",
+        "_draws",
+        "_held",
+        "_is_restored",
+        "_jitter_of_driver",
+        "_retold",
+        "_waiting",
+        "heard",
+        "tape",
+    )
+
+    def __init__(self, request: Request, *args: Any, jitter: Callable[[], float], **kwargs: Any) -> None:
+        self.tape: list[Entry] = []
+        self._is_restored = False
+        self._waiting: Send | None = None  # what it waits to send, once it was restored
+        self._draws: list[float] = []  # those of the last reply
+        self._held: tuple[str, ...] = ()  # the facts that held then
+        self._jitter_of_driver = jitter
+        self._retold: Entry | None = None  # the entry that the call is being told again
+        self.heard: list[Text | Reasoning] = []  # of the attempt in flight, if the call streams
+        self._decided = 0  # how many of its steps are on the tape, for what a shared budget has decided
+        super().__init__(request, *args, jitter=self._draw, **kwargs)
 
     @staticmethod
     def setting_of(tape: Sequence[Entry]) -> Plain:
@@ -75,10 +121,18 @@ class RecordedCall(Call):
         lessons = [Lessons.from_mapping(each, "lessons") for each in tape[0]["lessons"]]
         return {"deadline": tape[0]["deadline"], "lessons": lessons or None}
 
-    @property
-    def is_in_flight(self) -> bool:
-        """Tell whether an attempt was sent and has not ended."""
-        return self._sender.in_flight is not None
+    @staticmethod
+    def within_of(tape: Sequence[Entry], within: SharedBudget) -> SharedBudget:
+        """Return what grants a call, as it is told its tape, what a shared budget has granted it."""
+        steps = [SharedDecision(*each) for entry in tape for each in entry.get("decided", ())]
+        decided: Any = tuple([each._replace(at=tape[0]["now"] + each.at) for each in steps])
+        recorded = recorded_budget(within.budgets, decided, None)
+        assert recorded is not None
+        return recorded
+
+    def go_on_within(self, within: SharedBudget) -> None:
+        """Draw on a shared budget again, once the call was restored."""
+        self.spending.share, self._decided = within.share(), self.journal.size
 
     @property
     def spent(self) -> Plain:
@@ -93,17 +147,28 @@ class RecordedCall(Call):
 
     def begin(self, now: float = 0.0, throttle: RetryThrottle | None = None) -> Send | None:
         """Start the call, or go on with one that was restored; see `Call`."""
-        if self.tape:
-            return self.resumed
+        if self._is_restored:
+            return self._waiting
         send = super().begin(now, throttle)
         lessons = [each.to_mapping() for each in self.journal.setting.lessons]
         self._note("begin", now, deadline=self.spending.given_deadline, lessons=lessons)
         return send
 
-    def resume(self, now: float, deadline: float | None) -> None:
-        """Note that another process goes on with the call, and where its deadline is on the clock of the call."""
+    def resume(self, now: float, deadline: float | None, gone: float) -> None:
+        """Go on with a call that was restored. An attempt in flight was cut off.
+
+        Arguments:
+            deadline: where it is on the clock of this process.
+            gone: the seconds since the last entry, which are over of a wait.
+        """
+        if not self._is_restored:  # it has not begun
+            return
         self.spending.given_deadline = deadline
         self._note("resume", now, deadline=deadline)
+        if self._sender.in_flight is not None:
+            self._waiting = self.receive(self._cut_off(), now)
+        elif self._waiting is not None:
+            self._waiting = evolve(self._waiting, wait=max(self._waiting.wait - gone, 0.0))
 
     def found_open(self, why: str, now: float | None = None) -> Send | None:
         """Leave a backend; see `Call`."""
@@ -122,9 +187,23 @@ class RecordedCall(Call):
         self._note("send", now, waited=waited, sent=_sent(send))
         return send
 
+    def _cut_off(self) -> Reply | Failure:
+        """Return what came of the attempt in flight when its process ended: the text that was kept goes on."""
+        if not self.heard:
+            return CRASHED
+        text, reasoning = ("".join(each.text for each in self.heard if isinstance(each, kind)) for kind in _HEARD)
+        return Reply(text, reasoning=reasoning, interrupted=True, failure=CRASHED, usage=Usage(lost=True))
+
+    def hear(self, delta: Text | Reasoning) -> tuple[StreamEvent, ...]:
+        """Take a piece of the reply in flight; see `Call`."""
+        events = super().hear(delta)
+        self.heard.append(delta)
+        self._note("hear", None, text=delta.text, is_reasoning=isinstance(delta, Reasoning))
+        return events
+
     def receive(self, reply: Reply | Failure, now: float | None = None, finding: Finding | None = None) -> Send | None:
         """Take what came back; see `Call`."""
-        self._draws = []
+        self._draws, self.heard = [], []
         send = super().receive(reply, now, finding)
         held = {"facts": list(self._held), "draws": self._draws}
         self._note("receive", now, reply=plain_reply(reply), finding=plain_finding(finding), **held)
@@ -145,7 +224,12 @@ class RecordedCall(Call):
         return result
 
     def _note(self, did: str, now: float | None, **values: Any) -> None:
-        self.tape.append({"did": did, "now": now, **values})
+        share = self.spending.share
+        if share is not None and share.is_stored:
+            steps = self.journal.steps_from(self._decided + 1)
+            self._decided += len(steps)
+            values["decided"] = [[getattr(step, name) for name in SharedDecision._fields] for step in steps]
+        super()._note(did, now, **values)
 
     def _draw(self) -> float:
         if self._retold is not None:
@@ -158,35 +242,35 @@ class RecordedCall(Call):
         self._held = facts if self._retold is None else tuple(self._retold["facts"])
         return super()._advance(observation, self._held)
 
-    def _retell(self, entry: Entry, send: Send | None) -> Send | None:
-        """Tell the call one entry again, without recording it again."""
+    def retell(self, entry: Entry) -> None:
+        """Tell the call one entry again, without recording that."""
         did, now = entry["did"], entry["now"]
+        self._is_restored = True
         if did == "begin":
-            return super().begin(now)
-        if did == "open":
-            return super().found_open(entry["why"], now)
-        if did == "resume":
+            self._waiting = super().begin(now)
+        elif did == "open":
+            self._waiting = super().found_open(entry["why"], now)
+        elif did == "resume":
             self.spending.given_deadline = entry["deadline"]
-            return send
-        if did == "arrive":
+        elif did == "arrive":
             super().arrive(entry["keys"], is_probe=entry["is_probe"])
-            return send
-        if did == "send":
-            send = super().sending(now, entry["waited"])
-            if _sent(send) != entry["sent"]:
-                raise JournalMismatch(
-                    f"the record says that {entry['sent']} was sent, and now it would be {_sent(send)}"
-                )
-            return send
-        if did == "compact":
-            return super().compacted(entry["messages"], now)
-        if did == "cancel":
+        elif did == "send":
+            self._waiting = super().sending(now, entry["waited"])
+            if (sent := _sent(self._waiting)) != entry["sent"]:
+                raise JournalMismatch(f"the record says that {entry['sent']} was sent, and now it would be {sent}")
+        elif did == "hear":
+            self.heard.append((Reasoning if entry["is_reasoning"] else Text)(entry["text"]))
+            super().hear(self.heard[-1])
+        elif did == "compact":
+            self._waiting = super().compacted(entry["messages"], now)
+        elif did == "cancel":
             super().cancel(now, None if entry["reply"] is None else read_reply(entry["reply"]))  # type: ignore[arg-type]
-            return None
-        return self._receive_again(entry)
+            self._waiting = None
+        else:
+            self._waiting = self._receive_again(entry)
 
     def _receive_again(self, entry: Entry) -> Send | None:
-        self._retold = {"facts": entry["facts"], "draws": [*entry["draws"]]}
+        self._retold, self.heard = {"facts": entry["facts"], "draws": [*entry["draws"]]}, []
         try:
             return super().receive(read_reply(entry["reply"]), entry["now"], read_finding(entry["finding"]))
         finally:

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import orjson
-from attrs import evolve
+from attrs import evolve, frozen
 from pydantic import TypeAdapter
 
-from rungwise.adapters.durable.driver import DurableDriver
-from rungwise.adapters.durable.forms import Plain, plain_request, plain_result, read_request
-from rungwise.adapters.durable.tape import CRASHED, RecordedCall
+from rungwise.adapters.durable.driver import DurableDriver, DurableTurnDriver
+from rungwise.adapters.durable.forms import Plain, plain_request, plain_result, plain_turn_result, read_request
+from rungwise.adapters.durable.paths import at_path, found, path_of, plain_path
+from rungwise.adapters.durable.saving import Saver
+from rungwise.adapters.durable.tape import Entry, RecordedCall
+from rungwise.adapters.durable.turn_tape import RecordedTurn
+from rungwise.adapters.durable.turns import asked_of_turn, new_turn
 from rungwise.adapters.http.cancellation import Cancellation, either
+from rungwise.adapters.stores.sharing import Shared
+from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.conversation.request import Request
-from rungwise.fsm.call.policy import Budget, Policy
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, Timeouts
 from rungwise.fsm.call.run.journal import read_policy
 from rungwise.fsm.call.run.overrides import with_overrides
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.record import json_of
 from rungwise.fsm.schemas.returns import returns_of
+from rungwise.fsm.turn.journal import read_turn_policy
+from rungwise.fsm.turn.policy import TurnPolicy
 
 if TYPE_CHECKING:
     from dbos import StepOptions
@@ -40,40 +47,16 @@ def digest_of(plain: Any) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
 
 
-def path_of(value: Any, what: str) -> str:
-    """Return the import path of a function or class, by which another process finds it.
-
-    Raises:
-        ConfigurationError: it has none.
-    """
-    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
-    if module in (None, "__main__") or not name or "<" in name or found(f"{module}:{name}", what) is not value:
-        raise ConfigurationError(
-            f"{what} must stand at the top of a module that can be imported: another process may have to find it"
-        )
-    return f"{module}:{name}"
-
-
-def found(path: str, what: str) -> Any:
-    """Return what stands at an import path.
-
-    Raises:
-        ConfigurationError: nothing does.
-    """
-    module, _, name = path.partition(":")
-    try:
-        value: Any = import_module(module)
-        for part in name.split("."):
-            value = getattr(value, part)
-    except (ImportError, AttributeError) as error:
-        raise ConfigurationError(f"{what} {path!r} cannot be imported: {error}") from None
-    return value
-
-
 def work_of(
-    client: Client, request: Request, options: Mapping[str, Any], returns: Any, deadline: float | None
+    client: Client,
+    request: Request,
+    options: Mapping[str, Any],
+    returns: Any,
+    deadline: float | None,
+    *,
+    is_turn: bool = False,
 ) -> Plain:
-    """Return what a call is, as plain data for a database.
+    """Return what a call or a turn is, as plain data for a database.
 
     Arguments:
         options: of the call; those of a request are in `request`.
@@ -89,16 +72,39 @@ def work_of(
         "request": plain_request(request),
         "returns": _plain_returns(returns),
         "verdicts": [path_of(each, "a verdict of a durable call") for each in verdicts],
+        **(asked_of_turn(options) if is_turn else {}),
     }
-    own = None if policy is None else policy.to_mapping()
-    work = {"asked": asked, "digest": digest_of([asked, own]), "own_policy": own, **setting_of(client, policy)}
-    return {**work, "deadline": deadline}
+    own = None if policy is None else _plain_policy(policy, is_turn=is_turn)
+    work = {"asked": asked, "own_policy": own, "is_turn": is_turn, "deadline": deadline}
+    return {**work, "digest": digest_of([asked, own]), **setting_of(client, policy_of(client, work))}
 
 
-def setting_of(client: Client, policy: Policy | None) -> Plain:
+def policy_of(client: Client, work: Mapping[str, Any]) -> Policy | TurnPolicy:
+    """Return the policy under which a client runs a call or a turn."""
+    own = work["own_policy"]
+    if work["is_turn"]:
+        policy = TurnPolicy() if own is None else read_turn_policy(own)[0]
+        return evolve(policy, call=policy.call or client.policy)
+    return client.policy if own is None else read_policy(own, ())[0]
+
+
+def _plain_policy(policy: Any, *, is_turn: bool) -> Plain:
+    kind = TurnPolicy if is_turn else Policy
+    if not isinstance(policy, kind):
+        raise ConfigurationError(f"policy must be a {kind.__name__}, not {type(policy).__name__}")
+    plain: Plain = policy.to_mapping()
+    of_calls: Policy | None = policy if isinstance(policy, Policy) else policy.call
+    if of_calls is None:
+        del plain["call"]
+    elif of_calls.table.rows != DEFAULT_POLICY.table.rows:
+        raise ConfigurationError("policy: a database cannot hold a table of your own; give this policy to the client")
+    return plain
+
+
+def setting_of(client: Client, policy: Policy | TurnPolicy) -> Plain:
     """Return what must be the same when a call is resumed."""
-    policy = policy or client.policy
-    rows = [[each.event, each.source, each.guard, each.effect, each.target] for each in policy.table.rows]
+    of_calls = policy.of_calls if isinstance(policy, TurnPolicy) else policy
+    rows = [[each.event, each.source, each.guard, each.effect, each.target] for each in of_calls.table.rows]
     return {"policy": digest_of([policy.to_mapping(), rows]), "chain": [link.name for link in client.chain]}
 
 
@@ -108,22 +114,30 @@ def is_same_setting(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 async def run_work(
-    client: Client, work: Plain, records: list[str], save: Callable[[str], Any], ending: Cancellation
+    client: Client,
+    work: Plain,
+    records: list[str],
+    save: Callable[[str], Any],
+    ending: Cancellation,
+    within: SharedBudget | None,
+    shared: Shared | None,
 ) -> str:
-    """Run a call, or what is left of it, and return its result as JSON.
+    """Run a call or a turn, or what is left of it, and return its result as JSON.
 
     Arguments:
         records: what was saved of it, in order.
         save: a coroutine function that saves one more.
+        within: the budget that it draws on.
+        shared: what the calls of the client share.
 
     Raises:
         ConfigurationError: the policy, the table or the chain has changed since it began.
-        JournalMismatch: the call does not do again what is recorded of it.
+        JournalMismatch: it does not do again what is recorded of it.
     """
-    policy = None if work["own_policy"] is None else read_policy(work["own_policy"], ())[0]
+    policy = policy_of(client, work)
     if not is_same_setting(setting_of(client, policy), work):
         raise ConfigurationError(CHANGED)  # whoever put it into this queue
-    asked, read = work["asked"], [orjson.loads(record) for record in records]
+    read = [orjson.loads(record) for record in records]
     tape = [entry for each in read for entry in each["tape"]]
     clock, wall = client._clock, client._deadlines.wall_clock
     # The time stands still while no process holds a call.
@@ -132,38 +146,78 @@ async def run_work(
     def now() -> float:
         return clock() - behind
 
-    policy = policy or client.policy
+    def deadline() -> float | None:
+        return None if work["deadline"] is None else now() + (work["deadline"] - wall())
+
     policy = evolve(policy, budget=left_of(policy.budget, work.get("spent", {})))
-    call = RecordedCall(
-        read_request(asked["request"]),
-        with_overrides(policy),
-        client.chain,
-        **client._options,
-        **(RecordedCall.setting_of(tape) if tape else {"deadline": _on(now, wall, work["deadline"])}),
-        verdict=[found(path, "the verdict") for path in asked["verdicts"]] or None,
-        returns=_read_returns(asked["returns"]),
-    )
+    run = prepared(client, work, policy, tape, deadline(), within)
     if tape:
-        waiting = call.restore(tape)
-        call.resume(now(), _on(now, wall, work["deadline"]))
-        if call.is_in_flight:
-            waiting = call.receive(CRASHED, now())
-        elif waiting is not None:
-            waiting = evolve(waiting, wait=max(waiting.wait - (wall() - read[-1]["at"]), 0.0))
-        call.resumed = waiting
-    saved = len(tape)
-
-    async def save_new() -> None:
-        nonlocal saved
-        if len(call.tape) > saved:
-            new, saved = call.tape[saved:], len(call.tape)
-            await save(json_of({"at": wall(), "spent": call.spent, "tape": new}))
-
+        run.recorded.restore(tape)
+        if isinstance(run.recorded, RecordedCall) and within is not None:
+            run.recorded.go_on_within(within)
+        run.recorded.resume(now(), deadline(), wall() - read[-1]["at"])
+        run.recorded.drain()  # which another process has handed on
+    saver = Saver(run.recorded, save, wall, saved=len(tape))
     running = client._connections.in_this_loop()
     with either(running.cancellation, ending) as both:
-        settings = client._async_settings(running, both, call.policy.timeouts)
-        settings |= {"clock": now, "deadlines": evolve(client._deadlines, clock=now)}
-        return json_of(plain_result(await DurableDriver(**settings, save=save_new).run(call)))
+        settings = client._async_settings(running, both, run.timeouts)
+        settings |= {"clock": now, "deadlines": evolve(client._deadlines, clock=now), "shared": shared}
+        return json_of(await run.by(DurableDriver(**settings, saver=saver)))
+
+
+@frozen
+class Prepared:
+    """Hold a call or a turn that is to be run.
+
+    Arguments:
+        timeouts: of its calls.
+        by: runs it with a driver of calls, and returns its result as plain data.
+    """
+
+    recorded: RecordedCall | RecordedTurn
+    timeouts: Timeouts
+    by: Callable[[DurableDriver], Awaitable[Plain]]
+
+
+def prepared(
+    client: Client,
+    work: Plain,
+    policy: Policy | TurnPolicy,
+    tape: list[Entry],
+    deadline: float | None,
+    within: SharedBudget | None,
+) -> Prepared:
+    """Return a call or a turn that has not begun, with the arguments that it had if it is on a tape."""
+    asked, request = work["asked"], read_request(work["asked"]["request"])
+    settings: Plain = {
+        "verdict": [found(path, "the verdict") for path in asked["verdicts"]] or None,
+        "returns": at_path(asked["returns"], "returns"),
+        "deadline": tape[0]["deadline"] if tape else deadline,
+    }
+    if isinstance(policy, TurnPolicy):
+        planned = new_turn(client, asked, request, policy, **settings)
+        turn = planned.turn
+        assert isinstance(turn, RecordedTurn)
+
+        async def run_turn(driver: DurableDriver) -> Plain:
+            return plain_turn_result(await DurableTurnDriver(calls=driver, compactor=planned.compactor).run(turn))
+
+        return Prepared(turn, policy.of_calls.timeouts, run_turn)
+    if tape:
+        settings |= RecordedCall.setting_of(tape)
+    if tape and within is not None:
+        within = RecordedCall.within_of(tape, within)
+    options = {**client._options, **settings, "within": within, "is_streaming": work.get("is_streaming", False)}
+    call = RecordedCall(request, with_overrides(policy), client.chain, **options)
+
+    async def run_call(driver: DurableDriver) -> Plain:
+        async for event in driver.stream(call):
+            await driver.saver.hand_on(event)
+        if call.is_streaming:  # or its result says it all
+            await driver.saver.save()
+        return plain_result(call.result)
+
+    return Prepared(call, policy.timeouts, run_call)
 
 
 def left_of(budget: Budget, spent: Mapping[str, float]) -> Budget:
@@ -184,24 +238,11 @@ CHANGED: Final = (
 )
 
 
-def _on(now: Callable[[], float], wall: Callable[[], float], moment: float | None) -> float | None:
-    """Return a moment since 1970 on the clock of a call."""
-    return None if moment is None else now() + (moment - wall())
-
-
 def _plain_returns(returns: Any) -> Any:
     """Return a schema as it is, a class that can be imported by its path, and the schema of any other type."""
     if returns is None or isinstance(returns, Mapping):
         return returns
     returns_of(returns)  # which says what is wrong with it
     with suppress(ConfigurationError):
-        return {PATH: path_of(returns, "returns")}
+        return plain_path(returns, "returns")
     return TypeAdapter(returns).json_schema()
-
-
-def _read_returns(plain: Any) -> Any:
-    return found(plain[PATH], "returns") if isinstance(plain, Mapping) and PATH in plain else plain
-
-
-PATH: Final = "import path"
-"""The one member of what stands for a class."""

@@ -35,9 +35,14 @@ class BudgetStore(Store, Protocol):
 
 @define(eq=False)
 class CallBudget:
-    """Follow one call."""
+    """Follow one call.
+
+    Arguments:
+        prefix: what the ids of its attempts in the store begin with.
+    """
 
     store: BudgetStore
+    prefix: str = ""
     _share: Share | None = field(default=None, init=False)
     _held: tuple[str, Reservation] | None = field(default=None, init=False)
 
@@ -54,7 +59,7 @@ class CallBudget:
             # A budget of this process lets nothing go out. Should it think again, the store has not been asked.
             share.refusal = UNHELD if reservation is None and share.is_stored else None
             return send
-        attempt, lease = secrets.token_hex(8), (call.policy.timeouts.total or LONGEST_ATTEMPT) + MARGIN
+        attempt, lease = self.prefix + secrets.token_hex(8), (call.policy.timeouts.total or LONGEST_ATTEMPT) + MARGIN
         answer = yield from self.store.hold(attempt, lease, Paid(1, reservation.tokens, reservation.money), ledgers)
         away = next((each.name for each in ledgers if not each.continues), None) if answer is None else None
         share.refusal = None if away is None else f"the store that keeps {away} cannot be reached"

@@ -25,12 +25,14 @@ class Shared:
         watch: what is remembered of the health of backends.
         has_quotas: whether any backend has one.
         budgets: where budgets with names are kept.
+        prefix: what the ids of attempts begin with there.
     """
 
     store: Store
     watch: Watch | None
     has_quotas: bool
     budgets: BudgetStore | None
+    prefix: str = ""
 
     def of_call(self, chain: Sequence[Backend]) -> Sharing:
         """Return what follows a call."""
@@ -38,7 +40,7 @@ class Shared:
             self.store,
             None if self.watch is None else CallHealth(self.watch, chain),
             CallQuota(self.store, chain) if self.has_quotas else None,
-            None if self.budgets is None else CallBudget(self.budgets),
+            None if self.budgets is None else CallBudget(self.budgets, self.prefix),
         )
 
 

@@ -35,7 +35,7 @@ from rungwise.adapters.tools.calling import (
     spawn,
     spawn_in_asyncio,
 )
-from rungwise.adapters.tools.scheduling import NO_THREAD, Job, Schedule
+from rungwise.adapters.tools.scheduling import NO_THREAD, Job, Schedule, schedule_of
 from rungwise.fsm.errors import ToolError
 from rungwise.fsm.turn.actions import RunTools, ToolEnded, ToolOutcome, ToolStarted
 from rungwise.fsm.turn.tools import Executor
@@ -45,7 +45,7 @@ from rungwise.fsm.turn.tools import Executor
 class Runner(ABC):
     """Run the tools of a round."""
 
-    schedule: Schedule = field(converter=Schedule.of)  # of the action that names the tools: decides which run, and when
+    schedule: Schedule = field(converter=schedule_of)  # of the action that names the tools
     executor: Executor | None  # runs the tools that have no function
     cancellation: Cancellation  # ends the round
     deadline: Deadline = NO_DEADLINE  # the deadline for calls and turns that tools make

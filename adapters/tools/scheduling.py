@@ -128,12 +128,6 @@ class Schedule:
     _begun: int = field(default=0, init=False)
     _running: list[Job] = field(factory=list, init=False)
 
-    @classmethod
-    def of(cls, action: RunTools) -> Schedule:
-        """Return the round of an action."""
-        until = math.inf if action.seconds is None else time.monotonic() + action.seconds
-        return cls(tuple(map(Job, action.runs)), max(1, action.at_once), until)
-
     @property
     def has_news(self) -> bool:
         """Tell whether `drain` has something to return."""
@@ -154,6 +148,11 @@ class Schedule:
     @property
     def _is_late(self) -> bool:
         return self.clock() >= self.until
+
+    @property
+    def may_have_begun(self) -> int:
+        """Count the tools, in order, that have begun or may begin now."""
+        return min(len(self.jobs), self._begun + self.at_once - len(self._running))
 
     def begin(self) -> Job | None:
         """Return the tool that begins now; None if none may."""
@@ -249,3 +248,9 @@ class Schedule:
         if job in self._running:
             self._running.remove(job)
         self._news.append(ToolEnded(job.run.call, outcome))
+
+
+def schedule_of(action: RunTools) -> Schedule:
+    """Return the round of an action."""
+    until = math.inf if action.seconds is None else time.monotonic() + action.seconds
+    return Schedule(tuple(map(Job, action.runs)), max(1, action.at_once), until)

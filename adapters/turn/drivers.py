@@ -122,6 +122,7 @@ class AsyncTurnDriver:
             while action is not None:
                 for step in turn.drain():
                     yield step
+                await self._prepare(action)
                 match action:
                     case MakeCall(call):
                         async with aclosing(self.calls.stream(call)) as events:
@@ -129,8 +130,7 @@ class AsyncTurnDriver:
                                 yield event
                         action = turn.called(call.result, clock())
                     case RunTools():
-                        deadline = Deadline(clock, turn.deadline)
-                        running = ToolTasks(action, turn.tools.executor, self.calls.cancellation, deadline)
+                        running = self._tasks(action, turn)
                         async with aclosing(running.run()) as news:
                             async for tool_event in news:
                                 yield tool_event
@@ -145,3 +145,11 @@ class AsyncTurnDriver:
             leave(turn, error, clock())
         for step in turn.drain():
             yield step
+
+    async def _prepare(self, action: Action) -> None:
+        """Do what must be done before an action."""
+
+    def _tasks(self, action: RunTools, turn: Turn) -> ToolTasks:
+        """Return what runs the tools of an action."""
+        deadline = Deadline(self.calls.clock, turn.deadline)
+        return ToolTasks(action, turn.tools.executor, self.calls.cancellation, deadline)

@@ -65,6 +65,7 @@ class Planned:
         chain: Iterable[Backend],
         policy: Policy,
         compactor: Callable[[Any], Any] | None,
+        new: Callable[..., Turn] = Turn,
         **call_options: Any,
     ) -> Planned:
         """Make a turn from the client's settings and the options of the turn.
@@ -73,6 +74,7 @@ class Planned:
             request: its tools are for the executor if the options have no tools; otherwise the provider runs them.
             policy: the client's policy for calls.
             compactor: the client's compactor, which is called with the messages alone.
+            new: makes the turn; takes the arguments of `Turn`.
             call_options: what the client passes to its calls, and when the turn must have ended, on its clock.
 
         Raises:
@@ -91,7 +93,7 @@ class Planned:
         if shorten is None and compactor is not None:
             whole = compactor
             shorten = lambda messages, room: whole(messages)  # noqa: E731 # what awaits it sees what it returns
-        turn = Turn(
+        turn = new(
             request,
             evolve(own, call=with_overrides(own.call or policy)),
             tuple(chain),

@@ -42,15 +42,20 @@ def check_alike(was: Step, now: Step) -> None:
     raise JournalMismatch(f"step {was.number}: the contents differ")
 
 
-def _recorded_budget(journal: Journal) -> SharedBudget | None:
-    """Return the budget that a recorded call shared; None if it shared none."""
-    if not journal.setting.within:
+def recorded_budget(
+    budgets: tuple[Budget, ...], steps: tuple[Step, ...], deadline: float | None
+) -> SharedBudget | None:
+    """Return the budget that a recorded call shared; None if it shared none.
+
+    Arguments:
+        deadline: the earliest deadline among them, in seconds from the start of the call; None for no limit.
+    """
+    if not budgets:
         return None
     within: SharedBudget | None = None
-    first, *others = journal.setting.within
-    for budget in reversed(others):
+    for budget in reversed(budgets[1:]):
         within = SharedBudget(budget, within)
-    return RecordedBudget(first, within, steps=journal.steps, recorded_deadline=journal.setting.within_deadline)
+    return RecordedBudget(budgets[0], within, steps=steps, recorded_deadline=deadline)
 
 
 @define(eq=False, repr=False)
@@ -187,7 +192,7 @@ def call_again(journal: Journal, policy: Policy, *, jitter: Callable[[], float],
         contents=journal.contents,
         has_compactor=setting.has_compactor,
         prompts=iter([step.input_tokens for step in recorded if step.input_tokens is not None]),
-        within=_recorded_budget(journal),
+        within=recorded_budget(setting.within, recorded, setting.within_deadline),
         deadline=setting.deadline,
         lessons=setting.lessons,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -29,6 +29,7 @@ class Caller:
     tools: Toolbox
     options: dict[str, Any]  # of every call
     wants: dict[str, Any]  # what the answer must be, which a summary need not
+    new: Callable[..., Call] = Call  # makes a call
     prior_answer: str | None = field(default=None, init=False)  # it stood beside housekeeping tools, and is not stale
     last: Result | None = field(default=None, init=False)
 
@@ -50,7 +51,7 @@ class Caller:
     def _call(self, request: Request, gathered: str, wants: dict[str, Any]) -> Call:
         prior = self.prior_answer
         turn = TurnContext(prior, prior is not None, is_shown=True, gathered=gathered, runs_tools=True)
-        return Call(request, self.policy.of_calls, self.chain, turn, **self.options, **wants)
+        return self.new(request, self.policy.of_calls, self.chain, turn, **self.options, **wants)
 
     def remember_answer(self, round: ToolRound) -> None:
         """Remember the text beside housekeeping tools as an answer; any other tool makes it stale."""

@@ -106,12 +106,22 @@ class TurnJournal(Displayable, Record):
 
     @classmethod
     def _read_setting(cls, document: Mapping[str, Any]) -> TurnSetting:
-        values, others = dict(document["policy"]), (document["has_compactor"], document.get("deadline"))
-        if "call" not in values:
-            return TurnSetting(from_mapping(TurnPolicy, values), *others)
-        limits = values["call"].get("limits") if isinstance(values["call"], Mapping) else None
-        call, recorded = read_policy(values.pop("call"), limits if isinstance(limits, Mapping) else ())
-        return TurnSetting(from_mapping(TurnPolicy, values, call=call), *others, recorded)
+        policy, recorded = read_turn_policy(document["policy"])
+        return TurnSetting(policy, document["has_compactor"], document.get("deadline"), recorded)
+
+
+def read_turn_policy(values: Mapping[str, Any]) -> tuple[TurnPolicy, Mapping[str, Any] | None]:
+    """Read a policy that `TurnPolicy.to_mapping` wrote; return with it that of its calls as `read_policy` does.
+
+    Raises:
+        ConfigurationError: a value is not of its form.
+    """
+    if "call" not in values:
+        return from_mapping(TurnPolicy, values), None
+    limits = values["call"].get("limits") if isinstance(values["call"], Mapping) else None
+    call, recorded = read_policy(values["call"], limits if isinstance(limits, Mapping) else ())
+    others = {name: value for name, value in values.items() if name != "call"}
+    return from_mapping(TurnPolicy, others, call=call), recorded
 
 
 @define(eq=False)

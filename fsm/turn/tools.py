@@ -75,6 +75,8 @@ class Tool:
         needs_approval: whether a call runs only once the caller approves; or a function that tells that from the
             arguments that the model gave, by name. If it raises, or returns anything but False, the call needs
             approval.
+        repeatable: whether a durable turn may run it again if its process died while it ran; otherwise the model is
+            told that nobody knows whether it ran.
 
     Raises:
         ConfigurationError: an argument is invalid, or the type hints have no JSON schema.
@@ -93,6 +95,7 @@ class Tool:
         default=False,
         validator=must("True, False or a function that is not async", _is_approval, names_class=True),
     )
+    repeatable: bool = field(default=False, validator=must("True or False", is_flag, names_class=True))
     takes: Schema = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:

@@ -76,6 +76,8 @@ class Turn:
         ConfigurationError: an argument is invalid, no backend can be used, or prices are missing for a budget.
     """
 
+    _new_call: Callable[..., Call] = Call
+
     def __init__(
         self,
         request: Request,
@@ -110,7 +112,7 @@ class Turn:
         options: dict[str, Any] = {"observer": observer, "contents": contents, "is_streaming": is_streaming}
         options |= {"within": self.budget, "deadline": deadline} | ({} if jitter is None else {"jitter": jitter})
         wants = {"returns": returns, "verdict": verdict}
-        self._caller = Caller(policy, tuple(chain), self.tools, options, wants)
+        self._caller = Caller(policy, tuple(chain), self.tools, options, wants, self._new_call)
         self._conversation = Conversation(request.messages)
         self._resumed = None if approvals is None else Resumed.of(request.messages, approvals, policy.hints, self.tools)
         if (at := self._resumed) is not None:

@@ -1,8 +1,9 @@
-"""Measure what a database of SQLite adds to a call, and how fast a batch runs beside `asyncio.gather` without one.
+"""Measure what a database adds to a call, how fast a batch runs beside `asyncio.gather`, and what two workers give.
 
-    python tests/benchmarks/durable.py [--calls N] [--prompts N]
+    python tests/benchmarks/durable.py [--calls N] [--prompts N] [--queued N]
 
-It needs the `dev` extra. The exit code is 1 where a goal is missed.
+It needs the `dev` extra; where `pydantic-ai` is installed with its extra `dbos`, that runs the same prompts. The second
+worker needs Postgres. The exit code is 1 where a goal is missed.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import argparse
 import asyncio
 import json
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -24,12 +27,16 @@ from rungwise import Client, Durable, OpenAIChat  # noqa: E402
 from rungwise.adapters.durable.batch import Batch  # noqa: E402
 from rungwise.adapters.durable.lines import read_lines  # noqa: E402
 from rungwise.testing import EmbeddedProvider, ScriptedReply  # noqa: E402
+from support.postgres_server import PostgresServer  # noqa: E402
 
 MOST: Final = 0.020
 """The goal: seconds that a durable call may take longer, at the median."""
 
 LEAST: Final = 110.0
 """The goal: prompts a second of a batch against a provider that takes 50 ms."""
+
+TWO: Final = 1.8
+"""The goal: how many times as fast two workers are as one."""
 
 AT_ONCE: Final = 50
 LATENCY: Final = 0.05
@@ -40,9 +47,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=100)
     parser.add_argument("--prompts", type=int, default=5_000)
+    parser.add_argument("--queued", type=int, default=600)
+    parser.add_argument("--pydantic", help=argparse.SUPPRESS)  # the URL of a provider
     given = parser.parse_args()
+    if given.pydantic:
+        return asyncio.run(_pydantic(given.pydantic, given.prompts))
     print("{date}, Python {python}, {cpu}, {cores} cores".format(**machine.described()))
-    return int(_calls(given.calls)) | int(_prompts(given.prompts))
+    return int(_calls(given.calls)) | int(_prompts(given.prompts)) | int(_workers(given.queued))
 
 
 def _calls(count: int) -> bool:
@@ -82,11 +93,75 @@ def _prompts(count: int) -> bool:
             began = time.perf_counter()
             answers = sum(1 for _ in Batch(durable, "prompts", AT_ONCE).run(read_lines(prompts)))
             rate = answers / (time.perf_counter() - began)
+        if find_spec("pydantic_ai") is not None:
+            command = [sys.executable, __file__, "--pydantic", server.base_url, "--prompts", str(count)]
+            subprocess.run(command, check=True, cwd=folder)
     print(
         f"{count} prompts: {plain:.0f} a second without a database, {rate:.0f} with SQLite "
         f"(goal: at least {LEAST:.0f}; ratio {rate / plain:.2f})"
     )
     return rate < LEAST
+
+
+async def _pydantic(url: str, count: int) -> int:
+    """Run the prompts by the agents of pydantic-ai, each a workflow of DBOS on SQLite."""
+    from dbos import DBOS
+    from pydantic_ai import Agent
+    from pydantic_ai.durable_exec.dbos import DBOSAgent
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    DBOS(config={"name": "pydantic", "system_database_url": "sqlite:///pydantic.sqlite"})
+    agent: DBOSAgent = DBOSAgent(Agent(OpenAIChatModel("m", provider=OpenAIProvider(url, api_key="k")), name="herons"))
+    DBOS.launch()
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def one(number: int) -> None:
+        async with places:
+            await agent.run(f"Where is {number}?")
+
+    began = time.perf_counter()
+    await asyncio.gather(*map(one, range(count)))
+    print(f"{count} prompts: {count / (time.perf_counter() - began):.0f} a second with pydantic-ai on DBOS and SQLite")
+    DBOS.destroy()
+    return 0
+
+
+def _workers(count: int) -> bool:
+    """Run queued prompts with one worker and with two; tell whether the goal is missed."""
+    if not any(Path("/usr/lib/postgresql").glob("*/bin/initdb")):
+        print("a second worker: Postgres is not installed")
+        return False
+    rates = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        EmbeddedProvider(lambda _: ScriptedReply(text="here", delay=1.0)) as server,
+        PostgresServer() as postgres,
+    ):
+        chain = f'[[chain.default]]\nmodel = "m"\nkey_env = ""\nbase_url = "{server.base_url}"\n'
+        Path(folder, "chains.toml").write_text(chain)
+        Path(folder, "prompts.jsonl").write_text('{"prompt": "Where?"}\n' * count)
+        for workers in (1, 2):
+            shared = ["--config", "chains.toml", "--database", postgres.new_database()]
+            batch = [sys.executable, "-m", "rungwise", "batch", "prompts.jsonl", *shared]
+            subprocess.run([*batch, "--enqueue"], check=True, cwd=folder, stderr=subprocess.DEVNULL)
+            worker = [sys.executable, "-m", "rungwise", "worker", *shared, "--concurrency", "30"]
+            running = [subprocess.Popen(worker, cwd=folder, stderr=subprocess.PIPE) for _ in range(workers)]
+            before = len(server.requests)
+            while (sent := len(server.requests) - before) < 30 * workers:  # until each has begun
+                time.sleep(0.01)
+            began = time.perf_counter()
+            subprocess.run([*batch, "-o", "answers.jsonl"], check=True, cwd=folder, stderr=subprocess.DEVNULL)
+            rates.append((count - sent) / (time.perf_counter() - began))
+            for each in running:
+                each.terminate()
+                each.communicate()
+    one, two = rates
+    print(
+        f"{count} queued prompts of 1 s, 30 at once: {one:.1f} a second with one worker, {two:.1f} with two "
+        f"(goal: at least {TWO:.1f} times; ratio {two / one:.2f})"
+    )
+    return two < TWO * one
 
 
 async def _gathered(client: Client, count: int) -> None:

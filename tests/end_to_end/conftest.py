@@ -25,6 +25,7 @@ from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import protocols, ways
+from support.durable import Opened
 from support.modes import MODES, WHOLE
 from support.raw_server import CERTIFICATE
 from support.runs import NAMES, Run, Scripted, Serve, Stage
@@ -118,6 +119,20 @@ def serve() -> Iterator[Serve]:
     """Start a provider of the test's own: `serve(*replies)` plays them and goes on with the last one."""
     with ExitStack() as stack:
         yield lambda *replies: stack.enter_context(Stage(replies).provider)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return the URL of a new database; a test that takes it runs on SQLite and on Postgres."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'calls.sqlite'}"
+    return str(request.getfixturevalue("postgres_server").new_database())
+
+
+@pytest.fixture
+def opened(database: str) -> Callable[..., Opened]:
+    """Return what opens that database with a chain."""
+    return lambda *chain: Opened(database, chain)
 
 
 @pytest.fixture(params=MODES)

@@ -4,11 +4,15 @@ import json
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from rungwise.adapters.durable.batch import AHEAD, Batch, LineResult
+from rungwise.adapters.durable.lines import PromptLine, read_lines
 from rungwise.testing import ReceivedRequest, ScriptedReply
 
 HEAD = '[[chain.default]]\nmodel = "m"\nkey_env = ""\nprices = [1, 2]\nbase_url = '
@@ -16,7 +20,9 @@ HEAD = '[[chain.default]]\nmodel = "m"\nkey_env = ""\nprices = [1, 2]\nbase_url 
 
 def answer(request: ReceivedRequest) -> ScriptedReply:
     text = request.body["messages"][-1]["content"]
-    return ScriptedReply(status=400) if text == "bad" else ScriptedReply(text=f"on {text}", delay=0.05)
+    cap = request.body.get("max_completion_tokens") or request.body.get("max_tokens") or 190
+    usage = {"prompt_tokens": 10, "completion_tokens": min(cap, 190)} if "dear" in text else None
+    return ScriptedReply(status=400) if text == "bad" else ScriptedReply(text=f"on {text}", delay=0.05, usage=usage)
 
 
 @pytest.fixture
@@ -37,9 +43,9 @@ def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def run(folder: Path, *arguments: str) -> tuple[int | None, str, str]:
+def run(folder: Path, *arguments: str, seconds: float = 120) -> tuple[int | None, str, str]:
     process = start(folder, *arguments)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=seconds)
     return process.returncode, out, err
 
 
@@ -109,6 +115,64 @@ def test_workers_share_a_queue_and_go_on_for_one_that_is_killed(
     workers[1].terminate()
     assert workers[1].communicate(timeout=60)[1].startswith("waiting for calls")
     assert workers[1].returncode == 0
+
+
+def test_a_limit_of_cost_holds_for_every_run(folder: Path, server: Any) -> None:
+    limit = 20 * 200 * 2 / 1e6 / 4  # a quarter of what twenty answers as long as their caps would cost
+    (folder / "prompts.jsonl").write_text("".join(f'{{"prompt": "dear {n}", "max_tokens": 200}}\n' for n in range(20)))
+    for _ in range(2):
+        code, _, _ = run(folder, *BATCH, "--limit-cost", f"{limit:.9f}", "--retry-failed")
+        outcomes = [each["outcome"] for each in answers(folder)]
+        assert (code, set(outcomes)) == (1, {"done", "over_budget"})
+        assert sum(each["cost"] for each in answers(folder)) <= limit
+    assert outcomes.count("done") == len(server.requests)
+    code, _, err = run(folder, *BATCH, "--limit-cost", "1", "--retry-failed")
+    assert (code, len(server.requests)) == (0, 20), err
+
+
+@pytest.mark.full
+def test_two_thousand_prompts_are_answered_once_though_two_of_four_workers_are_killed(
+    folder: Path, server: Any, postgres_server: Any
+) -> None:
+    (folder / "prompts.jsonl").write_text("".join(f'{{"prompt": "{n}", "max_tokens": 50}}\n' for n in range(2000)))
+    url, limit = postgres_server.new_database(), 2200 * 60 * 3 / 1e6
+    shared = ("prompts.jsonl", "--config", "chains.toml", "--database", url)
+    limited = ("--limit-cost", f"{limit:.6f}")
+    code, _, err = run(folder, "batch", *shared, *limited, "--enqueue", seconds=300)
+    assert (code, len(server.requests)) == (0, 0), err
+    workers = [start(folder, "worker", *shared[1:], "--concurrency", "20") for _ in range(4)]
+    for number in range(2):
+        until(lambda number=number: len(server.requests) >= 500 * (number + 1))
+        workers[number].kill()
+        workers[number].communicate()
+    code, _, err = run(folder, "batch", *shared, *limited, "-o", "answers.jsonl", seconds=500)
+    assert code == 0, err
+    assert [each["text"] for each in answers(folder)] == [f"on {number}" for number in range(2000)]
+    assert sum(each["cost"] for each in answers(folder)) <= limit
+    assert 2000 <= len(server.requests) <= 2000 + 2 * 20
+    for worker in workers[2:]:
+        worker.terminate()
+        worker.communicate(timeout=60)
+
+
+def test_the_lines_of_a_long_file_are_not_held(folder: Path) -> None:
+    file = folder / "long.jsonl"
+    file.write_text('{"prompt": "herons"}\n' * 100_000)
+    durable, alive = Mock(), 0
+
+    def soon(one: Any, line: PromptLine) -> Future[LineResult]:
+        nonlocal alive
+        alive += 1
+        future: Future[LineResult] = Future()
+        future.set_result(LineResult(line))
+        return future
+
+    durable._engine.soon = soon
+    ended = 0
+    for _ in Batch(durable, "long", 50).run(read_lines(file)):
+        alive, ended = alive - 1, ended + 1
+        assert alive < AHEAD * 50
+    assert ended == 100_000
 
 
 @pytest.mark.parametrize(

@@ -1,66 +1,43 @@
 """Calls that outlive their process: run once per id, resumed where they stood, and never dearer than is proved."""
 
+import asyncio
 import json
+import random
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 from dbos import DBOS
 from pydantic import BaseModel
 
-from rungwise import Budget, Client, ConfigurationError, Failed, Limits, OpenAIChat, Policy, Waits, replay
+from rungwise import (
+    Budget,
+    Client,
+    ConfigurationError,
+    Discard,
+    Failed,
+    Limits,
+    OverBudget,
+    Policy,
+    SharedBudget,
+    Text,
+    replay,
+)
 from rungwise.adapters.durable.durable import Durable
-from rungwise.core import Reply
-from rungwise.testing import ScriptedReply
-from support import durable_child
+from rungwise.adapters.durable.forms import plain_event
+from rungwise.core import Reply, TurnContext
+from rungwise.testing import ReceivedRequest, ScriptedReply
+from support.durable import SHORT, child, same, until
 
 ANSWER, DOWN, SILENT = ScriptedReply(text="In the reeds."), ScriptedReply(status=503), ScriptedReply(hang=True)
 MESSAGES = "Where do herons nest?"
-SHORT = Policy(waits=Waits(retry_base=0.01, retry_cap=0.01, overload_cap=0.01))
+RESTLESS = "[waits]\nretry_base = 0.01\nreask_base = 0.01\nretry_cap = 0.01\nreask_cap = 0.01"
 KEY = "sk-secret-5e884898da28"
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'calls.sqlite'}"
-    return str(request.getfixturevalue("postgres_server").new_database())
-
-
-class Opened:
-    """Open a database again and again, as one process after another does."""
-
-    def __init__(self, database: str, chain: Any) -> None:
-        self.database, self.chain = database, chain
-
-    def __call__(self, **options: Any) -> Durable:
-        return Durable(Client(self.chain, **{"policy": SHORT, "jitter": lambda: 0.0, **options}), self.database)
-
-
-@pytest.fixture
-def opened(database: str) -> Any:
-    return lambda *chain: Opened(database, chain)
-
-
-def child(server: Any, database: str, *ids: str, **given: Any) -> "subprocess.Popen[str]":
-    plain = {"url": server.base_url, "database": database, "ids": ids, "messages": MESSAGES, **given}
-    command = [sys.executable, durable_child.__file__, json.dumps(plain)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def same(server: Any) -> OpenAIChat:
-    """Return the backend of the child."""
-    return OpenAIChat("m", base_url=server.base_url, api_key="sk-of-the-child")
-
-
-def until(condition: Any, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def events(result: Any) -> list[str]:
@@ -111,7 +88,7 @@ def test_what_a_killed_process_had_in_flight_counts_once_at_its_cap(
         serve(SILENT, ANSWER),
         "[budget]\noutput_tokens = 1000\n[waits]\nretry_base = 0.01\nretry_cap = 0.01",
     )
-    killed = child(server, database, "herons", policy=policy, options={"max_tokens": 200})
+    killed = child(server, database, "herons", messages=MESSAGES, policy=policy, options={"max_tokens": 200})
     until(lambda: server.requests)
     killed.kill()
     killed.wait()
@@ -132,8 +109,8 @@ def test_a_process_that_dies_between_any_two_writes_costs_no_more_than_is_proved
     moment: int, serve: Any, backend_of: Any, opened: Any, database: str
 ) -> None:
     server = serve(DOWN, ScriptedReply(text=""), ANSWER)
-    policy = "[budget]\nattempts = 8\n[waits]\nretry_base = 0.01\nreask_base = 0.01\nretry_cap = 0.01\nreask_cap = 0.01"
-    died = child(server, database, "herons", die_at=moment, policy=policy)
+    policy = "[budget]\nattempts = 8\n" + RESTLESS
+    died = child(server, database, "herons", messages=MESSAGES, die_at=moment, policy=policy)
     said, _ = died.communicate(timeout=60)
     known = len(server.requests)
     with opened(same(server))(policy=Policy.from_toml(policy)) as durable:
@@ -152,7 +129,7 @@ def test_a_survivor_goes_on_with_what_a_dead_process_has_left(
 ) -> None:
     server = serve(SILENT, SILENT, ANSWER)
     with opened(same(server))(policy=Policy()) as durable:
-        killed = child(server, database, "one", "two")
+        killed = child(server, database, "one", "two", messages=MESSAGES)
         until(lambda: len(server.requests) == 2)
         assert durable.handle("one").status() == "running"
         killed.kill()
@@ -165,7 +142,7 @@ def test_a_survivor_goes_on_with_what_a_dead_process_has_left(
 
 def test_a_living_process_keeps_its_calls(serve: Any, backend_of: Any, opened: Any, database: str) -> None:
     server = serve(ScriptedReply(text="In the reeds.", delay=4.0))
-    living = child(server, database, "herons")
+    living = child(server, database, "herons", messages=MESSAGES)
     until(lambda: server.requests)
     with opened(same(server))(policy=Policy()) as durable:
         durable._engine.take_over()
@@ -207,11 +184,28 @@ def test_a_program_that_runs_dbos_keeps_it(serve: Any, backend_of: Any, opened: 
         DBOS.destroy()
 
 
+def test_the_dbos_of_a_program_is_used_where_it_says_so(serve: Any, backend_of: Any, tmp_path: Path) -> None:
+    server = serve(DOWN, ANSWER)
+    client = Client(backend_of(server), policy=SHORT)
+    DBOS(config={"name": "theirs", "system_database_url": f"sqlite:///{tmp_path}/theirs.sqlite"})
+    try:
+        with Durable(client, None) as durable:
+            DBOS.launch()
+            result = durable.call("herons", MESSAGES)
+            assert durable.call("herons", MESSAGES) == result
+            with pytest.raises(ConfigurationError, match="DBOS of your own cannot have within="):
+                durable.call("x", MESSAGES, within=SharedBudget(Budget(seconds=None), name="n"))
+        assert [each.workflow_id for each in DBOS.list_workflows()] == ["herons"]  # it still runs
+    finally:
+        DBOS.destroy()
+    assert (result.text, len(server.requests)) == ("In the reeds.", 2)
+
+
 def test_a_changed_policy_is_refused_or_started_again_on_what_is_left(
     serve: Any, backend_of: Any, opened: Any, database: str
 ) -> None:
     server = serve(DOWN, SILENT, ANSWER)
-    killed = child(server, database, "herons")
+    killed = child(server, database, "herons", messages=MESSAGES)
     until(lambda: len(server.requests) == 2)
     killed.kill()
     killed.wait()
@@ -235,6 +229,43 @@ def test_a_call_is_cancelled_by_its_handle(serve: Any, backend_of: Any, opened: 
         with pytest.raises(Exception, match="cancelled") as caught:
             handle.result()
         assert caught.value.result.outcome == handle.status() == "cancelled"
+
+
+def test_a_shared_budget_holds_for_all_processes_and_over_crashes(
+    serve: Any, backend_of: Any, opened: Any, database: str
+) -> None:
+    server = serve(ANSWER, ANSWER, SILENT, ANSWER)
+    within = {"attempts": 4, "seconds": None, "output_tokens": 1000}
+    options = {"max_tokens": 300}
+    for ids in (["one"], ["two"]):
+        assert child(server, database, *ids, messages=MESSAGES, options=options, within=within).wait(60) == 0
+    killed = child(server, database, "three", messages=MESSAGES, options=options, within=within)
+    until(lambda: len(server.requests) == 3)
+    killed.kill()
+    killed.wait()
+    budget = SharedBudget(Budget(**within), name="everything")
+    with opened(same(server))(policy=Policy()) as durable:
+        third = durable.call("three", MESSAGES, within=budget, **options)
+        with pytest.raises(OverBudget, match="everything"):
+            durable.call("four", MESSAGES, within=budget, **options)
+    assert (third.text, third.attempts) == ("In the reeds.", 2)
+    assert [step.reason for step in third.journal.steps if step.reason] == ["crashed"]
+    assert len(server.requests) == 4
+    assert replay(third.journal).outcome == "done"
+
+
+def test_a_deadline_goes_on_while_no_process_holds_the_call(
+    serve: Any, backend_of: Any, opened: Any, database: str
+) -> None:
+    server = serve(SILENT, ANSWER)
+    killed = child(server, database, "herons", messages=MESSAGES, options={"deadline": time.time() + 600})
+    until(lambda: server.requests)
+    killed.kill()
+    killed.wait()
+    later = opened(same(server))(policy=Policy(), wall_clock=lambda: time.time() + 601)
+    with later as durable, pytest.raises(OverBudget, match="deadline"):
+        durable.handle("herons").result()
+    assert len(server.requests) == 1
 
 
 class Place(BaseModel):
@@ -272,7 +303,14 @@ NONSENSE: dict[str, tuple[Any, str]] = {
     "no id": (lambda durable: durable.start("", MESSAGES), "id of a call"),
     "a long id": (lambda durable: durable.start("x" * 201, MESSAGES), "id of a call"),
     "an unknown id": (lambda durable: durable.handle("nobody"), "there is no call"),
-    "within": (lambda durable: durable.start("x", MESSAGES, within=object()), "cannot have within="),
+    "within": (lambda durable: durable.start("x", MESSAGES, within=object()), "within must be a SharedBudget"),
+    "no name": (lambda durable: durable.start("x", MESSAGES, within=SharedBudget(Budget(seconds=None))), "a name"),
+    "seconds": (lambda durable: durable.start("x", MESSAGES, within=SharedBudget(Budget(), name="n")), "seconds=None"),
+    "turn": (lambda durable: durable.start("x", MESSAGES, turn=TurnContext()), "cannot have turn="),
+    "money without prices": (
+        lambda durable: durable.start("x", MESSAGES, within=SharedBudget(Budget(seconds=None, money=1), name="n")),
+        "prices",
+    ),
     "a second one": (lambda durable: Durable(durable._client, "sqlite:///other.sqlite"), "one Durable at a time"),
 }
 
@@ -290,3 +328,84 @@ def test_nonsense_is_refused(name: str, serve: Any, backend_of: Any, opened: Any
 def test_a_database_that_cannot_be_is_refused(url: str, serve: Any, backend_of: Any) -> None:
     with pytest.raises(ConfigurationError, match="database"):
         Durable(Client(backend_of(serve(ANSWER))), url)
+
+
+KILLS = 10
+CALLS = [f"heron {number}" for number in range(30)]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(20))
+def test_processes_that_are_killed_at_random_moments_cost_no_more_than_is_proved(
+    seed: int, serve: Any, backend_of: Any, opened: Any, tmp_path: Path
+) -> None:
+    draws = random.Random(seed)
+    server = serve(
+        lambda _: evolve(draws.choice((DOWN, ScriptedReply(text=""), ANSWER, ANSWER)), delay=draws.random() / 5)
+    )
+    database, policy = f"sqlite:///{tmp_path}/calls.sqlite", "[budget]\nattempts = 40\n" + RESTLESS
+    for _ in range(KILLS):
+        known = len(server.requests)
+        process = child(server, database, *CALLS, messages="Where does {id} nest?", policy=policy)
+        until(lambda known=known, process=process: len(server.requests) > known or process.poll() is not None)
+        time.sleep(draws.random() / 2)
+        process.kill()
+        process.wait()
+    with Durable(Client(same(server), policy=Policy.from_toml(policy)), database) as durable:
+        results = {id: durable.handle(id).result() for id in CALLS}
+    asked = Counter(request.body["messages"][0]["content"] for request in server.requests)
+    for id, result in results.items():
+        crashed = [step.reason for step in result.journal.steps].count("crashed")
+        sent = asked[f"Where does {id} nest?"]
+        assert sent <= result.attempts <= min(sent + crashed, 40)
+        assert replay(result.journal).outcome == result.outcome
+
+
+LONG = " ".join(f"Heron number {number} nests in the reeds." for number in range(200))
+
+
+def slowly(request: ReceivedRequest) -> ScriptedReply:
+    """Write a long text over three seconds, or what is left of it."""
+    last = request.body["messages"][-1]
+    is_begun = last["role"] == "assistant" or len(request.body["messages"]) > 1
+    given = next((each["content"] for each in request.body["messages"] if each["role"] == "assistant"), "")
+    return ScriptedReply(text=LONG[len(given) :] if is_begun else LONG, lasts=0.5 if is_begun else 3.0)
+
+
+def test_a_stream_goes_on_after_a_crash_from_the_text_that_was_written(
+    serve: Any, backend_of: Any, opened: Any, database: str
+) -> None:
+    server = serve(slowly)
+    killed = child(server, database, "herons", messages=MESSAGES, is_stream=True)
+    assert killed.stdout is not None
+    seen = [json.loads(killed.stdout.readline()) for _ in range(3)]
+    killed.kill()
+    killed.wait()
+    with opened(same(server))(policy=Policy()) as durable:
+        *events, result = durable.handle("herons").stream()
+        *rest, _ = durable.stream("herons", MESSAGES, offset=2)
+        again = asyncio.run(read_all(durable.handle("herons")))
+    assert again == [*events, result]
+    assert rest == events[2:]
+    assert [plain_event(event) for event in events[: len(seen)]] == seen
+    shown = ""
+    for event in events:
+        if isinstance(event, Text):
+            shown += event.text
+        elif isinstance(event, Discard):
+            assert shown.endswith(event.text)
+            shown = shown.removesuffix(event.text)
+    assert shown == result.text == LONG
+    assert not any(isinstance(event, Discard) for event in events)
+    assert (result.attempts, len(server.requests)) == (2, 2)
+    assert replay(result.journal).outcome == "done"
+
+
+async def read_all(handle: Any) -> list[Any]:
+    return [event async for event in handle.astream()]
+
+
+def test_who_reads_a_call_that_is_no_stream_gets_its_result(serve: Any, backend_of: Any, opened: Any) -> None:
+    with opened(backend_of(serve(ANSWER)))() as durable:
+        result = durable.call("herons", MESSAGES)
+        assert list(durable.stream("herons", MESSAGES)) == [result]

@@ -1,12 +1,17 @@
-"""A process that runs durable calls, and may be killed: `python durable_child.py JSON`."""
+"""A process that runs durable calls and turns, and may be killed: `python durable_child.py JSON`."""
 
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
-from rungwise import Client, OpenAIChat, Policy
-from rungwise.adapters.durable.durable import Durable
+sys.path[0] = str(Path(__file__).parents[1])
+
+from rungwise import Budget, Client, OpenAIChat, Policy, SharedBudget  # noqa: E402  (the folder must be found first)
+from rungwise.adapters.durable.durable import Durable  # noqa: E402
+from rungwise.adapters.durable.forms import plain_event  # noqa: E402
+from support import durable_tools  # noqa: E402
 
 
 def die_at(number: int) -> None:
@@ -33,9 +38,18 @@ def main(given: dict[str, Any]) -> None:
         die_at(given["die_at"])
     chain = [OpenAIChat("m", base_url=given["url"], api_key="sk-of-the-child")]
     client = Client(chain, policy=Policy.from_toml(given.get("policy", "")), jitter=lambda: 0.0, sleep=lambda _: None)
+    options = given.get("options", {})
+    if "within" in given:
+        options["within"] = SharedBudget(Budget(**given["within"]), name="everything")
     with Durable(client, given["database"]) as durable:
         for id in given["ids"]:
-            durable.start(id, given["messages"], **given.get("options", {}))
+            if given.get("is_stream"):
+                for event in durable.stream(id, given["messages"], **options):
+                    print(json.dumps(plain_event(event)), flush=True)
+            elif given.get("is_turn"):
+                durable.start_turn(id, given["messages"], tools=durable_tools.TOOLS)
+            else:
+                durable.start(id, given["messages"].format(id=id), **options)
         for id in given["ids"]:
             print(durable.handle(id).result().text, flush=True)
 

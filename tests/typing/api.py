@@ -48,7 +48,13 @@ def build() -> rungwise.Client:
 
 async def keep(client: rungwise.Client) -> str:
     with rungwise.Durable(client, "sqlite:///calls.sqlite", concurrency=20) as durable:
-        handle: rungwise.core.Handle = durable.start("b", "hello", returns={"type": "object"}, restart=True)
+        handle: rungwise.core.Handle[rungwise.Result] = durable.start(
+            "b", "hello", returns={"type": "object"}, restart=True
+        )
+        turn: rungwise.TurnResult = durable.start_turn("c", "hello", tools=[look]).result()
+        last: rungwise.TurnResult = durable.turn("c", "hello", tools=[look], restart=True)
+        for event in durable.stream("d", "hello", offset=2, max_tokens=10):
+            print(event, turn.text, last.text)
         results = [durable.call("a", "hello", max_tokens=9), await durable.acall("c", "hello"), handle.result()]
         durable.handle("b").cancel()
         return durable.handle("a", returns=list[str]).status() + results[0].text + (await handle.aresult()).text

@@ -66,6 +66,12 @@ def database_option(text: str, *, required: bool = False) -> Callable[[Callable[
     metavar="FILE|module:NAME",
     help="What each answer must be: a JSON schema, or a type in Python.",
 )
+@click.option(
+    "--limit-cost",
+    type=click.FloatRange(0, min_open=True),
+    metavar="MONEY",
+    help="The most that all calls of this batch may cost together, in every run and on every machine.",
+)
 @click.option("--as-completed", is_flag=True, help="Write each answer as soon as it is there, in any order.")
 @click.option("--retry-failed", is_flag=True, help="Run those again that have failed.")
 @click.option(
@@ -82,6 +88,7 @@ def batch(
     name: str | None,
     concurrency: int,
     returns: Any,
+    limit_cost: float | None,
     as_completed: bool,
     retry_failed: bool,
     enqueue: bool,
@@ -104,17 +111,23 @@ def batch(
     \b
     Examples:
       rungwise batch prompts.jsonl --config chains.toml -o answers.jsonl
+      rungwise batch prompts.jsonl --config chains.toml -o answers.jsonl --limit-cost 5
       rungwise batch prompts.jsonl --config chains.toml --database postgresql://host/db --enqueue
     """
     from rungwise.adapters.cli.backends import client_in
+    from rungwise.fsm.call.budget.shared import SharedBudget
+    from rungwise.fsm.call.policy import MOST_ATTEMPTS, Budget
 
     if output is None and not enqueue:
         bad_input("name the file for the answers with --output")
     if database is None and output is None:
         bad_input("--enqueue needs a --database that the workers share")
     seen = BatchProgress(_count_lines(prompts))
-    settings = {"enqueue": enqueue, "retry_failed": retry_failed, "in_order": not as_completed, "returns": returns}
     url, name = database or f"sqlite:///{output}.sqlite", name or Path(prompts).stem
+    settings = {"enqueue": enqueue, "retry_failed": retry_failed, "in_order": not as_completed, "returns": returns}
+    if limit_cost is not None:
+        budget = Budget(attempts=MOST_ATTEMPTS, seconds=None, money=limit_cost)
+        settings["within"] = SharedBudget(budget, name=f"the budget of {name}")
     try:
         with client_in(config, chain, max_connections=concurrency) as client, _writing(output) as file:
             for answer in seen.shown(_answers(client, url, Path(prompts), name, concurrency, **settings)):

@@ -42,9 +42,9 @@ def calls(id: str | None, database: str, failed: bool, limit: int, as_json: bool
             put(found.journal.to_json() + "\n")
         else:
             from rungwise.adapters.cli.describe import brief_text
-            from rungwise.fsm.journal.path import path_of
+            from rungwise.fsm.turn.explained import read_recorded
 
-            put(brief_text(path_of(found.journal, found.journal.setting.policy.table)))
+            put(brief_text(read_recorded(found.journal.to_json())))
         return 0
     rows = listing.newest(limit, only_failed=failed)
     if as_json:

@@ -29,8 +29,8 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
         yield from thinking_parts(text_at(block, "thinking"), block.get("signature"), provider)
     elif kind == "tool_use":
         extras = {name: block[name] for name in _CALL_EXTRAS if block.get(name)}
-        texts = mended([text_at(block, "id"), text_at(block, "name"), arguments_of(block.get("input"))])
-        yield ToolCall(*texts, copy_if_sendable(extras) or {}, provider)
+        id, name, arguments = mended([text_at(block, "id"), text_at(block, "name"), arguments_of(block.get("input"))])
+        yield ToolCall(id, name, arguments, copy_if_sendable(extras) or {}, provider)
     elif isinstance(kind, str):
         yield from opaque_parts(block, provider)
 

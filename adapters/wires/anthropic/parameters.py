@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from attrs import field, frozen
 
-from rungwise.adapters.wires.capabilities.capability import pattern
+from rungwise.adapters.wires.capabilities.capability import ANY, pattern
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.plain.tools import chat_choice, forced_name
@@ -26,7 +26,7 @@ ThinkingKind = Literal["none", "budget", "adaptive"]
 class Generation:
     """Hold how some models reason, and whether they accept sampling parameters and JSON schemas."""
 
-    models: Pattern = field(default="", converter=pattern)
+    models: Pattern = field(default=ANY, converter=pattern)
     thinking: ThinkingKind
     samples: bool = True
     schemas: bool = True

@@ -10,7 +10,7 @@ from rungwise.fsm.call.conversation.request import MOST_TOKENS
 from rungwise.fsm.values.checks import is_flag, is_number, is_whole, must, or_none
 from rungwise.fsm.values.patterns import Pattern
 
-_ANY: Final[Any] = ""
+ANY: Final[Any] = ""
 _FLAG: Final = must("True, False or None", or_none(is_flag), names_class=True)
 _TOKENS: Final = must(
     "a whole number of tokens above 0, or None",
@@ -77,8 +77,8 @@ def pattern(text: str) -> Pattern:
 class CapabilityRow:
     """Hold what is known of some models on some hosts."""
 
-    host: Pattern = field(default=_ANY, converter=pattern)  # a regular expression to search in the host of the URL
-    model: Pattern = field(default=_ANY, converter=pattern)
+    host: Pattern = field(default=ANY, converter=pattern)  # a regular expression to search in the host of the URL
+    model: Pattern = field(default=ANY, converter=pattern)
     known: Capabilities  # what they can do
 
     def fits(self, host: str, model: str) -> bool:

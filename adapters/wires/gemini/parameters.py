@@ -10,7 +10,7 @@ from typing import Any, Final
 from attrs import Factory, field, frozen
 
 from rungwise.adapters.wires import request
-from rungwise.adapters.wires.capabilities.capability import pattern
+from rungwise.adapters.wires.capabilities.capability import ANY, pattern
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.plain.parts import list_of
 from rungwise.adapters.wires.plain.tools import chat_choice, name_of
@@ -23,7 +23,7 @@ from rungwise.fsm.values.patterns import Pattern
 class Traits:
     """Describe how one generation of models differs."""
 
-    model: Pattern = field(default="", converter=pattern)
+    model: Pattern = field(default=ANY, converter=pattern)
     # The `thinkingConfig` for each reasoning effort; empty if the model accepts none.
     thinking: Mapping[str, Mapping[str, Any]] = Factory(dict)
     # The `thinkingConfig` for less reasoning, by its current level or budget; "" if none is set.

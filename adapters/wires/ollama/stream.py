@@ -112,7 +112,7 @@ class OllamaDecoder(StreamDecoder):
 
     def _draft(self, text: str, reasoning: str, calls: Iterable[RawCall]) -> Draft:
         thought = [ReasoningPart(reasoning, provider=self.provider)] if reasoning else []
-        made = [ToolCall(*call, provider=self.provider) for call in mended([*calls])]
+        made = [ToolCall(id, name, text, provider=self.provider) for id, name, text in mended([*calls])]
         return Draft(
             parts=[*thought, *([TextPart(text)] if text else []), *made],
             # The server has few words of its own; the words that it passes on may be anybody's.

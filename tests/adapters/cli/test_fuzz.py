@@ -80,7 +80,7 @@ def proved(policy: Policy | TurnPolicy, chain: Sequence[Link], *, max_tokens: in
 
 @pytest.mark.full
 def test_many_calls_in_memory_are_honest_and_within_the_certificate() -> None:
-    with Fuzzer(backends=2, seed=6) as fuzzer:
+    with Fuzzer(backends=2, seed=7) as fuzzer:
         found = fuzzer.run(examples=300)
     assert found is None, found.to_toml()
     assert fuzzer.examples == fuzzer.coverage.paths == 300
@@ -264,7 +264,7 @@ def messages_cost_nothing_beside_their_text(patch: pytest.MonkeyPatch) -> None:
 # Each fault with the budget of money that it passes, and a seed that leads to it soon.
 UNCOUNTED = (
     (texts_count_at_a_third_of_their_bytes, 0.05, 1),
-    (what_breaks_off_counts_as_its_text, 0.02, 3),
+    (what_breaks_off_counts_as_its_text, 0.005, 3),
     (messages_cost_nothing_beside_their_text, 0.005, 4),
 )
 

@@ -99,7 +99,7 @@ def test_a_file_is_of_a_turn_where_that_is_said(turn_file: str) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith("# Certificate: turn\n\nEverything holds.\n")
     assert "auto_continues 2" in result.stdout
-    assert "retries 1, resends 1, reasks 3" in result.stdout
+    assert "retries 1, resends 1, rotations 0, reasks 3" in result.stdout
     assert "| calls | 4; the ladder ends it | " in result.stdout
     assert "| money | no more than" in result.stdout
     by_fallbacks = result.stdout.partition("Worst cases by the number of fallbacks\n\n")[2].splitlines()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rungwise import Tool, ToolCall, ToolEnded, ToolStarted
 from rungwise.adapters.tools.calling import ToolReturn
-from rungwise.adapters.tools.scheduling import CANCELLED, GRACE, LEFT, NOT_BEGUN, Job, Schedule, ToolsEnded
+from rungwise.adapters.tools.scheduling import CANCELLED, GRACE, LEFT, NOT_BEGUN, Job, Schedule, ToolsEnded, schedule_of
 from rungwise.core import RunTools, ToolOutcome, ToolRun
 
 SECONDS = 10.0
@@ -31,7 +31,7 @@ class Played:
             ToolRun(ToolCall(f"c{place}", f"t{place}", "{}"), Tool(print, parameters={}, alone=alone), {}, SECONDS)
             for place, alone in enumerate(self.alone)
         )
-        jobs = Schedule.of(RunTools(runs, self.at_once)).jobs
+        jobs = schedule_of(RunTools(runs, self.at_once)).jobs
         self.schedule = Schedule(jobs, self.at_once, clock=lambda: self.now)
 
     @property

@@ -1,0 +1,243 @@
+"""The budgets that durable calls share, in their database: one row each, changed by one process at a time.
+
+What is held and paid follows the rules of the store in Redis (`stores/scripts.py`): an attempt is held on every level
+or on none; what nobody has paid in time was used up.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import attrs
+from attrs import define, evolve, field, frozen
+
+from rungwise.adapters.durable.databases import is_postgres, path_of_file
+from rungwise.adapters.durable.forms import Plain
+from rungwise.adapters.stores.budgets import Answer
+from rungwise.adapters.stores.memory import MemoryStore
+from rungwise.adapters.stores.sharing import Shared
+from rungwise.adapters.stores.store import Command, Store, Work
+from rungwise.fsm.call.budget.ledger import Ledger
+from rungwise.fsm.call.budget.prices import Paid
+from rungwise.fsm.call.budget.shared import SharedBudget, check_within
+from rungwise.fsm.call.policy import Budget
+from rungwise.fsm.errors import ConfigurationError
+
+T = TypeVar("T")
+
+TABLE: Final = "CREATE TABLE IF NOT EXISTS rungwise_budgets (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
+BUDGETS: Final = "budgets"
+"""How a command begins that is for the database."""
+
+READ: Final = "SELECT value FROM rungwise_budgets WHERE name = {}"
+WRITE: Final = (
+    "INSERT INTO rungwise_budgets (name, value) VALUES ({}, {}) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)
+
+
+@define
+class BudgetRow:
+    """What is spent of a budget, and held.
+
+    Arguments:
+        holds: for each attempt in flight: its id, until when it may be, its tokens and its units of money.
+    """
+
+    began: float
+    attempts: int = 0
+    tokens: int = 0
+    money: int = 0
+    holds: list[list[Any]] = field(factory=list)
+
+    def expire(self, now: float) -> None:
+        """Count what nobody has paid in time: it has used all that it held."""
+        for hold in [each for each in self.holds if each[1] <= now]:
+            self.pay(hold[0], Paid(1, hold[2], hold[3]))
+
+    def pay(self, attempt: str, paid: Paid) -> None:
+        """Give back what an attempt holds, and count what it has paid; one that holds nothing was counted before."""
+        left = [each for each in self.holds if each[0] != attempt]
+        if len(left) < len(self.holds):
+            self.holds = left
+            self.attempts, self.tokens = self.attempts + paid.attempts, self.tokens + paid.tokens
+            self.money += paid.money
+
+    def has_room(self, reserved: Paid, ledger: Ledger) -> bool:
+        """Tell whether one more attempt fits under the ceilings."""
+        held = Paid(len(self.holds), sum(each[2] for each in self.holds), sum(each[3] for each in self.holds))
+        spent = Paid(self.attempts, self.tokens, self.money)
+        ceilings = ledger.budget.attempts, ledger.budget.output_tokens, ledger.most_money
+        sums = map(sum, zip(spent, held, reserved, strict=True))
+        return all(most is None or all_of_it <= most for all_of_it, most in zip(sums, ceilings, strict=True))
+
+
+@define(eq=False)
+class DatabaseBudgets:
+    """Keep budgets by their names in the database of durable calls.
+
+    Arguments:
+        url: of the database, which exists.
+    """
+
+    url: str
+    _connection: Any = field(default=None, init=False)
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+
+    def hold(self, attempt: str, lease: float, reserved: Paid, ledgers: Sequence[Ledger]) -> Work[Answer]:
+        """Hold what an attempt may use; see `BudgetStore.hold`."""
+
+        def change(rows: list[BudgetRow], now: float) -> Answer:
+            has_room = all(row.has_room(reserved, ledger) for row, ledger in zip(rows, ledgers, strict=True))
+            for row in rows if has_room else ():
+                row.holds.append([attempt, now + lease, reserved.tokens, reserved.money])
+            return has_room, [(Paid(row.attempts, row.tokens, row.money), now - row.began) for row in rows]
+
+        answer: Answer = yield BUDGETS, partial(self._changed, [each.name for each in ledgers], change)
+        return answer
+
+    def paid(self, attempt: str, paid: Paid, ledgers: Sequence[Ledger]) -> Work[None]:
+        """Count what an attempt has paid; see `BudgetStore.paid`."""
+
+        def change(rows: list[BudgetRow], now: float) -> None:
+            for row in rows:
+                row.pay(attempt, paid)
+
+        yield BUDGETS, partial(self._changed, [each.name for each in ledgers], change)
+
+    def lose(self, prefix: str, within: SharedBudget) -> None:
+        """Count what the attempts of a call hold, whose process is dead, as used up."""
+
+        def change(rows: list[BudgetRow], now: float) -> None:
+            for row in rows:
+                row.holds = [[each[0], now, *each[2:]] if each[0].startswith(prefix) else each for each in row.holds]
+                row.expire(now)
+
+        self._changed([level["name"] for level in plain_within(within)], change)
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Close the connection, which ends its transaction."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _changed(self, names: Sequence[str], change: Callable[[list[BudgetRow], float], T]) -> T | None:
+        """Change rows in one transaction, and return what the change returns; None if the database is away."""
+        with self._lock:
+            try:
+                connection = self._connection = self._connection or self._connect()
+                connection.execute("BEGIN" if is_postgres(self.url) else "BEGIN IMMEDIATE")
+                changed = self._in_transaction(connection, names, change)
+                connection.execute("COMMIT")
+                return changed
+            except self._error:
+                self._leave()
+                return None
+            except BaseException:
+                self._leave()
+                raise
+
+    def _in_transaction(
+        self, connection: Any, names: Sequence[str], change: Callable[[list[BudgetRow], float], T]
+    ) -> T:
+        mark, now = "?", time.time()
+        if is_postgres(self.url):
+            mark = "%s"
+            connection.execute("LOCK TABLE rungwise_budgets IN EXCLUSIVE MODE")
+            [now] = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
+        found = [connection.execute(READ.format(mark), [name]).fetchone() for name in names]
+        rows = [BudgetRow(now) if each is None else BudgetRow(**json.loads(each[0])) for each in found]
+        for row in rows:
+            row.expire(now)
+        changed = change(rows, now)
+        for name, row in zip(names, rows, strict=True):
+            connection.execute(
+                WRITE.format(mark, mark), [name, json.dumps(attrs.asdict(row))]
+            )  # units are long integers
+        return changed
+
+    def _connect(self) -> Any:
+        if is_postgres(self.url):
+            import psycopg
+
+            connection: Any = psycopg.connect(self.url, autocommit=True)
+            connection.execute("SELECT pg_advisory_lock(7204116)")  # two that make a table at once collide
+            connection.execute(TABLE)
+            connection.execute("SELECT pg_advisory_unlock(7204116)")
+            return connection
+        connection = sqlite3.connect(path_of_file(self.url), 30.0, isolation_level=None, check_same_thread=False)
+        connection.execute(TABLE)
+        return connection
+
+    @property
+    def _error(self) -> type[Exception]:
+        if not is_postgres(self.url):
+            return sqlite3.Error
+        import psycopg
+
+        return psycopg.Error
+
+
+@frozen
+class BesideBudgets:
+    """A store whose budgets are in a database, and all else where it was."""
+
+    store: Store
+    budgets: DatabaseBudgets
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.budgets if name in ("hold", "paid") else self.store, name)
+
+    def execute(self, command: Command) -> Any:
+        """Do what a command says, and wait for it."""
+        return command[1]() if command[0] == BUDGETS else self.store.execute(command)
+
+
+def shared_with(shared: Shared | None, budgets: DatabaseBudgets, clock: Callable[[], float], prefix: str) -> Shared:
+    """Return what a call shares, with its budgets in a database.
+
+    Arguments:
+        prefix: what the ids of its attempts begin with there.
+    """
+    beside: Any = BesideBudgets(MemoryStore(clock) if shared is None else shared.store, budgets)
+    if shared is None:
+        return Shared(beside, None, False, beside, prefix)
+    return evolve(shared, store=beside, budgets=beside, prefix=prefix)
+
+
+def plain_within(within: object) -> list[Plain]:
+    """Return a shared budget and those around it as plain data, the innermost first.
+
+    Raises:
+        ConfigurationError: it has no name, or a limit of time, which processes would measure with different clocks.
+    """
+    check_within(within)
+    levels: list[Plain] = []
+    while isinstance(within, SharedBudget):
+        if not within.name:
+            raise ConfigurationError("within: give the SharedBudget a name, by which other processes find it")
+        if within.budget.seconds is not None:
+            raise ConfigurationError(f"within: durable calls share no seconds: give {within.name} seconds=None")
+        kept = {"name": within.name, "without_store": within.without_store}
+        levels.append({**kept, "budget": attrs.asdict(within.budget)})
+        within = within.within
+    return levels
+
+
+def read_within(levels: Sequence[Plain]) -> SharedBudget | None:
+    """Return the shared budget that `plain_within` wrote; None for no levels."""
+    within: SharedBudget | None = None
+    for level in reversed(levels):
+        others = {name: level[name] for name in ("name", "without_store")}
+        within = SharedBudget(Budget(**level["budget"]), within, **others)
+    return within
