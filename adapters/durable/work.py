@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -103,9 +104,14 @@ def _plain_policy(policy: Any, *, is_turn: bool) -> Plain:
 
 def setting_of(client: Client, policy: Policy | TurnPolicy) -> Plain:
     """Return what must be the same when a call is resumed."""
+    return {"policy": _digest_of_policy(policy), "chain": [link.name for link in client.chain]}
+
+
+@lru_cache(maxsize=16)  # or a batch would spend a tenth of its time here
+def _digest_of_policy(policy: Policy | TurnPolicy) -> str:
     of_calls = policy.of_calls if isinstance(policy, TurnPolicy) else policy
     rows = [[each.event, each.source, each.guard, each.effect, each.target] for each in of_calls.table.rows]
-    return {"policy": digest_of([policy.to_mapping(), rows]), "chain": [link.name for link in client.chain]}
+    return digest_of([policy.to_mapping(), rows])
 
 
 def is_same_setting(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -39,6 +39,7 @@ TWO: Final = 1.8
 """The goal: how many times as fast two workers are as one."""
 
 AT_ONCE: Final = 50
+AT_WORK: Final = 30  # in each worker
 LATENCY: Final = 0.05
 
 
@@ -145,20 +146,19 @@ def _workers(count: int) -> bool:
             shared = ["--config", "chains.toml", "--database", postgres.new_database()]
             batch = [sys.executable, "-m", "rungwise", "batch", "prompts.jsonl", *shared]
             subprocess.run([*batch, "--enqueue"], check=True, cwd=folder, stderr=subprocess.DEVNULL)
-            worker = [sys.executable, "-m", "rungwise", "worker", *shared, "--concurrency", "30"]
+            worker = [sys.executable, "-m", "rungwise", "worker", *shared, "--concurrency", str(AT_WORK)]
             running = [subprocess.Popen(worker, cwd=folder, stderr=subprocess.PIPE) for _ in range(workers)]
             before = len(server.requests)
-            while (sent := len(server.requests) - before) < 30 * workers:  # until each has begun
-                time.sleep(0.01)
-            began = time.perf_counter()
             subprocess.run([*batch, "-o", "answers.jsonl"], check=True, cwd=folder, stderr=subprocess.DEVNULL)
-            rates.append((count - sent) / (time.perf_counter() - began))
+            # From the moment at which all are at work.
+            times = [each.at for each in server.requests[before + AT_WORK * workers :]]
+            rates.append(len(times) / (times[-1] - times[0]))
             for each in running:
                 each.terminate()
                 each.communicate()
     one, two = rates
     print(
-        f"{count} queued prompts of 1 s, 30 at once: {one:.1f} a second with one worker, {two:.1f} with two "
+        f"{count} queued prompts of 1 s, {AT_WORK} at once: {one:.1f} a second with one worker, {two:.1f} with two "
         f"(goal: at least {TWO:.1f} times; ratio {two / one:.2f})"
     )
     return two < TWO * one
