@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from asyncio import CancelledError
 from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib.util import find_spec
@@ -388,6 +389,8 @@ _registered: Any = None
 
 
 async def _run_call(work: str) -> str:
+    if not _current:  # it is being closed: a cancelled workflow is left to the next process
+        raise CancelledError
     return await _current[0]._run(work)
 
 

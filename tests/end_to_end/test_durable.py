@@ -29,6 +29,7 @@ from rungwise import (
     Text,
     replay,
 )
+from rungwise.adapters.durable import durable as module
 from rungwise.adapters.durable.durable import Durable
 from rungwise.adapters.durable.forms import plain_event
 from rungwise.core import Reply, TurnContext
@@ -200,6 +201,22 @@ def test_the_dbos_of_a_program_is_used_where_it_says_so(serve: Any, backend_of: 
     finally:
         DBOS.destroy()
     assert (result.text, len(server.requests)) == ("In the reeds.", 2)
+
+
+def test_a_call_that_begins_as_its_process_ends_is_left_to_the_next_one(
+    serve: Any, backend_of: Any, opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(ANSWER)
+    open_ = opened(backend_of(server))
+    with open_() as durable:
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "_current", [])
+            begun = durable.start("herons", MESSAGES)
+            until(begun._started.task.done)
+        assert durable.handle("herons").status() == "running"
+    with open_() as durable:
+        assert durable.handle("herons").result().text == "In the reeds."
+    assert len(server.requests) == 1
 
 
 def test_a_changed_policy_is_refused_or_started_again_on_what_is_left(
