@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from rungwise.fsm.errors import ConfigurationError
+
+
+def need_dbos() -> None:
+    """Raise a ConfigurationError that names the extra if DBOS is not installed."""
+    if find_spec("dbos") is None:
+        raise ConfigurationError("this needs DBOS: pip install 'rungwise[durable]'")
 
 
 def is_postgres(url: str) -> bool:

@@ -6,7 +6,6 @@ import threading
 from asyncio import CancelledError
 from collections.abc import Iterator, Mapping
 from functools import partial
-from importlib.util import find_spec
 from typing import Any, Final, Self, Unpack
 
 import anyio.to_thread
@@ -14,6 +13,7 @@ import orjson
 
 from rungwise.adapters.client import Client
 from rungwise.adapters.durable.budgets import DatabaseBudgets, plain_within, read_within, shared_with
+from rungwise.adapters.durable.databases import need_dbos
 from rungwise.adapters.durable.engine import HOME, WORKFLOW, Engine
 from rungwise.adapters.durable.forms import Plain
 from rungwise.adapters.durable.handle import FINE, STATUS, UNFINISHED, Handle
@@ -345,12 +345,6 @@ class Durable:
 
 _current: list[Durable] = []
 _lock = threading.Lock()
-
-
-def need_dbos() -> None:
-    """Raise a ConfigurationError that names the extra if DBOS is not installed."""
-    if find_spec("dbos") is None:
-        raise ConfigurationError("this needs DBOS: pip install 'rungwise[durable]'")
 
 
 def _open(durable: Durable) -> None:

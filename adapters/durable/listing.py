@@ -8,8 +8,7 @@ from typing import Any
 import orjson
 from attrs import asdict, define, frozen
 
-from rungwise.adapters.durable.databases import check_exists
-from rungwise.adapters.durable.durable import need_dbos
+from rungwise.adapters.durable.databases import check_exists, need_dbos
 from rungwise.adapters.durable.engine import WORKFLOW
 from rungwise.adapters.durable.forms import Plain
 from rungwise.adapters.durable.handle import FINE, STATUS, UNFINISHED
