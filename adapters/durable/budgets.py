@@ -1,7 +1,7 @@
 """The budgets that durable calls share, in their database: one row each, changed by one process at a time.
 
-What is held and paid follows the rules of the store in Redis (`stores/scripts.py`): an attempt is held on every level
-or on none; what nobody has paid in time was used up.
+What is held and paid follows the rules of the store in Redis (`stores/lua/budgets.lua`): an attempt is held on every
+level or on none; what nobody has paid in time was used up.
 """
 
 from __future__ import annotations
@@ -161,9 +161,8 @@ class DatabaseBudgets:
             row.expire(now)
         changed = change(rows, now)
         for name, row in zip(names, rows, strict=True):
-            connection.execute(
-                WRITE.format(mark, mark), [name, json.dumps(attrs.asdict(row))]
-            )  # units are long integers
+            value = json.dumps(attrs.asdict(row))  # orjson refuses the long integers of money
+            connection.execute(WRITE.format(mark, mark), [name, value])
         return changed
 
     def _connect(self) -> Any:

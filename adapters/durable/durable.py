@@ -240,7 +240,7 @@ class Durable:
         from dbos import DBOS, SetWorkflowAttributes, SetWorkflowID
 
         _check_id(id)
-        work = {**self._work(request, options, returns, is_turn=is_turn), "is_streaming": is_streaming}
+        work = self._work(request, options, returns, is_turn=is_turn, is_streaming=is_streaming)
         known, status = await self._known(id)
         if known is not None:
             if known["digest"] != work["digest"]:
@@ -260,7 +260,9 @@ class Durable:
                 return Handle(self, id, returns, await DBOS.enqueue_workflow_async(home, _workflow(), text))
             return Handle(self, id, returns, await DBOS.start_workflow_async(_workflow(), text))
 
-    def _work(self, request: Request, options: Mapping[str, Any], returns: Any, *, is_turn: bool) -> Plain:
+    def _work(
+        self, request: Request, options: Mapping[str, Any], returns: Any, *, is_turn: bool, is_streaming: bool
+    ) -> Plain:
         what = "turn" if is_turn else "call" if self._engine.url else "call in a DBOS of your own"
         for name in ("turn", "within") if is_turn or not self._engine.url else ("turn",):
             if options.get(name) is not None:
@@ -273,10 +275,10 @@ class Durable:
         deadline = deadlines.of(options.get("deadline"), request.headers)
         moment = None if deadline is None else deadlines.wall_clock() + (deadline - deadlines.clock())
         work = work_of(self._client, request, options, returns, moment, is_turn=is_turn)
-        prepared(
-            self._client, work, policy_of(self._client, work), [], None, options.get("within")
-        )  # what does not fit
-        return {**work, "within": levels}
+        work |= {"within": levels, "is_streaming": is_streaming}
+        # This says what does not fit.
+        prepared(self._client, work, policy_of(self._client, work), [], None, options.get("within"))
+        return work
 
     async def _spent(self, id: str, known: Plain) -> Mapping[str, float]:
         """Return what a call has spent, and what it had spent before it was last started again."""
@@ -322,13 +324,13 @@ class Durable:
             await DBOS.run_step_async(SAVE, say)
 
         ending, work, shared = Cancellation(), orjson.loads(text), self._client._shared
-        self._running[id] = ending
         within = self._within.setdefault(json_of(work["within"]), read_within(work["within"]))
         if within is not None:
             prefix = f"{digest_of(id)} "
             shared = shared_with(shared, self._budgets, self._client._clock, prefix)
             if records:
                 await anyio.to_thread.run_sync(self._budgets.lose, prefix, within)
+        self._running[id] = ending
         try:
             return await run_work(self._client, work, records, save, ending, within, shared)
         finally:

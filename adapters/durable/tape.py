@@ -10,6 +10,7 @@ what the certificate says holds over any number of crashes.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -34,8 +35,6 @@ from rungwise.fsm.replay.calls import recorded_budget
 from rungwise.fsm.values.money import as_money
 from rungwise.fsm.values.usage import Usage
 
-_HEARD: Final = (Text, Reasoning)
-
 CRASHED: Final = Failure("crashed")
 """What is known of an attempt that was in flight when its process ended."""
 
@@ -54,7 +53,7 @@ class SharedDecision(NamedTuple):
     facts: Sequence[str]
 
 
-class Recorded:
+class Recorded(ABC):
     """A call or a turn that records what it is told."""
 
     __slots__ = ()
@@ -80,9 +79,9 @@ class Recorded:
             self.tape.append(entry)
         self._recorder.observer = observer
 
+    @abstractmethod
     def retell(self, entry: Entry) -> None:
         """Tell it one entry again, without recording that."""
-        raise NotImplementedError
 
     def _note(self, did: str, now: float | None, **values: Any) -> None:
         self.tape.append({"did": did, "now": now, **values})
@@ -114,6 +113,11 @@ class RecordedCall(Recorded, Call):
         self.heard: list[Text | Reasoning] = []  # of the attempt in flight, if the call streams
         self._decided = 0  # how many of its steps are on the tape, for what a shared budget has decided
         super().__init__(request, *args, jitter=self._draw, **kwargs)
+
+    def restore(self, tape: Iterable[Entry]) -> None:
+        """Tell a new call what is on a tape; see `Recorded`."""
+        super().restore(tape)
+        self.drain()  # which another process has handed on
 
     @staticmethod
     def setting_of(tape: Sequence[Entry]) -> Plain:
@@ -191,7 +195,9 @@ class RecordedCall(Recorded, Call):
         """Return what came of the attempt in flight when its process ended: the text that was kept goes on."""
         if not self.heard:
             return CRASHED
-        text, reasoning = ("".join(each.text for each in self.heard if isinstance(each, kind)) for kind in _HEARD)
+        text, reasoning = (
+            "".join(each.text for each in self.heard if isinstance(each, kind)) for kind in (Text, Reasoning)
+        )
         return Reply(text, reasoning=reasoning, interrupted=True, failure=CRASHED, usage=Usage(lost=True))
 
     def hear(self, delta: Text | Reasoning) -> tuple[StreamEvent, ...]:

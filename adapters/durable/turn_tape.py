@@ -46,14 +46,17 @@ class ToolsSoFar:
     begun: set[int] = field(factory=set)
     ended: dict[int, Plain] = field(factory=dict)
 
-    def merged(self, outcomes: Running) -> list[Plain | None]:
-        """Return what is known of each, with the outcomes of those that were handed out."""
-        new = {
+    def news(self, outcomes: Running) -> dict[int, Plain]:
+        """Return the outcomes that are not known yet, of those that were handed out."""
+        return {
             place: plain_outcome(outcome)
             for place, outcome in zip(self.handed_out, outcomes, strict=True)
             if outcome is not None and place not in self.ended
         }
-        known = self.ended | new
+
+    def merged(self, outcomes: Running) -> list[Plain | None]:
+        """Return what is known of each, with the outcomes of those that were handed out."""
+        known = self.ended | self.news(outcomes)
         return [known.get(place) for place in sorted({*self.handed_out, *known})]
 
 
@@ -123,11 +126,7 @@ class RecordedTurn(Recorded, Turn):
         """
         tools = self._tools
         begun = [place for place in tools.handed_out[:count] if place not in tools.begun]
-        ended = {
-            place: plain_outcome(outcome)
-            for place, outcome in zip(tools.handed_out, outcomes, strict=True)
-            if outcome is not None and place not in tools.ended
-        }
+        ended = tools.news(outcomes)
         if begun or ended:
             tools.begun.update(begun)
             tools.ended.update(ended)

@@ -162,7 +162,6 @@ async def run_work(
         if isinstance(run.recorded, RecordedCall) and within is not None:
             run.recorded.go_on_within(within)
         run.recorded.resume(now(), deadline(), wall() - read[-1]["at"])
-        run.recorded.drain()  # which another process has handed on
     saver = Saver(run.recorded, save, wall, saved=len(tape))
     running = client._connections.in_this_loop()
     with either(running.cancellation, ending) as both:
@@ -213,7 +212,7 @@ def prepared(
         settings |= RecordedCall.setting_of(tape)
     if tape and within is not None:
         within = RecordedCall.within_of(tape, within)
-    options = {**client._options, **settings, "within": within, "is_streaming": work.get("is_streaming", False)}
+    options = {**client._options, **settings, "within": within, "is_streaming": work["is_streaming"]}
     call = RecordedCall(request, with_overrides(policy), client.chain, **options)
 
     async def run_call(driver: DurableDriver) -> Plain:

@@ -9,7 +9,7 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import Policy, testing
+from rungwise import Policy, Text, testing
 from rungwise.adapters.durable.forms import (
     plain_reply,
     plain_request,
@@ -68,3 +68,21 @@ def test_every_beginning_of_a_tape_leads_to_where_the_call_was(
         )
     assert other.result == call.result
     assert read_result(again(plain_result(call.result))) == call.result
+
+
+def test_what_a_crash_makes_final_of_a_stream_is_handed_on_after_it() -> None:
+    request = Request("Where do herons nest?")
+    call = new_call(Policy(), request, jitter=lambda: 0.0, is_streaming=True)
+    call.begin(0.0)
+    call.sending(0.0)
+    shown = call.hear(Text("In the reeds <thi"))  # which may be a tag, so its end is held back
+    tape = again(call.tape)
+    other = new_call(Policy(), request, jitter=lambda: 0.0, is_streaming=True, **RecordedCall.setting_of(tape))
+    other.restore(tape)
+    assert other.drain() == []  # another process has handed it on
+    other = new_call(Policy(), request, jitter=lambda: 0.0, is_streaming=True, **RecordedCall.setting_of(tape))
+    other.restore(tape)
+    other.resume(1.0, None, 1.0)
+    later = [event for event in other.drain() if isinstance(event, Text)]
+    assert "".join(event.text for event in (*shown, *later) if isinstance(event, Text)) == "In the reeds <thi"
+    assert later
