@@ -10,7 +10,7 @@ from rungwise import CALL, Budget, ConfigurationError, Limits, Policy, Prices, R
 from rungwise.core import Effect, Guard, PlainLink, Table
 from rungwise.fsm.certificate.verify import TERMINATES, WELL_FORMED, verify
 from rungwise.fsm.checker.counterexample import Property
-from rungwise.fsm.checker.firing import BOUNDED, COUNTS, FALLS
+from rungwise.fsm.checker.firing import BOUNDED, COUNTS, FALLS, TOTAL
 from rungwise.fsm.checker.walked import ENDS
 from support.sampling import sampled
 from support.tables import COUNTERS, PLEAD, redeclaring, replacing, row_of, tampered, unchecked
@@ -106,7 +106,6 @@ def test_the_policy_bounds_the_fallbacks_too() -> None:
     assert verify(Policy(limits=Limits(fallbacks=9)), 4).limits["fallbacks"] == 3
 
 
-@pytest.mark.full
 def test_an_exhaustive_walk_takes_the_limits_of_the_policy() -> None:
     names = ("resends", "reasks", "nudges", "prefills", "enlargements", "corrections", "repairs", "compactions")
     policy = Policy(limits=Limits(**dict.fromkeys(names, 0), retries=12, continuations=40))
@@ -116,6 +115,8 @@ def test_an_exhaustive_walk_takes_the_limits_of_the_policy() -> None:
     assert certificate.walked == certificate.limits
     assert certificate.configurations == 1 + 13 * 41 + 12 * 41 + 13 * 40 + 8
     assert seen == [1000]
+    firings = next(each.detail for each in certificate.properties if each.name == TOTAL)
+    assert int(firings.split()[-2]) < 30 * certificate.configurations  # each anew would be 200, and hours by default
 
 
 def test_the_assistant_turns_of_the_request_are_stated() -> None:
