@@ -155,7 +155,8 @@ class RecordedCall(Recorded, Call):
             return self._waiting
         send = super().begin(now, throttle)
         lessons = [each.to_mapping() for each in self.journal.setting.lessons]
-        self._note("begin", now, deadline=self.spending.given_deadline, lessons=lessons)
+        begun = {"started": self.journal.started, "deadline": self.spending.given_deadline, "lessons": lessons}
+        self._note("begin", now, **begun)
         return send
 
     def resume(self, now: float, deadline: float | None, gone: float) -> None:
@@ -210,9 +211,10 @@ class RecordedCall(Recorded, Call):
     def receive(self, reply: Reply | Failure, now: float | None = None, finding: Finding | None = None) -> Send | None:
         """Take what came back; see `Call`."""
         self._draws, self.heard = [], []
+        first = self.journal.first_token
         send = super().receive(reply, now, finding)
         held = {"facts": list(self._held), "draws": self._draws}
-        self._note("receive", now, reply=plain_reply(reply), finding=plain_finding(finding), **held)
+        self._note("receive", now, reply=plain_reply(reply), finding=plain_finding(finding), first=first, **held)
         return send
 
     def compacted(self, messages: Sequence[Any], now: float | None = None) -> Send | None:
@@ -253,6 +255,7 @@ class RecordedCall(Recorded, Call):
         did, now = entry["did"], entry["now"]
         self._is_restored = True
         if did == "begin":
+            self.journal.started = entry.get("started")
             self._waiting = super().begin(now)
         elif did == "open":
             self._waiting = super().found_open(entry["why"], now)
@@ -276,6 +279,7 @@ class RecordedCall(Recorded, Call):
             self._waiting = self._receive_again(entry)
 
     def _receive_again(self, entry: Entry) -> Send | None:
+        self.journal.first_token = entry.get("first")
         self._retold, self.heard = {"facts": entry["facts"], "draws": [*entry["draws"]]}, []
         try:
             return super().receive(read_reply(entry["reply"]), entry["now"], read_finding(entry["finding"]))

@@ -109,7 +109,7 @@ class RecordedTurn(Recorded, Turn):
         if self.tape:
             return self._action
         action = super().begin(now)
-        self._note("turn", now, deadline=self._caller_deadline)
+        self._note("turn", now, started=self.journal.started, deadline=self._caller_deadline)
         return action
 
     def called(self, result: Result, now: float | None = None) -> Action | None:
@@ -168,6 +168,7 @@ class RecordedTurn(Recorded, Turn):
         self._to_come.popleft()
         did, now = entry["did"], entry["now"]
         if did == "turn":
+            self.journal.started = entry.get("started")
             self._action = super().begin(now)
         elif did == "called":
             assert isinstance(self._action, MakeCall)

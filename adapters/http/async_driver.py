@@ -56,6 +56,7 @@ class AsyncDriver(Driver):
         exchange, is_fresh = None, False
         sharing = ALONE if self.shared is None else self.shared.of_call(self.chain)
         try:
+            call.journal.started = call.journal.started or self.deadlines.wall_clock()
             send = call.begin(self.clock(), self.throttle)
             while send is not None:
                 is_ready = await self._make_ready(call, send)
@@ -81,6 +82,7 @@ class AsyncDriver(Driver):
                 finding = None
                 if (judged := call.judging(reply)) is not None:
                     finding = await self.found(judged, self.cancellation, self.deadline(send))
+                call.journal.first_token = exchange.first_token
                 send, is_fresh = call.receive(reply, self.clock(), finding), needs_fresh(reply, is_fresh)
                 await sharing.asettle(seen_of(call, exchange), call.last, exchange.received)
                 exchange = None

@@ -117,6 +117,7 @@ class Exchange:
     keyed: Backend | None = field(default=None, init=False)
     received: Mapping[str, str] = field(default=NO_HEADERS, init=False)  # the headers of the response
     decoder: Decoder | None = field(default=None, init=False)
+    first_token: float | None = field(default=None, init=False)  # seconds until a stream brought content
     _decode: Decode | None = field(default=plain, init=False)
     _size: int = field(default=0, init=False)
     _failure: Failure | None = field(default=None, init=False)
@@ -226,6 +227,8 @@ class Exchange:
                 self._has_content = True
                 if self.watch is not None and self.watch.has_text(delta):
                     self.watch, self.limits.has_text = None, True
+        if self._has_content and self.first_token is None:
+            self.first_token = time.monotonic() - self.limits.began
         if self._size > self.largest // _DENSEST and not decoder.finished:
             is_whole = isinstance(decoder, WholeBody)
             if self._size > self.largest * (1 if is_whole else OVERHEAD) or getattr(decoder, "size", 0) > self.largest:

@@ -24,6 +24,7 @@ GRACE = 1.0
 class AttemptLimits:
     """Limit one attempt. All moments are on `time.monotonic`; infinity is no limit."""
 
+    began: float = 0.0  # when the attempt began
     ends_at: float = math.inf  # when the attempt must have ended
     connect: float = math.inf  # seconds for names, addresses and TLS together
     stall: float | None = None  # seconds between two pieces of content, and for the body of an error; None for no limit
@@ -62,11 +63,13 @@ class AttemptLimits:
         call_ends = [moment for moment in (clocks.ends_by, send.deadline) if moment is not None]
         remaining = max(min(call_ends) - now, 0.001) if call_ends else math.inf
         total = math.inf if timeouts.total is None else timeouts.total
+        by_call = remaining < total
         limits = cls(
-            ends_at=began + min(remaining, total),
+            began=began,
+            ends_at=began + (remaining if by_call else total),
             connect=timeouts.connect,
             stall=clocks.stall,
-            by_call=remaining < total,
+            by_call=by_call,
             cancellation=cancellation,
             is_fresh=is_fresh,
         )

@@ -141,6 +141,7 @@ class SyncDriver(Driver):
         exchange, is_fresh = None, False
         sharing = ALONE if self.shared is None else self.shared.of_call(self.chain)
         try:
+            call.journal.started = call.journal.started or self.deadlines.wall_clock()
             send = call.begin(self.clock(), self.throttle)
             while send is not None:
                 self._make_ready(call, send)
@@ -163,6 +164,7 @@ class SyncDriver(Driver):
                 finding = None
                 if (judged := call.judging(reply)) is not None:
                     finding = self.verdicts.found(judged, self.cancellation, self.deadline(send))
+                call.journal.first_token = exchange.first_token
                 send, is_fresh = call.receive(reply, self.clock(), finding), needs_fresh(reply, is_fresh)
                 sharing.settle(seen_of(call, exchange), call.last, exchange.received)
                 exchange = None

@@ -50,6 +50,7 @@ class SyncTurnDriver:
     def stream(self, turn: Turn) -> Generator[TurnEvent]:
         """Run a turn to its end and yield the events of its calls and tools."""
         clock, loop = self.calls.clock, LoopThread()
+        turn.journal.started = turn.journal.started or self.calls.deadlines.wall_clock()
         try:
             action = turn.begin(clock())
             while action is not None:
@@ -117,6 +118,7 @@ class AsyncTurnDriver:
     async def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
         """Run a turn to its end and yield the events of its calls and tools."""
         clock = self.calls.clock
+        turn.journal.started = turn.journal.started or self.calls.deadlines.wall_clock()
         try:
             action = turn.begin(clock())
             while action is not None:

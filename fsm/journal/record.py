@@ -9,7 +9,18 @@ import attrs
 from attrs import define, field, frozen
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.forms import FLAG, NAMES, OBJECT, OBJECTS, TEXT, Forms, check_object, forms_of, or_null
+from rungwise.fsm.journal.forms import (
+    FLAG,
+    NAMES,
+    NUMBER,
+    OBJECT,
+    OBJECTS,
+    TEXT,
+    Forms,
+    check_object,
+    forms_of,
+    or_null,
+)
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.values.checks import is_text
 from rungwise.fsm.values.files import check_size
@@ -33,6 +44,7 @@ class Step:
         wait: seconds to wait in the rung that was entered.
         cap: the output cap that was sent, in tokens.
         input_tokens: the tokens counted in the prompt, for a budget of money.
+        first_token: the seconds from the request to the first content of its stream; a replay does not compare it.
         usage: what the reply cost.
         stop_raw: the provider's own finish reason; every text of a step is shortened to one line.
         status, reason, code: the failure, as far as the provider described it. Of a finish reason or code that is no
@@ -57,6 +69,7 @@ class Step:
     wait: float = 0.0
     cap: int | None = None
     input_tokens: int | None = None
+    first_token: float | None = field(default=None, eq=False)
     usage: Usage = NO_USAGE
     stop_raw: str | None = field(default=None, converter=label)
     status: int | None = None
@@ -118,13 +131,14 @@ class RecordedStep:
     draw: float | None = None
     cap: int | None = None
     input_tokens: int | None = None
+    first_token: float | None = None
     note: str | None = None
     content: Mapping[str, Any] | None = field(default=None, repr=False)
 
 
 _OF_ROW = ("event", "source", "guard", "effect", "target")
 OF_EVIDENCE = ("usage", "stop_raw", "status", "reason", "code", "asked_wait")
-_AS_RECORDED = ("at", "backend", "wait", "cap", "input_tokens", "draw", "facts", "attempts")
+_AS_RECORDED = ("at", "backend", "wait", "cap", "input_tokens", "first_token", "draw", "facts", "attempts")
 
 
 @define(eq=False, kw_only=True, repr=False)
@@ -134,6 +148,8 @@ class Record:
     Arguments:
         outcome: how the run ended, None until then.
         setting: what else a replay needs.
+        started: when it began, in seconds since 1970; None if its driver has not said.
+        first_token: the seconds until the reply that the driver passes on next brought content.
     """
 
     forms: ClassVar[Forms] = {
@@ -144,7 +160,7 @@ class Record:
         "outcome": or_null(TEXT),
     }
     """The forms of the top-level fields of its JSON."""
-    optional_forms: ClassVar[Forms] = {}
+    optional_forms: ClassVar[Forms] = {"started": NUMBER}
     """The forms of optional top-level fields."""
     content_forms: ClassVar[Forms] = {}
     """The forms of those contents of a step that are read back."""
@@ -156,6 +172,8 @@ class Record:
     contents: bool = False
     outcome: str | None = None
     setting: Any = None
+    started: float | None = field(default=None, init=False)
+    first_token: float | None = field(default=None, init=False)
     _rows: list[RecordedStep | Step] = field(factory=list, repr=False, init=False)
 
     def __repr__(self) -> str:
@@ -207,6 +225,7 @@ class Record:
             "contents": self.contents,
             "table": self.table,
             **self._setting_document(),
+            **({} if self.started is None else {"started": self.started}),
             "counters": self.counters,
             "steps": [step.to_mapping() for step in self.steps],
             "outcome": self.outcome,
@@ -252,6 +271,7 @@ class Record:
         counters = tuple(document["counters"])
         values = {name: document[name] for name in ("table", "contents", "outcome")}
         record = cls(**values, counters=counters, setting=cls._read_setting(document))
+        record.started = document.get("started")
         record._rows.extend(cls._read_steps(document["steps"], counters))
         return record
 

@@ -156,6 +156,7 @@ def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str
         raise JournalMismatch("the journal counts what its table does not: replay it under the policy that it ran with")
     draws: Iterator[float] = iter([step.draw for step in recorded if step.draw is not None])
     call = call_again(journal, policy, jitter=lambda: next(draws, 0.0), gathered=gathered)
+    call.journal.started = journal.started
     call.begin(0.0)
     alike = 0  # steps compared so far
     for step in recorded:
@@ -207,6 +208,7 @@ def _repeat(call: Call, step: Step) -> None:
     elif step.event in ("sent", "ran_out"):
         send_again(call, step, step.at)
     else:
+        call.journal.first_token = step.first_token
         call.observed(observation_of(step, call.backend), step.facts, step.at)
 
 

@@ -60,7 +60,7 @@ class TurnJournal(Displayable, Record):
     """
 
     forms: ClassVar[Forms] = {**Record.forms, "policy": OBJECT, "has_compactor": FLAG, "calls": OBJECTS}
-    optional_forms: ClassVar[Forms] = {"deadline": NUMBER}
+    optional_forms: ClassVar[Forms] = {**Record.optional_forms, "deadline": NUMBER}
     content_forms: ClassVar[Forms] = {
         "results": (list_of(_is_result), "a list of results, each of which is a list of id, name, text and is_fault"),
         **dict.fromkeys(("ids", "handed_off"), (list_of(is_text), "a list of the ids of calls")),

@@ -204,3 +204,35 @@ def test_basic_logging_stays_short() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert [line.split(":")[1] for line in done.stderr.splitlines()] == ["rungwise", "rungwise"]
+
+
+def test_the_journal_says_when_a_call_began_its_model_and_when_its_text_came(serve: Any, backend_of: Any) -> None:
+    for streams in (True, False):
+        given = {"stream_calls": streams, "wall_clock": lambda: 1_764_000_000.5, "sleep": lambda _: None}
+        with Client(backend_of(serve(DOWN, ANSWER)), **given) as client:
+            result = client.call("Where?")
+        journal = rungwise.Journal.from_json(result.journal.to_json())
+        assert (journal.started, [link.model for link in journal.setting.chain]) == (1_764_000_000.5, ["m"])
+        firsts = [step.first_token for step in journal.steps]
+        assert firsts[:3] == [None] * 3  # an error response is no content
+        assert firsts[3] is not None and 0 <= firsts[3] <= result.seconds if streams else firsts[3] is None
+        again = rungwise.replay(journal).journal
+        assert (again.started, [step.first_token for step in again.steps]) == (journal.started, firsts)
+
+
+def test_a_journal_of_before_says_nothing_of_times_and_models(serve: Any, backend_of: Any) -> None:
+    with Client(backend_of(serve(ANSWER))) as client:
+        document = json.loads(client.call("Where?").journal.to_json())
+    del document["started"], document["chain"][0]["model"], document["steps"][1]["first_token"]
+    journal = rungwise.Journal.from_json(json.dumps(document))
+    assert (journal.started, journal.setting.chain[0].model, journal.steps[1].first_token) == (None, None, None)
+    assert "started" not in json.loads(journal.to_json())
+    with pytest.raises(rungwise.ConfigurationError, match="'started' must be a number"):
+        rungwise.Journal.from_json(json.dumps({**document, "started": "now"}))
+
+
+def test_a_turn_says_when_it_began(serve: Any, backend_of: Any) -> None:
+    with Client(backend_of(serve(ANSWER)), wall_clock=lambda: 17.0) as client:
+        journal = client.turn("Where?").journal
+    assert [journal.started, *(call.started for call in journal.calls)] == [17.0, 17.0]
+    assert json.loads(journal.to_json())["started"] == 17.0

@@ -55,6 +55,7 @@ class Link(Protocol):
     - `hides_cuts` tells whether it calls a reply whole that its output cap has cut.
     - `prefills_with(parameters)` tells whether the backend prefills in a request with these parameters.
     - `keys` is the number of its keys, if it is not 1: `Send.key` says which of them is used.
+    - `model` is the model id that is sent, for journals.
     - `quota` is a `rungwise.Quota` that many calls share, if it has one; see `Call.needs`.
     """
 
@@ -153,6 +154,7 @@ class PlainLink:
     )
     losses: tuple[str, ...] = field(default=(), converter=_as_tuple, validator=_sentences)
     keys: int = field(default=1, validator=whole(1, MOST_KEYS))
+    model: str | None = field(default=None, converter=label)
 
     __repr__ = brief_repr
 

@@ -174,7 +174,11 @@ class Journal(Displayable, Record):
         **dict.fromkeys(("max_tokens", "input_tokens"), or_null(COUNT)),
         "has_compactor": FLAG,
     }
-    optional_forms: ClassVar[Forms] = {"within": OBJECTS, "lessons": OBJECTS, **dict.fromkeys(_DEADLINES, NUMBER)}
+    optional_forms: ClassVar[Forms] = {
+        **Record.optional_forms,
+        **{"within": OBJECTS, "lessons": OBJECTS},
+        **dict.fromkeys(_DEADLINES, NUMBER),
+    }
     content_forms: ClassVar[Forms] = {
         **dict.fromkeys(("part", "new", "delivered", "reasoning", "gathered"), TEXT),
         **dict.fromkeys(("final_text", "prior_answer"), or_null(TEXT)),
@@ -206,7 +210,7 @@ _LINK = forms_of(
 _PRICES = forms_of(Prices)
 
 
-_LATER = ("expects_json", "streams", "first_token", "thinks_for", "stall", "losses", "keys")
+_LATER = ("expects_json", "streams", "first_token", "thinks_for", "stall", "losses", "keys", "model")
 """What journals of earlier releases do not tell of a backend."""
 
 

@@ -69,10 +69,12 @@ class Recorder:
                 draw=wait.draw,
                 cap=proposal.send.max_tokens if proposal is not None and row.event == "sent" else None,
                 input_tokens=None if proposal is None else proposal.prompt_tokens,
+                first_token=journal.first_token,
                 note=note or (None if observation is None else observation.note),
                 content=self._content(row, observation, facts) if journal.contents else None,
             )
         )
+        journal.first_token = None
         if self.delivery.is_streaming or self.observer is not None or logger.isEnabledFor(logging.INFO):
             self._announce(journal)
 
