@@ -26,6 +26,9 @@ POLL: Final = 0.05
 FORGOTTEN: Final = 2.0
 """Seconds after that at which somebody has left the queue who has not asked again."""
 
+TINY: Final = 1e-6
+"""Seconds that are no wait: sums of times of day are that exact."""
+
 MOST: Final = 10**12
 
 
@@ -129,7 +132,8 @@ class QuotaMeter:
                 return wait, False
         requests = _later(self.requests, 1, quota.requests_per_minute, now)
         tokens = _later(self.tokens, claim.tokens, quota.tokens_per_minute, now)
-        wait = max(requests - MINUTE - now, tokens - MINUTE - now, 0.0)
+        wait = max(requests, tokens) - MINUTE - now
+        wait = wait if wait > TINY else 0.0
         self.queue.pop(claim.attempt, None)
         if wait > claim.longest:
             return wait, False

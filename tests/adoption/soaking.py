@@ -24,6 +24,7 @@ from support.waiting import auntil
 
 SERVER: Final = Path(__file__).parents[1] / "benchmarks" / "soaking" / "server.py"
 AT_ONCE: Final = 24
+MOST_CONNECTIONS: Final = 2 * AT_ONCE
 ROUND: Final = 120
 FEWEST: Final = 2
 """Rounds, however short the time is."""
@@ -32,6 +33,8 @@ POLICY: Final = Policy(
     timeouts=Timeouts(connect=1.0, first_token=0.5, stall=0.5, total=2.0),
     waits=Waits(retry_base=0.01, retry_cap=0.05, overload_cap=0.05, reask_base=0.01, reask_cap=0.05),
 )
+OPEN: Final = ("01", "08")
+"""The states of connections in `/proc` that a process still holds: established, and closed by the other side."""
 QUESTION: Final = "Why is the sky blue?"
 ENDS: Final = {
     "openai": ("data: [DONE]", '"error"'),
@@ -44,12 +47,13 @@ ENDS: Final = {
 
 @frozen
 class Sample:
-    """Hold what the process has after so many calls, while nothing runs."""
+    """Hold what the process has after so many calls, while nothing runs; idle connections to providers apart."""
 
     calls: int
     seconds: float
     memory: int
     descriptors: int
+    idle: int
     threads: int
 
 
@@ -68,8 +72,9 @@ def soak(seconds: float, folder: Path, seed: int = 1) -> Soak:
     with _server(seed) as (faulty, well):
         places = [f"http://127.0.0.1:{port}/v1" for port in (faulty, well)]
         chain = chain_toml("default", *({"model": "soak", "base_url": place, "key_env": ""} for place in places))
-        with proxy(f"{policy_toml(POLICY)}\n{chain}", folder, "--max-connections", str(2 * AT_ONCE)) as served:
-            asyncio.run(_soak(served.base_url.removesuffix("/v1"), served.pid, seconds, random.Random(seed), seen))
+        with proxy(f"{policy_toml(POLICY)}\n{chain}", folder, "--max-connections", str(MOST_CONNECTIONS)) as served:
+            at = served.base_url.removesuffix("/v1"), served.pid, (faulty, well)
+            asyncio.run(_soak(*at, seconds, random.Random(seed), seen))
     seen.errors = (folder / "stderr.txt").read_text(encoding="utf-8")
     return seen
 
@@ -87,7 +92,9 @@ def _server(seed: int) -> Iterator[tuple[int, int]]:
             process.communicate()
 
 
-async def _soak(base_url: str, pid: int, seconds: float, draw: random.Random, seen: Soak) -> None:
+async def _soak(
+    base_url: str, pid: int, providers: tuple[int, int], seconds: float, draw: random.Random, seen: Soak
+) -> None:
     """Call in rounds, and sample behind each, when its client has left: httpx loses connections of cancelled calls."""
     began = time.monotonic()
     while len(seen.samples) < FEWEST or time.monotonic() - began < seconds:
@@ -99,7 +106,7 @@ async def _soak(base_url: str, pid: int, seconds: float, draw: random.Random, se
             while (await client.get("/healthz")).json()["running"]:
                 await asyncio.sleep(0.01)
         await auntil(lambda: not _sockets_of_clients(pid, base_url))
-        seen.samples.append(_sample(pid, seen.ends.total(), time.monotonic() - began))
+        seen.samples.append(_sample(pid, providers, seen.ends.total(), time.monotonic() - began))
 
 
 async def _one(client: httpx.AsyncClient, draw: random.Random, gate: asyncio.Semaphore) -> str:
@@ -109,15 +116,23 @@ async def _one(client: httpx.AsyncClient, draw: random.Random, gate: asyncio.Sem
 
 def _sockets_of_clients(pid: int, base_url: str) -> int:
     """Count the connections that the process has from its clients."""
-    port = f":{int(base_url.rpartition(':')[2]):04X}"
-    connections = [line.split() for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
-    return sum(local.endswith(port) and state == "01" for _, local, _, state, *_ in connections)
+    port = int(base_url.rpartition(":")[2])
+    return sum(here == port and state == "01" for here, _, state in _connections(pid))
 
 
-def _sample(pid: int, calls: int, seconds: float) -> Sample:
+def _connections(pid: int) -> Iterator[tuple[int, int, str]]:
+    """Yield the port here, the port there, and the state of each connection that the process can see."""
+    for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+        _, here, there, state, *_ = line.split()
+        yield int(here.rpartition(":")[2], 16), int(there.rpartition(":")[2], 16), state
+
+
+def _sample(pid: int, providers: tuple[int, int], calls: int, seconds: float) -> Sample:
     memory = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     folder = Path(f"/proc/{pid}")
-    return Sample(calls, seconds, memory, len(os.listdir(folder / "fd")), len(os.listdir(folder / "task")))
+    held = len(os.listdir(folder / "fd"))
+    idle = sum(there in providers and state in OPEN for _, there, state in _connections(pid))
+    return Sample(calls, seconds, memory, held - idle, idle, len(os.listdir(folder / "task")))
 
 
 def _request(draw: random.Random, api: str, *, streams: bool) -> tuple[str, dict[str, Any]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adoption.soaking import Sample, soak
+from adoption.soaking import MOST_CONNECTIONS, Sample, soak
 
 SECONDS = float(os.environ.get("PROXY_SOAK_SECONDS", 20 * 60))
 """How long the soak takes; set PROXY_SOAK_SECONDS to try it out."""
@@ -15,7 +15,7 @@ JUDGED = 60.0
 """Seconds from which on memory is judged: before that, the allocator is still finding its size."""
 WARM_UP = 0.2
 SLACK = 4
-"""Descriptors by which samples differ: idle connections to providers, which close one by one."""
+"""Descriptors by which samples differ: connections to providers that are being closed."""
 TOLERANCE = 0.2
 """As in the soak of calls: resident memory is that of the highest peak so far, which chance brings."""
 
@@ -37,6 +37,7 @@ def test_descriptors_and_memory_of_the_proxy_stay_flat(seconds: float, tmp_path:
     assert len({each.threads for each in seen.samples}) == 1
     most = max(each.descriptors for each in first)
     assert max(each.descriptors for each in last) <= most + SLACK
+    assert max(each.idle for each in seen.samples) <= MOST_CONNECTIONS
     if seconds >= JUDGED:
         before, after = (statistics.median(each.memory for each in third) for third in (first, last))
         assert after <= before * (1 + TOLERANCE), f"memory grew from {before / 2**20:.1f} to {after / 2**20:.1f} MiB"
