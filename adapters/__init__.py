@@ -70,8 +70,8 @@ This page describes how `rungwise.Client` behaves, beyond what each argument say
   text so far. Requests accept gzip and deflate only; any other encoding is malformed.
 * A key is a secret from the moment it is read: `str` and `repr` show `***`, and it cannot be pickled. Headers are
   hidden likewise. A traceback shows your own variables as usual, and the prompts in them; an error of the HTTP layer,
-  whose variables hold header bytes, has no frames of that layer. The logger `rungwise` writes each step at INFO; no
-  provider's word in it is longer than 80 characters or breaks the line.
+  whose variables hold header bytes, has no frames of that layer. The logger `rungwise` writes no
+  provider's word that is longer than 80 characters or breaks the line.
 
 ### Behind an SDK
 

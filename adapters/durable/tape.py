@@ -28,6 +28,7 @@ from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.conversation.verdict import Finding
 from rungwise.fsm.call.run.delivery import StreamEvent
+from rungwise.fsm.call.run.recording import silent
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import JournalMismatch
 from rungwise.fsm.failures.failure import Failure
@@ -67,7 +68,7 @@ class Recorded(ABC):
         Raises:
             JournalMismatch: it does not do again what is on the tape.
         """
-        observer, self._recorder.observer = self._recorder.observer, None  # another process has told it of all this
+        observer, self._recorder.observer = self._recorder.observer, silent  # another process has told it of all this
         for number, entry in enumerate(tape, start=1):
             try:
                 self.retell(entry)

@@ -18,6 +18,7 @@ from rungwise.adapters.durable.tape import Entry, Recorded, RecordedCall
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import stored
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
+from rungwise.fsm.call.run.recording import observer_of, silent
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.turn.actions import Action, MakeCall, RunTools, ToolOutcome
@@ -86,7 +87,8 @@ class RecordedTurn(Recorded, Turn):
         self._to_come.extend(tape)
         super().restore(tuple(self._to_come))
         if isinstance(self._action, MakeCall):
-            self._action.call._recorder.observer = self._recorder.observer
+            call, observer = self._action.call, self._recorder.observer
+            call._recorder.observer = observer and observer_of(observer, call)
 
     def resume(self, now: float, deadline: float | None, gone: float) -> None:
         """Go on with a turn that was restored; see `RecordedCall`."""
@@ -197,7 +199,7 @@ class RecordedTurn(Recorded, Turn):
     def _new_call(self, *args: Any, **options: Any) -> RecordedCall:
         """Make a call that records on the tape of the turn, with what it knew if it had begun already."""
         if self._to_come:
-            options["observer"] = None
+            options["observer"] = silent
             begun = next((each for each in self._to_come if each["did"] == "begin"), None)
             options |= {} if begun is None else {"lessons": RecordedCall.setting_of([begun])["lessons"]}
         call = RecordedCall(*args, **options)

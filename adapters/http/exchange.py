@@ -113,7 +113,7 @@ class Exchange:
     watch: TextWatch | None = None  # detects the first visible text, if the limits on silence change with it
     wall_clock: Callable[[], float] = time.time  # returns the seconds since 1970
     # Headers that replace any others of their names; the names are in lower case.
-    deadline_headers: Mapping[str, str] = NO_HEADERS
+    own_headers: Mapping[str, str] = NO_HEADERS
     keyed: Backend | None = field(default=None, init=False)
     received: Mapping[str, str] = field(default=NO_HEADERS, init=False)  # the headers of the response
     decoder: Decoder | None = field(default=None, init=False)
@@ -139,10 +139,10 @@ class Exchange:
         self._set_room()
         request = (self.keyed or self.backend).encode(send, stream=self.is_streaming)
         headers = asking(request.headers)
-        if self.deadline_headers:
+        if self.own_headers:
             headers = SecretMap(
-                {name: headers[name] for name in headers if name.lower() not in self.deadline_headers},
-                self.deadline_headers,
+                {name: headers[name] for name in headers if name.lower() not in self.own_headers},
+                self.own_headers,
             )
         return HttpRequest(request.url, headers, request.body, request.method)
 

@@ -79,6 +79,8 @@ class Driver:
         )
         watch = call.text_watch() if streams and clocks.before_text != clocks.after_text else None
         wall_clock, headers = self.deadlines.wall_clock, self.deadlines.headers(send.deadline)
+        if traced := call.headers:
+            headers = {**headers, **traced}
         return Exchange(backend, limits, streams, self.largest_reply, watch, wall_clock, headers)
 
 

@@ -108,6 +108,8 @@ class Runner(ABC):
 
     def _start(self, job: Job, call: Callable[[], Any], report: Report, *, in_loop: bool) -> None:
         context = self.deadline.context()
+        if self.schedule.observer is not None:
+            context.run(self.schedule.observer.tool_began, job.run)
         try:
             if in_loop:
                 job.cancel = self.spawn(call, context, report)

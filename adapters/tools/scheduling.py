@@ -7,7 +7,7 @@ import time
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from attrs import define, field
 
@@ -121,6 +121,7 @@ class Schedule:
     at_once: int  # how many may run side by side
     until: float = math.inf  # when the time of all is up
     clock: Callable[[], float] = time.monotonic  # returns seconds on a monotonic clock
+    observer: Any = None  # told of each tool that begins and ends; None for nobody
     reason: BaseException | None = field(default=None, init=False)
     has_left: bool = field(default=False, init=False)  # whether a tool that would not end was abandoned
     _news: list[ToolStarted | ToolEnded] = field(factory=list, init=False)
@@ -245,6 +246,8 @@ class Schedule:
 
     def _settle(self, job: Job, outcome: ToolOutcome) -> None:
         job.outcome = outcome
+        if self.observer is not None:
+            self.observer.tool_ended(job.run, outcome)
         if job in self._running:
             self._running.remove(job)
         self._news.append(ToolEnded(job.run.call, outcome))
@@ -253,4 +256,5 @@ class Schedule:
 def schedule_of(action: RunTools) -> Schedule:
     """Return the round of an action."""
     until = math.inf if action.seconds is None else time.monotonic() + action.seconds
-    return Schedule(tuple(map(Job, action.runs)), max(1, action.at_once), until)
+    observer = action.observer if hasattr(action.observer, "tool_began") else None
+    return Schedule(tuple(map(Job, action.runs)), max(1, action.at_once), until, observer=observer)

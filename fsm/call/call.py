@@ -36,7 +36,7 @@ from rungwise.fsm.call.run.judging import Judge, with_finding
 from rungwise.fsm.call.run.observe import observe_cancel
 from rungwise.fsm.call.run.outcome import Outcome
 from rungwise.fsm.call.run.reading import ReplyReader
-from rungwise.fsm.call.run.recording import Observer, Recorder
+from rungwise.fsm.call.run.recording import Observer, Recorder, observer_of
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.call.run.sending import Needs, Sender
 from rungwise.fsm.errors import IllegalEvent
@@ -109,7 +109,7 @@ class Call:
         self.journal, self.position, self.spending = context.journal, context.position, context.spending
         self._jitter = jitter
         self._delivery = Delivery(is_streaming, self.turn.gathered)
-        self._recorder = Recorder(context, self._delivery, observer)
+        self._recorder = Recorder(context, self._delivery, observer and observer_of(observer, self))
         self._counter = TokenCounter(context, estimate_tokens if estimate is None else estimate, prompts)
         self._facts = FactFinder(context)
         self._outcome = Outcome(context, self._recorder)
@@ -136,9 +136,10 @@ class Call:
         return self._context.judge.returns
 
     @property
-    def verdicts(self) -> tuple[Verdict, ...]:
-        """Return the caller's verdicts."""
-        return self._context.judge.verdicts
+    def headers(self) -> Mapping[str, str]:
+        """Return the headers by which the observer follows the attempt in flight."""
+        observer = self._recorder.observer
+        return {} if observer is None else getattr(observer, "headers", {})
 
     @property
     def is_over(self) -> bool:

@@ -18,6 +18,7 @@ from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.run.recording import silent
 from rungwise.fsm.certificate.enactment import ANSWER, links_of
 from rungwise.fsm.certificate.troubles import Response, Trouble, marked, troubles_of
 from rungwise.fsm.certificate.verified import backends_text, counted, number_text
@@ -198,7 +199,8 @@ def course_of(
     draws = (0.0, 1.0) if policy.waits.jitter else (0.0,)
     try:
         links = links_of([prices] * scene.backends)
-        played = [_play(Call(request, policy, links, jitter=partial(float, draw)), trouble, scene) for draw in draws]
+        calls = [Call(request, policy, links, jitter=partial(float, draw), observer=silent) for draw in draws]
+        played = [_play(call, trouble, scene) for call in calls]
     except (IllegalEvent, ConfigurationError):  # a user's table may lack this event
         return None
     return Course(played[0], played[-1])

@@ -27,6 +27,7 @@ from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reply, StopReason
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.run.recording import silent
 from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.checker.moves import Move
 from rungwise.fsm.failures.failure import Failure, Reason
@@ -104,7 +105,7 @@ def enact(
     # With a requested wait the path may not fit the time.
     for messages, reason, asks in product((PLAIN, AFTER_A_TOOL), PASSING, asking):
         request = Request(messages, max_tokens=max_tokens, input_tokens=input_tokens)
-        call = Call(request, policy, links, jitter=lambda: 1.0, has_compactor=True)
+        call = Call(request, policy, links, jitter=lambda: 1.0, has_compactor=True, observer=silent)
         fills = name == "waiting seconds"
         play = Play(policy, prices, request.input_tokens or 0, reason, longest, lasts=lasts, asks=asks, fills=fills)
         play.run(call, moves, ANSWER)

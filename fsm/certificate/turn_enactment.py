@@ -17,6 +17,7 @@ from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Request
+from rungwise.fsm.call.run.recording import silent
 from rungwise.fsm.certificate.enactment import AFTER_A_TOOL, PASSING, Enacted, Play, links_of, waited
 from rungwise.fsm.checker.moves import Move
 from rungwise.fsm.failures.failure import Reason
@@ -75,7 +76,8 @@ class _TurnPlay:
         self.play = Play(calls, self.prices, tokens, self.passing, lasts=lasts, asks=self.asks, fills=fills)
 
     def run(self) -> Enacted:
-        turn = Turn(self.request, self.policy, links_of(self.prices, self.keys), tools=[WORKS], jitter=lambda: 1.0)
+        links = links_of(self.prices, self.keys)
+        turn = Turn(self.request, self.policy, links, tools=[WORKS], jitter=lambda: 1.0, observer=silent)
         action = turn.begin(self.now)
         while action is not None:
             match action:

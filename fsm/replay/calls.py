@@ -18,6 +18,7 @@ from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.conversation.verdict import Finding
 from rungwise.fsm.call.policy import MOST_ATTEMPTS, Budget, Policy
 from rungwise.fsm.call.run.journal import Journal
+from rungwise.fsm.call.run.recording import silent
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.call.run.sending import FULL, KEY, OPEN, PROBE, QUOTA
 from rungwise.fsm.errors import IllegalEvent, JournalMismatch
@@ -190,6 +191,7 @@ def call_again(journal: Journal, policy: Policy, *, jitter: Callable[[], float],
         setting.chain,
         turn=TurnContext(prior, only_housekeeping=prior is not None, gathered=gathered),
         jitter=jitter,
+        observer=silent,
         contents=journal.contents,
         has_compactor=setting.has_compactor,
         prompts=iter([step.input_tokens for step in recorded if step.input_tokens is not None]),

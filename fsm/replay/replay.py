@@ -10,6 +10,7 @@ from attrs import define, field
 from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.journal import Journal
+from rungwise.fsm.call.run.recording import silent
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent, JournalMismatch
 from rungwise.fsm.journal.record import Step
@@ -135,7 +136,8 @@ class _TurnReplay:
         if was.steps and was.steps[0].source == TURN.resumes:
             self.position.state = TURN.resumes
         self.journal = TurnJournal(table=TURN.name, counters=TURN.counters, contents=was.contents, setting=was.setting)
-        self.recorder = TurnRecorder(self.journal, self.position, self.tally, None)
+        self.recorder = TurnRecorder(self.journal, self.position, self.tally, silent)
+        self.journal.started = was.started
         self.conversation = RebuiltConversation((), policy=self.policy, contents=was.contents)
 
     def take(self, step: Step) -> None:

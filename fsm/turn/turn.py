@@ -33,7 +33,7 @@ from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.call.conversation.verdict import Verdict
 from rungwise.fsm.call.run.chain import shapes_of
 from rungwise.fsm.call.run.context import NO_CHAIN
-from rungwise.fsm.call.run.recording import Observer
+from rungwise.fsm.call.run.recording import Observer, observer_of
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.machine.run import Run
@@ -109,6 +109,7 @@ class Turn:
         setting = TurnSetting(policy, has_compactor)
         self.journal = TurnJournal(table=TURN.name, counters=TURN.counters, contents=contents, setting=setting)
         self._count, self._caller_deadline = count, deadline
+        observer = observer and observer_of(observer, self)
         options: dict[str, Any] = {"observer": observer, "contents": contents, "is_streaming": is_streaming}
         options |= {"within": self.budget, "deadline": deadline} | ({} if jitter is None else {"jitter": jitter})
         wants = {"returns": returns, "verdict": verdict}
@@ -318,7 +319,8 @@ class Turn:
             decided = None if self._resumed is None else self._resumed.decided
             self._resumed = None
             self._round = ToolRound.of(conversation.pending.tool_calls, self.tools, policy, remaining, decided)
-            action = RunTools(tuple(run for _, run in self._round.runs), policy.calls_at_once, remaining)
+            runs = tuple(run for _, run in self._round.runs)
+            action = RunTools(runs, policy.calls_at_once, remaining, self._recorder.observer)
         else:
             cap = self.request.max_tokens or policy.of_calls.base_cap
             plain = tuple(plain_messages(conversation.messages))

@@ -75,10 +75,41 @@ def test_an_observer_may_make_a_call_of_its_own(serve: Any, backend_of: Any) -> 
 # the log
 
 
-def test_a_log_below_info_is_silent(run: Any, caplog: pytest.LogCaptureFixture) -> None:
-    run([ANSWER])  # that there is one line a step at INFO is seen by `run`
-    lines = [record for record in caplog.records if record.name == "rungwise"]
-    assert {record.levelname for record in lines} == {"INFO"}
+def logged(caplog: pytest.LogCaptureFixture, level: int) -> list[logging.LogRecord]:
+    return [record for record in caplog.records if record.name == "rungwise" and record.levelno == level]
+
+
+def test_a_call_that_simply_succeeds_is_told_of_at_debug_only(run: Any, caplog: pytest.LogCaptureFixture) -> None:
+    run([ANSWER])
+    assert len(logged(caplog, logging.DEBUG)) == 2
+    assert not logged(caplog, logging.INFO) + logged(caplog, logging.WARNING)
+
+
+def test_more_than_one_attempt_is_information_and_a_fallback_a_warning(
+    run: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    run([ScriptedReply(status=401)], [ANSWER])
+    warning, end = (logged(caplog, level)[-1] for level in (logging.WARNING, logging.INFO))
+    assert warning.getMessage() == "failed_permanently [may_fall_back] -> fallback (primary, 401, auth)"
+    assert end.getMessage().startswith("answered -> done (second, stop); 2 attempts, ")
+    told = {name: value for name, value in vars(warning).items() if name.startswith("rungwise_")}
+    assert told == {
+        **{"rungwise_machine": "call", "rungwise_event": "failed_permanently", "rungwise_source": "await"},
+        **{"rungwise_target": "fallback", "rungwise_guard": "may_fall_back", "rungwise_backend": "primary"},
+        **{"rungwise_wait": 0.0, "rungwise_status": 401, "rungwise_reason": "auth", "rungwise_code": "invalid_api_key"},
+        **{"rungwise_attempts": 1, "rungwise_at": told["rungwise_at"]},
+    }
+
+
+def test_nothing_is_printed_unless_somebody_sets_up_logging() -> None:
+    script = (
+        "import rungwise, rungwise.testing as t\n"
+        "with t.testing(), t.EmbeddedProvider(t.Script([t.ScriptedReply(status=401), t.ScriptedReply('Yes.')])) as p:\n"
+        "    chain = [rungwise.OpenAIChat(m, base_url=p.base_url, api_key='k') for m in 'ab']\n"
+        "    assert rungwise.Client(chain).call('Is it?').attempts == 2\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 # the journal
@@ -200,10 +231,11 @@ def test_basic_logging_stays_short() -> None:
         "logging.getLogger('transitions').setLevel(logging.WARNING)\n"
         "import rungwise\n"
         "call = rungwise.core.Call(rungwise.core.Request('hi')); call.begin()\n"
+        "call.receive(rungwise.core.Failure('server_error', status=500))\n"
         "call.receive(rungwise.core.Reply('Hello.', stop_reason='stop'))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert [line.split(":")[1] for line in done.stderr.splitlines()] == ["rungwise", "rungwise"]
+    assert [line.split(":")[:2] for line in done.stderr.splitlines()] == [["INFO", "rungwise"]]
 
 
 def test_the_journal_says_when_a_call_began_its_model_and_when_its_text_came(serve: Any, backend_of: Any) -> None:

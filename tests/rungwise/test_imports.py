@@ -46,7 +46,7 @@ FLOORS = (
     {"adapters.check", "adapters.discovery"},
     {"adapters.drivers"},
     {"adapters.client"},
-    {"adapters.gateway", "adapters.durable"},
+    {"adapters.gateway", "adapters.durable", "adapters.telemetry"},
     {"adapters.provider"},
     {"adapters.testing"},
     {"adapters.cli"},

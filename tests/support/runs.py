@@ -241,8 +241,13 @@ class Run:
         followed = zip(journal.steps, (*journal.steps[1:], None), strict=True)
         allowed = [step.wait for step, after in followed if step.wait and (after is None or after.event != "ran_out")]
         assert ended.waits in (allowed, [step.wait for step in journal.steps if step.wait])
-        lines = [record.getMessage() for record in self._records(logging.INFO)]
-        assert lines == [str(step) for step in journal.steps]
+        records = [record for record in self._caplog.records if hasattr(record, "rungwise_event")]
+        for record, step in zip(records, journal.steps, strict=True):
+            is_last = step is journal.last and step.attempts > 1
+            turns_away = step.target == "fallback" and step.event != "skipped"
+            level = logging.INFO if is_last else logging.WARNING if turns_away else logging.DEBUG
+            assert (record.name, record.levelno) == ("rungwise", level)
+            assert record.getMessage().partition("; ")[0] == str(step).partition("; ")[0]
         # Honest: nothing empty is a success, and no cut tool call is handed out.
         if ended.error is None:
             assert result.text.strip() or result.tool_calls
@@ -297,9 +302,6 @@ class Run:
         told = "\n".join(shown)
         assert not [text for text in private if len(text) > 6 and (text in told or json.dumps(text)[1:-1] in told)]
         assert not [index for index in range(len(stages)) if _key(index) in told]
-
-    def _records(self, level: int) -> list[logging.LogRecord]:
-        return [record for record in self._caplog.records if record.name == "rungwise" and record.levelno == level]
 
 
 def _said(message: dict[str, Any]) -> tuple[Any, Any]:

@@ -48,7 +48,7 @@ class Outcome:
         proposal: Proposal | None = None,
         shortfall: str | None = None,
     ) -> None:
-        """Record the last step and settle the call, even if the observer of that step is interrupted.
+        """Settle the call and record the last step, even if an observer is interrupted.
 
         Arguments:
             observation: what the row was taken for, if something came back.
@@ -66,11 +66,13 @@ class Outcome:
                 context.spending.share.withdraw()
             if row.target in LAST_RESORTS and chain.next_usable() is None:
                 self.recorder.skip(row.source, chain.passed_over())
-            self.recorder.record(row, proposal=proposal, observation=observation, facts=facts, note=shortfall)
         finally:
             self.result = self.settle(row, cause)
-            is_shown = row.effect == KEEP_PRIOR.effect and context.turn.is_shown
-            self.recorder.delivery.correct(context.transcript.answer.gathered if is_shown else self.result.text)
+            try:
+                self.recorder.record(row, proposal=proposal, observation=observation, facts=facts, note=shortfall)
+            finally:
+                is_shown = row.effect == KEEP_PRIOR.effect and context.turn.is_shown
+                self.recorder.delivery.correct(context.transcript.answer.gathered if is_shown else self.result.text)
 
     def settle(self, row: Row, cause: str | None) -> Result:
         """Return the result of a call that has ended."""

@@ -17,17 +17,40 @@ from rungwise.fsm.machine.table import Row
 Observer = Callable[[Step], None]
 
 logger = logging.getLogger("rungwise")
+logger.addHandler(logging.NullHandler())  # a library is silent until its user asks
+
+
+def silent(step: Step) -> None:
+    """Tell nobody, not even the log: the observer of what has happened before, or never happens."""
+
+
+def observer_of(observer: Observer, run: Any) -> Observer:
+    """Return the observer of a call or a turn: one that has a method `watch` makes one for each."""
+    watch: Callable[[Any], Observer] | None = getattr(observer, "watch", None)
+    return observer if watch is None else watch(run)
 
 
 def announce(journal: Record, observer: Observer | None) -> None:
     """Pass the newest step to the observer and the log. What the observer raises is logged and goes no further."""
+    if observer is silent:
+        return
+    step = journal.last
     if observer is not None:
         try:
-            observer(journal.last)
+            observer(step)
         except Exception as error:
             logger.warning("the observer raised %s; the %s goes on", type(error).__name__, journal.table)
-    if logger.isEnabledFor(logging.INFO):
-        logger.info("%s", journal.last)
+    level, ended = logging.DEBUG, ""
+    if step.target == "fallback" and step.event not in ("sent", "skipped"):
+        level = logging.WARNING
+    elif step.target == journal.outcome and step.attempts > 1:
+        level, ended = logging.INFO, f"; {step.attempts} attempts, {step.at:.1f} s"
+    if logger.isEnabledFor(level):
+        told = {f"rungwise_{name}": getattr(step, name) for name in _LOGGED}
+        logger.log(level, "%s%s", step, ended, extra={**told, "rungwise_machine": journal.table})
+
+
+_LOGGED = ("event", "source", "target", "guard", "backend", "wait", "status", "reason", "code", "attempts", "at")
 
 
 class Recorder:
@@ -75,7 +98,8 @@ class Recorder:
             )
         )
         journal.first_token = None
-        if self.delivery.is_streaming or self.observer is not None or logger.isEnabledFor(logging.INFO):
+        is_told = self.delivery.is_streaming or self.observer is not None or row.target == "fallback"
+        if is_told or logger.isEnabledFor(logging.INFO):
             self._announce(journal)
 
     def skip(

@@ -14,6 +14,7 @@ from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy
+from rungwise.fsm.call.run.recording import silent
 from rungwise.fsm.call.table import CALL, UNSENT
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.enactment import ANSWER, links_of
@@ -115,7 +116,7 @@ def usual_facts(policy: Policy, backends: int) -> dict[str, Usual]:
     for example in (*EXAMPLES, *IN_JSON):
         in_json = example in IN_JSON
         links = [PlainLink(f"backend {place}", expects_json=in_json) for place in range(1, backends + 1)]
-        call = Call(Request("a prompt"), ample, links)
+        call = Call(Request("a prompt"), ample, links, observer=silent)
         try:
             call.begin()
             now = _facts_after(call, example)
@@ -130,7 +131,8 @@ def usual_facts(policy: Policy, backends: int) -> dict[str, Usual]:
 
 def _where_it_runs_out(policy: Policy, backends: int) -> dict[str, Usual]:
     """Let the attempts run out at the first backend, except for those reserved for the others."""
-    call = Call(Request("a prompt"), evolve(policy, budget=Budget(attempts=backends)), links_of([None] * backends))
+    once = evolve(policy, budget=Budget(attempts=backends))
+    call = Call(Request("a prompt"), once, links_of([None] * backends), observer=silent)
     call.begin()
     if not policy.table.ladder("failed_transiently", policy.table.hub):
         return {}
@@ -159,7 +161,7 @@ def _played(first: Reply | Failure, shortened: Sequence[PlainMessage]) -> Turn:
     """Play a turn to its end; no call in it recovers."""
     policy = TurnPolicy(call=Policy(limits=NO_RECOVERY))
     tool = Tool(lambda: "done", name="read", parameters={"type": "object"})
-    turn = Turn(Request(LONG), policy, [PlainLink("backend 1")], tools=[tool], has_compactor=True)
+    turn = Turn(Request(LONG), policy, [PlainLink("backend 1")], tools=[tool], has_compactor=True, observer=silent)
     action, replies = turn.begin(), iter([first])
     while action is not None:
         match action:

@@ -61,7 +61,11 @@ class EndedCall:
         """Look at a call, at its result, or at the error that it raised."""
         if isinstance(ended, Call):
             known = {"request": ended.request, "turn": ended.turn}
-            return cls(ended.result, ended, **{**others, **known, "returns": ended.returns, "verdicts": ended.verdicts})
+            return cls(
+                ended.result,
+                ended,
+                **{**others, **known, "returns": ended.returns, "verdicts": ended._context.judge.verdicts},
+            )
         return cls(ended.result if isinstance(ended, CallError) else ended, **others)
 
     @property

@@ -1,0 +1,1 @@
+"""Traces and metrics of calls and turns, by the conventions of OpenTelemetry."""

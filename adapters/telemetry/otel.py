@@ -1,0 +1,83 @@
+"""Make the calls of a client visible to OpenTelemetry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rungwise.adapters.client import Client
+from rungwise.fsm.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
+
+    from rungwise.adapters.telemetry.tracing import Tracing
+    from rungwise.fsm.call.run.recording import Observer
+
+SCHEMA: Final = "https://opentelemetry.io/schemas/1.45.0"
+"""The version of the conventions that GenAI's v0.1.0 rests on."""
+
+
+def observer(
+    *,
+    contents: bool = False,
+    tracer_provider: TracerProvider | None = None,
+    meter_provider: MeterProvider | None = None,
+    also: Observer | None = None,
+) -> Tracing:
+    """Return an observer for a `Client` that makes spans and metrics of its calls and turns.
+
+    Arguments:
+        contents: whether spans may hold messages; the environment variable
+            `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` must agree (`true`, `SPAN_ONLY` or `SPAN_AND_EVENT`).
+        tracer_provider, meter_provider: where they go; None for the global ones.
+        also: another observer, which is called with each step as well.
+
+    Raises:
+        ConfigurationError: the extra `otel` is not installed.
+    """
+    try:
+        from opentelemetry.metrics import get_meter
+        from opentelemetry.trace import get_tracer
+    except ModuleNotFoundError:
+        raise ConfigurationError("traces need OpenTelemetry: pip install 'rungwise[otel]'") from None
+    from rungwise.adapters.telemetry.meters import Meters
+    from rungwise.adapters.telemetry.tracing import Tracing
+
+    tracer = get_tracer("rungwise", tracer_provider=tracer_provider, schema_url=SCHEMA)
+    meter = get_meter("rungwise", meter_provider=meter_provider, schema_url=SCHEMA)
+    return Tracing(tracer, Meters(meter), contents, also)
+
+
+def instrument(
+    client: Client,
+    *,
+    contents: bool = False,
+    tracer_provider: TracerProvider | None = None,
+    meter_provider: MeterProvider | None = None,
+) -> Client:
+    """Make spans and metrics of the calls and turns that a client begins from now on, and return the client.
+
+    Each call is one span, each attempt a child of it, each rung an event. Each request carries a `traceparent`.
+    Without an SDK of OpenTelemetry, nothing is recorded. An instrumented client stays as it is.
+
+    Arguments:
+        client: keeps the observer that it has.
+        contents, tracer_provider, meter_provider: see `observer`.
+
+    Raises:
+        ConfigurationError: the extra `otel` is not installed, or this is no client.
+    """
+    if not isinstance(client, Client):
+        raise ConfigurationError(f"client must be a Client, not {type(client).__name__}")
+    options = client._options
+    if not hasattr(options["observer"], "meters"):
+        tracing = observer(
+            contents=contents,
+            tracer_provider=tracer_provider,
+            meter_provider=meter_provider,
+            also=options["observer"],
+        )
+        options["observer"] = tracing
+        tracing.meters.watch_health(client.health)
+    return client

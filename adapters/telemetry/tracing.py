@@ -1,0 +1,281 @@
+"""Spans of calls, attempts, turns and tools, made from the steps as they happen.
+
+A call is one client span, with all its retries, as the conventions ask. Each attempt is a child of it, and each rung an
+event. Nothing here decides anything: without an SDK, or if it raises, a call runs as it would have run.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, Final
+
+from attrs import define, field
+from opentelemetry.context import Context, attach
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from rungwise.adapters.telemetry.meters import Meters
+from rungwise.adapters.telemetry.names import (
+    Attributes,
+    input_of,
+    of_link,
+    of_request,
+    of_result,
+    of_usage,
+    output_of,
+)
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.run.recording import Observer, logger, observer_of
+from rungwise.fsm.journal.path import SKIPPED
+from rungwise.fsm.journal.record import Step
+from rungwise.fsm.turn.actions import ToolOutcome
+from rungwise.fsm.turn.table import OUTCOMES
+from rungwise.fsm.turn.tools import ToolRun
+from rungwise.fsm.turn.turn import Turn
+from rungwise.fsm.values.usage import NO_USAGE
+
+CAPTURES: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""The environment variable that must agree before a span holds a message."""
+
+_TRACEPARENT: Final = TraceContextTextMapPropagator()  # which never sends baggage
+
+
+@define(eq=False)
+class Tracing:
+    """An observer of a client that makes spans and metrics of its calls and turns.
+
+    Arguments:
+        contents: whether spans may hold messages and the arguments and results of tools.
+        also: another observer, which is called with each step as well.
+    """
+
+    tracer: Tracer
+    meters: Meters
+    contents: bool = False
+    also: Observer | None = None
+
+    def __call__(self, step: Step) -> None:
+        """Pass on a step of which the run is not known."""
+        if self.also is not None:
+            self.also(step)
+
+    def watch(self, run: Call | Turn) -> Observer:
+        """Return the observer of a call or a turn."""
+        also = self.also and observer_of(self.also, run)
+        return TracedTurn(self, also, run) if isinstance(run, Turn) else TracedCall(self, also, run)
+
+    @property
+    def may_quote(self) -> bool:
+        """Tell whether spans may hold contents: two must agree."""
+        asked = os.environ.get(CAPTURES, "").lower()
+        return self.contents and asked in ("true", "span_only", "span_and_event")
+
+
+def _harmless(tell: Callable[..., None]) -> Callable[..., None]:
+    """Let what a tracer raises harm no tool, as it harms no call."""
+
+    @wraps(tell)
+    def told(*arguments: Any) -> None:
+        try:
+            tell(*arguments)
+        except Exception as error:
+            logger.warning("a tracer raised %s; the tool goes on", type(error).__name__)
+
+    return told
+
+
+@define(eq=False)
+class TracedRun:
+    """What the spans of calls and turns have in common."""
+
+    tracing: Tracing
+    also: Observer | None
+    _span: Span | None = field(default=None, init=False)
+
+    def __call__(self, step: Step) -> None:
+        """Take a step."""
+        try:
+            self._take(step)
+        finally:
+            if self.also is not None:
+                self.also(step)
+
+    def _take(self, step: Step) -> None:
+        raise NotImplementedError
+
+    def _start(self, name: str, step: Step, kind: SpanKind, parent: Context | None, attributes: Attributes) -> Span:
+        """Start the span of the run at its first step, dated back to when the run began."""
+        now = time.time_ns()
+        began = now - int(step.at * 1e9) if step.number == 1 else now  # another process had begun it
+        self._span = span = self.tracing.tracer.start_span(name, parent, kind, attributes, start_time=began)
+        return span
+
+    @property
+    def within(self) -> Context | None:
+        """Return the context for what happens within the run."""
+        return None if self._span is None else set_span_in_context(self._span)
+
+
+@define(eq=False)
+class TracedCall(TracedRun):
+    """The spans of a call."""
+
+    call: Call
+    of_turn: Callable[[], Context | None] = lambda: None  # the context of the turn around it
+    _attempt: Span | None = field(default=None, init=False)
+    _wait: float = field(default=0.0, init=False)
+    _sent_at: float = field(default=0.0, init=False)
+    _first: float | None = field(default=None, init=False)
+    _attributes: Attributes = field(factory=dict, init=False)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Return the headers that let the server continue the trace of the attempt in flight."""
+        carrier: dict[str, str] = {}
+        if self._attempt is not None:
+            _TRACEPARENT.inject(carrier, set_span_in_context(self._attempt))
+        return carrier
+
+    def _take(self, step: Step) -> None:
+        span = self._span or self._begin(step)
+        if step.event == SKIPPED:
+            span.add_event("rungwise.skipped", _known(backend=step.backend, why=step.note))
+            return
+        if step.event == "sent":
+            self._send(step)
+            return
+        if self._attempt is not None:
+            self._receive(step, self._attempt)
+        if not self.call.is_over:
+            self.tracing.meters.took(step)
+        self._wait = step.wait
+        row = f"{step.source} --{step.event}{f' [{step.guard}]' if step.guard else ''}--> {step.target}"
+        told = _known(event=step.event, guard=step.guard, rung=step.target, wait=step.wait, backend=step.backend)
+        span.add_event("rungwise.rung", {**told, "rungwise.row": row})
+        if self.call.is_over:
+            self._end(span)
+
+    def _begin(self, step: Step) -> Span:
+        call = self.call
+        link = of_link(call.link)
+        self._attributes = {"gen_ai.operation.name": "chat", **link, **of_request(call)}
+        name = " ".join(filter(None, ("chat", link.get("gen_ai.request.model"))))
+        span = self._start(name, step, SpanKind.CLIENT, self.of_turn(), self._attributes)
+        if self.tracing.may_quote:
+            span.set_attribute("gen_ai.input.messages", input_of(call.request.messages))
+        return span
+
+    def _send(self, step: Step) -> None:
+        attributes = {
+            **of_link(self.call.link),
+            "http.request.method": "POST",
+            **_known(rung=step.source, backend=step.backend, wait=self._wait),
+        }
+        if step.attempts > 1:
+            attributes["http.request.resend_count"] = step.attempts - 1
+        self._attempt = self.tracing.tracer.start_span("attempt", self.within, SpanKind.CLIENT, attributes)
+        self._sent_at = step.at
+
+    def _receive(self, step: Step, attempt: Span) -> None:
+        """End an attempt, and say why it was left."""
+        last = self.call.last
+        is_failure = last is not None and last.failure is not None
+        status = step.status if is_failure or step.event == "cancelled" else 200
+        attributes = _known(event=step.event, reason=step.reason, code=step.code) | of_usage(step.usage)
+        if status is not None:
+            attributes["http.response.status_code"] = status
+        if step.first_token is not None:
+            attributes["gen_ai.response.time_to_first_chunk"] = step.first_token
+            if self._first is None:
+                self._first = self._sent_at + step.first_token
+        if not self.call.is_over and "added_text" not in step.facts:
+            attributes["rungwise.discarded_tokens"] = step.usage.output_tokens
+        if is_failure:
+            attributes["error.type"] = step.reason or step.event
+            attempt.set_status(Status(StatusCode.ERROR))
+        attempt.set_attributes(attributes)
+        attempt.end()
+        self._attempt = None
+
+    def _end(self, span: Span) -> None:
+        result = self.call.result
+        attributes = of_result(result)
+        if self._first is not None and self.call.is_streaming:
+            attributes["gen_ai.response.time_to_first_chunk"] = self._first
+        if self.tracing.may_quote:
+            attributes["gen_ai.output.messages"] = output_of(result)
+        if not result.is_success:
+            span.set_status(Status(StatusCode.ERROR))
+        span.set_attributes(attributes)
+        span.end()
+        first = self._first if self.call.is_streaming else None
+        self.tracing.meters.ended(result, {**self._attributes, **attributes}, first)
+
+
+@define(eq=False)
+class TracedTurn(TracedRun):
+    """The spans of a turn: its calls and its tools are children of it."""
+
+    turn: Turn
+    _tools: dict[int, tuple[Span, float]] = field(factory=dict, init=False)
+    _ran: int = field(default=0, init=False)
+
+    def watch(self, call: Call) -> Observer:
+        """Return the observer of a call of the turn."""
+        return TracedCall(self.tracing, self.also and observer_of(self.also, call), call, lambda: self.within)
+
+    def _take(self, step: Step) -> None:
+        operation = {"gen_ai.operation.name": "invoke_agent"}
+        span = self._span or self._start("invoke_agent", step, SpanKind.INTERNAL, None, operation)
+        if step.event != "sent":
+            span.add_event("rungwise.step", _known(event=step.event, guard=step.guard, rung=step.target))
+        if step.target not in OUTCOMES:
+            return
+        journal = self.turn.journal
+        calls, usage = len(journal.calls), sum((each.usage for each in journal.steps), NO_USAGE)
+        span.set_attributes({"rungwise.outcome": step.target, "rungwise.calls": calls, **of_usage(usage)})
+        if step.target in ("failed", "cancelled", "over_budget"):
+            span.set_attribute("error.type", step.target)
+            span.set_status(Status(StatusCode.ERROR))
+        span.end()
+        self.tracing.meters.of_turn(step.at, calls, self._ran)
+
+    @_harmless
+    def tool_began(self, run: ToolRun) -> None:
+        """Start the span of a tool, or go on with it, and make it the current one of this context."""
+        call, known = run.call, self._tools.get(id(run.call))
+        if known is None:
+            named = {"gen_ai.tool.name": call.name, "gen_ai.tool.call.id": call.id, "gen_ai.tool.type": "function"}
+            attributes = {"gen_ai.operation.name": "execute_tool", **named}
+            if run.tool.explained:
+                attributes["gen_ai.tool.description"] = run.tool.explained
+            if self.tracing.may_quote:
+                attributes["gen_ai.tool.call.arguments"] = call.arguments
+            span = self.tracing.tracer.start_span(f"execute_tool {call.name}", self.within, attributes=attributes)
+            known = self._tools[id(call)] = span, time.monotonic()
+        attach(set_span_in_context(known[0]))
+
+    @_harmless
+    def tool_ended(self, run: ToolRun, outcome: ToolOutcome) -> None:
+        """End the span of a tool."""
+        span, began = self._tools.pop(id(run.call), (None, 0.0))
+        if span is None:
+            return
+        attributes: Attributes = {"gen_ai.tool.name": run.call.name}
+        if outcome.fault is not None:
+            attributes["error.type"] = "tool_error"
+            span.set_status(Status(StatusCode.ERROR))
+        elif self.tracing.may_quote:
+            attributes["gen_ai.tool.call.result"] = str(outcome.value)
+        span.set_attributes(attributes)
+        span.end()
+        self._ran += 1
+        self.tracing.meters.of_tool(time.monotonic() - began, attributes)
+
+
+def _known(**values: Any) -> Attributes:
+    """Return attributes of our own, without those that are unknown."""
+    return {f"rungwise.{name}": value for name, value in values.items() if value is not None}

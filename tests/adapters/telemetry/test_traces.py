@@ -1,0 +1,392 @@
+"""What OpenTelemetry is told of calls and turns, by its own SDK; and that nothing is told that should not be."""
+
+import asyncio
+import contextvars
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import attrs
+import pytest
+from opentelemetry import baggage, trace
+from opentelemetry.context import attach, detach
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+import rungwise
+from rungwise import Client, OpenAIChat, ToolCall
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
+from support.conventions import ATTRIBUTES, METRICS, REQUIRED
+
+SECRET = "herons of the northern marsh"
+ANSWER = ScriptedReply(text=SECRET, usage={"prompt_tokens": 12, "completion_tokens": 5})
+DOWN = ScriptedReply(status=500, error={"message": SECRET})
+BAD_KEY = ScriptedReply(status=401)
+CAPTURES = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+
+
+@attrs.define
+class Seen:
+    """Keep what the SDK exports."""
+
+    spans_out: InMemorySpanExporter = attrs.Factory(InMemorySpanExporter)
+    reader: InMemoryMetricReader = attrs.Factory(InMemoryMetricReader)
+    tracers: TracerProvider = attrs.Factory(TracerProvider)
+    meters: MeterProvider = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.tracers.add_span_processor(SimpleSpanProcessor(self.spans_out))
+        self.meters = MeterProvider([self.reader])
+
+    @property
+    def spans(self) -> list[ReadableSpan]:
+        return list(self.spans_out.get_finished_spans())
+
+    def named(self, name: str) -> list[ReadableSpan]:
+        return [span for span in self.spans if span.name.split()[0] == name]
+
+    def metrics(self) -> dict[str, Any]:
+        data = self.reader.get_metrics_data()
+        found = (
+            [] if data is None else [each for scope in data.resource_metrics[0].scope_metrics for each in scope.metrics]
+        )
+        return {metric.name: metric for metric in found}
+
+    def client(self, *providers: EmbeddedProvider, contents: bool = False, **options: Any) -> Client:
+        chain = [
+            OpenAIChat(f"gpt-{number}", base_url=each.base_url, api_key="k", prices=rungwise.Prices(1, 2))
+            for number, each in enumerate(providers)
+        ]
+        given = {"sleep": lambda _: None, "health": None, **options}
+        client = Client(chain, **given)
+        kept = {"tracer_provider": self.tracers, "meter_provider": self.meters}
+        return rungwise.otel.instrument(client, contents=contents, **kept)
+
+
+@pytest.fixture
+def seen() -> Iterator[Seen]:
+    kept = Seen()
+    yield kept
+    for span in kept.spans:
+        check(span)
+    for name, metric in kept.metrics().items():
+        unit, kind, needed = METRICS[name]
+        shown = {"Histogram": "histogram", "Sum": "counter", "Gauge": "gauge"}[type(metric.data).__name__]
+        assert (metric.unit, shown) == (unit, kind), name
+        assert all(needed <= set(point.attributes) for point in metric.data.data_points), name
+
+
+def check(span: ReadableSpan) -> None:
+    """Check the names and types of a span against the conventions."""
+    attributes = dict(span.attributes or {})
+    for name, value in [
+        *attributes.items(),
+        *(pair for each in span.events for pair in (each.attributes or {}).items()),
+    ]:
+        assert type(value) is ATTRIBUTES[name], (name, value)
+    operation = span.name.split()[0]
+    if operation != "attempt":
+        assert attributes["gen_ai.operation.name"] == operation
+        assert REQUIRED[operation] <= set(attributes)
+    assert not [each for each in span.events if each.name == "exception"]
+    assert span.status.description is None
+
+
+def serve(*replies: ScriptedReply) -> EmbeddedProvider:
+    return EmbeddedProvider(Script(list(replies)))
+
+
+def told(seen: Seen) -> str:
+    return "".join(span.to_json() for span in seen.spans)
+
+
+# spans
+
+
+def test_a_call_is_one_span_with_all_its_attempts(seen: Seen) -> None:
+    with serve(DOWN, ScriptedReply(text="Half of the", finish="length"), ANSWER) as provider:
+        result = seen.client(provider).call("Where?", temperature=0.5, max_tokens=100, stop="end", seed=3)
+    *attempts, call = seen.spans
+    assert (call.name, call.kind, call.status.status_code) == ("chat gpt-0", SpanKind.CLIENT, StatusCode.UNSET)
+    attributes = dict(call.attributes or {})
+    assert attributes["gen_ai.provider.name"] == "openai"
+    assert (attributes["server.address"], attributes["server.port"]) == (
+        "127.0.0.1",
+        int(provider.base_url.split(":")[2].split("/")[0]),
+    )
+    asked = ("temperature", "max_tokens", "stop_sequences", "seed")
+    assert [attributes[f"gen_ai.request.{name}"] for name in asked] == [0.5, 100, ("end",), 3]
+    assert attributes["gen_ai.usage.input_tokens"] == result.usage.input_tokens
+    assert attributes["gen_ai.usage.output_tokens"] == result.usage.output_tokens
+    assert attributes["gen_ai.response.finish_reasons"] == ("stop",)
+    ended = ("outcome", "attempts", "cost", "backend")
+    assert [attributes[f"rungwise.{name}"] for name in ended] == ["done", 3, result.cost, result.backend]
+    assert [event.attributes["rungwise.row"] for event in call.events if event.attributes] == [
+        "await --failed_transiently [may_retry]--> retry",
+        "await --truncated [may_continue]--> continuation",
+        "await --answered--> done",
+    ]
+    assert [span.parent and span.parent.span_id for span in attempts] == [call.context.span_id] * 3
+    assert {span.name for span in attempts} == {"attempt"}
+    ways = [dict(span.attributes or {}) for span in attempts]
+    assert [each["rungwise.rung"] for each in ways] == ["ask", "retry", "continuation"]
+    assert [each["http.response.status_code"] for each in ways] == [500, 200, 200]
+    assert [each.get("error.type") for each in ways] == ["server_error", None, None]
+    assert [each.get("http.request.resend_count") for each in ways] == [None, 1, 2]
+    assert [each["rungwise.wait"] > 0 for each in ways] == [False, True, False]
+    statuses = [StatusCode.ERROR, StatusCode.UNSET, StatusCode.UNSET]
+    assert [span.status.status_code for span in attempts] == statuses
+    assert all((call.start_time or 0) <= (span.start_time or 0) <= (span.end_time or 0) for span in attempts)
+
+
+def test_each_request_continues_the_trace_of_its_attempt_and_carries_no_baggage(seen: Seen) -> None:
+    token = attach(baggage.set_baggage("user", SECRET))
+    try:
+        with serve(DOWN, ANSWER) as provider:
+            seen.client(provider).call("Where?", headers={"traceparent": "mine"})
+    finally:
+        detach(token)
+    *attempts, _ = seen.spans
+    for span, request in zip(attempts, provider.requests, strict=True):
+        assert request.headers["traceparent"] == f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}-03"
+        assert "baggage" not in request.headers
+
+
+def test_a_fallback_shows_whom_it_left_and_why(seen: Seen) -> None:
+    with serve(BAD_KEY) as first, serve(ANSWER) as second:
+        result = seen.client(first, second).call("Where?")
+    one, other, call = seen.spans
+    assert dict(call.attributes or {})["rungwise.backend"] == result.backend
+    assert dict(one.attributes or {})["rungwise.reason"] == "auth"
+    assert [dict(each.attributes or {})["gen_ai.request.model"] for each in (one, other)] == ["gpt-0", "gpt-1"]
+    metrics = seen.metrics()
+    assert [point.value for point in metrics["rungwise.fallbacks"].data.data_points] == [1]
+
+
+@pytest.mark.parametrize(
+    ("reply", "outcome", "error"),
+    [
+        (DOWN, "failed", "server_error"),
+        (ScriptedReply(refusal="No."), "refused", "refused"),
+        (ScriptedReply(), "exhausted", "exhausted"),
+    ],
+)
+def test_an_error_has_its_type_and_never_its_words(seen: Seen, reply: ScriptedReply, outcome: str, error: str) -> None:
+    with serve(reply) as provider, pytest.raises(rungwise.CallError):
+        seen.client(provider).call(SECRET)
+    call = seen.spans[-1]
+    assert call.status.status_code == StatusCode.ERROR
+    assert (dict(call.attributes or {})["rungwise.outcome"], dict(call.attributes or {})["error.type"]) == (
+        outcome,
+        error,
+    )
+    assert SECRET not in told(seen)
+    duration = seen.metrics()["gen_ai.client.inference.duration"]
+    assert [dict(point.attributes)["error.type"] for point in duration.data.data_points] == [error]
+
+
+def test_a_call_that_is_left_has_ended(seen: Seen) -> None:
+    with serve(ANSWER) as provider, seen.client(provider).stream("Where?") as stream:
+        next(event for event in stream if isinstance(event, rungwise.Text))
+    attempt, call = seen.spans
+    assert dict(call.attributes or {})["rungwise.outcome"] == "cancelled"
+    assert dict(attempt.attributes or {})["rungwise.event"] == "cancelled"
+
+
+def test_streams_say_when_their_first_content_came(seen: Seen) -> None:
+    with serve(ANSWER) as provider:
+        *_, result = seen.client(provider).stream("Where?")
+    attempt, call = (dict(span.attributes or {}) for span in seen.spans)
+    assert call["gen_ai.request.stream"] is True
+    assert 0 < attempt["gen_ai.response.time_to_first_chunk"] <= call["gen_ai.response.time_to_first_chunk"]
+    assert call["gen_ai.response.time_to_first_chunk"] <= result.seconds
+    assert "gen_ai.client.inference.time_to_first_chunk" in seen.metrics()
+
+
+def test_calls_are_children_of_the_span_that_is_current(seen: Seen) -> None:
+    tracer = seen.tracers.get_tracer("test")
+
+    async def two(client: Client) -> None:
+        with tracer.start_as_current_span("invoke_agent", attributes={"gen_ai.operation.name": "invoke_agent"}):
+            await asyncio.gather(client.acall("Where?"), client.acall("Why?"))
+        await client.aclose()
+
+    with serve(ANSWER, ANSWER) as provider:
+        asyncio.run(two(seen.client(provider)))
+    [outer], calls = seen.named("invoke_agent"), seen.named("chat")
+    assert [span.parent and span.parent.span_id for span in calls] == [outer.context.span_id] * 2
+    assert len({span.parent.span_id for span in seen.named("attempt") if span.parent}) == 2
+
+
+# contents
+
+
+@pytest.mark.parametrize(("contents", "variable"), [(False, "true"), (True, ""), (True, "EVENT_ONLY"), (True, "true")])
+def test_messages_are_shown_only_if_two_agree(
+    seen: Seen, contents: bool, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CAPTURES, variable)
+    with serve(ANSWER) as provider:
+        seen.client(provider, contents=contents).call([{"role": "user", "content": f"{SECRET}?"}])
+    if contents and variable == "true":
+        attributes = dict(seen.spans[-1].attributes or {})
+        assert json.loads(str(attributes["gen_ai.input.messages"])) == [
+            {"role": "user", "parts": [{"type": "text", "content": f"{SECRET}?"}]}
+        ]
+        [answer] = json.loads(str(attributes["gen_ai.output.messages"]))
+        assert answer == {
+            **{"role": "assistant", "finish_reason": "stop"},
+            "parts": [{"type": "text", "content": SECRET}],
+        }
+    else:
+        assert SECRET not in told(seen)
+
+
+# turns
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+@pytest.mark.parametrize("way", ["turn", "aturn"])
+def test_a_turn_is_a_span_of_its_calls_and_tools(seen: Seen, kind: str, way: str) -> None:
+    inner = seen.tracers.get_tracer("test")
+    where = contextvars.ContextVar("where", default="nowhere")
+
+    def work(city: str) -> str:
+        with inner.start_as_current_span("attempt"):
+            return f"{city}: {where.get()}"
+
+    def look(city: str) -> str:
+        return work(city)
+
+    async def alook(city: str) -> str:
+        await asyncio.sleep(0)
+        return work(city)
+
+    def fails(city: str) -> str:
+        raise ValueError(SECRET)
+
+    tools = {"look": look if kind == "sync" else alook, "fails": fails}
+    calls = [ToolCall("1", "look", '{"city": "Malmö"}'), ToolCall("2", "fails", '{"city": "Malmö"}')]
+    with serve(ScriptedReply(tool_calls=calls), ANSWER) as provider:
+        client = seen.client(provider)
+
+        async def main() -> None:
+            await client.aturn("Where?", tools=tools)
+            await client.aclose()
+
+        asyncio.run(main()) if way == "aturn" else client.turn("Where?", tools=tools)
+    [turn], chats, executed = seen.named("invoke_agent"), seen.named("chat"), seen.named("execute_tool")
+    assert (turn.kind, turn.parent, len(chats)) == (SpanKind.INTERNAL, None, 2)
+    assert {span.parent.span_id for span in (*chats, *executed) if span.parent} == {turn.context.span_id}
+    assert sorted(span.name for span in executed) == ["execute_tool fails", "execute_tool look"]
+    by_name = {span.name.split()[1]: span for span in executed}
+    [within] = [span for span in seen.spans if span.instrumentation_scope and span.instrumentation_scope.name == "test"]
+    assert within.parent is not None
+    assert within.parent.span_id == by_name["look"].context.span_id
+    assert dict(by_name["fails"].attributes or {})["error.type"] == "tool_error"
+    assert dict(turn.attributes or {})["rungwise.outcome"] == "finished"
+    assert SECRET not in told(seen)
+    metrics = seen.metrics()
+    assert metrics["gen_ai.invoke_agent.tool_calls"].data.data_points[0].sum == 2
+    assert metrics["gen_ai.execute_tool.duration"].data.data_points
+
+
+# metrics
+
+
+def test_the_metrics_count_tokens_attempts_rungs_and_cost(seen: Seen) -> None:
+    with serve(DOWN, ANSWER, ANSWER) as provider:
+        client = seen.client(provider)
+        results = [client.call("Where?"), client.call("Why?")]
+    metrics = seen.metrics()
+    amounts = {name: metric.data.data_points[0] for name, metric in metrics.items()}
+    assert amounts["gen_ai.client.inference.usage.input_tokens"].value == sum(
+        each.usage.input_tokens for each in results
+    )
+    assert amounts["gen_ai.client.inference.operation.output_tokens"].sum == sum(
+        each.usage.output_tokens for each in results
+    )
+    assert (amounts["rungwise.attempts"].sum, amounts["rungwise.attempts"].count) == (3, 2)
+    assert amounts["rungwise.cost"].value == pytest.approx(sum(each.cost or 0.0 for each in results))
+    assert amounts["rungwise.rungs"].value == 1
+    assert amounts["gen_ai.client.inference.duration"].explicit_bounds[:2] == (0.01, 0.02)
+
+
+def test_the_health_of_backends_is_a_metric(seen: Seen) -> None:
+    with serve(BAD_KEY) as first, serve(ANSWER) as second:
+        client = seen.client(first, second, health=rungwise.Health())
+        client.call("Where?")
+        points = seen.metrics()["rungwise.backend.closed"].data.data_points
+    assert {dict(point.attributes)["rungwise.health"]: point.value for point in points} == {"open": 0, "closed": 1}
+
+
+# what it must not do
+
+
+def test_the_client_keeps_its_observer_and_is_instrumented_once(seen: Seen) -> None:
+    steps: list[str] = []
+    with serve(ANSWER) as provider:
+        client = seen.client(provider, observer=lambda step: steps.append(step.event))
+        assert rungwise.otel.instrument(client) is client
+        client.call("Where?")
+    assert steps == ["sent", "answered"]
+    assert len(seen.spans) == 2
+    with pytest.raises(rungwise.ConfigurationError, match="client must be a Client, not str"):
+        rungwise.otel.instrument("client")
+
+
+def test_a_tracer_that_raises_breaks_no_call(seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError(SECRET)
+
+    look = {"look": lambda: "here"}
+    replies = [ScriptedReply(tool_calls=[ToolCall("1", "look", "{}")]), ANSWER]
+    with serve(*replies) as provider:
+        client = seen.client(provider)
+        tracing = client._options["observer"]
+        monkeypatch.setattr(type(tracing.tracer), "start_span", fail)
+        assert client.turn("Where?", tools=look).text == SECRET
+    assert not seen.spans
+
+
+def test_without_an_sdk_nothing_is_recorded_and_nothing_changes() -> None:
+    script = (
+        "import rungwise, rungwise.testing as t\n"
+        "with t.EmbeddedProvider(t.Script([t.ScriptedReply('Yes.')])) as p:\n"
+        "    client = rungwise.Client(rungwise.OpenAIChat('m', base_url=p.base_url, api_key='k'))\n"
+        "    print(rungwise.otel.instrument(client).call('Is it?').text, 'traceparent' in p.requests[0].headers)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("Yes. False\n", "")
+
+
+def test_without_the_extra_the_error_names_it() -> None:
+    script = (
+        "import sys; sys.modules['opentelemetry'] = None\n"
+        "import rungwise\n"
+        "client = rungwise.Client(rungwise.OpenAIChat('m', base_url='http://127.0.0.1:9', api_key='k'))\n"
+        "try:\n    rungwise.otel.instrument(client)\n"
+        "except rungwise.ConfigurationError as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "traces need OpenTelemetry: pip install 'rungwise[otel]'\n"
+
+
+def test_spans_of_a_remote_parent_pass_it_on_without_an_sdk() -> None:
+    parent = trace.NonRecordingSpan(trace.SpanContext(7, 9, is_remote=True, trace_flags=trace.TraceFlags(1)))
+    token = attach(trace.set_span_in_context(parent))
+    try:
+        with serve(ANSWER) as provider:
+            backend = OpenAIChat("m", base_url=provider.base_url, api_key="k")
+            Client(backend, observer=rungwise.otel.observer()).call("Where?")
+    finally:
+        with suppress(ValueError):
+            detach(token)
+    assert provider.requests[0].headers["traceparent"].split("-")[1:3] == [f"{7:032x}", f"{9:016x}"]

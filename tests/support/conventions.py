@@ -1,0 +1,58 @@
+"""The names and types of the conventions: open-telemetry/semantic-conventions-genai v0.1.0, core conventions 1.45.0."""
+
+from typing import Any
+
+REQUIRED = {
+    "chat": {"gen_ai.operation.name", "gen_ai.provider.name"},
+    "invoke_agent": {"gen_ai.operation.name"},
+    "execute_tool": {"gen_ai.operation.name", "gen_ai.tool.name"},
+}
+
+ATTRIBUTES: dict[str, Any] = {
+    **dict.fromkeys(("gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model"), str),
+    **{"server.address": str, "server.port": int, "error.type": str, "gen_ai.request.stream": bool},
+    **{"gen_ai.output.type": str, "gen_ai.request.seed": int, "gen_ai.request.top_k": int},
+    "gen_ai.request.max_tokens": int,
+    **{f"gen_ai.request.{name}": float for name in ("temperature", "top_p", "frequency_penalty", "presence_penalty")},
+    "gen_ai.request.stop_sequences": tuple,
+    "gen_ai.request.reasoning.level": str,
+    **{"gen_ai.response.id": str, "gen_ai.response.model": str, "gen_ai.response.finish_reasons": tuple},
+    "gen_ai.response.time_to_first_chunk": float,
+    **{f"gen_ai.usage.{name}_tokens": int for name in ("input", "output", "cache_read.input", "cache_write.input")},
+    "gen_ai.usage.reasoning.output_tokens": int,
+    **{"gen_ai.input.messages": str, "gen_ai.output.messages": str},
+    **{
+        f"gen_ai.tool.{name}": str
+        for name in ("name", "type", "description", "call.id", "call.arguments", "call.result")
+    },
+    **{"http.request.method": str, "http.response.status_code": int, "http.request.resend_count": int},
+    # our own
+    **{
+        f"rungwise.{name}": str
+        for name in ("outcome", "backend", "rung", "event", "guard", "reason", "code", "row", "why")
+    },
+    **{"rungwise.attempts": int, "rungwise.discarded_tokens": int, "rungwise.calls": int},
+    **{"rungwise.cost": float, "rungwise.wait": float},
+}
+
+_OF_CALLS = {"gen_ai.operation.name", "gen_ai.provider.name"}
+
+METRICS = {
+    "gen_ai.client.inference.duration": ("s", "histogram", _OF_CALLS),
+    "gen_ai.client.inference.time_to_first_chunk": ("s", "histogram", _OF_CALLS),
+    **{
+        f"gen_ai.client.inference.usage.{name}_tokens": ("{token}", "counter", {*_OF_CALLS, "gen_ai.token.modality"})
+        for name in ("input", "output", "cache_read.input", "cache_write.input", "reasoning.output")
+    },
+    "gen_ai.client.inference.operation.input_tokens": ("{token}", "histogram", _OF_CALLS),
+    "gen_ai.client.inference.operation.output_tokens": ("{token}", "histogram", _OF_CALLS),
+    "gen_ai.invoke_agent.duration": ("s", "histogram", set[str]()),
+    "gen_ai.invoke_agent.inference_calls": ("{call}", "histogram", set[str]()),
+    "gen_ai.invoke_agent.tool_calls": ("{call}", "histogram", set[str]()),
+    "gen_ai.execute_tool.duration": ("s", "histogram", {"gen_ai.tool.name"}),
+    "rungwise.attempts": ("{attempt}", "histogram", {*_OF_CALLS, "rungwise.outcome"}),
+    "rungwise.rungs": ("{rung}", "counter", {"rungwise.rung", "rungwise.event"}),
+    "rungwise.fallbacks": ("{fallback}", "counter", {"rungwise.backend"}),
+    "rungwise.cost": ("1", "counter", {*_OF_CALLS, "rungwise.outcome"}),
+    "rungwise.backend.closed": ("1", "gauge", {"rungwise.backend", "rungwise.health"}),
+}
